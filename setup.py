@@ -23,12 +23,12 @@ from setuptools.modified import newer_group
 SUFFIX = EXTENSION_SUFFIXES[0]
 LIBRARY = "barnabas__mypyc"
 """What all of mypyc's modules are in; each has an extension module of its name besides, which loads it."""
-_LISTS = runpy.run_path("broker/compiled.py")
+_LISTS = runpy.run_path("barnabas/broker/compiled.py")
 PACKAGES = _LISTS["PACKAGES"]
 TYPED = _LISTS["MODULES"]
 DECLARED = [
     ".".join(path.with_suffix("").parts)
-    for path in sorted(Path("protocol").rglob("*.pxd"))
+    for path in sorted(Path("barnabas/protocol").rglob("*.pxd"))
     if path.with_suffix(".py").exists()
 ]
 GROUPS = [{*DECLARED}, {LIBRARY, *TYPED}]
@@ -45,7 +45,9 @@ def source_of(module: str) -> str:
 
 def loop(module: str) -> Extension:
     """What Cython compiles it to, with its source as it is."""
-    shared = [str(path) for path in Path("protocol").rglob("*.pxd") if not path.with_suffix(".py").exists()]
+    shared = [
+        str(path) for path in Path("barnabas/protocol").rglob("*.pxd") if not path.with_suffix(".py").exists()
+    ]
     source = source_of(module)
     depends = [source.removesuffix("py") + "pxd", *shared]
     return Extension(module, [source], depends=depends, extra_compile_args=FLAGS, optional=True)
@@ -141,7 +143,7 @@ class BuildCompiled(build_ext):
     def _remove_others(self, root: Path) -> list[Path]:
         """Removes all under `root` that this Python would load and has not been built now; the rest is returned."""
         kept = []
-        for pattern in (f"*__mypyc{SUFFIX}", *(f"{package}/**/*{SUFFIX}" for package in PACKAGES)):
+        for pattern in (f"*__mypyc{SUFFIX}", *(f"barnabas/{package}/**/*{SUFFIX}" for package in PACKAGES)):
             for library in root.glob(pattern):
                 name = ".".join(library.relative_to(root).parts).removesuffix(SUFFIX)
                 if name in self._built:

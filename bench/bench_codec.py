@@ -11,19 +11,19 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from barnabas.protocol import codec, codec_engine, codec_program, reference
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from bench import results
 from bench.section import Section, Table, number
-from protocol import codec, codec_engine, codec_program, reference
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.messages.headers import RequestHeader
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.support.loops import codec_in_form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from protocol.schema import Message
+    from barnabas.protocol.schema import Message
 
 PARTITIONS = 12
 BROKERS = 3

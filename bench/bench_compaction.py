@@ -21,15 +21,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.records.batch import CompressionType, build_batch
+from barnabas.storage.cleaner.cleaned_segment import CleanedSegmentWriter
+from barnabas.storage.cleaner.cleaner import clean
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.cleaning_plan import CleaningPlan, SegmentToClean
 from bench import results
 from bench.interpreted import command_of
 from bench.section import Section, Table, number
-from config.log_config import LogConfig
-from protocol.records.batch import CompressionType, build_batch
-from storage.cleaner.cleaned_segment import CleanedSegmentWriter
-from storage.cleaner.cleaner import clean
-from storage.env import RealEnv
-from storage.log.cleaning_plan import CleaningPlan, SegmentToClean
 from tests.conformance.kafka_jars import KafkaMissingError, classpath, require_compiled
 
 GIB = 1 << 30

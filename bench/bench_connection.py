@@ -12,19 +12,19 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from broker.logging.setup import RateLimit
-from broker.network.connection import Connection, ConnectionContext
-from broker.network.connection_quotas import ConnectionQuotas
-from broker.network.in_flight import Answer
-from broker.network.request_memory import RequestMemory
-from broker.network.socket_server import SocketServer, SocketSettings
-from broker.network.transport import Endpoint
-from broker.probes import ListenerProbe, SocketServerProbe
-from broker.request import ConnectionInfo
-from protocol.framing import Frame, size_prefix
-from protocol.wire import Chunk
-from storage.env import RealFile
-from storage.offsets import FileRecords
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.network.connection import Connection, ConnectionContext
+from barnabas.broker.network.connection_quotas import ConnectionQuotas
+from barnabas.broker.network.in_flight import Answer
+from barnabas.broker.network.request_memory import RequestMemory
+from barnabas.broker.network.socket_server import SocketServer, SocketSettings
+from barnabas.broker.network.transport import Endpoint
+from barnabas.broker.probes import ListenerProbe, SocketServerProbe
+from barnabas.broker.request import ConnectionInfo
+from barnabas.protocol.framing import Frame, size_prefix
+from barnabas.protocol.wire import Chunk
+from barnabas.storage.env import RealFile
+from barnabas.storage.offsets import FileRecords
 
 MOST_US = 4.0
 REQUEST_BYTES = 100

@@ -13,23 +13,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.coordinator.loading import ShardLoader
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.record_types import GROUP_RECORDS
+from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.shard import ShardContext
+from barnabas.broker.coordinator.timers import ShardTimers
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.waiting.blocking import ThreadRunner
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.groups import OFFSETS_LOAD_BUFFER_SIZE
+from barnabas.protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.records.builder import build_batch
+from barnabas.storage.env import RealEnv
+from barnabas.storage.offsets import FileRecords
 from bench import results
 from bench.section import Section, Table, number
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.loading import ShardLoader
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.record_types import GROUP_RECORDS
-from broker.coordinator.serde import RecordSerde
-from broker.coordinator.shard import ShardContext
-from broker.coordinator.timers import ShardTimers
-from broker.metadata.image import MetadataImage
-from broker.waiting.blocking import ThreadRunner
-from config.broker_config import BrokerConfig
-from config.catalogue.groups import OFFSETS_LOAD_BUFFER_SIZE
-from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
-from protocol.records.builder import build_batch
-from storage.env import RealEnv
-from storage.offsets import FileRecords
 
 PARTITIONS_OF_A_GROUP: Final = 100
 TICK_S: Final = 0.001

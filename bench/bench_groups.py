@@ -16,12 +16,12 @@ from typing import Final
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs do not export it
 
-from bench import results
-from bench.brokers import Broker, Factory, barnabas, cpu_s, fresh, rss_mib
-from bench.section import Section, Table, number
-from protocol.messages.commits import OffsetCommitRequest, OffsetCommitResponse
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from protocol.messages.groups import (
+from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.protocol.messages.consumer_groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from barnabas.protocol.messages.groups import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     JoinGroupRequest,
@@ -29,6 +29,9 @@ from protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from bench import results
+from bench.brokers import Broker, Factory, barnabas, cpu_s, fresh, rss_mib
+from bench.section import Section, Table, number
 from tests.conformance.kafka_jars import KAFKA_VERSION, KafkaMissingError, classpath
 from tests.conformance.peer import Peer
 from tests.support.apache_kafka import ApacheKafka

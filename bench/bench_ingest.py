@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.pipeline.ingest.job import ingest
+from barnabas.pipeline.ingest.options import IngestOptions
+from barnabas.pipeline.session import SparkMissingError, session
 from bench import results
 from bench.brokers import Broker, Factory, cpu_s, factories
 from bench.section import Section, Table, number
 from bench.spark_loads import CORES, PARTITIONS, Load, add_arguments, fill, hasten, loads_of
-from pipeline.ingest.job import ingest
-from pipeline.ingest.options import IngestOptions
-from pipeline.session import SparkMissingError, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,14 +12,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+from barnabas.broker.metadata.replay import replayed
+from barnabas.protocol.messages.topic_records import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    TopicRecord,
+)
+from barnabas.protocol.schema import Message
+from barnabas.storage.env import RealEnv
 from bench import results
 from bench.section import Section, Table, number
-from broker.metadata.image import MetadataImage
-from broker.metadata.raft_log import EmbeddedRaftLog
-from broker.metadata.replay import replayed
-from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord, PartitionRecord, TopicRecord
-from protocol.schema import Message
-from storage.env import RealEnv
 
 PARTITIONS = 10_000
 SHAPES = {"10 topics of 1,000 partitions": 1000, "10,000 topics of one": 1}

@@ -14,17 +14,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench import results
-from bench.brokers import Broker, cpu_s
-from bench.section import Section, Table, number
-from protocol.messages.log_dirs import (
+from barnabas.protocol.messages.log_dirs import (
     AlterReplicaLogDirsRequest,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.messages.topics import CreateTopicsRequest
-from protocol.records.builder import build_batch
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.messages.topics import CreateTopicsRequest
+from barnabas.protocol.records.builder import build_batch
+from bench import results
+from bench.brokers import Broker, cpu_s
+from bench.section import Section, Table, number
 from tests.conformance.kafka_jars import KAFKA_VERSION, KafkaMissingError, classpath
 from tests.conformance.peer import Peer
 from tests.support.apache_kafka import ApacheKafka

@@ -16,18 +16,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench import machine, results
-from bench.brokers import Broker, Factory, cpu_s, factories, fresh, rss_mib
-from bench.section import Section, Table, number
-from protocol.codec import decode
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
-from protocol.messages.topics import (
+from barnabas.protocol.codec import decode
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
+from barnabas.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from bench import machine, results
+from bench.brokers import Broker, Factory, cpu_s, factories, fresh, rss_mib
+from bench.section import Section, Table, number
 from tests.conformance.peer import ClosedError, Peer
 from tests.support.apache_kafka import ApacheKafka
 

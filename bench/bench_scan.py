@@ -22,12 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.pipeline.session import SparkMissingError, session
 from bench import accounting, results
 from bench.brokers import Broker, cpu_s, factories
 from bench.scan_week import Hour, fill_week, hour_ways
 from bench.section import Section, Table, number
 from bench.spark_loads import CORES, PARTITIONS, SIZES, Load, add_arguments, fill, hasten, loads_of
-from pipeline.session import SparkMissingError, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,17 +8,17 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.records.batch import CompressionType, build_batch
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.record import COMPILED
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.loader import open_log
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import FetchIsolation
 from bench import results
 from bench.section import Section, Table, number
-from config.log_config import LogConfig
-from protocol.records.batch import CompressionType, build_batch
-from protocol.records.checksum import crc32c
-from protocol.records.record import COMPILED
-from storage.env import RealEnv
-from storage.log.unified_log import UnifiedLog
-from storage.manager.loader import open_log
-from storage.manager.log_manager import LogManager
-from storage.offsets import FetchIsolation
 
 MIB = 1024 * 1024
 BATCH_BYTES = 16 * 1024

@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from broker.pending import Pending
-from broker.request import NoResponse
-from protocol.api_keys import ApiKey, request_header_version
-from protocol.codec import encode
-from protocol.messages.headers import RequestHeader
-from protocol.schema import Message
-from protocol.wire import Chunk
-from storage.env import RealEnv
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import NoResponse
+from barnabas.protocol.api_keys import ApiKey, request_header_version
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Chunk
+from barnabas.storage.env import RealEnv
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.fakes import ManualTimer
 

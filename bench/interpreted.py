@@ -10,7 +10,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-OURS = ("protocol.", "storage.", "broker.", "config.")
+OURS = ("barnabas.protocol.", "barnabas.storage.", "barnabas.broker.", "barnabas.config.")
 
 
 class SourceFinder(PathFinder):

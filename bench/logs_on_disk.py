@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from barnabas.protocol.records.batch import build_batch
+from barnabas.protocol.records.checksum import crc32c
 from bench.brokers import Broker
-from protocol.records.batch import build_batch
-from protocol.records.checksum import crc32c
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 

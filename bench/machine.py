@@ -13,8 +13,8 @@ from pathlib import Path
 
 import confluent_kafka
 
-from broker import compiled
-from broker.version import VERSION
+from barnabas.broker import compiled
+from barnabas.broker.version import VERSION
 from tests.conformance.kafka_jars import BUILD, KAFKA_VERSION
 
 _ROOT = Path(__file__).parents[1]

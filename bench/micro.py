@@ -17,10 +17,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from barnabas.protocol.records.record import COMPILED
 from bench import results
 from bench.micro_timing import Figure
 from bench.section import Section, Table, number
-from protocol.records.record import COMPILED
 
 GROUPS: Final = {
     "codec": "Codec: a message of one partition, in its newest version",

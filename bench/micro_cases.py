@@ -11,24 +11,24 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from barnabas.broker.pending import Pending
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol import codec
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ZERO_UUID
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.loader import open_log
+from barnabas.storage.offsets import FetchIsolation
 from bench.in_process import BenchBroker, frame
 from bench.micro_timing import Figure, timed, timed_each
-from broker.pending import Pending
-from config.log_config import LogConfig
-from protocol import codec
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.headers import RequestHeader, ResponseHeader
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.records.builder import build_batch
-from protocol.records.compression import CompressionType
-from protocol.schema import Message
-from protocol.wire import ZERO_UUID
-from storage.env import RealEnv
-from storage.log.unified_log import UnifiedLog
-from storage.manager.loader import open_log
-from storage.offsets import FetchIsolation
 
 MIB: Final = 1 << 20
 DAY_MS: Final = 24 * 3600 * 1000

@@ -15,15 +15,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from protocol.records import record
-from protocol.records.batch import RecordBatch, build_batch
-from protocol.records.cleaning import KeyMapper, RecordFilter
-from protocol.records.columns import RecordColumns, find_record
-from protocol.records.compression import CompressionType, unpacked
-from protocol.records.entries import batches
-from protocol.records.key_table import KeyTable
-from protocol.records.record import Record, decode_records, encode_records, validate_records
-from protocol.records.scanning import SegmentScanner
+from barnabas.protocol.records import record
+from barnabas.protocol.records.batch import RecordBatch, build_batch
+from barnabas.protocol.records.cleaning import KeyMapper, RecordFilter
+from barnabas.protocol.records.columns import RecordColumns, find_record
+from barnabas.protocol.records.compression import CompressionType, unpacked
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.key_table import KeyTable
+from barnabas.protocol.records.record import Record, decode_records, encode_records, validate_records
+from barnabas.protocol.records.scanning import SegmentScanner
 
 BASE_TIMESTAMP = 1_700_000_000_000
 BATCH_BYTES = 1_000_000

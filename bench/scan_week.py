@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from barnabas.pipeline.log_reading.range_reader import Reading, read_range
+from barnabas.pipeline.spark.filters import Wanted
+from barnabas.pipeline.spark.options import parse_options
+from barnabas.pipeline.spark.planning import plan_batch
+from barnabas.storage.env import RealEnv, RealFile
+from barnabas.storage.segment.names import LOG_SUFFIX
 from bench.brokers import Broker
-from pipeline.log_reading.range_reader import Reading, read_range
-from pipeline.spark.filters import Wanted
-from pipeline.spark.options import parse_options
-from pipeline.spark.planning import plan_batch
-from storage.env import RealEnv, RealFile
-from storage.segment.names import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from broker.controller.embedded import Controller
-from broker.controller.log_dir_admin import LogDirAdmin
-from broker.controller.producer_ids import ProducerIdManager
-from broker.controller.topic_admin import TopicDefaults
-from broker.coordinator.assembly import Coordinators
-from broker.fetch.manager import FetchManager
-from broker.fetch.reader import ReplicaReader
-from broker.metadata.image import MetadataImage
-from broker.metadata.quorum import MetadataQuorum
-from broker.metadata.topic_answers import TopicAnswers
-from broker.replica.replica_manager import ReplicaManager
-from broker.request import ConnectionInfo
-from broker.telemetry.client_metrics import ClientMetricsManager
-from broker.waiting.host_lookup import HostNames
-from config.broker_config import BrokerConfig
-from protocol.wire import Uuid
+from barnabas.broker.controller.embedded import Controller
+from barnabas.broker.controller.log_dir_admin import LogDirAdmin
+from barnabas.broker.controller.producer_ids import ProducerIdManager
+from barnabas.broker.controller.topic_admin import TopicDefaults
+from barnabas.broker.coordinator.assembly import Coordinators
+from barnabas.broker.fetch.manager import FetchManager
+from barnabas.broker.fetch.reader import ReplicaReader
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.quorum import MetadataQuorum
+from barnabas.broker.metadata.topic_answers import TopicAnswers
+from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.broker.request import ConnectionInfo
+from barnabas.broker.telemetry.client_metrics import ClientMetricsManager
+from barnabas.broker.waiting.host_lookup import HostNames
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.wire import Uuid
 
 AUTHORIZED_OPERATIONS_OMITTED = -2147483648
 """What *_authorized_operations holds when nobody asked; Kafka's Integer.MIN_VALUE."""

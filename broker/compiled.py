@@ -16,50 +16,50 @@ from typing import Final
 PACKAGES: Final = ("broker", "config", "protocol", "storage")
 
 MODULES: Final = (
-    "broker.fetch.cache",
-    "broker.fetch.context",
-    "broker.fetch.delayed_fetch",
-    "broker.fetch.manager",
-    "broker.fetch.partition",
-    "broker.fetch.reader",
-    "broker.fetch.session",
-    "broker.kafka_apis.dispatch",
-    "broker.kafka_apis.handlers.fetch",
-    "broker.kafka_apis.handlers.produce",
-    "broker.network.connection",
-    "broker.network.in_flight",
-    "broker.network.request_order",
-    "broker.network.send_queue",
-    "broker.pending",
-    "broker.probes",
-    "broker.replica.append",
-    "broker.replica.delayed_operations",
-    "broker.replica.partition",
-    "broker.replica.replica_manager",
-    "broker.request",
-    "broker.waiting.purgatory",
-    "broker.waiting.timer",
-    "protocol.framing",
-    "protocol.records.compression",
-    "storage.env",
-    "storage.log.disk_space",
-    "storage.log.leader_epochs",
-    "storage.log.local_log",
-    "storage.log.producer_entry",
-    "storage.log.producer_replay",
-    "storage.log.producer_state",
-    "storage.log.state",
-    "storage.log.txn_verification",
-    "storage.log.unified_log",
-    "storage.log.validator",
-    "storage.offsets",
-    "storage.segment.files",
-    "storage.segment.index",
-    "storage.segment.segment",
+    "barnabas.broker.fetch.cache",
+    "barnabas.broker.fetch.context",
+    "barnabas.broker.fetch.delayed_fetch",
+    "barnabas.broker.fetch.manager",
+    "barnabas.broker.fetch.partition",
+    "barnabas.broker.fetch.reader",
+    "barnabas.broker.fetch.session",
+    "barnabas.broker.kafka_apis.dispatch",
+    "barnabas.broker.kafka_apis.handlers.fetch",
+    "barnabas.broker.kafka_apis.handlers.produce",
+    "barnabas.broker.network.connection",
+    "barnabas.broker.network.in_flight",
+    "barnabas.broker.network.request_order",
+    "barnabas.broker.network.send_queue",
+    "barnabas.broker.pending",
+    "barnabas.broker.probes",
+    "barnabas.broker.replica.append",
+    "barnabas.broker.replica.delayed_operations",
+    "barnabas.broker.replica.partition",
+    "barnabas.broker.replica.replica_manager",
+    "barnabas.broker.request",
+    "barnabas.broker.waiting.purgatory",
+    "barnabas.broker.waiting.timer",
+    "barnabas.protocol.framing",
+    "barnabas.protocol.records.compression",
+    "barnabas.storage.env",
+    "barnabas.storage.log.disk_space",
+    "barnabas.storage.log.leader_epochs",
+    "barnabas.storage.log.local_log",
+    "barnabas.storage.log.producer_entry",
+    "barnabas.storage.log.producer_replay",
+    "barnabas.storage.log.producer_state",
+    "barnabas.storage.log.state",
+    "barnabas.storage.log.txn_verification",
+    "barnabas.storage.log.unified_log",
+    "barnabas.storage.log.validator",
+    "barnabas.storage.offsets",
+    "barnabas.storage.segment.files",
+    "barnabas.storage.segment.index",
+    "barnabas.storage.segment.segment",
 )
 
 
-_CHECKOUT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_CHECKOUT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def form(modules: Mapping[str, ModuleType] | None = None) -> str:
@@ -67,7 +67,7 @@ def form(modules: Mapping[str, ModuleType] | None = None) -> str:
     compiled: list[str] = []
     interpreted: list[str] = []
     for name, module in list((sys.modules if modules is None else modules).items()):
-        if name in MODULES or (name.startswith("protocol.") and hasattr(module, "COMPILED")):
+        if name in MODULES or (name.startswith("barnabas.protocol.") and hasattr(module, "COMPILED")):
             is_compiled = (module.__file__ or "").endswith(tuple(EXTENSION_SUFFIXES))
             (compiled if is_compiled else interpreted).append(name)
     if not interpreted:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
-from storage import errors as storage
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    UnsupportedCompressionError,
+)
+from barnabas.storage import errors as storage
 
 _CODES: Final[dict[type[Exception], ErrorCode]] = {
     CorruptRecordError: ErrorCode.CORRUPT_MESSAGE,

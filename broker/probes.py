@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from protocol.errors import ErrorCode
-from storage.errors import InvalidMagicError, InvalidOffsetOrSequenceError, MissingKeyError
+from barnabas.protocol.errors import ErrorCode
+from barnabas.storage.errors import InvalidMagicError, InvalidOffsetOrSequenceError, MissingKeyError
 
 WINDOW_SAMPLES = 1024
 RATE_WINDOW_S = 30

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from protocol.api_keys import ApiKey
+from barnabas.protocol.api_keys import ApiKey
 
 
 class NoResponse(enum.Enum):

@@ -5,3 +5,6 @@ directories (dump-log, log verify), `wire/` explains messages and bytes, `storag
 explains configurations, `compact` asks a running broker over HTTP. Only `serve` starts a broker, and only `serve` and
 `format` import broker.startup.
 """
+
+if __name__ != "barnabas.cli":  # from the root of a checkout; each module is to exist once
+    raise ImportError(f"import barnabas.cli instead of {__name__}")

@@ -1,4 +1,4 @@
-"""`barnabas`, also `python -m broker`. A plain `serve` starts at once; all else is left to cli/main.py.
+"""`barnabas`, also `python -m barnabas.cli`. A plain `serve` starts at once; all else is left to cli/main.py.
 
 Reading a command line with click costs a tenth of a start, and `barnabas serve server.properties` needs no help.
 """
@@ -50,11 +50,11 @@ def main() -> None:
     """The installed command."""
     line = plain_serve_line(sys.argv[1:])
     if line is None:
-        from cli.main import main as command_line
+        from barnabas.cli.main import main as command_line
 
         command_line()
         return
-    from broker.startup.serving import serve
+    from barnabas.broker.startup.serving import serve
 
     try:
         sys.exit(serve(line.properties, line.overrides))

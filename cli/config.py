@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from config.broker_config import BrokerConfig
+    from barnabas.config.broker_config import BrokerConfig
 
 EXIT_WARNINGS = 1
 EXIT_ERRORS = 2
@@ -45,8 +45,8 @@ def check(properties: Path | None, strict: bool, show: bool, overrides: tuple[st
       1  warnings, with --strict
       2  errors
     """
-    from config.broker_config import BrokerConfig
-    from config.layers import InvalidConfigError
+    from barnabas.config.broker_config import BrokerConfig
+    from barnabas.config.layers import InvalidConfigError
 
     try:
         loaded = BrokerConfig.load(
@@ -65,14 +65,14 @@ def check(properties: Path | None, strict: bool, show: bool, overrides: tuple[st
 @config.command()
 def docs() -> None:
     """Print the reference of every key as Markdown."""
-    from config.reference import render
+    from barnabas.config.reference import render
 
     click.echo(render(), nl=False)
 
 
 def effective_settings(loaded: BrokerConfig) -> str:
     """Each value that is not the default, after the place that it comes from; passwords are hidden."""
-    from config.catalogue import BROKER_KEYS
+    from barnabas.config.catalogue import BROKER_KEYS
 
     rows = [f"profile {loaded.profile}; default < profile < file < KAFKA_* environment < --override"]
     settings = [
@@ -88,14 +88,14 @@ def effective_settings(loaded: BrokerConfig) -> str:
 
 
 def _clamps(loaded: BrokerConfig) -> list[str]:
-    from config.replicas import clamp_replication
+    from barnabas.config.replicas import clamp_replication
 
     return clamp_replication(loaded)
 
 
 def _report(errors: Iterable[object], messages: Iterable[object], notes: Sequence[str] = ()) -> None:
     """One line for each thing to say, the gravest first, and a last line that counts them."""
-    from config.messages import ConfigMessage
+    from barnabas.config.messages import ConfigMessage
 
     lines = [("error", str(error)) for error in errors]
     told = [message for message in messages if isinstance(message, ConfigMessage)]

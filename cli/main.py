@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from broker.startup.serving import load_config
-from broker.startup.serving import serve as start
+from barnabas.broker.startup.serving import load_config
+from barnabas.broker.startup.serving import serve as start
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -27,28 +27,28 @@ EXIT_USAGE = 2
 
 
 LAZY_COMMANDS = {
-    "topics": "cli.admin.commands.topics:topics",
-    "configs": "cli.admin.commands.configs:configs",
-    "groups": "cli.admin.commands.groups:groups",
-    "log-dirs": "cli.admin.commands.log_dirs:log_dirs",
-    "quotas": "cli.admin.commands.quotas:quotas",
-    "users": "cli.admin.commands.users:users",
-    "acls": "cli.admin.commands.acls:acls",
-    "cluster": "cli.admin.commands.cluster:cluster",
-    "features": "cli.admin.commands.features:features",
-    "metadata-quorum": "cli.admin.commands.metadata_quorum:metadata_quorum",
-    "get-offsets": "cli.admin.commands.get_offsets:get_offsets",
-    "delete-records": "cli.admin.commands.delete_records:delete_records",
-    "reassign-partitions": "cli.admin.commands.reassign_partitions:reassign_partitions",
-    "leader-election": "cli.admin.commands.leader_election:leader_election",
-    "transactions": "cli.admin.commands.transactions:transactions",
-    "compact": "cli.compact:compact",
-    "config": "cli.config:config",
-    "dump-log": "cli.tools.dump_log:dump_log",
-    "format": "cli.storage:format_dirs",
-    "log": "cli.tools.log_verify:log",
-    "storage": "cli.storage:storage",
-    "wire": "cli.wire.commands:wire",
+    "topics": "barnabas.cli.admin.commands.topics:topics",
+    "configs": "barnabas.cli.admin.commands.configs:configs",
+    "groups": "barnabas.cli.admin.commands.groups:groups",
+    "log-dirs": "barnabas.cli.admin.commands.log_dirs:log_dirs",
+    "quotas": "barnabas.cli.admin.commands.quotas:quotas",
+    "users": "barnabas.cli.admin.commands.users:users",
+    "acls": "barnabas.cli.admin.commands.acls:acls",
+    "cluster": "barnabas.cli.admin.commands.cluster:cluster",
+    "features": "barnabas.cli.admin.commands.features:features",
+    "metadata-quorum": "barnabas.cli.admin.commands.metadata_quorum:metadata_quorum",
+    "get-offsets": "barnabas.cli.admin.commands.get_offsets:get_offsets",
+    "delete-records": "barnabas.cli.admin.commands.delete_records:delete_records",
+    "reassign-partitions": "barnabas.cli.admin.commands.reassign_partitions:reassign_partitions",
+    "leader-election": "barnabas.cli.admin.commands.leader_election:leader_election",
+    "transactions": "barnabas.cli.admin.commands.transactions:transactions",
+    "compact": "barnabas.cli.compact:compact",
+    "config": "barnabas.cli.config:config",
+    "dump-log": "barnabas.cli.tools.dump_log:dump_log",
+    "format": "barnabas.cli.storage:format_dirs",
+    "log": "barnabas.cli.tools.log_verify:log",
+    "storage": "barnabas.cli.storage:storage",
+    "wire": "barnabas.cli.wire.commands:wire",
 }
 ENTRY_POINTS = "barnabas.commands"
 
@@ -83,7 +83,7 @@ def _brought() -> dict[str, EntryPoint]:
 
 def show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
-        from broker.version import VERSION
+        from barnabas.broker.version import VERSION
 
         click.echo(f"barnabas {VERSION}")
         context.exit()
@@ -129,7 +129,7 @@ def serve(properties: Path | None, overrides: tuple[str, ...], show_config: bool
     """
     file = None if properties is None else str(properties)
     if show_config:
-        from cli.config import effective_settings
+        from barnabas.cli.config import effective_settings
 
         click.echo(effective_settings(load_config(file, overrides)))
         return

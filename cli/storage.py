@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from broker.metadata.quorum import InitialVoter
-    from broker.startup.log_dir_formatter import FormatPlan
-    from config.broker_config import BrokerConfig
+    from barnabas.broker.metadata.quorum import InitialVoter
+    from barnabas.broker.startup.log_dir_formatter import FormatPlan
+    from barnabas.config.broker_config import BrokerConfig
 
 EXIT_REFUSED = 1
 
@@ -38,14 +38,14 @@ def _refuse(text: str) -> None:
 
 
 def _load(properties: Path) -> BrokerConfig:
-    from broker.startup.serving import load_config
+    from barnabas.broker.startup.serving import load_config
 
     return load_config(str(properties), ())
 
 
 def _directories(config: BrokerConfig) -> list[str]:
     """The log directories and that of the metadata, by name, each once."""
-    from config.catalogue.controller import METADATA_LOG_DIR
+    from barnabas.config.catalogue.controller import METADATA_LOG_DIR
 
     wanted = config[METADATA_LOG_DIR]
     return sorted({_plain(path) for path in (*config.log_dirs, *([wanted] if wanted else []))})
@@ -99,9 +99,9 @@ def _plain(path: str) -> str:
 )
 def format_dirs(**options: Any) -> None:
     """Format the log directories of this node, as `serve` does by itself on its first start."""
-    from broker.startup.log_dir_formatter import Formatter
-    from broker.startup.scram_arguments import FormatterError
-    from storage.env import RealEnv
+    from barnabas.broker.startup.log_dir_formatter import Formatter
+    from barnabas.broker.startup.scram_arguments import FormatterError
+    from barnabas.storage.env import RealEnv
 
     _check_exclusive(options)
     try:
@@ -120,14 +120,14 @@ def _check_exclusive(options: dict[str, Any]) -> None:
 
 def _plan(config: BrokerConfig, options: dict[str, Any]) -> FormatPlan:
     """What the options and the configuration come to. Raises FormatterError."""
-    from broker.startup.log_dir_formatter import FormatPlan
-    from config.broker_config import FIRST_NODE_ID
-    from config.catalogue.controller import (
+    from barnabas.broker.startup.log_dir_formatter import FormatPlan
+    from barnabas.config.broker_config import FIRST_NODE_ID
+    from barnabas.config.catalogue.controller import (
         CONTROLLER_LISTENER_NAMES,
         CONTROLLER_QUORUM_VOTERS,
         METADATA_LOG_DIR,
     )
-    from config.catalogue.server import UNSTABLE_FEATURE_VERSIONS_ENABLE
+    from barnabas.config.catalogue.server import UNSTABLE_FEATURE_VERSIONS_ENABLE
 
     node_id = FIRST_NODE_ID if config.node_id is None else config.node_id
     voters_configured = bool(config[CONTROLLER_QUORUM_VOTERS])
@@ -150,7 +150,7 @@ def _plan(config: BrokerConfig, options: dict[str, Any]) -> FormatPlan:
 
 
 def _features(arguments: Sequence[str]) -> dict[str, int]:
-    from broker.startup.scram_arguments import FormatterError
+    from barnabas.broker.startup.scram_arguments import FormatterError
 
     levels: dict[str, int] = {}
     for argument in arguments:
@@ -177,10 +177,10 @@ def _initial_voters(
     config: BrokerConfig, node_id: int, options: dict[str, Any], *, voters_configured: bool
 ) -> list[InitialVoter]:
     """The voters that --standalone or --initial-controllers name. Raises FormatterError."""
-    from broker.startup.log_dir_formatter import parse_voters
-    from broker.startup.scram_arguments import FormatterError
-    from config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS
-    from config.catalogue.server import PROCESS_ROLES
+    from barnabas.broker.startup.log_dir_formatter import parse_voters
+    from barnabas.broker.startup.scram_arguments import FormatterError
+    from barnabas.config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS
+    from barnabas.config.catalogue.server import PROCESS_ROLES
 
     named = options["initial_controllers"]
     voters = [] if named is None else parse_voters(named)
@@ -206,11 +206,11 @@ def _initial_voters(
 
 
 def _standalone(config: BrokerConfig, node_id: int) -> InitialVoter:
-    from broker.controller.registration import configured_controller_listeners
-    from broker.metadata.quorum import InitialVoter
-    from broker.startup.scram_arguments import FormatterError
-    from config.catalogue.server import PROCESS_ROLES
-    from protocol.wire import random_uuid
+    from barnabas.broker.controller.registration import configured_controller_listeners
+    from barnabas.broker.metadata.quorum import InitialVoter
+    from barnabas.broker.startup.scram_arguments import FormatterError
+    from barnabas.config.catalogue.server import PROCESS_ROLES
+    from barnabas.protocol.wire import random_uuid
 
     if "controller" not in config[PROCESS_ROLES]:
         raise FormatterError("You can only use --standalone on a controller.")
@@ -232,7 +232,7 @@ storage.add_command(format_dirs)
 @_config_option
 def info(properties: Path) -> None:
     """Say which log directories there are, whose they are, and what is wrong with them."""
-    from cli.storage_info import describe
+    from barnabas.cli.storage_info import describe
 
     lines, is_sound = describe(_directories(_load(properties)))
     for line in lines:
@@ -244,7 +244,7 @@ def info(properties: Path) -> None:
 @storage.command("random-uuid")
 def random_id() -> None:
     """Print a random UUID, for a cluster id or a directory id."""
-    from protocol.wire import random_uuid, uuid_to_string
+    from barnabas.protocol.wire import random_uuid, uuid_to_string
 
     click.echo(uuid_to_string(random_uuid(os.urandom)))
 
@@ -253,7 +253,7 @@ def random_id() -> None:
 @click.option("-r", "--release-version", help="The release; without it the newest that is stable.")
 def version_mapping(release_version: str | None) -> None:
     """Print the feature levels that a cluster of a release begins with."""
-    from broker.metadata.versions import (
+    from barnabas.broker.metadata.versions import (
         FEATURES,
         LATEST_PRODUCTION,
         UnknownVersionError,
@@ -286,7 +286,7 @@ def version_mapping(release_version: str | None) -> None:
 )
 def feature_dependencies(features: tuple[str, ...]) -> None:
     """Print what each level of a feature needs of the other features."""
-    from cli.storage_info import dependency_lines
+    from barnabas.cli.storage_info import dependency_lines
 
     try:
         for argument in features:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from broker.metadata.versions import FEATURES_BY_NAME, METADATA_VERSION, level_text, metadata_version
-from storage.env import RealEnv
-from storage.errors import InconsistentMetadataError
-from storage.log.checkpoints import META_PROPERTIES, MetaProperties
+from barnabas.broker.metadata.versions import FEATURES_BY_NAME, METADATA_VERSION, level_text, metadata_version
+from barnabas.storage.env import RealEnv
+from barnabas.storage.errors import InconsistentMetadataError
+from barnabas.storage.log.checkpoints import META_PROPERTIES, MetaProperties
 
 
 def describe(directories: Sequence[str]) -> tuple[list[str], bool]:

@@ -3,25 +3,25 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from config import environment, layers, profiles
-from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS
-from config.catalogue.barnabas import BARNABAS_PROFILE, BARNABAS_QUEUED_MAX_REQUEST_BYTES
-from config.catalogue.controller import CONTROLLER_LISTENER_NAMES, METADATA_LOG_DIR
-from config.catalogue.log import LOG_DIR, LOG_DIRS
-from config.catalogue.network import (
+from barnabas.config import environment, layers, profiles
+from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS
+from barnabas.config.catalogue.barnabas import BARNABAS_PROFILE, BARNABAS_QUEUED_MAX_REQUEST_BYTES
+from barnabas.config.catalogue.controller import CONTROLLER_LISTENER_NAMES, METADATA_LOG_DIR
+from barnabas.config.catalogue.log import LOG_DIR, LOG_DIRS
+from barnabas.config.catalogue.network import (
     ADVERTISED_LISTENERS,
     LISTENER_SECURITY_PROTOCOL_MAP,
     LISTENERS,
     QUEUED_MAX_REQUEST_BYTES,
 )
-from config.catalogue.replication import INTER_BROKER_LISTENER_NAME
-from config.catalogue.server import BROKER_ID, NODE_ID
-from config.checks import UnreadableValueError, relation_errors
-from config.directories import directory_errors
-from config.keys import ConfigError, ConfigKey
-from config.layers import InvalidConfigError, Setting, Source
-from config.listeners import Listener, build_listeners, check_inter_broker_listener
-from config.messages import LISTENER_KEYS, ConfigMessage, key_of_listener, message_about, repeated
+from barnabas.config.catalogue.replication import INTER_BROKER_LISTENER_NAME
+from barnabas.config.catalogue.server import BROKER_ID, NODE_ID
+from barnabas.config.checks import UnreadableValueError, relation_errors
+from barnabas.config.directories import directory_errors
+from barnabas.config.keys import ConfigError, ConfigKey
+from barnabas.config.layers import InvalidConfigError, Setting, Source
+from barnabas.config.listeners import Listener, build_listeners, check_inter_broker_listener
+from barnabas.config.messages import LISTENER_KEYS, ConfigMessage, key_of_listener, message_about, repeated
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ listeners.py.
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from config.catalogue import groups, log, network, replication, server, share
-from config.keys import ConfigError, ConfigKey
+from barnabas.config.catalogue import groups, log, network, replication, server, share
+from barnabas.config.keys import ConfigError, ConfigKey
 
 T = TypeVar("T")
 

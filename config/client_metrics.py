@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from re import Pattern
 from typing import Any, NamedTuple
 
-from config.catalogue import CLIENT_METRICS_KEYS, resources
-from config.keys import ConfigError
+from barnabas.config.catalogue import CLIENT_METRICS_KEYS, resources
+from barnabas.config.keys import ConfigError
 
 SHORTEST_INTERVAL_MS = 100
 LONGEST_INTERVAL_MS = 3_600_000

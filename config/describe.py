@@ -13,14 +13,14 @@ since tools rely on them:
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, log, server
-from config.config_source import ConfigSource
-from config.keys import ConfigKey, DynamicMode
-from config.layers import Setting, Source
-from config.log_config import effective_topic_values, sound_topic_overrides
-from config.messages import key_of_listener, name_of_all_listeners
-from config.values import ConfigType
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, log, server
+from barnabas.config.config_source import ConfigSource
+from barnabas.config.keys import ConfigKey, DynamicMode
+from barnabas.config.layers import Setting, Source
+from barnabas.config.log_config import effective_topic_values, sound_topic_overrides
+from barnabas.config.messages import key_of_listener, name_of_all_listeners
+from barnabas.config.values import ConfigType
 
 
 class ConfigSynonym:

@@ -5,13 +5,13 @@ Source: kafka.server.ConfigHelper.
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from config.broker_config import BrokerConfig
-from config.catalogue import CLIENT_METRICS_KEYS, GROUP_KEYS
-from config.client_metrics import effective_client_metrics_values
-from config.config_source import ConfigSource
-from config.describe import ConfigEntry, ConfigSynonym, broker_synonyms
-from config.group_config import effective_group_values
-from config.keys import ConfigError
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import CLIENT_METRICS_KEYS, GROUP_KEYS
+from barnabas.config.client_metrics import effective_client_metrics_values
+from barnabas.config.config_source import ConfigSource
+from barnabas.config.describe import ConfigEntry, ConfigSynonym, broker_synonyms
+from barnabas.config.group_config import effective_group_values
+from barnabas.config.keys import ConfigError
 
 
 def describe_group_configs(

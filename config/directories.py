@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from config.catalogue.controller import METADATA_LOG_DIR
-from config.keys import ConfigError, ConfigKey
+from barnabas.config.catalogue.controller import METADATA_LOG_DIR
+from barnabas.config.keys import ConfigError, ConfigKey
 
 Identity = tuple[int, int] | str
 

@@ -9,9 +9,9 @@ asked before any is stored. Source: DynamicBrokerConfig and the validateReconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from config import layers
-from config.broker_config import BrokerConfig
-from config.catalogue import (
+from barnabas.config import layers
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import (
     BROKER_KEYS,
     DYNAMIC_BROKER_KEYS,
     log,
@@ -23,10 +23,10 @@ from config.catalogue import (
     tls,
     topic,
 )
-from config.keys import ConfigError, ConfigKey, DynamicMode
-from config.layers import InvalidConfigError, Setting, Source
-from config.log_config import broker_value
-from config.values import ConfigType
+from barnabas.config.keys import ConfigError, ConfigKey, DynamicMode
+from barnabas.config.layers import InvalidConfigError, Setting, Source
+from barnabas.config.log_config import broker_value
+from barnabas.config.values import ConfigType
 
 LISTENER_PREFIX = "listener.name."
 

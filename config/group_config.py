@@ -6,9 +6,9 @@ Source: GroupConfig and GroupConfigManager.
 from collections.abc import Mapping
 from typing import Any
 
-from config.catalogue import GROUP_KEYS, groups, resources, share
-from config.keys import ConfigError, ConfigKey
-from config.log_config import BrokerValues
+from barnabas.config.catalogue import GROUP_KEYS, groups, resources, share
+from barnabas.config.keys import ConfigError, ConfigKey
+from barnabas.config.log_config import BrokerValues
 
 Bound = ConfigKey[int] | None
 

@@ -15,8 +15,8 @@ broker runs, of KIP-226.
 from enum import Enum, IntEnum
 from typing import Any, Generic, Self, TypeVar, cast
 
-from config.validators import ListOf, Range, Validator
-from config.values import HIGHEST, TYPE_REQUIREMENTS, ConfigType, format_value, parse_value
+from barnabas.config.validators import ListOf, Range, Validator
+from barnabas.config.values import HIGHEST, TYPE_REQUIREMENTS, ConfigType, format_value, parse_value
 
 T = TypeVar("T")
 

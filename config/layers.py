@@ -10,9 +10,9 @@ is a list of settings as text. What they mean is decided in broker_config.py.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 
-from config import environment, profiles
-from config.keys import ConfigError
-from config.properties import PropertiesError, decode, read_properties
+from barnabas.config import environment, profiles
+from barnabas.config.keys import ConfigError
+from barnabas.config.properties import PropertiesError, decode, read_properties
 
 
 class Source(IntEnum):

@@ -7,9 +7,9 @@ KafkaConfig.validateValues.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
-from config.catalogue.network import ADVERTISED_LISTENERS, LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS
-from config.catalogue.replication import INTER_BROKER_LISTENER_NAME, SECURITY_PROTOCOLS
-from config.keys import ConfigError
+from barnabas.config.catalogue.network import ADVERTISED_LISTENERS, LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS
+from barnabas.config.catalogue.replication import INTER_BROKER_LISTENER_NAME, SECURITY_PROTOCOLS
+from barnabas.config.keys import ConfigError
 
 SERVED_PROTOCOLS = ("PLAINTEXT",)
 LISTENER_FORM = "NAME://host:port"

@@ -9,8 +9,8 @@ Source: org.apache.kafka.storage.internals.log.LogConfig and KafkaConfig.extract
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from config.catalogue import topic as t
-from config.keys import ConfigError, ConfigKey
+from barnabas.config.catalogue import topic as t
+from barnabas.config.keys import ConfigError, ConfigKey
 
 TOPIC_KEYS: Mapping[str, ConfigKey[Any]] = t.keys.by_name
 MAX_REMEMBERED_TOPICS = 20_000

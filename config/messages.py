@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, server
-from config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
-from config.keys import ConfigKey
-from config.layers import Setting
+from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, server
+from barnabas.config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
+from barnabas.config.keys import ConfigKey
+from barnabas.config.layers import Setting
 
 # What can be set for one mechanism of a listener (DynamicBrokerConfig.LISTENER_MECHANISM_CONFIGS).
 MECHANISM_KEYS = {

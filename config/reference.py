@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from config import profiles
-from config.catalogue import (
+from barnabas.config import profiles
+from barnabas.config.catalogue import (
     BROKER_KEYS,
     CLIENT_METRICS_KEYS,
     DYNAMIC_BROKER_KEYS,
@@ -13,7 +13,7 @@ from config.catalogue import (
     SECTIONS,
     TOPIC_KEYS,
 )
-from config.keys import ConfigKey
+from barnabas.config.keys import ConfigKey
 
 INTRODUCTION = """\
 # Configuration

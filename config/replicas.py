@@ -4,18 +4,18 @@ Kafka's defaults for its internal topics want three brokers, and on one of them 
 Here every factor counts as at most the number of brokers there are, and one line at the start says so.
 """
 
-from config.broker_config import BrokerConfig
-from config.catalogue.groups import OFFSETS_TOPIC_REPLICATION_FACTOR
-from config.catalogue.replication import DEFAULT_REPLICATION_FACTOR
-from config.catalogue.share import (
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.groups import OFFSETS_TOPIC_REPLICATION_FACTOR
+from barnabas.config.catalogue.replication import DEFAULT_REPLICATION_FACTOR
+from barnabas.config.catalogue.share import (
     SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR,
     SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR,
 )
-from config.catalogue.transactions import (
+from barnabas.config.catalogue.transactions import (
     TRANSACTION_STATE_LOG_MIN_ISR,
     TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
 )
-from config.keys import ConfigKey
+from barnabas.config.keys import ConfigKey
 
 REPLICA_COUNTS: tuple[ConfigKey[int], ...] = (
     DEFAULT_REPLICATION_FACTOR,

@@ -12,12 +12,12 @@ from typing import Final
 import click
 
 COMMANDS: Final = {
-    "ingest": "pipeline.commands.ingest:ingest",
-    "export": "pipeline.commands.export:export",
-    "scan": "pipeline.commands.scan:scan",
-    "audit": "pipeline.commands.audit:audit",
-    "compact-report": "pipeline.commands.compact_report:compact_report",
-    "demo": "pipeline.commands.demo:demo",
+    "ingest": "barnabas.pipeline.commands.ingest:ingest",
+    "export": "barnabas.pipeline.commands.export:export",
+    "scan": "barnabas.pipeline.commands.scan:scan",
+    "audit": "barnabas.pipeline.commands.audit:audit",
+    "compact-report": "barnabas.pipeline.commands.compact_report:compact_report",
+    "demo": "barnabas.pipeline.commands.demo:demo",
 }
 
 

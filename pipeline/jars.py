@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from pipeline.versions import BROUGHT_BY_PYSPARK
+from barnabas.pipeline.versions import BROUGHT_BY_PYSPARK
 
 MAVEN_LIMIT_S: Final = 900
 

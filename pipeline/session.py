@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.jars import JarsMissingError, bring
-from pipeline.versions import DELTA_TABLES, JAVA_AT_LEAST, KAFKA_CONNECTOR
+from barnabas.pipeline.jars import JarsMissingError, bring
+from barnabas.pipeline.versions import DELTA_TABLES, JAVA_AT_LEAST, KAFKA_CONNECTOR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +80,7 @@ def session(
         raise SparkMissingError(str(error)) from None
     from pyspark.sql import SparkSession
 
-    from pipeline.spark import register
+    from barnabas.pipeline.spark import register
 
     given = dict(conf or {})
     if not _is_submitted(os.environ):

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from protocol.schema import Message
+    from barnabas.protocol.schema import Message
 
 
 class ApiKey(IntEnum):
@@ -147,6 +147,6 @@ def response_header_version(key: int, version: int) -> int:
 
 @cache
 def _message_type(key: ApiKey, kind: str) -> type[Message]:
-    module = import_module(f"protocol.messages.{key.module}")
+    module = import_module(f"barnabas.protocol.messages.{key.module}")
     found: type[Message] = getattr(module, "".join(word.capitalize() for word in key.name.split("_")) + kind)
     return found

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from protocol import codec_program
-from protocol.codec_engine import UNBOUNDED
-from protocol.errors import ProtocolError
-from protocol.schema import Message
-from protocol.wire import Encoded
+from barnabas.protocol import codec_program
+from barnabas.protocol.codec_engine import UNBOUNDED
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.schema import Struct
-    from protocol.wire import Chunk, Frame
+    from barnabas.protocol.schema import Struct
+    from barnabas.protocol.wire import Chunk, Frame
 
     Decoder = Callable[[Frame, int, int], tuple[Message, int]]
     Encoder = Callable[[Any, list[Chunk]], None]

@@ -1,6 +1,6 @@
 # C types for codec_engine.py: with them Cython turns the same source into straight C; without them it is plain Python.
 cimport cython
-cimport protocol.codec_c as raw
+cimport barnabas.protocol.codec_c as raw
 
 cdef Py_ssize_t _INLINE_BYTES, _MAX_STRING_BYTES, _MAX_LENGTH
 

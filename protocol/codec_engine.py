@@ -17,14 +17,14 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Any
 
-import protocol.codec_plain as raw  # compiled, this is the cimport of the same name
-from protocol import codec_errors as wrong
-from protocol.errors import ProtocolError
-from protocol.wire import Encoded
+import barnabas.protocol.codec_plain as raw  # compiled, this is the cimport of the same name
+from barnabas.protocol import codec_errors as wrong
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.wire import Encoded
 
 if TYPE_CHECKING:
-    from protocol.schema import Field, Struct
-    from protocol.wire import Chunk, Frame
+    from barnabas.protocol.schema import Field, Struct
+    from barnabas.protocol.wire import Chunk, Frame
 
 COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.errors import ProtocolError
+from barnabas.protocol.errors import ProtocolError
 
 
 def cut_off(title: str, left: int) -> ProtocolError:

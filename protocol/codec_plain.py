@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from protocol.wire import Frame
+    from barnabas.protocol.wire import Frame
 
 
 def start_of(frame: Frame) -> Frame:

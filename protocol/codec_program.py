@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from protocol import codec_engine as engine
-from protocol.layout import message_layout, struct_layout
+from barnabas.protocol import codec_engine as engine
+from barnabas.protocol.layout import message_layout, struct_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.schema import Field, Message, Struct
-    from protocol.wire import Chunk, Frame
+    from barnabas.protocol.schema import Field, Message, Struct
+    from barnabas.protocol.wire import Chunk, Frame
 
 _INTEGERS = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8}
 """How wide they are."""
@@ -48,7 +48,7 @@ def make_struct_encoder(
 
 def _explained(message: Message, error: Exception, version: int) -> ValueError:
     """Why the engine failed, in the words of the construct, which reports where in the message it was."""
-    from protocol.reference import build  # with construct, which a process needs for nothing else
+    from barnabas.protocol.reference import build  # with construct, which a process needs for nothing else
 
     try:
         build(message, version)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from protocol.errors import ProtocolError
+from barnabas.protocol.errors import ProtocolError
 
 SIZE_BYTES = 4
 """Length of the prefix; the length that it states does not count itself."""

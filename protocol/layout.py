@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from protocol.schema import Field, Message, Struct
+    from barnabas.protocol.schema import Field, Message, Struct
 
 
 class Vocabulary(Protocol):

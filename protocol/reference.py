@@ -30,13 +30,13 @@ from construct.core import (
     stream_write,
 )
 
-from protocol import layout as layouts
-from protocol.errors import ProtocolError
-from protocol.wire import MAX_UNSIGNED_VARINT, MAX_UNSIGNED_VARINT_BYTES, unsigned_varint
+from barnabas.protocol import layout as layouts
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.wire import MAX_UNSIGNED_VARINT, MAX_UNSIGNED_VARINT_BYTES, unsigned_varint
 
 if TYPE_CHECKING:
-    from protocol import schema
-    from protocol.schema import Field, Message
+    from barnabas.protocol import schema
+    from barnabas.protocol.schema import Field, Message
 
     Stream = io.BytesIO
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, ParamSpec, TypeVar, dataclass_transform
 
-from protocol.wire import ZERO_UUID
+from barnabas.protocol.wire import ZERO_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from protocol.errors import ProtocolError
+from barnabas.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from protocol.records.errors import InvalidRecordError
+from barnabas.protocol.records.errors import InvalidRecordError
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})

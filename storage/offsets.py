@@ -3,7 +3,7 @@
 from enum import Enum, IntEnum
 from typing import Final
 
-from storage.env import File, read_fully
+from barnabas.storage.env import File, read_fully
 
 NO_TIMESTAMP: Final = -1
 UNKNOWN_OFFSET: Final = -1

@@ -1,4 +1,4 @@
-"""A process of its own for work that would hold up an event loop: `python -m storage.worker`.
+"""A process of its own for work that would hold up an event loop: `python -m barnabas.storage.worker`.
 
 It takes jobs from its standard input, one at a time, and answers on its standard output (`worker_messages`). What it
 does to files it does through an Env, like all of storage. It ends when its input does: so it outlives neither a parent
@@ -16,9 +16,9 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from storage.env import Env, RealEnv
-from storage.log.segment_swap import DirectoryBusyError, lock_directory
-from storage.worker_messages import (
+from barnabas.storage.env import Env, RealEnv
+from barnabas.storage.log.segment_swap import DirectoryBusyError, lock_directory
+from barnabas.storage.worker_messages import (
     Done,
     Failed,
     FailureKind,
@@ -30,7 +30,7 @@ from storage.worker_messages import (
 )
 
 if TYPE_CHECKING:
-    from storage.log.cleaning_plan import CleaningPlan, CleaningResult
+    from barnabas.storage.log.cleaning_plan import CleaningPlan, CleaningResult
 
 READ_BYTES: Final = 65536
 NICENESS: Final = 5
@@ -46,7 +46,7 @@ JobFunction = Callable[[Env, Any, OnProgress], Any]
 
 def _clean(env: Env, plan: "CleaningPlan", on_progress: OnProgress) -> "CleaningResult":
     """Compacts one log: see `log_cleaner.clean`. The lock keeps a worker away whose broker was killed just now."""
-    from storage.cleaner.cleaner import clean
+    from barnabas.storage.cleaner.cleaner import clean
 
     lock = lock_directory(env, plan.directory)
     try:
@@ -103,9 +103,9 @@ class Worker:
 
 def spawn() -> "subprocess.Popen[bytes]":
     """Starts a worker, with pipes for all three streams and nothing else inherited. Blocks for a moment."""
-    root = str(Path(__file__).resolve().parent.parent)
+    root = str(Path(__file__).absolute().parents[__name__.count(".")])
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "storage.worker"],
+        [sys.executable, "-P", "-m", "barnabas.storage.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -22,7 +22,7 @@ from bench.interpreted import hide_compiled
 if os.environ.get("BARNABAS_INTERPRETED"):
     hide_compiled()  # before any of our modules is imported
 
-from broker import compiled  # after what hides others
+from barnabas.broker import compiled  # after what hides others
 from tests.conformance.kafka_jars import WORKER
 from tests.support import chance
 from tests.support.apache_kafka import QUICK_JVM, ApacheKafka

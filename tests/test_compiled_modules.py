@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.compiled import MODULES
+from barnabas.broker.compiled import MODULES
 
 ROOT = Path(__file__).parents[1]
 FOR_READERS = {"RecordsGoneError", "RecordTooLargeError"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from storage.cleaner.log_to_clean import LogToClean
-from storage.worker_messages import Failed, FailureKind
+from barnabas.storage.cleaner.log_to_clean import LogToClean
+from barnabas.storage.worker_messages import Failed, FailureKind
 
 if TYPE_CHECKING:
-    from storage.log.cleaning_plan import CleaningResult, CleaningStats
+    from barnabas.storage.log.cleaning_plan import CleaningResult, CleaningStats
 
 MIB = 1 << 20
 

@@ -19,29 +19,29 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.compaction.reports import LastCleanings, cleaning_line
-from broker.waiting.blocking import BlockingRunner, Work
-from broker.waiting.timer import Timer, TimerHandle
-from config.broker_config import BrokerConfig
-from config.catalogue import log as keys
-from storage.cleaner.log_to_clean import (
+from barnabas.broker.compaction.reports import LastCleanings, cleaning_line
+from barnabas.broker.waiting.blocking import BlockingRunner, Work
+from barnabas.broker.waiting.timer import Timer, TimerHandle
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import log as keys
+from barnabas.storage.cleaner.log_to_clean import (
     CleanerLimits,
     LogToClean,
     SegmentSurvey,
     cleaning_plan,
     paths_to_sync,
 )
-from storage.cleaner.manager import LogCleanerManager
-from storage.env import Env
-from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError, storage_error
-from storage.log.segment_swap import DirectoryBusyError, SwapClaim, SwapPreparation, remove_cleaned
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_dir import LogDir
-from storage.manager.log_manager import LogManager
-from storage.worker_messages import Done, Failed, FailureKind, Job
+from barnabas.storage.cleaner.manager import LogCleanerManager
+from barnabas.storage.env import Env
+from barnabas.storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError, storage_error
+from barnabas.storage.log.segment_swap import DirectoryBusyError, SwapClaim, SwapPreparation, remove_cleaned
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job
 
 if TYPE_CHECKING:
-    from storage.log.cleaning_plan import CleanedSegment, CleaningResult, CleaningStats
+    from barnabas.storage.log.cleaning_plan import CleanedSegment, CleaningResult, CleaningStats
 
 logger = logging.getLogger("barnabas.cleaner")
 

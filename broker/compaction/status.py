@@ -9,11 +9,11 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
-from broker.compaction.scheduler import Cleaning, LogCleaner
-from broker.metadata.image import MetadataImage
-from storage.errors import KafkaStorageError
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
+from barnabas.broker.compaction.scheduler import Cleaning, LogCleaner
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
 
 QUEUED: Final = "queued"
 IDLE: Final = "idle"

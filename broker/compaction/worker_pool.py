@@ -12,9 +12,9 @@ import subprocess
 from collections.abc import Callable
 from typing import Final
 
-from broker.waiting.blocking import BlockingRunner
-from broker.waiting.timer import TimerHandle
-from storage.worker_messages import (
+from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.broker.waiting.timer import TimerHandle
+from barnabas.storage.worker_messages import (
     Done,
     Failed,
     FailureKind,
@@ -112,7 +112,7 @@ class WorkerProcess:
     # ---- its life
 
     def _spawn(self) -> None:
-        from storage.worker import spawn
+        from barnabas.storage.worker import spawn
 
         self._process = spawn()
 

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from broker.controller.limits import MAX_RECORDS_PER_USER_OP
-from protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, PermissionType
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from protocol.wire import Uuid
+from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
+from barnabas.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, PermissionType
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.cluster_records import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
+from barnabas.protocol.wire import Uuid
 
 WILDCARD: Final = "*"
 

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from broker.controller.limits import MAX_RECORDS_PER_USER_OP
-from broker.controller.topic_admin import check_topic_name
-from broker.metadata.image import (
+from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
+from barnabas.broker.controller.topic_admin import check_topic_name
+from barnabas.broker.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
@@ -21,19 +21,23 @@ from broker.metadata.image import (
     ConfigResource,
     MetadataImage,
 )
-from config.alteration import AlterOperation, altered
-from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS
-from config.catalogue.log import MIN_INSYNC_REPLICAS
-from config.client_metrics import ClientMetricsConfig, IntervalOutOfRangeError, UnknownClientMetricsKeyError
-from config.dynamic import check_dynamic_settings, sound_settings
-from config.group_config import validate_group_overrides
-from config.keys import ConfigError, ConfigKey
-from config.layers import InvalidConfigError
-from config.log_config import validate_topic_overrides
-from config.values import ConfigType
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import ConfigRecord
+from barnabas.config.alteration import AlterOperation, altered
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS
+from barnabas.config.catalogue.log import MIN_INSYNC_REPLICAS
+from barnabas.config.client_metrics import (
+    ClientMetricsConfig,
+    IntervalOutOfRangeError,
+    UnknownClientMetricsKeyError,
+)
+from barnabas.config.dynamic import check_dynamic_settings, sound_settings
+from barnabas.config.group_config import validate_group_overrides
+from barnabas.config.keys import ConfigError, ConfigKey
+from barnabas.config.layers import InvalidConfigError
+from barnabas.config.log_config import validate_topic_overrides
+from barnabas.config.values import ConfigType
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import ConfigRecord
 
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 CLUSTER_DEFAULT: Final = ""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import logging
 
-from broker.controller.embedded import Controller, Decision
-from broker.controller.log_dir_admin import absolute_path
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.versions import CORDONED_LOG_DIRS as SUPPORTED_SINCE
-from config.broker_config import BrokerConfig
-from config.catalogue.log import CORDONED_LOG_DIRS
-from protocol.messages.cluster_records import BrokerRegistrationChangeRecord
-from protocol.wire import Uuid
-from storage.manager.log_manager import LogManager
+from barnabas.broker.controller.embedded import Controller, Decision
+from barnabas.broker.controller.log_dir_admin import absolute_path
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.versions import CORDONED_LOG_DIRS as SUPPORTED_SINCE
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.log import CORDONED_LOG_DIRS
+from barnabas.protocol.messages.cluster_records import BrokerRegistrationChangeRecord
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.replica_manager")
 

@@ -11,17 +11,17 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from broker.controller.embedded import Controller, Decision
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.topics import PartitionImage
-from broker.pending import Pending
-from broker.replica.partition import Partition
-from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
-from protocol.schema import Message
-from protocol.wire import ZERO_UUID, Uuid
-from storage.errors import KafkaStorageError
-from storage.manager.log_dir import LogDir
-from storage.manager.log_manager import LogManager
+from barnabas.broker.controller.embedded import Controller, Decision
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.partition import Partition
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ZERO_UUID, Uuid
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.replica_manager")
 

@@ -14,12 +14,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from broker.metadata.image import MetadataImage
-from broker.metadata.loader import MetadataLoader
-from broker.metadata.replay import MetadataReplay
-from broker.pending import Pending
-from broker.waiting.blocking import BlockingRunner
-from protocol.schema import Message
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.loader import MetadataLoader
+from barnabas.broker.metadata.replay import MetadataReplay
+from barnabas.broker.pending import Pending
+from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.protocol.schema import Message
 
 R = TypeVar("R")
 

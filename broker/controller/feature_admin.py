@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from broker.metadata.bootstrap import default_min_insync_replicas
-from broker.metadata.image import BROKER_RESOURCE, MetadataImage
-from broker.metadata.versions import (
+from barnabas.broker.metadata.bootstrap import default_min_insync_replicas
+from barnabas.broker.metadata.image import BROKER_RESOURCE, MetadataImage
+from barnabas.broker.metadata.versions import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     FEATURES_BY_NAME,
     KRAFT_VERSION,
@@ -20,9 +20,9 @@ from broker.metadata.versions import (
     METADATA_VERSIONS,
     LevelRange,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
-from protocol.schema import Message
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
+from barnabas.protocol.schema import Message
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from broker.controller.topic_admin import TopicSpec
-from config.broker_config import BrokerConfig
-from config.catalogue import groups, share, transactions
-from config.keys import ConfigKey
-from config.replicas import replicas_of
-from protocol.wire import uuid_from_string
+from barnabas.broker.controller.topic_admin import TopicSpec
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import groups, share, transactions
+from barnabas.config.keys import ConfigKey
+from barnabas.config.replicas import replicas_of
+from barnabas.protocol.wire import uuid_from_string
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"

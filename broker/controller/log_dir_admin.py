@@ -11,21 +11,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.pending import Pending
-from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
-from broker.replica.moves.log_dir_move import Move
-from broker.replica.partition import Partition
-from broker.waiting.blocking import BlockingRunner
-from config.broker_config import BrokerConfig
-from config.catalogue.log import NUM_REPLICA_ALTER_LOG_DIRS_THREADS
-from protocol.errors import ErrorCode
-from storage.log.unified_log import UnifiedLog
-from storage.manager.loading import FUTURE_DIR_SUFFIX, MAX_DIR_NAME
-from storage.manager.log_dir import LogDir
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
+from barnabas.broker.replica.moves.log_dir_move import Move
+from barnabas.broker.replica.partition import Partition
+from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.log import NUM_REPLICA_ALTER_LOG_DIRS_THREADS
+from barnabas.protocol.errors import ErrorCode
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.loading import FUTURE_DIR_SUFFIX, MAX_DIR_NAME
+from barnabas.storage.manager.log_dir import LogDir
 
 if TYPE_CHECKING:
-    from broker.replica.replica_manager import ReplicaManager
-    from storage.manager.log_manager import LogManager
+    from barnabas.broker.replica.replica_manager import ReplicaManager
+    from barnabas.storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.alter_log_dirs")
 

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from broker.controller.config_admin import Alteration, check_broker_id
-from broker.logging.setup import ROOT_LOGGER
-from config.alteration import AlterOperation
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.controller.config_admin import Alteration, check_broker_id
+from barnabas.broker.logging.setup import ROOT_LOGGER
+from barnabas.config.alteration import AlterOperation
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 ROOT: Final = "root"
 TRACE: Final = 5

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from broker.controller.partition_change import CanLead, Election, Target, partition_change
-from broker.controller.topic_placement import (
+from barnabas.broker.controller.partition_change import CanLead, Election, Target, partition_change
+from barnabas.broker.controller.topic_placement import (
     Brokers,
     Replicas,
     check_assignment,
@@ -20,10 +20,10 @@ from broker.controller.topic_placement import (
     new_partition,
     placed,
 )
-from broker.metadata.image import MetadataImage
-from broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
 
 IsUsable = Callable[[str, PartitionImage, int], bool]
 """Whether a node's replica of a partition (topic's name, partition, node id) could lead now."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 
-from broker.metadata.topics import NO_LEADER, NO_LEADER_CHANGE, RECOVERING, PartitionImage
-from protocol.messages.topic_records import PartitionChangeRecord
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.broker.metadata.topics import NO_LEADER, NO_LEADER_CHANGE, RECOVERING, PartitionImage
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 CanLead = Callable[[int], bool]
 """Whether a node is there and can use its replica of the partition in question."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from broker.controller.embedded import Controller, Decision
-from broker.metadata.image import MetadataImage
-from broker.pending import Pending
-from protocol.messages.topic_records import ProducerIdsRecord
+from barnabas.broker.controller.embedded import Controller, Decision
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.protocol.messages.topic_records import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1000
 

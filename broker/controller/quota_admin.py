@@ -12,13 +12,13 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from broker.controller.limits import MAX_RECORDS_PER_USER_OP
-from broker.metadata.image import QuotaEntity, quota_record
-from config.catalogue.resources import client_quota_keys, ip_quota_keys
-from config.keys import ConfigKey
-from config.values import ConfigType
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import ClientQuotaRecord
+from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
+from barnabas.broker.metadata.image import QuotaEntity, quota_record
+from barnabas.config.catalogue.resources import client_quota_keys, ip_quota_keys
+from barnabas.config.keys import ConfigKey
+from barnabas.config.values import ConfigType
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import ClientQuotaRecord
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

@@ -23,7 +23,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from broker.metadata.cluster import (
+from barnabas.broker.metadata.cluster import (
     FENCE,
     IN_CONTROLLED_SHUTDOWN,
     UNFENCE,
@@ -31,9 +31,9 @@ from broker.metadata.cluster import (
     end_points,
     supported_features,
 )
-from broker.metadata.image import MetadataImage
-from broker.metadata.topics import NO_LEADER, RECOVERING, PartitionImage
-from broker.metadata.versions import (
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.topics import NO_LEADER, RECOVERING, PartitionImage
+from barnabas.broker.metadata.versions import (
     CONTROLLER_REGISTRATION,
     CORDONED_LOG_DIRS,
     DIRECTORY_ASSIGNMENT,
@@ -41,20 +41,20 @@ from broker.metadata.versions import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     LevelRange,
 )
-from config.broker_config import BrokerConfig
-from config.catalogue.controller import CONTROLLER_LISTENER_NAMES
-from config.catalogue.network import ADVERTISED_LISTENERS, LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS
-from config.catalogue.replication import SECURITY_PROTOCOLS
-from config.catalogue.server import BROKER_RACK
-from config.listeners import Listener, controller_listeners
-from protocol.messages.cluster_records import (
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.controller import CONTROLLER_LISTENER_NAMES
+from barnabas.config.catalogue.network import ADVERTISED_LISTENERS, LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS
+from barnabas.config.catalogue.replication import SECURITY_PROTOCOLS
+from barnabas.config.catalogue.server import BROKER_RACK
+from barnabas.config.listeners import Listener, controller_listeners
+from barnabas.protocol.messages.cluster_records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
-from protocol.messages.topic_records import PartitionChangeRecord
-from protocol.schema import Message
-from protocol.wire import Uuid
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid
 
 RECORDS_PER_BATCH: Final = 1_000
 """Elections need not be atomic; batches of this size stay far below what Kafka reads at once."""

@@ -14,12 +14,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from broker.metadata.image import ScramKey
-from broker.metadata.versions import SCRAM
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
-from protocol.schema import Message
-from protocol.scram import HASH_NAMES, MAX_ITERATIONS, MIN_ITERATIONS
+from barnabas.broker.metadata.image import ScramKey
+from barnabas.broker.metadata.versions import SCRAM
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.cluster_records import (
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from barnabas.protocol.schema import Message
+from barnabas.protocol.scram import HASH_NAMES, MAX_ITERATIONS, MIN_ITERATIONS
 
 FIRST_METADATA_VERSION: Final = SCRAM
 """The first level of metadata.version (3.5-IV2) that has SCRAM credentials."""

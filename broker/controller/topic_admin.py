@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final
 
-from broker.controller.limits import MAX_RECORDS_PER_USER_OP
-from broker.controller.topic_placement import (
+from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
+from barnabas.broker.controller.topic_placement import (
     Brokers,
     Replicas,
     check_assignment,
@@ -20,14 +20,14 @@ from broker.controller.topic_placement import (
     new_partition,
     placed,
 )
-from broker.metadata.image import TOPIC_RESOURCE, MetadataImage
-from broker.metadata.topics import PartitionImage
-from config.keys import ConfigError
-from config.log_config import BrokerValues, validate_topic_overrides
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord, TopicRecord
-from protocol.schema import Message
-from protocol.wire import Uuid, uuid_to_string
+from barnabas.broker.metadata.image import TOPIC_RESOURCE, MetadataImage
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.config.keys import ConfigError
+from barnabas.config.log_config import BrokerValues, validate_topic_overrides
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord, TopicRecord
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid, uuid_to_string
 
 MAX_TOPIC_NAME_LENGTH: Final = 249
 _LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from broker.metadata.image import MetadataImage
-from broker.metadata.topics import PartitionImage
-from protocol.errors import ApiError, ErrorCode
-from protocol.wire import ZERO_UUID
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.wire import ZERO_UUID
 
 Replicas = Sequence[int]
 """The nodes that hold a partition, the preferred leader first."""

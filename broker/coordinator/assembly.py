@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.controller.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from broker.coordinator.group.coordinator import GroupCoordinator
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.partition_log import ReplicaLogs
-from broker.coordinator.parts import CoordinatorLoop, RuntimeParts
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.record_types import GROUP_RECORDS, OFFSET_KEY_TYPES, TRANSACTION_RECORDS
-from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.transaction.appends import TransactionalAppends
-from broker.coordinator.transaction.coordinator import TransactionCoordinator
-from broker.coordinator.transaction.marker_writer import TxnMarkerWriter
-from broker.coordinator.transaction.shard import TransactionCoordinatorShard
-from broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
-from broker.coordinator.txn import MarkerWriter, ProducerIds
-from broker.coordinator.uuids import random_uuid
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.replica.replica_manager import ReplicaManager
-from broker.waiting.blocking import BlockingRunner
-from config.broker_config import BrokerConfig
-from config.catalogue.groups import (
+from barnabas.broker.controller.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from barnabas.broker.coordinator.group.coordinator import GroupCoordinator
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.coordinator.partition_log import ReplicaLogs
+from barnabas.broker.coordinator.parts import CoordinatorLoop, RuntimeParts
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.record_types import GROUP_RECORDS, OFFSET_KEY_TYPES, TRANSACTION_RECORDS
+from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+from barnabas.broker.coordinator.transaction.appends import TransactionalAppends
+from barnabas.broker.coordinator.transaction.coordinator import TransactionCoordinator
+from barnabas.broker.coordinator.transaction.marker_writer import TxnMarkerWriter
+from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard
+from barnabas.broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
+from barnabas.broker.coordinator.txn import MarkerWriter, ProducerIds
+from barnabas.broker.coordinator.uuids import random_uuid
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.groups import (
     GROUP_COORDINATOR_APPEND_LINGER_MS,
     OFFSETS_COMMIT_TIMEOUT_MS,
     OFFSETS_LOAD_BUFFER_SIZE,
     OFFSETS_TOPIC_COMPRESSION_CODEC,
 )
-from config.catalogue.transactions import TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE
-from protocol.records.compression import CompressionType
+from barnabas.config.catalogue.transactions import TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE
+from barnabas.protocol.records.compression import CompressionType
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from broker.pending import Pending
-from broker.waiting.timer import Timer, TimerHandle
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.layout import RECORD_BATCH_OVERHEAD
+from barnabas.broker.pending import Pending
+from barnabas.broker.waiting.timer import Timer, TimerHandle
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.layout import RECORD_BATCH_OVERHEAD
 
 logger = logging.getLogger("barnabas.coordinator")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 _AS_COORDINATOR: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,

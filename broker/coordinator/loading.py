@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from broker.coordinator.serde import RecordSerde, UnknownRecordTypeError
-from broker.coordinator.shard import CoordinatorShard
-from protocol.records.batch import CorruptRecordError, RecordBatch, entry_header
-from protocol.records.cleaning import KeyMapper, RecordFilter
-from protocol.records.control import ControlRecordType, control_record_type
-from protocol.records.entries import batches
-from protocol.records.key_table import KeyTable
-from protocol.records.legacy import LegacyEntry
-from storage.env import File, read_fully
-from storage.offsets import FileRecords
+from barnabas.broker.coordinator.serde import RecordSerde, UnknownRecordTypeError
+from barnabas.broker.coordinator.shard import CoordinatorShard
+from barnabas.protocol.records.batch import CorruptRecordError, RecordBatch, entry_header
+from barnabas.protocol.records.cleaning import KeyMapper, RecordFilter
+from barnabas.protocol.records.control import ControlRecordType, control_record_type
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.key_table import KeyTable
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.storage.env import File, read_fully
+from barnabas.storage.offsets import FileRecords
 
 logger = logging.getLogger("barnabas.coordinator")
 

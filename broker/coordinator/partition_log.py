@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.pending import Pending
-from broker.replica.append import AppendResult
-from broker.replica.partition import ACKS_ALL
-from broker.replica.replica_manager import ReplicaManager
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.batch import RecordBatch
-from protocol.wire import ZERO_UUID
-from storage.errors import InvalidProducerEpochError, OutOfResourcesError
-from storage.log.txn_verification import VerificationGuard
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import AppendOrigin, FetchIsolation, FileRecords
+from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendResult
+from barnabas.broker.replica.partition import ACKS_ALL
+from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.wire import ZERO_UUID
+from barnabas.storage.errors import InvalidProducerEpochError, OutOfResourcesError
+from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import AppendOrigin, FetchIsolation, FileRecords
 
 _NO_TIMEOUT_MS: Final = (1 << 31) - 1
 """Records that are in the log are committed some day, or never; who waits has a time limit of his own."""

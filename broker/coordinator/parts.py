@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from broker.coordinator.partition_log import PartitionLogs
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.record_types import RecordTypes
-from broker.coordinator.runtime_probe import RuntimeProbe
-from broker.coordinator.serde import RecordSerde
-from broker.coordinator.shard import CoordinatorShard, ShardContext
-from broker.coordinator.uuids import random_uuid
-from broker.metadata.image import MetadataImage
-from broker.waiting.blocking import BlockingRunner
-from broker.waiting.timer import Timer
-from config.broker_config import BrokerConfig
-from protocol.records.compression import CompressionType
-from protocol.records.layout import NO_SEQUENCE
+from barnabas.broker.coordinator.partition_log import PartitionLogs
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.record_types import RecordTypes
+from barnabas.broker.coordinator.runtime_probe import RuntimeProbe
+from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.shard import CoordinatorShard, ShardContext
+from barnabas.broker.coordinator.uuids import random_uuid
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.broker.waiting.timer import Timer
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.layout import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from uuid import UUID

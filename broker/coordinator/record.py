@@ -7,7 +7,7 @@ CoordinatorRecordSerde in org.apache.kafka.coordinator.common.runtime; the messa
 
 from __future__ import annotations
 
-from protocol.schema import Message
+from barnabas.protocol.schema import Message
 
 
 class CoordinatorRecord:

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from broker.coordinator import errors
-from broker.coordinator.batches import Batch, Committed, Encoded, tell
-from broker.coordinator.partition_log import LogLimits
-from broker.coordinator.parts import RuntimeParts
-from broker.coordinator.shard import CoordinatorShard
-from broker.pending import Pending
-from broker.replica.append import AppendError, AppendResult
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.builder import build_batch
-from protocol.records.layout import RECORD_BATCH_OVERHEAD
+from barnabas.broker.coordinator import errors
+from barnabas.broker.coordinator.batches import Batch, Committed, Encoded, tell
+from barnabas.broker.coordinator.partition_log import LogLimits
+from barnabas.broker.coordinator.parts import RuntimeParts
+from barnabas.broker.coordinator.shard import CoordinatorShard
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendError, AppendResult
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.layout import RECORD_BATCH_OVERHEAD
 
 logger = logging.getLogger("barnabas.coordinator")
 

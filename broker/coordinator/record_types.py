@@ -8,8 +8,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Final
 
-from protocol.messages import group_state, share_group_state, streams_group_state, transaction_state
-from protocol.schema import Message
+from barnabas.protocol.messages import group_state, share_group_state, streams_group_state, transaction_state
+from barnabas.protocol.schema import Message
 
 RecordTypes = tuple[tuple[type[Message], type[Message]], ...]
 

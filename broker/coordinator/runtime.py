@@ -9,23 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from broker.controller.internal_topics import partition_for
-from broker.coordinator import errors
-from broker.coordinator.batches import Answer
-from broker.coordinator.parts import RuntimeParts
-from broker.coordinator.shard import CoordinatorResult, CoordinatorShard
-from broker.coordinator.shard_runner import ShardRunner, ShardState
-from broker.coordinator.txn import (
+from barnabas.broker.controller.internal_topics import partition_for
+from barnabas.broker.coordinator import errors
+from barnabas.broker.coordinator.batches import Answer
+from barnabas.broker.coordinator.parts import RuntimeParts
+from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorShard
+from barnabas.broker.coordinator.shard_runner import ShardRunner, ShardState
+from barnabas.broker.coordinator.txn import (
     TopicPartition,
     TransactionalProducer,
     TransactionMarker,
     TransactionVerifier,
     asks_coordinator,
 )
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.pending import Pending
-from protocol.errors import ApiError, ErrorCode
-from storage.log.txn_verification import VerificationGuard
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.storage.log.txn_verification import VerificationGuard
 
 S = TypeVar("S", bound=CoordinatorShard)
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker.coordinator.loading import LoadSummary
+from barnabas.broker.coordinator.loading import LoadSummary
 
 KEPT_TIMES: Final = 1024
 LOAD_WINDOW_S: Final = 30.0

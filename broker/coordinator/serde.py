@@ -19,11 +19,11 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.record_types import RecordTypes
-from protocol.codec import decoder, encode
-from protocol.errors import ProtocolError
-from protocol.schema import Message
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.record_types import RecordTypes
+from barnabas.protocol.codec import decoder, encode
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.schema import Message
 
 _INT16: Final = struct.Struct(">h")
 _KEY_VERSION: Final = 0

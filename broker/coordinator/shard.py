@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.uuids import random_uuid
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.pending import Pending
-from config.broker_config import BrokerConfig
-from protocol.errors import ApiError
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.uuids import random_uuid
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.errors import ApiError
 
 if TYPE_CHECKING:
     from uuid import UUID

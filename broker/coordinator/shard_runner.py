@@ -24,30 +24,30 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-from broker.coordinator import errors
-from broker.coordinator.batches import Answer, Batch, size_of, tell
-from broker.coordinator.loading import LoadCancelledError, ShardLoader
-from broker.coordinator.parts import RuntimeParts
-from broker.coordinator.record_queue import RecordQueue
-from broker.coordinator.shard import (
+from barnabas.broker.coordinator import errors
+from barnabas.broker.coordinator.batches import Answer, Batch, size_of, tell
+from barnabas.broker.coordinator.loading import LoadCancelledError, ShardLoader
+from barnabas.broker.coordinator.parts import RuntimeParts
+from barnabas.broker.coordinator.record_queue import RecordQueue
+from barnabas.broker.coordinator.shard import (
     CoordinatorResult,
     CoordinatorShard,
     ShardContext,
     TimedOperation,
 )
-from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
-from broker.coordinator.txn import TransactionalProducer, TransactionMarker
-from broker.logging.setup import RateLimit
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.pending import Pending
-from broker.replica.append import AppendError, AppendResult
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.builder import build_batch
-from protocol.records.control import end_transaction_marker
-from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from storage.errors import OutOfResourcesError, is_fault_of_disk
-from storage.log.txn_verification import VerificationGuard
-from storage.offsets import FileRecords
+from barnabas.broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
+from barnabas.broker.coordinator.txn import TransactionalProducer, TransactionMarker
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendError, AppendResult
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.storage.errors import OutOfResourcesError, is_fault_of_disk
+from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.offsets import FileRecords
 
 logger = logging.getLogger("barnabas.coordinator")
 

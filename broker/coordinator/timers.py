@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from broker.coordinator.shard import TimedOperation
-from broker.waiting.timer import Timer, TimerHandle
+from barnabas.broker.coordinator.shard import TimedOperation
+from barnabas.broker.waiting.timer import Timer, TimerHandle
 
 RETRY_BACKOFF_MS: Final = 500
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from broker.pending import Pending
-from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
-from protocol.errors import ErrorCode
+from barnabas.broker.pending import Pending
+from barnabas.config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
+from barnabas.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from config.broker_config import BrokerConfig
+    from barnabas.config.broker_config import BrokerConfig
 
 TopicPartition = tuple[str, int]
 

@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from broker.fetch.partition import FetchPartition, PartitionKey
-from broker.fetch.session import NO_SESSION, FetchSession
+from barnabas.broker.fetch.partition import FetchPartition, PartitionKey
+from barnabas.broker.fetch.session import NO_SESSION, FetchSession
 
 EVICTION_MS: Final = 120_000
 

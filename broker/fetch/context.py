@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from broker.fetch.partition import FetchPartition
-from broker.fetch.session import Answer, FetchSession, NamedTopic
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchResponse
-from protocol.wire import Uuid
-from storage.offsets import FetchIsolation
+from barnabas.broker.fetch.partition import FetchPartition
+from barnabas.broker.fetch.session import Answer, FetchSession, NamedTopic
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.offsets import FetchIsolation
 
 NO_SESSION_EPOCH: Final = 0
 """The epoch of a request without a session, which no session has."""

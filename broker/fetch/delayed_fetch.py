@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker.error_map import MAPPED_ERRORS
-from broker.fetch.context import FetchParams
-from broker.fetch.partition import FetchPartition, readable_end
-from broker.replica.partition import NO_EPOCH
-from broker.waiting.purgatory import DelayedOperation
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import FetchIsolation, LogOffsetMetadata
+from barnabas.broker.error_map import MAPPED_ERRORS
+from barnabas.broker.fetch.context import FetchParams
+from barnabas.broker.fetch.partition import FetchPartition, readable_end
+from barnabas.broker.replica.partition import NO_EPOCH
+from barnabas.broker.waiting.purgatory import DelayedOperation
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import FetchIsolation, LogOffsetMetadata
 
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 _LOG_END: Final = FetchIsolation.LOG_END

@@ -6,13 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker.fetch.cache import FetchSessionCache
-from broker.fetch.context import FetchContext
-from broker.fetch.partition import FetchPartition, PartitionKey
-from broker.fetch.session import FINAL_EPOCH, FOLLOWER, INITIAL_EPOCH, NO_SESSION, FetchSession
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
-from protocol.wire import Uuid
+from barnabas.broker.fetch.cache import FetchSessionCache
+from barnabas.broker.fetch.context import FetchContext
+from barnabas.broker.fetch.partition import FetchPartition, PartitionKey
+from barnabas.broker.fetch.session import FINAL_EPOCH, FOLLOWER, INITIAL_EPOCH, NO_SESSION, FetchSession
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.wire import Uuid
 
 MAX_UNNAMED_SESSIONS: Final = 1000
 MAX_UNNAMED_PARTITIONS: Final = 100_000

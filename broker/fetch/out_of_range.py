@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.fetch.partition import FetchPartition
-from broker.logging.setup import RateLimit
-from broker.replica.replica_manager import ReplicaManager
-from broker.request import RequestContext
-from protocol.errors import ApiError
+from barnabas.broker.fetch.partition import FetchPartition
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.broker.request import RequestContext
+from barnabas.protocol.errors import ApiError
 
 logger = logging.getLogger("barnabas.groups")
 

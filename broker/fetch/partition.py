@@ -8,13 +8,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, Protocol
 
-from broker.replica.partition import NO_EPOCH, Partition
-from broker.waiting.purgatory import Watchers
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.wire import Uuid
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import FetchIsolation, LogOffsetMetadata
+from barnabas.broker.replica.partition import NO_EPOCH, Partition
+from barnabas.broker.waiting.purgatory import Watchers
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import FetchIsolation, LogOffsetMetadata
 
 _NONE: Final = ErrorCode.NONE
 _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK

@@ -9,19 +9,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.fetch.context import FetchContext, FetchParams
-from broker.fetch.delayed_fetch import DelayedFetch
-from broker.fetch.partition import FetchPartition, size_of
-from broker.fetch.session import FetchSession
-from broker.pending import Pending
-from broker.probes import TopicProbe
-from broker.replica.partition import Partition
-from broker.replica.replica_manager import ReplicaManager
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchResponse
-from storage.errors import KafkaStorageError
-from storage.offsets import FetchIsolation
+from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
+from barnabas.broker.fetch.context import FetchContext, FetchParams
+from barnabas.broker.fetch.delayed_fetch import DelayedFetch
+from barnabas.broker.fetch.partition import FetchPartition, size_of
+from barnabas.broker.fetch.session import FetchSession
+from barnabas.broker.pending import Pending
+from barnabas.broker.probes import TopicProbe
+from barnabas.broker.replica.partition import Partition
+from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.offsets import FetchIsolation
 
 PartitionData = FetchResponse.PartitionData
 

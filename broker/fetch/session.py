@@ -38,11 +38,11 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Final
 
-from broker.fetch.partition import EntryState, FetchPartition, PartitionKey, size_of
-from broker.waiting.purgatory import DelayedOperationPurgatory, Watchers
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.wire import Uuid
-from storage.offsets import FetchIsolation
+from barnabas.broker.fetch.partition import EntryState, FetchPartition, PartitionKey, size_of
+from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory, Watchers
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.offsets import FetchIsolation
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0

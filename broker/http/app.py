@@ -9,16 +9,16 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from broker.compaction.status import Compaction
-from broker.http.compaction import CompactionPages
-from broker.http.hosts import rejection
-from broker.metrics.prometheus import Metrics, exposition
-from broker.waiting.on_loop import LoopSilentError, OnLoop
+from barnabas.broker.compaction.status import Compaction
+from barnabas.broker.http.compaction import CompactionPages
+from barnabas.broker.http.hosts import rejection
+from barnabas.broker.metrics.prometheus import Metrics, exposition
+from barnabas.broker.waiting.on_loop import LoopSilentError, OnLoop
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from config.broker_config import BrokerConfig
+    from barnabas.config.broker_config import BrokerConfig
 
 logger = logging.getLogger("barnabas.http")
 

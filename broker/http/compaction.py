@@ -11,8 +11,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from broker.compaction.status import Answer, Compaction, CompactionRefusedError, Refusal
-from broker.waiting.on_loop import OnLoop
+from barnabas.broker.compaction.status import Answer, Compaction, CompactionRefusedError, Refusal
+from barnabas.broker.waiting.on_loop import OnLoop
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment

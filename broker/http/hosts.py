@@ -34,8 +34,8 @@ from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from config.broker_config import BrokerConfig
-from config.catalogue.barnabas import BARNABAS_HTTP_ALLOWED_HOSTS, BARNABAS_HTTP_HOST
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_ALLOWED_HOSTS, BARNABAS_HTTP_HOST
 
 _HOST_AND_PORT: Final = re.compile(
     r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]*)?", re.IGNORECASE

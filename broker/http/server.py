@@ -14,14 +14,14 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.metrics.prometheus import Metrics
-from broker.network.listeners import USE_SYSTEM_BUFFER, bind
-from broker.waiting.on_loop import OnLoop
+from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.broker.network.listeners import USE_SYSTEM_BUFFER, bind
+from barnabas.broker.waiting.on_loop import OnLoop
 
 if TYPE_CHECKING:
-    from broker.compaction.status import Compaction
-    from broker.http.app import RequestServer
-    from config.broker_config import BrokerConfig
+    from barnabas.broker.compaction.status import Compaction
+    from barnabas.broker.http.app import RequestServer
+    from barnabas.config.broker_config import BrokerConfig
 
 logger = logging.getLogger("barnabas.http")
 
@@ -124,7 +124,7 @@ class HttpServer:
     def _request_server(self) -> RequestServer:
         with self._making:
             if self._server is None:
-                from broker.http.app import Application, RequestServer
+                from barnabas.broker.http.app import Application, RequestServer
 
                 on_loop = OnLoop(self._loop)
                 application = Application(

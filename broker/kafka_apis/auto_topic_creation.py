@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from broker.controller.embedded import Decision
-from broker.controller.internal_topics import creatable_topic
-from broker.controller.topic_admin import new_topics
-from broker.metadata.image import MetadataImage
-from broker.pending import Pending
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.controller.internal_topics import creatable_topic
+from barnabas.broker.controller.topic_admin import new_topics
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 
 def create_topics_on_demand(broker: Broker, names: Sequence[str]) -> Pending[dict[str, ErrorCode]]:

@@ -12,26 +12,33 @@ import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from broker.broker import Broker
-from broker.kafka_apis import handlers
-from broker.kafka_apis.error_places import ErrorPlaces, error_places, errors_in
-from broker.pending import Pending
-from broker.request import CLOSE_CONNECTION, REGISTRY, ApiHandler, ConnectionInfo, NoResponse, RequestContext
-from config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
-from protocol.api_keys import (
+from barnabas.broker.broker import Broker
+from barnabas.broker.kafka_apis import handlers
+from barnabas.broker.kafka_apis.error_places import ErrorPlaces, error_places, errors_in
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import (
+    CLOSE_CONNECTION,
+    REGISTRY,
+    ApiHandler,
+    ConnectionInfo,
+    NoResponse,
+    RequestContext,
+)
+from barnabas.config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
+from barnabas.protocol.api_keys import (
     ApiKey,
     request_header_version,
     request_type,
     response_header_version,
     response_type,
 )
-from protocol.codec import MAX_ELEMENTS, decoder, encoder
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.framing import Frame
-from protocol.messages.api_versions import ApiVersionsResponse
-from protocol.messages.headers import RequestHeader
-from protocol.schema import Message
-from protocol.wire import Chunk
+from barnabas.protocol.codec import MAX_ELEMENTS, decoder, encoder
+from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.framing import Frame
+from barnabas.protocol.messages.api_versions import ApiVersionsResponse
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Chunk
 
 LateAnswer = list[Chunk] | NoResponse
 Answer = list[Chunk] | Pending[LateAnswer] | NoResponse

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from protocol.schema import Struct
+from barnabas.protocol.schema import Struct
 
 _NAMES: Final = frozenset({"error_code", "partition_error_code"})
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from broker.metadata.records import frame
-from broker.metadata.snapshot_files import read_snapshot, snapshot_batches
-from broker.metadata.versions import (
+from barnabas.broker.metadata.records import frame
+from barnabas.broker.metadata.snapshot_files import read_snapshot, snapshot_batches
+from barnabas.broker.metadata.versions import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     FEATURES,
     KRAFT_VERSION,
@@ -20,14 +20,14 @@ from broker.metadata.versions import (
     METADATA_TRANSACTIONS,
     METADATA_VERSION,
 )
-from protocol.messages.topic_records import (
+from barnabas.protocol.messages.topic_records import (
     BeginTransactionRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
 )
-from protocol.schema import Message
-from storage.env import Env, write_atomically
+from barnabas.protocol.schema import Message
+from barnabas.storage.env import Env, write_atomically
 
 FILE_NAME: Final = "bootstrap.checkpoint"
 _EPOCH: Final = 0

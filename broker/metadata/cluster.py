@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from protocol.messages.cluster_records import (
+from barnabas.protocol.messages.cluster_records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
-from protocol.wire import Uuid
+from barnabas.protocol.wire import Uuid
 
 FENCE: Final = 1
 UNFENCE: Final = -1

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.metadata.log import MetadataLogError
-from broker.metadata.versions import KRAFT_VERSION, LevelRange, level_text, supported_levels
-from config.broker_config import BrokerConfig
-from config.catalogue.server import UNSTABLE_FEATURE_VERSIONS_ENABLE
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.broker.metadata.versions import KRAFT_VERSION, LevelRange, level_text, supported_levels
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.server import UNSTABLE_FEATURE_VERSIONS_ENABLE
 
 
 def supported(config: BrokerConfig) -> dict[str, LevelRange]:

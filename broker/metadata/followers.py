@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.loader import Publisher
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.loader import Publisher
 
 logger = logging.getLogger("barnabas.metadata")
 

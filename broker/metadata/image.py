@@ -12,22 +12,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from broker.metadata.cluster import BrokerRegistration, ControllerRegistration
-from broker.metadata.topics import PartitionImage, TopicImage
-from broker.metadata.versions import METADATA_VERSION
-from protocol.messages.cluster_records import (
+from barnabas.broker.metadata.cluster import BrokerRegistration, ControllerRegistration
+from barnabas.broker.metadata.topics import PartitionImage, TopicImage
+from barnabas.broker.metadata.versions import METADATA_VERSION
+from barnabas.protocol.messages.cluster_records import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
     UserScramCredentialRecord,
 )
-from protocol.messages.topic_records import (
+from barnabas.protocol.messages.topic_records import (
     ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     ProducerIdsRecord,
 )
-from protocol.schema import Message
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4

@@ -10,10 +10,10 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.log import MetadataBatch
-from broker.metadata.replay import replayed
-from broker.waiting.blocking import BlockingRunner, Work
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.log import MetadataBatch
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.waiting.blocking import BlockingRunner, Work
 
 logger = logging.getLogger("barnabas.metadata")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from protocol.schema import Message
+from barnabas.protocol.schema import Message
 
 
 class MetadataLogError(Exception):

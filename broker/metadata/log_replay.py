@@ -16,18 +16,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from broker.metadata.log import MetadataBatch, MetadataLogError
-from broker.metadata.records import unframe
-from broker.metadata.snapshot_files import Control, control_after, read_control
-from protocol.errors import ProtocolError
-from protocol.messages.topic_records import (
+from barnabas.broker.metadata.log import MetadataBatch, MetadataLogError
+from barnabas.broker.metadata.records import unframe
+from barnabas.broker.metadata.snapshot_files import Control, control_after, read_control
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.topic_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     NoOpRecord,
 )
-from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch
-from protocol.schema import Message
+from barnabas.protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch
+from barnabas.protocol.schema import Message
 
 RECORDS_AT_ONCE: Final = 100_000
 """Every image that is made costs a copy of its maps: so many records are gathered for one."""

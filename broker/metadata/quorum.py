@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from broker.metadata.versions import FEATURES_BY_NAME, KRAFT_VERSION
-from broker.pending import Pending
-from broker.waiting.blocking import BlockingRunner, InlineRunner
-from protocol.messages.control_records import VotersRecord
-from protocol.wire import Uuid
+from barnabas.broker.metadata.versions import FEATURES_BY_NAME, KRAFT_VERSION
+from barnabas.broker.pending import Pending
+from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
+from barnabas.protocol.messages.control_records import VotersRecord
+from barnabas.protocol.wire import Uuid
 
 if TYPE_CHECKING:
-    from broker.metadata.raft_log import EmbeddedRaftLog
-    from config.listeners import Listener
+    from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+    from barnabas.config.listeners import Listener
 
 
 R = TypeVar("R")

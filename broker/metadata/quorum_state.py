@@ -20,8 +20,8 @@ import json
 import logging
 from typing import Any, Final, NamedTuple
 
-from protocol.wire import ZERO_UUID, Uuid, uuid_from_string, uuid_to_string
-from storage.env import Env, write_atomically
+from barnabas.protocol.wire import ZERO_UUID, Uuid, uuid_from_string, uuid_to_string
+from barnabas.storage.env import Env, write_atomically
 
 FILE_NAME: Final = "quorum-state"
 NOBODY: Final = -1

@@ -25,30 +25,34 @@ from errno import EIO
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
-from broker.metadata.log import MetadataBatch, MetadataLogError
-from broker.metadata.log_replay import LogReplay
-from broker.metadata.quorum_state import QuorumState, QuorumStateFile
-from broker.metadata.raft_snapshots import DEFAULT_SETTINGS, RaftLogSettings, RaftSnapshots
-from broker.metadata.records import frame
-from broker.metadata.snapshot_files import Control, SnapshotId, control_batch, quorum_records
-from broker.metadata.versions import METADATA_TRANSACTIONS, METADATA_VERSION
-from protocol.messages.cluster_records import RemoveUserScramCredentialRecord
-from protocol.messages.control_records import LeaderChangeMessage, VotersRecord
-from protocol.messages.topic_records import AbortTransactionRecord, FeatureLevelRecord, RemoveTopicRecord
-from protocol.records.batch import RecordBatch, build_batch
-from protocol.records.control import ControlRecordType
-from protocol.records.entries import batches
-from protocol.schema import Message
-from protocol.wire import ZERO_UUID, Uuid
-from storage.env import Env, make_directory
-from storage.errors import KafkaStorageError, RecordBatchTooLargeError, StorageError, is_no_space
-from storage.log.deletion import DeletionQueue
-from storage.manager.loader import open_log
-from storage.manager.log_manager import CLUSTER_METADATA_TOPIC
-from storage.offsets import AppendOrigin, FetchIsolation
+from barnabas.broker.metadata.log import MetadataBatch, MetadataLogError
+from barnabas.broker.metadata.log_replay import LogReplay
+from barnabas.broker.metadata.quorum_state import QuorumState, QuorumStateFile
+from barnabas.broker.metadata.raft_snapshots import DEFAULT_SETTINGS, RaftLogSettings, RaftSnapshots
+from barnabas.broker.metadata.records import frame
+from barnabas.broker.metadata.snapshot_files import Control, SnapshotId, control_batch, quorum_records
+from barnabas.broker.metadata.versions import METADATA_TRANSACTIONS, METADATA_VERSION
+from barnabas.protocol.messages.cluster_records import RemoveUserScramCredentialRecord
+from barnabas.protocol.messages.control_records import LeaderChangeMessage, VotersRecord
+from barnabas.protocol.messages.topic_records import (
+    AbortTransactionRecord,
+    FeatureLevelRecord,
+    RemoveTopicRecord,
+)
+from barnabas.protocol.records.batch import RecordBatch, build_batch
+from barnabas.protocol.records.control import ControlRecordType
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ZERO_UUID, Uuid
+from barnabas.storage.env import Env, make_directory
+from barnabas.storage.errors import KafkaStorageError, RecordBatchTooLargeError, StorageError, is_no_space
+from barnabas.storage.log.deletion import DeletionQueue
+from barnabas.storage.manager.loader import open_log
+from barnabas.storage.manager.log_manager import CLUSTER_METADATA_TOPIC
+from barnabas.storage.offsets import AppendOrigin, FetchIsolation
 
 if TYPE_CHECKING:
-    from broker.metadata.image import MetadataImage
+    from barnabas.broker.metadata.image import MetadataImage
 
 METADATA_TOPIC_ID: Final[Uuid] = bytes(15) + b"\x01"
 

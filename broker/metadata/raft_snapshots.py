@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from threading import RLock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.metadata.log import MetadataLogError
-from broker.metadata.snapshot_files import (
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.broker.metadata.snapshot_files import (
     MAX_BATCH_BYTES,
     Control,
     Snapshot,
@@ -18,7 +18,7 @@ from broker.metadata.snapshot_files import (
     read_timestamp_ms,
     write_snapshot,
 )
-from config.catalogue.controller import (
+from barnabas.config.catalogue.controller import (
     INTERNAL_METADATA_DELETE_DELAY_MILLIS,
     INTERNAL_METADATA_LOG_SEGMENT_BYTES,
     INTERNAL_METADATA_MAX_BATCH_SIZE_IN_BYTES,
@@ -29,17 +29,17 @@ from config.catalogue.controller import (
     METADATA_MAX_RETENTION_BYTES,
     METADATA_MAX_RETENTION_MS,
 )
-from config.log_config import LogConfig
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
-from storage.env import Env, remove_if_exists
-from storage.log.deletion import DeletionQueue
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.env import Env, remove_if_exists
+from barnabas.storage.log.deletion import DeletionQueue
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
 
 if TYPE_CHECKING:
-    from config.broker_config import BrokerConfig
-    from protocol.schema import Message
+    from barnabas.config.broker_config import BrokerConfig
+    from barnabas.protocol.schema import Message
 
 NO_SNAPSHOT: Final = SnapshotId(0, 0)
 

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from broker.metadata.log import MetadataLogError
-from broker.metadata.versions import record_version
-from protocol.codec import decoder, encode
-from protocol.errors import ProtocolError
-from protocol.schema import Message
-from protocol.wire import read_unsigned_varint, unsigned_varint
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.broker.metadata.versions import record_version
+from barnabas.protocol.codec import decoder, encode
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import read_unsigned_varint, unsigned_varint
 
 FRAME_VERSION: Final = 1
 _SHORT_PREFIX_BYTES: Final = 3
@@ -32,7 +32,7 @@ _readers: dict[bytes, Reader] = {}  # by the first bytes of the frame: a start r
 @cache
 def record_types() -> dict[int, type[Message]]:
     """The metadata records that there are, by type."""
-    from protocol.messages import cluster_records, topic_records
+    from barnabas.protocol.messages import cluster_records, topic_records
 
     found = (
         value

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from broker.metadata.cluster import BrokerRegistration, ControllerRegistration
-from broker.metadata.image import TOPIC_RESOURCE, MetadataDelta, MetadataImage, QuotaEntity
-from broker.metadata.topics import PartitionImage, TopicImage
-from protocol.messages.cluster_records import (
+from barnabas.broker.metadata.cluster import BrokerRegistration, ControllerRegistration
+from barnabas.broker.metadata.image import TOPIC_RESOURCE, MetadataDelta, MetadataImage, QuotaEntity
+from barnabas.broker.metadata.topics import PartitionImage, TopicImage
+from barnabas.protocol.messages.cluster_records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     DelegationTokenRecord,
@@ -28,7 +28,7 @@ from protocol.messages.cluster_records import (
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
-from protocol.messages.topic_records import (
+from barnabas.protocol.messages.topic_records import (
     ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
@@ -41,8 +41,8 @@ from protocol.messages.topic_records import (
     TopicRecord,
     ZkMigrationStateRecord,
 )
-from protocol.schema import Message
-from protocol.wire import Uuid, uuid_to_string
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid, uuid_to_string
 
 _MAPS: Final = (
     "acls",

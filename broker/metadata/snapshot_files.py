@@ -22,23 +22,23 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from broker.metadata.log import MetadataLogError
-from broker.metadata.records import frame, unframe
-from protocol.codec import decode, encode
-from protocol.errors import ProtocolError
-from protocol.messages.control_records import (
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.broker.metadata.records import frame, unframe
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch, build_batch
-from protocol.records.control import ControlRecordType, control_record_key, control_record_type
-from protocol.records.entries import batches
-from protocol.records.record import Record
-from protocol.schema import Message
-from storage.env import Env, File, remove_if_exists, write_fully
+from barnabas.protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch, build_batch
+from barnabas.protocol.records.control import ControlRecordType, control_record_key, control_record_type
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.record import Record
+from barnabas.protocol.schema import Message
+from barnabas.storage.env import Env, File, remove_if_exists, write_fully
 
 SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = ".checkpoint.part"

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.metadata.raft_log import EmbeddedRaftLog
-    from broker.waiting.blocking import BlockingRunner
-    from broker.waiting.timer import Timer, TimerHandle
+    from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+    from barnabas.broker.waiting.blocking import BlockingRunner
+    from barnabas.broker.waiting.timer import Timer, TimerHandle
 
 ROUND_INTERVAL_MS: Final = 60_000
 """Kafka looks for old snapshots every minute. An idle controller looks then, too, whether a snapshot is due."""

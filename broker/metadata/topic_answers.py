@@ -11,12 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.topics import TopicImage
-from protocol.codec import element_encoder
-from protocol.messages.metadata import MetadataResponse
-from protocol.messages.topics import CreateTopicsResponse
-from protocol.wire import Encoded, EncodedArray
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.topics import TopicImage
+from barnabas.protocol.codec import element_encoder
+from barnabas.protocol.messages.metadata import MetadataResponse
+from barnabas.protocol.messages.topics import CreateTopicsResponse
+from barnabas.protocol.wire import Encoded, EncodedArray
 
 Topic = MetadataResponse.MetadataResponseTopic
 TopicConfig = CreateTopicsResponse.CreatableTopicConfigs

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
-from protocol.schema import Message
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 NO_LEADER: Final = -1
 NO_LEADER_CHANGE: Final = -2

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 
 logger = logging.getLogger("barnabas.metadata")
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
-from protocol.schema import Message
+from barnabas.protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
+from barnabas.protocol.schema import Message
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"

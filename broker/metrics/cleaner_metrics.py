@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from broker.metrics.families import CLEANER_MANAGER_PREFIX, CLEANER_PREFIX, CLEANING_PREFIX
-from broker.metrics.prometheus import Metrics, Sample
+from barnabas.broker.metrics.families import CLEANER_MANAGER_PREFIX, CLEANER_PREFIX, CLEANING_PREFIX
+from barnabas.broker.metrics.prometheus import Metrics, Sample
 
 if TYPE_CHECKING:
-    from broker.compaction.scheduler import LogCleaner
-    from storage.manager.log_dir import LogDir
-    from storage.manager.log_manager import LogManager
+    from barnabas.broker.compaction.scheduler import LogCleaner
+    from barnabas.storage.manager.log_dir import LogDir
+    from barnabas.storage.manager.log_manager import LogManager
 
 
 def add_cleaner(

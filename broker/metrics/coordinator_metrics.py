@@ -12,21 +12,21 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.coordinator.runtime_probe import RecentTimes
-from broker.coordinator.shard_runner import ShardState
-from broker.metrics.families import (
+from barnabas.broker.coordinator.runtime_probe import RecentTimes
+from barnabas.broker.coordinator.shard_runner import ShardState
+from barnabas.broker.metrics.families import (
     GROUP_COORDINATOR_PREFIX,
     GROUP_MANAGER_PREFIX,
     MARKER_CHANNEL_PREFIX,
     TRANSACTION_COORDINATOR_PREFIX,
     VERIFICATION_PREFIX,
 )
-from broker.metrics.prometheus import Metrics, Sample, quantiles
+from barnabas.broker.metrics.prometheus import Metrics, Sample, quantiles
 
 if TYPE_CHECKING:
-    from broker.coordinator.assembly import Coordinators
-    from broker.coordinator.runtime import CoordinatorRuntime
-    from broker.coordinator.transaction.verification import VerificationProbe
+    from barnabas.broker.coordinator.assembly import Coordinators
+    from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+    from barnabas.broker.coordinator.transaction.verification import VerificationProbe
 
 _CLASSIC_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
 _CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")

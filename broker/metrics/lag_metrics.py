@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.metrics.prometheus import Metrics, Sample
+from barnabas.broker.metrics.prometheus import Metrics, Sample
 
 if TYPE_CHECKING:
-    from broker.coordinator.group.shard import GroupCoordinatorShard
-    from broker.coordinator.runtime import CoordinatorRuntime
-    from broker.metadata.image import MetadataImage
-    from broker.replica.replica_manager import ReplicaManager
+    from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+    from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+    from barnabas.broker.metadata.image import MetadataImage
+    from barnabas.broker.replica.replica_manager import ReplicaManager
 
 _NONE: Final = -1
 _GROUP: Final = "kafka_consumergroup"

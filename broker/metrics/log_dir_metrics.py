@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.metrics.prometheus import Metrics, Sample
-from broker.replica.moves.log_dir_move import Move
+from barnabas.broker.metrics.prometheus import Metrics, Sample
+from barnabas.broker.replica.moves.log_dir_move import Move
 
 if TYPE_CHECKING:
-    from storage.manager.log_dirs import LogDirs
+    from barnabas.storage.manager.log_dirs import LogDirs
 
 CLIENT_ID: Final = "ReplicaAlterLogDirs"
 

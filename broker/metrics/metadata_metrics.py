@@ -6,18 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.metrics.families import (
+from barnabas.broker.metrics.families import (
     BROKER_METADATA_PREFIX,
     METADATA_LOADER_PREFIX,
     RAFT_PREFIX,
     SNAPSHOT_EMITTER_PREFIX,
 )
-from broker.metrics.prometheus import Metrics
+from barnabas.broker.metrics.prometheus import Metrics
 
 if TYPE_CHECKING:
-    from broker.metadata.followers import Followers
-    from broker.metadata.image import MetadataImage
-    from broker.metadata.raft_log import EmbeddedRaftLog
+    from barnabas.broker.metadata.followers import Followers
+    from barnabas.broker.metadata.image import MetadataImage
+    from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
 
 
 def add_metadata_log(

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from broker.metrics.families import FAMILIES, QUANTILES, Family, Kind
+from barnabas.broker.metrics.families import FAMILIES, QUANTILES, Family, Kind
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication

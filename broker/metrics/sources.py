@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from broker.metadata.topics import NO_LEADER
-from broker.metrics.families import LISTENER_PREFIX, LOG_DIR_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
-from broker.metrics.prometheus import Distribution, Metrics, Sample
-from broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServerProbe, TopicCounters
+from barnabas.broker.metadata.topics import NO_LEADER
+from barnabas.broker.metrics.families import LISTENER_PREFIX, LOG_DIR_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
+from barnabas.broker.metrics.prometheus import Distribution, Metrics, Sample
+from barnabas.broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServerProbe, TopicCounters
 
 if TYPE_CHECKING:
-    from broker.fetch.cache import FetchSessionCache
-    from broker.metadata.image import MetadataImage
-    from broker.metadata.topics import PartitionImage, TopicImage
-    from broker.network.request_memory import RequestMemory
-    from broker.network.socket_server import SocketServer
-    from broker.replica.partition import Partition
-    from broker.waiting.purgatory import DelayedOperationPurgatory
-    from storage.log.disk_space import DiskSpace
+    from barnabas.broker.fetch.cache import FetchSessionCache
+    from barnabas.broker.metadata.image import MetadataImage
+    from barnabas.broker.metadata.topics import PartitionImage, TopicImage
+    from barnabas.broker.network.request_memory import RequestMemory
+    from barnabas.broker.network.socket_server import SocketServer
+    from barnabas.broker.replica.partition import Partition
+    from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
+    from barnabas.storage.log.disk_space import DiskSpace
 
 _CONSUMER_FETCHES = "FetchConsumer"
 """Kafka shows fetches under this name too (and those of followers under another; there are none yet)."""

@@ -11,17 +11,17 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.network.in_flight import Handler, InFlightRequests
-from broker.network.request_memory import FREE_BYTES, RequestMemory
-from broker.network.send_queue import RecordsGoneError, SendQueue
-from broker.network.transport import Transport
-from broker.request import ConnectionInfo
-from protocol.errors import ProtocolError
-from protocol.framing import Frame, Framer
+from barnabas.broker.network.in_flight import Handler, InFlightRequests
+from barnabas.broker.network.request_memory import FREE_BYTES, RequestMemory
+from barnabas.broker.network.send_queue import RecordsGoneError, SendQueue
+from barnabas.broker.network.transport import Transport
+from barnabas.broker.request import ConnectionInfo
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.framing import Frame, Framer
 
 if TYPE_CHECKING:
-    from broker.logging.setup import RateLimit
-    from broker.probes import ListenerProbe
+    from barnabas.broker.logging.setup import RateLimit
+    from barnabas.broker.probes import ListenerProbe
 
 logger = logging.getLogger("barnabas.network")
 

@@ -16,16 +16,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from broker.waiting.blocking import BlockingRunner
-from config.broker_config import BrokerConfig
-from config.catalogue.network import (
+from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.network import (
     MAX_CONNECTION_CREATION_RATE,
     MAX_CONNECTIONS,
     MAX_CONNECTIONS_PER_IP,
     MAX_CONNECTIONS_PER_IP_OVERRIDES,
 )
-from config.checks import parse_connection_overrides
-from config.layers import InvalidConfigError
+from barnabas.config.checks import parse_connection_overrides
+from barnabas.config.layers import InvalidConfigError
 
 logger = logging.getLogger("barnabas.network")
 

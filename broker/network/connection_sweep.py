@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import math
 
-from broker.logging.setup import RateLimit
-from broker.network.connection import Connection
-from broker.network.request_memory import RequestMemory
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.network.connection import Connection
+from barnabas.broker.network.request_memory import RequestMemory
 
 logger = logging.getLogger("barnabas.network")
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TypeAlias
 
-from broker.network.request_memory import RequestMemory
-from broker.network.request_order import may_overlap, overlapping_api
-from broker.pending import Pending
-from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
-from protocol.framing import Frame, size_prefix
-from protocol.wire import Chunk
+from barnabas.broker.network.request_memory import RequestMemory
+from barnabas.broker.network.request_order import may_overlap, overlapping_api
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.protocol.framing import Frame, size_prefix
+from barnabas.protocol.wire import Chunk
 
 LateAnswer: TypeAlias = Pending[list[Chunk] | NoResponse]
 Answer: TypeAlias = list[Chunk] | LateAnswer | NoResponse

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from broker.network.frame_buffers import FrameBuffers
+from barnabas.broker.network.frame_buffers import FrameBuffers
 
 READ_BYTES = 128 * 1024
 """Most that is read from one connection at once."""

@@ -35,8 +35,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.api_keys import ApiKey
-from protocol.framing import Frame
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.framing import Frame
 
 _KEY_BYTES: Final = 2
 

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from broker.network.transport import MORE_COMES, Transport
-from protocol.wire import Chunk, RecordsChunk
+from barnabas.broker.network.transport import MORE_COMES, Transport
+from barnabas.protocol.wire import Chunk, RecordsChunk
 
 PIECE_BYTES = 256 * 1024
 """About how much is read or put together at once."""

@@ -16,16 +16,16 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from broker.logging.setup import RateLimit
-from broker.network.connection import Connection, ConnectionContext
-from broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas, plain_address
-from broker.network.connection_sweep import ConnectionSweep
-from broker.network.in_flight import Handler
-from broker.network.listeners import USE_SYSTEM_BUFFER, ListenError, bind
-from broker.network.request_memory import RequestMemory
-from broker.network.transport import SocketTransport
-from broker.probes import ListenerProbe, SocketServerProbe
-from broker.request import ConnectionInfo
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.network.connection import Connection, ConnectionContext
+from barnabas.broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas, plain_address
+from barnabas.broker.network.connection_sweep import ConnectionSweep
+from barnabas.broker.network.in_flight import Handler
+from barnabas.broker.network.listeners import USE_SYSTEM_BUFFER, ListenError, bind
+from barnabas.broker.network.request_memory import RequestMemory
+from barnabas.broker.network.transport import SocketTransport
+from barnabas.broker.probes import ListenerProbe, SocketServerProbe
+from barnabas.broker.request import ConnectionInfo
 
 logger = logging.getLogger("barnabas.network")
 

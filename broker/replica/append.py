@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from protocol.errors import ErrorCode
-from protocol.wire import Uuid
-from storage.offsets import LogAppendInfo
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.offsets import LogAppendInfo
 
 WITHOUT_LOG_START: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,

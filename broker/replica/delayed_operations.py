@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broker.pending import Pending
-from broker.replica.append import AppendError, AppendResult
-from broker.replica.partition import ACKS_ALL, Partition
-from broker.waiting.purgatory import DelayedOperation
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendError, AppendResult
+from barnabas.broker.replica.partition import ACKS_ALL, Partition
+from barnabas.broker.waiting.purgatory import DelayedOperation
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 
 class Unacknowledged:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.waiting.blocking import BlockingRunner
-from storage.errors import KafkaStorageError
-from storage.log.unified_log import UnifiedLog
+from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.log.unified_log import UnifiedLog
 
 FlushFailed = Callable[[UnifiedLog, KafkaStorageError], None]
 

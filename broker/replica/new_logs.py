@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.topics import PartitionImage, TopicImage
-from broker.waiting.blocking import Work
-from protocol.errors import ApiError, ErrorCode
-from protocol.wire import Uuid
-from storage.errors import AllCordonedError, DiskFullError, OutOfResourcesError, StorageError
-from storage.log.checkpoints import TopicPartition
-from storage.manager.log_manager import LogManager
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.topics import PartitionImage, TopicImage
+from barnabas.broker.waiting.blocking import Work
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.errors import AllCordonedError, DiskFullError, OutOfResourcesError, StorageError
+from barnabas.storage.log.checkpoints import TopicPartition
+from barnabas.storage.manager.log_manager import LogManager
 
 
 def new_logs(

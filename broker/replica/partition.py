@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from broker.metadata.topics import PartitionImage
-from broker.probes import TopicTraffic
-from protocol.errors import ApiError, ErrorCode
-from protocol.wire import Uuid
-from storage.log.txn_verification import VerificationGuard
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import (
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.probes import TopicTraffic
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import (
     AppendOrigin,
     EpochEndOffset,
     LogAppendInfo,

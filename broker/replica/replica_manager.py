@@ -11,34 +11,34 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.logging.setup import RateLimit
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.topics import PartitionImage, TopicImage
-from broker.pending import Pending
-from broker.probes import TopicProbe
-from broker.replica.append import WITHOUT_LOG_START, AppendEntry, AppendError, AppendResult
-from broker.replica.delayed_operations import (
+from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.topics import PartitionImage, TopicImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.probes import TopicProbe
+from barnabas.broker.replica.append import WITHOUT_LOG_START, AppendEntry, AppendError, AppendResult
+from barnabas.broker.replica.delayed_operations import (
     DelayedDeleteRecords,
     DelayedProduce,
     DeletionResult,
     Unacknowledged,
 )
-from broker.replica.log_flusher import LogFlusher
-from broker.replica.new_logs import MissingLog, MissingLogs, new_logs, refusal_of_new_logs, run_all
-from broker.replica.partition import ACKS_ALL, Partition
-from broker.waiting.blocking import BlockingRunner, Work
-from broker.waiting.purgatory import DelayedOperationPurgatory
-from protocol.errors import ApiError, ErrorCode
-from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
-from storage.errors import TRANSIENT_ERRORS, InconsistentTopicIdError, KafkaStorageError
-from storage.log.txn_verification import VerificationGuard
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
-from storage.offsets import AppendOrigin, LogAppendInfo
+from barnabas.broker.replica.log_flusher import LogFlusher
+from barnabas.broker.replica.new_logs import MissingLog, MissingLogs, new_logs, refusal_of_new_logs, run_all
+from barnabas.broker.replica.partition import ACKS_ALL, Partition
+from barnabas.broker.waiting.blocking import BlockingRunner, Work
+from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.wire import ZERO_UUID, Uuid, uuid_to_string
+from barnabas.storage.errors import TRANSIENT_ERRORS, InconsistentTopicIdError, KafkaStorageError
+from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import AppendOrigin, LogAppendInfo
 
 if TYPE_CHECKING:
-    from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
+    from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
 
 logger = logging.getLogger("barnabas.replica_manager")
 

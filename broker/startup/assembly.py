@@ -11,56 +11,56 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.broker import Broker, Endpoint
-from broker.compaction.scheduler import LogCleaner, Workers
-from broker.controller.cordoned_dirs import CordonedLogDirs
-from broker.controller.directory_assignment import DirectoryAssignment, report_directory
-from broker.controller.embedded import Controller
-from broker.controller.log_dir_admin import LogDirAdmin, copying_threads
-from broker.controller.producer_ids import ProducerIdManager
-from broker.controller.topic_admin import TopicDefaults
-from broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
-from broker.coordinator.parts import CoordinatorLoop
-from broker.coordinator.uuids import random_uuid
-from broker.fetch.cache import FetchSessionCache
-from broker.fetch.manager import FetchManager
-from broker.fetch.reader import ReplicaReader
-from broker.kafka_apis.dispatch import KafkaApis
-from broker.metadata.followers import Followers
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.loader import MetadataLoader
-from broker.metadata.snapshot_generator import SnapshotGenerator
-from broker.metadata.unenforced import UnenforcedNotices
-from broker.probes import BrokerTopicProbe, RequestProbe
-from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
-from broker.replica.moves.replication_quota import ReplicationQuota
-from broker.replica.replica_manager import ReplicaManager
-from broker.startup.dynamic_config import DynamicConfigPublisher
-from broker.startup.housekeeping import Housekeeping
-from broker.startup.node_storage import NodeStorage
-from broker.telemetry.client_metrics import ClientMetricsManager
-from broker.telemetry.client_metrics_store import ClientMetricsStore
-from broker.waiting.blocking import BlockingRunner, Work
-from broker.waiting.host_lookup import HostNames
-from broker.waiting.purgatory import DelayedOperationPurgatory
-from config.broker_config import BrokerConfig
-from config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES, BARNABAS_HTTP_PORT
-from config.catalogue.log import NUM_PARTITIONS
-from config.catalogue.metrics import (
+from barnabas.broker.broker import Broker, Endpoint
+from barnabas.broker.compaction.scheduler import LogCleaner, Workers
+from barnabas.broker.controller.cordoned_dirs import CordonedLogDirs
+from barnabas.broker.controller.directory_assignment import DirectoryAssignment, report_directory
+from barnabas.broker.controller.embedded import Controller
+from barnabas.broker.controller.log_dir_admin import LogDirAdmin, copying_threads
+from barnabas.broker.controller.producer_ids import ProducerIdManager
+from barnabas.broker.controller.topic_admin import TopicDefaults
+from barnabas.broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
+from barnabas.broker.coordinator.parts import CoordinatorLoop
+from barnabas.broker.coordinator.uuids import random_uuid
+from barnabas.broker.fetch.cache import FetchSessionCache
+from barnabas.broker.fetch.manager import FetchManager
+from barnabas.broker.fetch.reader import ReplicaReader
+from barnabas.broker.kafka_apis.dispatch import KafkaApis
+from barnabas.broker.metadata.followers import Followers
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.loader import MetadataLoader
+from barnabas.broker.metadata.snapshot_generator import SnapshotGenerator
+from barnabas.broker.metadata.unenforced import UnenforcedNotices
+from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
+from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
+from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
+from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.broker.startup.dynamic_config import DynamicConfigPublisher
+from barnabas.broker.startup.housekeeping import Housekeeping
+from barnabas.broker.startup.node_storage import NodeStorage
+from barnabas.broker.telemetry.client_metrics import ClientMetricsManager
+from barnabas.broker.telemetry.client_metrics_store import ClientMetricsStore
+from barnabas.broker.waiting.blocking import BlockingRunner, Work
+from barnabas.broker.waiting.host_lookup import HostNames
+from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES, BARNABAS_HTTP_PORT
+from barnabas.config.catalogue.log import NUM_PARTITIONS
+from barnabas.config.catalogue.metrics import (
     ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM,
     ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS,
     REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND,
     TELEMETRY_MAX_BYTES,
 )
-from config.catalogue.replication import (
+from barnabas.config.catalogue.replication import (
     DEFAULT_REPLICATION_FACTOR,
     REPLICA_FETCH_BACKOFF_MS,
 )
-from config.catalogue.server import BROKER_RACK, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
-from config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
-from config.replicas import replicas_of
-from protocol.wire import Uuid
-from storage.env import Env
+from barnabas.config.catalogue.server import BROKER_RACK, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
+from barnabas.config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
+from barnabas.config.replicas import replicas_of
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.env import Env
 
 if TYPE_CHECKING:
     from uuid import UUID

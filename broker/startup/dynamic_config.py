@@ -11,16 +11,16 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from broker.controller.config_admin import CLUSTER_DEFAULT
-from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
-from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS
-from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
-from config.dynamic import apply_dynamic_settings
-from config.keys import ConfigError
-from config.log_config import LogConfig, LogConfigs
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
+from barnabas.broker.controller.config_admin import CLUSTER_DEFAULT
+from barnabas.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS
+from barnabas.config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
+from barnabas.config.dynamic import apply_dynamic_settings
+from barnabas.config.keys import ConfigError
+from barnabas.config.log_config import LogConfig, LogConfigs
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.config")
 

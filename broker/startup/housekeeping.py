@@ -10,19 +10,19 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from broker.logging.setup import RateLimit
-from broker.replica.replica_manager import ReplicaManager
-from broker.waiting.blocking import BlockingRunner, Work
-from broker.waiting.timer import Timer, TimerHandle
-from config.broker_config import BrokerConfig
-from config.catalogue import log as log_keys
-from config.catalogue import replication as replication_keys
-from config.catalogue.barnabas import BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS
-from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS
-from storage.errors import is_fault_of_disk
-from storage.log.disk_space import DiskSpace
-from storage.manager.log_dir import LogDir
-from storage.manager.log_manager import LogManager
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.broker.waiting.blocking import BlockingRunner, Work
+from barnabas.broker.waiting.timer import Timer, TimerHandle
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import log as log_keys
+from barnabas.config.catalogue import replication as replication_keys
+from barnabas.config.catalogue.barnabas import BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS
+from barnabas.config.catalogue.transactions import PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS
+from barnabas.storage.errors import is_fault_of_disk
+from barnabas.storage.log.disk_space import DiskSpace
+from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.housekeeping")
 

@@ -10,15 +10,15 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping
 
-from broker.controller.producer_ids import BLOCK_SIZE
-from broker.metadata.topics import PartitionImage
-from protocol.messages.topic_records import ProducerIdsRecord, TopicRecord
-from protocol.schema import Message
-from protocol.wire import ZERO_UUID, Uuid, random_uuid
-from storage.env import Env
-from storage.errors import InconsistentMetadataError
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
+from barnabas.broker.controller.producer_ids import BLOCK_SIZE
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.protocol.messages.topic_records import ProducerIdsRecord, TopicRecord
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ZERO_UUID, Uuid, random_uuid
+from barnabas.storage.env import Env
+from barnabas.storage.errors import InconsistentMetadataError
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.startup")
 

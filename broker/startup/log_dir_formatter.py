@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from broker.metadata.bootstrap import bootstrap_records, write_bootstrap
-from broker.metadata.quorum import InitialVoter, voters_record
-from broker.metadata.snapshot_files import Control, SnapshotId, write_snapshot
-from broker.metadata.versions import (
+from barnabas.broker.metadata.bootstrap import bootstrap_records, write_bootstrap
+from barnabas.broker.metadata.quorum import InitialVoter, voters_record
+from barnabas.broker.metadata.snapshot_files import Control, SnapshotId, write_snapshot
+from barnabas.broker.metadata.versions import (
     FEATURES,
     FEATURES_BY_NAME,
     KRAFT_VERSION,
@@ -28,15 +28,15 @@ from broker.metadata.versions import (
     metadata_version,
     parse_version,
 )
-from broker.startup.scram_arguments import FormatterError, parse_scram
-from protocol.messages.cluster_records import UserScramCredentialRecord
-from protocol.messages.topic_records import FeatureLevelRecord
-from protocol.schema import Message
-from protocol.wire import Uuid, random_uuid, uuid_from_string, uuid_to_string
-from storage.env import Env, make_directory
-from storage.errors import InconsistentMetadataError
-from storage.log.checkpoints import MetaProperties
-from storage.manager.log_manager import CLUSTER_METADATA_TOPIC
+from barnabas.broker.startup.scram_arguments import FormatterError, parse_scram
+from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
+from barnabas.protocol.messages.topic_records import FeatureLevelRecord
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid, random_uuid, uuid_from_string, uuid_to_string
+from barnabas.storage.env import Env, make_directory
+from barnabas.storage.errors import InconsistentMetadataError
+from barnabas.storage.log.checkpoints import MetaProperties
+from barnabas.storage.manager.log_manager import CLUSTER_METADATA_TOPIC
 
 FIRST_SNAPSHOT: Final = SnapshotId(0, 0)
 

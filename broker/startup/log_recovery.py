@@ -18,7 +18,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from storage.manager.loading import LoadTask
+from barnabas.storage.manager.loading import LoadTask
 
 logger = logging.getLogger("barnabas.startup")
 

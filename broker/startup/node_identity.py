@@ -10,17 +10,17 @@ from __future__ import annotations
 import logging
 from typing import Final, NamedTuple
 
-from broker.metadata.bootstrap import bootstrap_records, default_levels, write_bootstrap
-from broker.metadata.log import MetadataLogError
-from broker.metadata.versions import LATEST_PRODUCTION
-from config.broker_config import BrokerConfig
-from config.catalogue.controller import METADATA_LOG_DIR
-from protocol.wire import random_uuid, uuid_to_string
-from storage.env import Env
-from storage.errors import InconsistentMetadataError, NoLogDirError
-from storage.log.checkpoints import MetaProperties
-from storage.manager.log_dir import LogDir
-from storage.manager.log_manager import CLUSTER_METADATA_TOPIC, LogManager
+from barnabas.broker.metadata.bootstrap import bootstrap_records, default_levels, write_bootstrap
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.broker.metadata.versions import LATEST_PRODUCTION
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.controller import METADATA_LOG_DIR
+from barnabas.protocol.wire import random_uuid, uuid_to_string
+from barnabas.storage.env import Env
+from barnabas.storage.errors import InconsistentMetadataError, NoLogDirError
+from barnabas.storage.log.checkpoints import MetaProperties
+from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.manager.log_manager import CLUSTER_METADATA_TOPIC, LogManager
 
 PRERELEASE_FILE: Final = "barnabas.metadata"
 

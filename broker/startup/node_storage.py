@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from broker.controller.registration import (
+from barnabas.broker.controller.registration import (
     Node,
     broker_registration,
     configured_controller_listeners,
@@ -30,31 +30,31 @@ from broker.controller.registration import (
     start_changes,
     unfencing,
 )
-from broker.metadata.bootstrap import first_records, read_bootstrap
-from broker.metadata.features import check_levels
-from broker.metadata.image import MetadataImage
-from broker.metadata.quorum import MetadataQuorum
-from broker.metadata.raft_log import EmbeddedRaftLog
-from broker.metadata.raft_snapshots import RaftLogSettings
-from broker.metadata.replay import replayed
-from broker.metadata.versions import supported_levels
-from broker.startup.dynamic_config import DynamicConfig
-from broker.startup.log_adoption import adopted_topics
-from broker.startup.log_recovery import CLOSING_THREADS_PER_DIR, LogLoading, run_all_in_threads
-from broker.startup.node_identity import MetadataDir, format_new_dirs, settle_identity
-from config.broker_config import BrokerConfig
-from config.catalogue.barnabas import BARNABAS_LOG_DIR_MIN_FREE_BYTES
-from config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS, CONTROLLER_QUORUM_VOTERS
-from config.catalogue.log import MIN_INSYNC_REPLICAS, NUM_RECOVERY_THREADS_PER_DATA_DIR
-from config.catalogue.server import CONTROLLED_SHUTDOWN_ENABLE, UNSTABLE_FEATURE_VERSIONS_ENABLE
-from config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
-from protocol.messages.topic_records import BeginTransactionRecord, EndTransactionRecord
-from protocol.schema import Message
-from protocol.wire import ZERO_UUID, Uuid, random_uuid
-from storage.env import Env
-from storage.errors import StorageError
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
+from barnabas.broker.metadata.bootstrap import first_records, read_bootstrap
+from barnabas.broker.metadata.features import check_levels
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.quorum import MetadataQuorum
+from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+from barnabas.broker.metadata.raft_snapshots import RaftLogSettings
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.versions import supported_levels
+from barnabas.broker.startup.dynamic_config import DynamicConfig
+from barnabas.broker.startup.log_adoption import adopted_topics
+from barnabas.broker.startup.log_recovery import CLOSING_THREADS_PER_DIR, LogLoading, run_all_in_threads
+from barnabas.broker.startup.node_identity import MetadataDir, format_new_dirs, settle_identity
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.barnabas import BARNABAS_LOG_DIR_MIN_FREE_BYTES
+from barnabas.config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS, CONTROLLER_QUORUM_VOTERS
+from barnabas.config.catalogue.log import MIN_INSYNC_REPLICAS, NUM_RECOVERY_THREADS_PER_DATA_DIR
+from barnabas.config.catalogue.server import CONTROLLED_SHUTDOWN_ENABLE, UNSTABLE_FEATURE_VERSIONS_ENABLE
+from barnabas.config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
+from barnabas.protocol.messages.topic_records import BeginTransactionRecord, EndTransactionRecord
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ZERO_UUID, Uuid, random_uuid
+from barnabas.storage.env import Env
+from barnabas.storage.errors import StorageError
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.startup")
 

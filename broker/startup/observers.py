@@ -6,23 +6,23 @@ import asyncio
 import logging
 from typing import Final, Protocol
 
-from broker.compaction.status import Compaction
-from broker.http.server import HttpServer
-from broker.metrics import sources as metric_sources
-from broker.metrics.cleaner_metrics import add_cleaner
-from broker.metrics.coordinator_metrics import add_coordinators
-from broker.metrics.lag_metrics import add_lag
-from broker.metrics.log_dir_metrics import add_log_dirs
-from broker.metrics.metadata_metrics import add_metadata_log
-from broker.metrics.prometheus import Metrics
-from broker.network.listeners import ListenError
-from broker.network.request_memory import RequestMemory
-from broker.network.socket_server import SocketServer
-from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
-from broker.startup.assembly import Parts
-from broker.telemetry.client_metrics_metrics import add_client_metrics
-from config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
-from config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS
+from barnabas.broker.compaction.status import Compaction
+from barnabas.broker.http.server import HttpServer
+from barnabas.broker.metrics import sources as metric_sources
+from barnabas.broker.metrics.cleaner_metrics import add_cleaner
+from barnabas.broker.metrics.coordinator_metrics import add_coordinators
+from barnabas.broker.metrics.lag_metrics import add_lag
+from barnabas.broker.metrics.log_dir_metrics import add_log_dirs
+from barnabas.broker.metrics.metadata_metrics import add_metadata_log
+from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.broker.network.listeners import ListenError
+from barnabas.broker.network.request_memory import RequestMemory
+from barnabas.broker.network.socket_server import SocketServer
+from barnabas.broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
+from barnabas.broker.startup.assembly import Parts
+from barnabas.broker.telemetry.client_metrics_metrics import add_client_metrics
+from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
+from barnabas.config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS
 
 logger = logging.getLogger("barnabas.http")
 

@@ -13,20 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from broker import compiled
-from broker.http.server import HttpServer
-from broker.logging import setup as log_setup
-from broker.metadata.log import MetadataLogError
-from broker.network.listeners import ListenError
-from broker.startup.server import Server
-from broker.version import VERSION
-from config.broker_config import BrokerConfig
-from config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_LOG_FORMAT, BARNABAS_LOG_LEVEL
-from config.layers import InvalidConfigError
-from config.messages import MessageKind
-from config.replicas import clamp_replication
-from storage.env import RealEnv
-from storage.errors import StorageError
+from barnabas.broker import compiled
+from barnabas.broker.http.server import HttpServer
+from barnabas.broker.logging import setup as log_setup
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.broker.network.listeners import ListenError
+from barnabas.broker.startup.server import Server
+from barnabas.broker.version import VERSION
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_LOG_FORMAT, BARNABAS_LOG_LEVEL
+from barnabas.config.layers import InvalidConfigError
+from barnabas.config.messages import MessageKind
+from barnabas.config.replicas import clamp_replication
+from barnabas.storage.env import RealEnv
+from barnabas.storage.errors import StorageError
 
 logger = logging.getLogger("barnabas.server")
 

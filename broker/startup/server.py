@@ -8,20 +8,20 @@ import random
 import time
 from typing import Final
 
-from broker.compaction.worker_pool import WorkerPool
-from broker.controller.log_dir_admin import copying_threads
-from broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
-from broker.network.request_memory import RequestMemory
-from broker.network.socket_server import SocketServer, SocketSettings
-from broker.startup.assembly import Dependencies, Parts
-from broker.startup.node_storage import NodeStorage
-from broker.startup.observers import Observers
-from broker.waiting.blocking import ThreadRunner
-from broker.waiting.host_lookup import HostLookup
-from config.broker_config import BrokerConfig
-from config.catalogue import network
-from protocol.wire import random_uuid
-from storage.env import Env
+from barnabas.broker.compaction.worker_pool import WorkerPool
+from barnabas.broker.controller.log_dir_admin import copying_threads
+from barnabas.broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
+from barnabas.broker.network.request_memory import RequestMemory
+from barnabas.broker.network.socket_server import SocketServer, SocketSettings
+from barnabas.broker.startup.assembly import Dependencies, Parts
+from barnabas.broker.startup.node_storage import NodeStorage
+from barnabas.broker.startup.observers import Observers
+from barnabas.broker.waiting.blocking import ThreadRunner
+from barnabas.broker.waiting.host_lookup import HostLookup
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import network
+from barnabas.protocol.wire import random_uuid
+from barnabas.storage.env import Env
 
 logger = logging.getLogger("barnabas.server")
 

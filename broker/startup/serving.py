@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from config.broker_config import BrokerConfig
+    from barnabas.config.broker_config import BrokerConfig
 
 EXIT_USAGE: Final = 2
 STANDARD_STREAMS: Final = (0, 1, 2)
@@ -24,7 +24,7 @@ def serve(properties: str | None, overrides: Sequence[str]) -> int:
     open_closed_streams()
     gc.disable()
     try:
-        from broker.startup.process import run
+        from barnabas.broker.startup.process import run
 
         return run(load_config(properties, overrides))
     finally:
@@ -49,8 +49,8 @@ def open_closed_streams() -> None:
 
 def load_config(properties: str | None, overrides: Sequence[str]) -> BrokerConfig:
     """The configuration from all its sources. Ends the process with EXIT_USAGE, having named every error."""
-    from config.broker_config import BrokerConfig
-    from config.layers import InvalidConfigError
+    from barnabas.config.broker_config import BrokerConfig
+    from barnabas.config.layers import InvalidConfigError
 
     try:
         return BrokerConfig.load(properties, environ=os.environ, overrides=overrides)

@@ -15,20 +15,20 @@ from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 
-from broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataDelta, MetadataImage
-from broker.pending import Pending
-from broker.request import RequestContext
-from broker.telemetry import otlp
-from broker.telemetry.client_metrics_store import ClientMetricsStore, PushingClient
-from broker.waiting.blocking import BlockingRunner
-from broker.waiting.timer import Timer, TimerHandle
-from config.catalogue.resources import CLIENT_METRICS_INTERVAL_MS
-from config.client_metrics import ALL_METRICS, ClientMetricsConfig
-from config.keys import ConfigError
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.checksum import crc32c
-from protocol.records.compression import CompressionType
-from protocol.wire import ZERO_UUID, Uuid, uuid_to_string
+from barnabas.broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataDelta, MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext
+from barnabas.broker.telemetry import otlp
+from barnabas.broker.telemetry.client_metrics_store import ClientMetricsStore, PushingClient
+from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.broker.waiting.timer import Timer, TimerHandle
+from barnabas.config.catalogue.resources import CLIENT_METRICS_INTERVAL_MS
+from barnabas.config.client_metrics import ALL_METRICS, ClientMetricsConfig
+from barnabas.config.keys import ConfigError
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 
 logger = logging.getLogger("barnabas.telemetry")
 

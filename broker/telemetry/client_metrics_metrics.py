@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.metrics.families import CLIENT_METRICS_PREFIX
-from broker.metrics.prometheus import Metrics, Sample
-from broker.telemetry.client_metrics import ClientMetricsManager
+from barnabas.broker.metrics.families import CLIENT_METRICS_PREFIX
+from barnabas.broker.metrics.prometheus import Metrics, Sample
+from barnabas.broker.telemetry.client_metrics import ClientMetricsManager
 
 
 def add_client_metrics(metrics: Metrics, manager: ClientMetricsManager) -> None:

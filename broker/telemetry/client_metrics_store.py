@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from broker.metrics.families import Family, Kind
-from broker.telemetry.otlp import Payload, Point
-from broker.waiting.timer import Timer, TimerHandle
-from config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES
-from protocol.wire import Uuid
+from barnabas.broker.metrics.families import Family, Kind
+from barnabas.broker.telemetry.otlp import Payload, Point
+from barnabas.broker.waiting.timer import Timer, TimerHandle
+from barnabas.config.catalogue.barnabas import BARNABAS_CLIENT_METRICS_MAX_SERIES
+from barnabas.protocol.wire import Uuid
 
 logger = logging.getLogger("barnabas.telemetry")
 

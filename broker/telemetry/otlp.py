@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from protocol.records.compression import CompressionType, decompress
-from protocol.records.errors import CorruptRecordError, UnsupportedCompressionError
+from barnabas.protocol.records.compression import CompressionType, decompress
+from barnabas.protocol.records.errors import CorruptRecordError, UnsupportedCompressionError
 
 if TYPE_CHECKING:
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue

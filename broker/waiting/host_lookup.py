@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, Protocol
 
-from broker.pending import Pending
+from barnabas.broker.pending import Pending
 
 MAX_NAMES: Final = 100
 """How many names of one question are looked up; the rest pass for unknown."""

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
-from broker.waiting.timer import DeadlineQueue, Timer
+from barnabas.broker.waiting.timer import DeadlineQueue, Timer
 
 DEFAULT_PURGE_INTERVAL = 1000
 

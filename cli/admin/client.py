@@ -16,18 +16,18 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
-from cli.admin.connection import ANY_VERSION, Connection, LostConnectionError, UnknownHostError
-from cli.admin.errors import NotReachableError, check, code_name
-from cli.admin.settings import Address, ClientSettings
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
-from protocol.schema import VersionRange, version_range
+from barnabas.cli.admin.connection import ANY_VERSION, Connection, LostConnectionError, UnknownHostError
+from barnabas.cli.admin.errors import NotReachableError, check, code_name
+from barnabas.cli.admin.settings import Address, ClientSettings
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.metadata import DescribeClusterRequest, MetadataRequest
+from barnabas.protocol.schema import VersionRange, version_range
 
 if TYPE_CHECKING:
-    from protocol.messages.api_versions import ApiVersionsResponse
-    from protocol.schema import Message
+    from barnabas.protocol.messages.api_versions import ApiVersionsResponse
+    from barnabas.protocol.schema import Message
 
 T = TypeVar("T")
 

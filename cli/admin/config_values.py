@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cli.admin.errors import BadFileError
-from config.properties import PropertiesError, decode, read_properties
-from protocol.scram import MIN_ITERATIONS, ScramMechanism
+from barnabas.cli.admin.errors import BadFileError
+from barnabas.config.properties import PropertiesError, decode, read_properties
+from barnabas.protocol.scram import MIN_ITERATIONS, ScramMechanism
 
 _OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 _COMMA: Final = re.compile("," + _OUTSIDE_BRACKETS)

@@ -7,25 +7,25 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.version import VERSION
-from cli.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
-from protocol.api_keys import (
+from barnabas.broker.version import VERSION
+from barnabas.cli.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
+from barnabas.protocol.api_keys import (
     ApiKey,
     request_header_version,
     request_type,
     response_header_version,
     response_type,
 )
-from protocol.codec import decode, decoder, encode
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.framing import SIZE_BYTES, size_prefix
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.headers import RequestHeader, ResponseHeader
-from protocol.schema import VersionRange
+from barnabas.protocol.codec import decode, decoder, encode
+from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.framing import SIZE_BYTES, size_prefix
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
+from barnabas.protocol.schema import VersionRange
 
 if TYPE_CHECKING:
-    from cli.admin.settings import Address
-    from protocol.schema import Message
+    from barnabas.cli.admin.settings import Address
+    from barnabas.protocol.schema import Message
 
 MAX_ANSWER_BYTES: Final = 256 << 20
 """More than any answer that is right; a peer that speaks another protocol seems to announce gigabytes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode
 
 
 class AdminError(Exception):

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cli.admin.errors import BadFileError
-from cli.admin.partitions import TopicPartition
+from barnabas.cli.admin.errors import BadFileError
+from barnabas.cli.admin.partitions import TopicPartition
 
 SUPPORTED_VERSION = 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from protocol.scram import ScramMechanism
+from barnabas.protocol.scram import ScramMechanism
 
 
 class ResourceType(IntEnum):

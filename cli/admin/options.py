@@ -11,11 +11,11 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
-from broker.version import VERSION
-from cli.admin.client import AdminClient
-from cli.admin.errors import AdminError
-from cli.admin.output import Output
-from cli.admin.settings import DEFAULT_BOOTSTRAP, load_settings, parse_bootstrap
+from barnabas.broker.version import VERSION
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.errors import AdminError
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.settings import DEFAULT_BOOTSTRAP, load_settings, parse_bootstrap
 
 EXIT_FAILED: Final = 1
 BOOTSTRAP_VARIABLE: Final = "BARNABAS_BOOTSTRAP_SERVER"

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.admin.errors import AdminError, ServerError
-from cli.admin.shapes import ResultRow, json_object
+from barnabas.cli.admin.errors import AdminError, ServerError
+from barnabas.cli.admin.shapes import ResultRow, json_object
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cli.admin.shapes import Row
+    from barnabas.cli.admin.shapes import Row
 
 
 class Output:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 
-from cli.admin.names import INTERNAL_TOPICS
+from barnabas.cli.admin.names import INTERNAL_TOPICS
 
 
 class TopicPattern:

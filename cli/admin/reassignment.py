@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cli.admin.calls.reassignments import Reassignment
-from cli.admin.errors import BadFileError
-from cli.admin.files import FileEntry, read_partitions
-from cli.admin.names import ResourceType
-from cli.admin.partitions import TopicPartition
+from barnabas.cli.admin.calls.reassignments import Reassignment
+from barnabas.cli.admin.errors import BadFileError
+from barnabas.cli.admin.files import FileEntry, read_partitions
+from barnabas.cli.admin.names import ResourceType
+from barnabas.cli.admin.partitions import TopicPartition
 
 ANY_DIR: Final = "any"
 LEADER_RATE: Final = "leader.replication.throttled.rate"

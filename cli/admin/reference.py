@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import click
 
-from cli.admin.options import BOOTSTRAP_VARIABLE
-from cli.admin.settings import DEFAULT_BOOTSTRAP, KNOWN_KEYS
-from cli.admin.shapes import ROWS, camel_case, type_name
-from cli.main import LAZY_COMMANDS
+from barnabas.cli.admin.options import BOOTSTRAP_VARIABLE
+from barnabas.cli.admin.settings import DEFAULT_BOOTSTRAP, KNOWN_KEYS
+from barnabas.cli.admin.shapes import ROWS, camel_case, type_name
+from barnabas.cli.main import LAZY_COMMANDS
 
-ADMIN_PACKAGE: Final = "cli.admin."
+ADMIN_PACKAGE: Final = "barnabas.cli.admin."
 WIRE_COMMAND: Final = LAZY_COMMANDS["wire"]
 _COMMON: Final = frozenset(
     {"--bootstrap-server", "--bootstrap-controller", "--command-config", "--json", "--version"}

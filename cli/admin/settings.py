@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cli.admin.errors import AdminError, BadFileError
-from config.properties import PropertiesError, Property, decode, read_properties
+from barnabas.cli.admin.errors import AdminError, BadFileError
+from barnabas.config.properties import PropertiesError, Property, decode, read_properties
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 DEFAULT_CLIENT_ID: Final = "barnabas-cli"

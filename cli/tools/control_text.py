@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from cli.tools.kafka_json import dumps, to_json
-from protocol.codec import decoder
-from protocol.errors import ProtocolError
-from protocol.messages.control_records import (
+from barnabas.cli.tools.kafka_json import dumps, to_json
+from barnabas.protocol.codec import decoder
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch
-from protocol.records.errors import InvalidRecordError
-from protocol.records.record import Record
-from protocol.schema import Message
+from barnabas.protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch
+from barnabas.protocol.records.errors import InvalidRecordError
+from barnabas.protocol.records.record import Record
+from barnabas.protocol.schema import Message
 
 _MESSAGES: Final[dict[ControlRecordType, tuple[str, type[Message]]]] = {
     ControlRecordType.LEADER_CHANGE: ("LeaderChange:", LeaderChangeMessage),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
-from cli.tools.dump_log_decoders import (
+from barnabas.cli.tools.dump_log_decoders import (
     DECODER_CLASSES,
     DEFAULT_DECODER_CLASS,
     Decoder,
@@ -20,12 +20,12 @@ from cli.tools.dump_log_decoders import (
     share_group_state_decoder,
     transaction_log_decoder,
 )
-from cli.tools.dump_log_files import Dump, Options
-from cli.tools.dump_log_indexes import MAX_INT32
-from cli.tools.dump_log_json import HELP as JSON_HELP
-from cli.tools.dump_log_json import JsonPrinter
-from cli.tools.dump_log_text import TextPrinter
-from storage.env import RealEnv
+from barnabas.cli.tools.dump_log_files import Dump, Options
+from barnabas.cli.tools.dump_log_indexes import MAX_INT32
+from barnabas.cli.tools.dump_log_json import HELP as JSON_HELP
+from barnabas.cli.tools.dump_log_json import JsonPrinter
+from barnabas.cli.tools.dump_log_text import TextPrinter
+from barnabas.storage.env import RealEnv
 
 if TYPE_CHECKING:
     from collections.abc import Callable

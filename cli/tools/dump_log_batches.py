@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from protocol.records.batch import RecordBatch, entry_header
-from protocol.records.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
-from protocol.records.layout import ENTRY_HEADER, MAGIC_V2, RECORD_BATCH_OVERHEAD, TimestampType
-from protocol.records.legacy import LegacyEntry
-from storage.env import File, read_fully
+from barnabas.protocol.records.batch import RecordBatch, entry_header
+from barnabas.protocol.records.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    UnsupportedCompressionError,
+)
+from barnabas.protocol.records.layout import ENTRY_HEADER, MAGIC_V2, RECORD_BATCH_OVERHEAD, TimestampType
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.storage.env import File, read_fully
 
 if TYPE_CHECKING:
-    from protocol.records.record import Record
+    from barnabas.protocol.records.record import Record
 
 CHUNK_BYTES: Final = 1024 * 1024
 

@@ -9,15 +9,15 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cli.tools.java_text import decode_utf8
-from cli.tools.kafka_json import Bytes, dumps, to_json
-from protocol.codec import decoder
-from protocol.errors import ProtocolError
-from protocol.schema import Message
-from protocol.wire import read_unsigned_varint
+from barnabas.cli.tools.java_text import decode_utf8
+from barnabas.cli.tools.kafka_json import Bytes, dumps, to_json
+from barnabas.protocol.codec import decoder
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import read_unsigned_varint
 
 if TYPE_CHECKING:
-    from protocol.records.record import Record
+    from barnabas.protocol.records.record import Record
 
     BytesDecoder = Callable[[bytes], object]
 
@@ -160,7 +160,7 @@ def _read(message_type: type[Message], version: int, data: bytes, what: str) -> 
 
 def _unfold(member: dict[str, Any], name: str, message_name: str) -> None:
     """Replaces the bytes of a classic consumer's protocol by what they say; leaves them when they make no sense."""
-    import protocol.messages.consumer_protocol as messages
+    import barnabas.protocol.messages.consumer_protocol as messages
 
     data = member.get(name)
     if not isinstance(data, Bytes):
@@ -234,7 +234,7 @@ def _tree(name: str, message: Message, version: int) -> Tree:
 def _messages(modules: Iterable[str]) -> Iterator[type[Message]]:
     """The messages that are declared in modules of protocol.messages."""
     for name in modules:
-        for found in vars(import_module(f"protocol.messages.{name}")).values():
+        for found in vars(import_module(f"barnabas.protocol.messages.{name}")).values():
             if isinstance(found, type) and issubclass(found, Message) and found is not Message:
                 yield found
 

@@ -10,20 +10,20 @@ import os
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from cli.tools.control_text import Control, control
-from cli.tools.dump_log_batches import DAMAGED, FileBatch, LegacyCheck, file_batches, records
-from cli.tools.dump_log_decoders import UndecodableError
-from cli.tools.dump_log_indexes import MAX_INT32, batch_reaching, check_sanity, last_offset_at
-from protocol.records.errors import CorruptRecordError
-from storage.env import Env, File, read_fully
-from storage.errors import CorruptIndexError, CorruptSnapshotError
-from storage.log.producer_snapshots import SnapshotEntry, decode_snapshot
-from storage.segment.index import OffsetIndex, TimeIndex
-from storage.segment.txn_index import TransactionIndex
+from barnabas.cli.tools.control_text import Control, control
+from barnabas.cli.tools.dump_log_batches import DAMAGED, FileBatch, LegacyCheck, file_batches, records
+from barnabas.cli.tools.dump_log_decoders import UndecodableError
+from barnabas.cli.tools.dump_log_indexes import MAX_INT32, batch_reaching, check_sanity, last_offset_at
+from barnabas.protocol.records.errors import CorruptRecordError
+from barnabas.storage.env import Env, File, read_fully
+from barnabas.storage.errors import CorruptIndexError, CorruptSnapshotError
+from barnabas.storage.log.producer_snapshots import SnapshotEntry, decode_snapshot
+from barnabas.storage.segment.index import OffsetIndex, TimeIndex
+from barnabas.storage.segment.txn_index import TransactionIndex
 
 if TYPE_CHECKING:
-    from cli.tools.dump_log_decoders import Decoded, Decoder
-    from protocol.records.record import Record
+    from barnabas.cli.tools.dump_log_decoders import Decoded, Decoder
+    from barnabas.protocol.records.record import Record
 
 _CHECKPOINT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 BOOTSTRAP_NAME: Final = "bootstrap.checkpoint"

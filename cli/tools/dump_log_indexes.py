@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from cli.tools.dump_log_batches import FileBatch, file_batches
-from storage.errors import CorruptIndexError
-from storage.segment.index import OffsetIndex, TimeIndex
+from barnabas.cli.tools.dump_log_batches import FileBatch, file_batches
+from barnabas.storage.errors import CorruptIndexError
+from barnabas.storage.segment.index import OffsetIndex, TimeIndex
 
 if TYPE_CHECKING:
-    from storage.env import File
+    from barnabas.storage.env import File
 
 MAX_INT32: Final = 0x7FFFFFFF
 

@@ -7,16 +7,16 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from cli.tools.dump_log_batches import TIMESTAMP_TYPES
-from cli.tools.java_text import file_text
+from barnabas.cli.tools.dump_log_batches import TIMESTAMP_TYPES
+from barnabas.cli.tools.java_text import file_text
 
 if TYPE_CHECKING:
-    from cli.tools.control_text import Control
-    from cli.tools.dump_log_batches import FileBatch, LegacyCheck
-    from cli.tools.dump_log_decoders import Decoded
-    from cli.tools.dump_log_files import Report
-    from protocol.records.record import Record
-    from storage.log.producer_snapshots import SnapshotEntry
+    from barnabas.cli.tools.control_text import Control
+    from barnabas.cli.tools.dump_log_batches import FileBatch, LegacyCheck
+    from barnabas.cli.tools.dump_log_decoders import Decoded
+    from barnabas.cli.tools.dump_log_files import Report
+    from barnabas.protocol.records.record import Record
+    from barnabas.storage.log.producer_snapshots import SnapshotEntry
 
 HELP: Final = """\
 With --json each line is one object. Its "type" is one of

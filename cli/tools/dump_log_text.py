@@ -6,16 +6,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING
 
-from cli.tools.dump_log_batches import TIMESTAMP_TYPES
-from cli.tools.java_text import file_text, hash_map_order
+from barnabas.cli.tools.dump_log_batches import TIMESTAMP_TYPES
+from barnabas.cli.tools.java_text import file_text, hash_map_order
 
 if TYPE_CHECKING:
-    from cli.tools.control_text import Control
-    from cli.tools.dump_log_batches import FileBatch, LegacyCheck
-    from cli.tools.dump_log_decoders import Decoded
-    from cli.tools.dump_log_files import Report
-    from protocol.records.record import Record
-    from storage.log.producer_snapshots import SnapshotEntry
+    from barnabas.cli.tools.control_text import Control
+    from barnabas.cli.tools.dump_log_batches import FileBatch, LegacyCheck
+    from barnabas.cli.tools.dump_log_decoders import Decoded
+    from barnabas.cli.tools.dump_log_files import Report
+    from barnabas.protocol.records.record import Record
+    from barnabas.storage.log.producer_snapshots import SnapshotEntry
 
 Write = Callable[[str], object]
 

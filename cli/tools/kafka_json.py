@@ -11,9 +11,9 @@ import re
 from functools import cache
 from typing import Any, Final
 
-from cli.tools.java_text import format_double
-from protocol.schema import Field, Message, Struct
-from protocol.wire import uuid_to_string
+from barnabas.cli.tools.java_text import format_double
+from barnabas.protocol.schema import Field, Message, Struct
+from barnabas.protocol.wire import uuid_to_string
 
 _SPECIAL_NAMES: Final = {
     "kraft_version": "kRaftVersion",

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from storage.env import RealEnv
-from storage.verify.directory import NotALogDirectoryError, Verification
-from storage.verify.verifier import Severity, legible
+from barnabas.storage.env import RealEnv
+from barnabas.storage.verify.directory import NotALogDirectoryError, Verification
+from barnabas.storage.verify.verifier import Severity, legible
 
 if TYPE_CHECKING:
-    from storage.verify.directory import Progress
-    from storage.verify.verifier import Finding
+    from barnabas.storage.verify.directory import Progress
+    from barnabas.storage.verify.verifier import Finding
 
 EXIT_DAMAGED: Final = 1
 EXIT_UNREADABLE: Final = 2

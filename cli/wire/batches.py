@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from cli.wire.tree import Node, Wrong
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
-from protocol.records.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
+from barnabas.cli.wire.tree import Node, Wrong
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    UnsupportedCompressionError,
+)
 
 if TYPE_CHECKING:
-    from protocol.records.legacy import LegacyEntry
-    from protocol.records.record import Record
+    from barnabas.protocol.records.legacy import LegacyEntry
+    from barnabas.protocol.records.record import Record
 
 REFUSALS: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024

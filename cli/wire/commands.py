@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from cli.wire import inputs
-from cli.wire.names import UnknownNameError, find_api, find_message, message_types, version_of
+from barnabas.cli.wire import inputs
+from barnabas.cli.wire.names import UnknownNameError, find_api, find_message, message_types, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cli.wire.frames import Frame
-    from protocol.api_keys import ApiKey
+    from barnabas.cli.wire.frames import Frame
+    from barnabas.protocol.api_keys import ApiKey
 
 EXIT_WRONG: Final = 1
 
@@ -47,7 +47,7 @@ def show(name: str | None, version: int | None, as_json: bool) -> None:
       0  shown
       2  the command line is wrong: no such message, or no such version
     """
-    from cli.wire import layouts
+    from barnabas.cli.wire import layouts
 
     if name is None:
         if version is not None:
@@ -164,7 +164,7 @@ def _asked(response: bool, api: str | None, version: int | None) -> tuple[ApiKey
         raise click.UsageError(
             "--response needs --api and --version: a response does not say what it answers"
         )
-    from protocol.api_keys import response_type
+    from barnabas.protocol.api_keys import response_type
 
     try:
         key = find_api(api)
@@ -176,8 +176,8 @@ def _asked(response: bool, api: str | None, version: int | None) -> tuple[ApiKey
 def _given(
     content: bytes, kind: str, asked: tuple[ApiKey, int] | None, with_records: bool
 ) -> Iterator[Frame]:
-    from cli.wire.frames import decode_request, decode_response
-    from cli.wire.tree import Wrong
+    from barnabas.cli.wire.frames import decode_request, decode_response
+    from barnabas.cli.wire.tree import Wrong
 
     try:
         data = inputs.decoded(content, kind)
@@ -201,9 +201,9 @@ def _given(
 
 
 def _captured(content: bytes, port: int | None, with_records: bool) -> Iterator[Frame]:
-    from cli.wire.captures import CaptureError, packets
-    from cli.wire.exchanges import frames_of
-    from cli.wire.tcp import Traffic
+    from barnabas.cli.wire.captures import CaptureError, packets
+    from barnabas.cli.wire.exchanges import frames_of
+    from barnabas.cli.wire.tcp import Traffic
 
     traffic = Traffic()
     problem = None
@@ -234,7 +234,7 @@ def _captured(content: bytes, port: int | None, with_records: bool) -> Iterator[
 
 def _print(frames: Iterable[Frame], as_json: bool) -> int:
     """Prints them; returns the exit code."""
-    from cli.wire import printing
+    from barnabas.cli.wire import printing
 
     code = 0
     for number, frame in enumerate(frames):

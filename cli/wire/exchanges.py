@@ -5,15 +5,15 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cli.wire.frames import REQUEST, RESPONSE, Frame, decode_request, decode_response
-from cli.wire.inputs import is_plausible_request
-from cli.wire.tree import Wrong
-from protocol.api_keys import ApiKey, request_type
+from barnabas.cli.wire.frames import REQUEST, RESPONSE, Frame, decode_request, decode_response
+from barnabas.cli.wire.inputs import is_plausible_request
+from barnabas.cli.wire.tree import Wrong
+from barnabas.protocol.api_keys import ApiKey, request_type
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from cli.wire.tcp import Address, Connection, Piece
+    from barnabas.cli.wire.tcp import Address, Connection, Piece
 
 MAX_FRAME_BYTES: Final = 1 << 30
 PACKETS_TRIED: Final = 50

@@ -6,19 +6,19 @@ import struct
 from dataclasses import dataclass, field
 from typing import Final
 
-from cli.wire.names import api_name
-from cli.wire.tree import Node, Wrong
-from cli.wire.walking import Walk, walk
-from protocol.api_keys import (
+from barnabas.cli.wire.names import api_name
+from barnabas.cli.wire.tree import Node, Wrong
+from barnabas.cli.wire.walking import Walk, walk
+from barnabas.protocol.api_keys import (
     ApiKey,
     request_header_version,
     request_type,
     response_header_version,
     response_type,
 )
-from protocol.errors import ErrorCode
-from protocol.messages.headers import RequestHeader, ResponseHeader
-from protocol.reference import layout
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
+from barnabas.protocol.reference import layout
 
 REQUEST: Final = "request"
 RESPONSE: Final = "response"

@@ -7,7 +7,7 @@ import re
 import struct
 from typing import Final, NamedTuple
 
-from protocol.api_keys import ApiKey, request_type
+from barnabas.protocol.api_keys import ApiKey, request_type
 
 HEX, BASE64, RAW, PCAP = "hex", "base64", "raw", "pcap"
 FORMATS: Final = (HEX, BASE64, RAW, PCAP)

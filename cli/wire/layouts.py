@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from protocol.api_keys import ApiKey, request_header_version, request_type, response_header_version
-from protocol.reference import (
+from barnabas.protocol.api_keys import ApiKey, request_header_version, request_type, response_header_version
+from barnabas.protocol.reference import (
     COMPACT_LENGTH,
     KafkaArray,
     NullableStruct,
@@ -14,7 +14,7 @@ from protocol.reference import (
     TaggedFields,
     layout,
 )
-from protocol.schema import Field, Message, Struct
+from barnabas.protocol.schema import Field, Message, Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-import protocol.messages
-from protocol.api_keys import ApiKey
-from protocol.schema import Message
+from barnabas.protocol import messages
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.schema import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,8 +26,8 @@ class UnknownNameError(Exception):
 def message_types() -> dict[str, type[Message]]:
     """Every message by its name, in order of modules and declarations."""
     found: dict[str, type[Message]] = {}
-    for module in pkgutil.iter_modules(protocol.messages.__path__):
-        for value in vars(importlib.import_module(f"{protocol.messages.__name__}.{module.name}")).values():
+    for module in pkgutil.iter_modules(messages.__path__):
+        for value in vars(importlib.import_module(f"{messages.__name__}.{module.name}")).values():
             if isinstance(value, type) and issubclass(value, Message) and value is not Message:
                 found[value.__name__] = value
     return found

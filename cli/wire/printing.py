@@ -7,14 +7,14 @@ import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from cli.wire.frames import Frame
-from protocol.errors import ErrorCode
-from protocol.wire import uuid_to_string
+from barnabas.cli.wire.frames import Frame
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.wire import uuid_to_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cli.wire.tree import Node, Wrong
+    from barnabas.cli.wire.tree import Node, Wrong
 
 AROUND: Final = 16
 """How many bytes before and behind a wrong one are shown."""

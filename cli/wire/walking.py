@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from construct.core import ConstructError, StreamError
 
-from cli.wire.batches import read_batches
-from cli.wire.layouts import type_text
-from cli.wire.tree import Node, Wrong
-from protocol.reference import (
+from barnabas.cli.wire.batches import read_batches
+from barnabas.cli.wire.layouts import type_text
+from barnabas.cli.wire.tree import Node, Wrong
+from barnabas.protocol.reference import (
     BOOLEAN,
     VARINT,
     KafkaArray,

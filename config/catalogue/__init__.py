@@ -11,7 +11,7 @@ The modules follow Kafka's own division; each key is also a constant of its modu
 from collections.abc import Mapping
 from typing import Any
 
-from config.catalogue import (
+from barnabas.config.catalogue import (
     barnabas,
     controller,
     groups,
@@ -28,7 +28,7 @@ from config.catalogue import (
     topic,
     transactions,
 )
-from config.keys import ConfigKey
+from barnabas.config.keys import ConfigKey
 
 # In the order of the reference: what most users touch comes first.
 SECTIONS: Mapping[str, Mapping[str, ConfigKey[Any]]] = {

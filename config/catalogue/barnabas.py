@@ -1,8 +1,8 @@
 """Our own keys, each with the prefix `barnabas.`, which Apache Kafka ignores."""
 
-from config.catalogue.use import ACTED
-from config.keys import HIGH, LOW, MEDIUM, KeySet
-from config.validators import OneOf, Satisfies, at_least, between, is_list_of_http_hosts
+from barnabas.config.catalogue.use import ACTED
+from barnabas.config.keys import HIGH, LOW, MEDIUM, KeySet
+from barnabas.config.validators import OneOf, Satisfies, at_least, between, is_list_of_http_hosts
 
 keys = KeySet()
 

@@ -3,15 +3,15 @@
 Source: KRaftConfigs, QuorumConfig, MetadataLogConfig. The embedded controller of a single node needs few of them.
 """
 
-from config.catalogue.use import (
+from barnabas.config.catalogue.use import (
     ACTED,
     CLOSED_LISTENERS,
     EMBEDDED_CONTROLLER,
     NO_FOLLOWERS,
     SECURITY_LATER,
 )
-from config.keys import HIGH, LOW, MEDIUM, KeySet
-from config.validators import ListOf, Satisfies, at_least, is_list_of_hosts, is_list_of_voters
+from barnabas.config.keys import HIGH, LOW, MEDIUM, KeySet
+from barnabas.config.validators import ListOf, Satisfies, at_least, is_list_of_hosts, is_list_of_voters
 
 keys = KeySet()
 

@@ -3,9 +3,9 @@
 Source: GroupCoordinatorConfig, without share groups.
 """
 
-from config.catalogue.use import ACTED, NO_BUFFER_CACHE, ONE_LOOP, STREAMS_LATER
-from config.keys import CLUSTER_WIDE, HIGH, MEDIUM, KeySet
-from config.validators import ListOf, OneOf, at_least
+from barnabas.config.catalogue.use import ACTED, NO_BUFFER_CACHE, ONE_LOOP, STREAMS_LATER
+from barnabas.config.keys import CLUSTER_WIDE, HIGH, MEDIUM, KeySet
+from barnabas.config.validators import ListOf, OneOf, at_least
 
 INT_MAX = (1 << 31) - 1
 

@@ -3,9 +3,9 @@
 Those that have a topic key of their own (catalogue/topic.py) are the default for topics which do not set it.
 """
 
-from config.catalogue.use import ACTED, EMBEDDED_CONTROLLER
-from config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
-from config.validators import ListOf, OneOf, Satisfies, at_least, between
+from barnabas.config.catalogue.use import ACTED, EMBEDDED_CONTROLLER
+from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
+from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, between
 
 LONG_MAX = (1 << 63) - 1
 

@@ -3,9 +3,9 @@
 Source: MetricConfigs, QuotaConfig.
 """
 
-from config.catalogue.use import ACTED, NO_JAVA, NO_REPLICATION, PROMETHEUS, QUOTAS_LATER
-from config.keys import CLUSTER_WIDE, LOW, MEDIUM, KeySet
-from config.validators import ListOf, at_least
+from barnabas.config.catalogue.use import ACTED, NO_JAVA, NO_REPLICATION, PROMETHEUS, QUOTAS_LATER
+from barnabas.config.keys import CLUSTER_WIDE, LOW, MEDIUM, KeySet
+from barnabas.config.validators import ListOf, at_least
 
 LONG_MAX = (1 << 63) - 1
 

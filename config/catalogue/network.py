@@ -3,9 +3,9 @@
 Source: SocketServerConfigs.
 """
 
-from config.catalogue.use import ACTED, BYTES_BOUND, ONE_LOOP, SECURITY_LATER
-from config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
-from config.validators import ListOf, at_least
+from barnabas.config.catalogue.use import ACTED, BYTES_BOUND, ONE_LOOP, SECURITY_LATER
+from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
+from barnabas.config.validators import ListOf, at_least
 
 INT_MAX = (1 << 31) - 1
 

@@ -3,7 +3,7 @@
 Source: ReplicationConfigs.
 """
 
-from config.catalogue.use import (
+from barnabas.config.catalogue.use import (
     ACTED,
     EMBEDDED_CONTROLLER,
     NO_JAVA,
@@ -12,8 +12,8 @@ from config.catalogue.use import (
     SECURITY_LATER,
     TIERING_LATER,
 )
-from config.keys import CLUSTER_WIDE, HIGH, MEDIUM, KeySet
-from config.validators import OneOf, at_least
+from barnabas.config.keys import CLUSTER_WIDE, HIGH, MEDIUM, KeySet
+from barnabas.config.validators import OneOf, at_least
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 

@@ -3,10 +3,10 @@
 Source: GroupConfig, ClientMetricsConfigs, QuotaConfig.
 """
 
-from config.catalogue import groups, share
-from config.catalogue.use import ACTED, LOGINS_LATER, QUOTAS_LATER, SHARE_LATER, STREAMS_LATER
-from config.keys import MEDIUM, KeySet
-from config.validators import ListOf, OneOf, Satisfies, at_least, is_share_offset_reset
+from barnabas.config.catalogue import groups, share
+from barnabas.config.catalogue.use import ACTED, LOGINS_LATER, QUOTAS_LATER, SHARE_LATER, STREAMS_LATER
+from barnabas.config.keys import MEDIUM, KeySet
+from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, is_share_offset_reset
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1

@@ -4,9 +4,9 @@ Source: SaslConfigs, BrokerSecurityConfigs. Most can also be set for one listene
 listener.name.<listener>.<mechanism>.
 """
 
-from config.catalogue.use import NO_JAVA, SECURITY_LATER
-from config.keys import HIGH, LOW, MEDIUM, PER_BROKER, KeySet
-from config.validators import ListOf, OneOf, between
+from barnabas.config.catalogue.use import NO_JAVA, SECURITY_LATER
+from barnabas.config.keys import HIGH, LOW, MEDIUM, PER_BROKER, KeySet
+from barnabas.config.validators import ListOf, OneOf, between
 
 keys = KeySet()
 

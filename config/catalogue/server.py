@@ -5,7 +5,7 @@ Source: ServerConfigs, KRaftConfigs (node.id, process.roles).
 
 from typing import Final
 
-from config.catalogue.use import (
+from barnabas.config.catalogue.use import (
     ACTED,
     EMBEDDED_CONTROLLER,
     NO_JAVA,
@@ -14,8 +14,8 @@ from config.catalogue.use import (
     ONE_LOOP,
     SECURITY_LATER,
 )
-from config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, KeySet
-from config.validators import ListOf, at_least
+from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, KeySet
+from barnabas.config.validators import ListOf, at_least
 
 keys = KeySet()
 

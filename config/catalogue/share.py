@@ -3,9 +3,9 @@
 Source: GroupCoordinatorConfig (share part), ShareGroupConfig, ShareCoordinatorConfig.
 """
 
-from config.catalogue.use import ACTED, NO_JAVA, NO_PURGATORY_PURGE, ONE_LOOP, SHARE_LATER
-from config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, KeySet
-from config.validators import ListOf, at_least, between
+from barnabas.config.catalogue.use import ACTED, NO_JAVA, NO_PURGATORY_PURGE, ONE_LOOP, SHARE_LATER
+from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, KeySet
+from barnabas.config.validators import ListOf, at_least, between
 
 keys = KeySet()
 

@@ -3,9 +3,9 @@
 Source: RemoteLogManagerConfig. Nothing of it acts yet.
 """
 
-from config.catalogue.use import TIERING_LATER
-from config.keys import CLUSTER_WIDE, LOW, MEDIUM, KeySet
-from config.validators import NonEmpty, at_least, between
+from barnabas.config.catalogue.use import TIERING_LATER
+from barnabas.config.keys import CLUSTER_WIDE, LOW, MEDIUM, KeySet
+from barnabas.config.validators import NonEmpty, at_least, between
 
 LONG_MAX = (1 << 63) - 1
 

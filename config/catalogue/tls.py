@@ -3,9 +3,9 @@
 Source: SslConfigs, BrokerSecurityConfigs, DelegationTokenManagerConfigs.
 """
 
-from config.catalogue.use import NO_JAVA, SECURITY_LATER
-from config.keys import LOW, MEDIUM, PER_BROKER, KeySet
-from config.validators import ListOf, OneOf, at_least
+from barnabas.config.catalogue.use import NO_JAVA, SECURITY_LATER
+from barnabas.config.keys import LOW, MEDIUM, PER_BROKER, KeySet
+from barnabas.config.validators import ListOf, OneOf, at_least
 
 keys = KeySet()
 

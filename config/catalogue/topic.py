@@ -3,10 +3,10 @@
 Source: TopicConfig and org.apache.kafka.storage.internals.log.LogConfig; synonyms: ServerTopicConfigSynonyms.
 """
 
-from config.catalogue import log, replication, tiering
-from config.catalogue.use import ACTED, NO_REPLICATION, TIERING_LATER
-from config.keys import MEDIUM, KeySet
-from config.validators import ListOf, OneOf, Satisfies, at_least, between, is_throttled_replica_list
+from barnabas.config.catalogue import log, replication, tiering
+from barnabas.config.catalogue.use import ACTED, NO_REPLICATION, TIERING_LATER
+from barnabas.config.keys import MEDIUM, KeySet
+from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, between, is_throttled_replica_list
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000

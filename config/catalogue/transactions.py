@@ -3,9 +3,9 @@
 Source: TransactionLogConfig, TransactionStateManagerConfig, ProducerStateManagerConfig, AddPartitionsToTxnConfig.
 """
 
-from config.catalogue.use import ACTED
-from config.keys import CLUSTER_WIDE, HIGH, LOW, KeySet
-from config.validators import at_least
+from barnabas.config.catalogue.use import ACTED
+from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, KeySet
+from barnabas.config.validators import at_least
 
 keys = KeySet()
 

@@ -3,7 +3,7 @@
 A key starts to act by a change of one word in its declaration: the reason becomes ACTED.
 """
 
-from config.keys import Use
+from barnabas.config.keys import Use
 
 ACTED = Use(True)
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.audit.partition import unreadable_partition, unseen
-from pipeline.audit.plan import PartitionPlan, plan_partition
-from pipeline.audit.rows import Row, Stamp, finding_row, partition_row, segment_rows
-from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.verify.directory import PartitionToVerify, Verification, Verified
-from storage.verify.verifier import Severity
+from barnabas.pipeline.audit.partition import unreadable_partition, unseen
+from barnabas.pipeline.audit.plan import PartitionPlan, plan_partition
+from barnabas.pipeline.audit.rows import Row, Stamp, finding_row, partition_row, segment_rows
+from barnabas.storage.segment.names import LOG_SUFFIX, segment_path
+from barnabas.storage.verify.directory import PartitionToVerify, Verification, Verified
+from barnabas.storage.verify.verifier import Severity
 
 if TYPE_CHECKING:
-    from pipeline.audit.engines import Engine
-    from pipeline.audit.partition import PartitionReport
-    from pipeline.audit.plan import AuditOptions
-    from storage.env import Env
-    from storage.verify.verifier import Finding
+    from barnabas.pipeline.audit.engines import Engine
+    from barnabas.pipeline.audit.partition import PartitionReport
+    from barnabas.pipeline.audit.plan import AuditOptions
+    from barnabas.storage.env import Env
+    from barnabas.storage.verify.verifier import Finding
 
 
 class AuditResult(NamedTuple):

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline.audit.partition import PartitionReport, count_kept, judge, put_together
-from pipeline.audit.segment import SegmentKeys, SegmentReport, examine
+from barnabas.pipeline.audit.partition import PartitionReport, count_kept, judge, put_together
+from barnabas.pipeline.audit.segment import SegmentKeys, SegmentReport, examine
 
 if TYPE_CHECKING:
-    from pipeline.audit.keys import Kept
-    from pipeline.audit.plan import AuditOptions, PartitionPlan
-    from storage.env import Env
+    from barnabas.pipeline.audit.keys import Kept
+    from barnabas.pipeline.audit.plan import AuditOptions, PartitionPlan
+    from barnabas.storage.env import Env
 
 OnBytes = Callable[[int], None]
 """Told of the bytes of segments that were looked at since the last time."""

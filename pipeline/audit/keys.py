@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from xxhash import xxh3_128_digest
 
-from pipeline.log_reading.batch_columns import add_batch, binary_array
-from pipeline.log_reading.transactions import Aborted, AbortedTransactions
-from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch
-from protocol.records.columns import RecordColumns
-from protocol.records.errors import UnsupportedCompressionError
+from barnabas.pipeline.log_reading.batch_columns import add_batch, binary_array
+from barnabas.pipeline.log_reading.transactions import Aborted, AbortedTransactions
+from barnabas.protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch
+from barnabas.protocol.records.columns import RecordColumns
+from barnabas.protocol.records.errors import UnsupportedCompressionError
 
 if TYPE_CHECKING:
-    from storage.segment.batch_reading import Batch
-    from storage.segment.txn_index import AbortedTxn
+    from barnabas.storage.segment.batch_reading import Batch
+    from barnabas.storage.segment.txn_index import AbortedTxn
 
 ROWS_AT_A_TIME: Final = 1 << 18
 BYTES_AT_A_TIME: Final = 1 << 26

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.records.batch import RecordBatch
+from barnabas.protocol.records.batch import RecordBatch
 
 if TYPE_CHECKING:
-    from storage.segment.batch_reading import Batch
+    from barnabas.storage.segment.batch_reading import Batch
 
 
 class SegmentTransactions(NamedTuple):

@@ -7,19 +7,19 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.audit.keys import Kept, last_records
-from pipeline.audit.open_transactions import first_uncleanable_segment
-from pipeline.audit.segment import unpacked_look
-from pipeline.audit.timestamps import backwards_after
-from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.verify.partition import LogRange, confirmed, unreadable
-from storage.verify.verifier import Check, Findings
+from barnabas.pipeline.audit.keys import Kept, last_records
+from barnabas.pipeline.audit.open_transactions import first_uncleanable_segment
+from barnabas.pipeline.audit.segment import unpacked_look
+from barnabas.pipeline.audit.timestamps import backwards_after
+from barnabas.storage.segment.names import LOG_SUFFIX, segment_path
+from barnabas.storage.verify.partition import LogRange, confirmed, unreadable
+from barnabas.storage.verify.verifier import Check, Findings
 
 if TYPE_CHECKING:
-    from pipeline.audit.plan import AuditOptions, PartitionPlan
-    from pipeline.audit.segment import SegmentKeys, SegmentReport
-    from storage.env import Env
-    from storage.verify.verifier import Finding
+    from barnabas.pipeline.audit.plan import AuditOptions, PartitionPlan
+    from barnabas.pipeline.audit.segment import SegmentKeys, SegmentReport
+    from barnabas.storage.env import Env
+    from barnabas.storage.verify.verifier import Finding
 
 
 class PartitionReport(NamedTuple):

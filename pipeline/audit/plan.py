@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.verify.partition import Fingerprint, PartitionVerifier, fingerprint
+from barnabas.storage.segment.names import LOG_SUFFIX, segment_path
+from barnabas.storage.verify.partition import Fingerprint, PartitionVerifier, fingerprint
 
 if TYPE_CHECKING:
-    from storage.env import Env
-    from storage.verify.directory import PartitionToVerify
-    from storage.verify.verifier import Situation
+    from barnabas.storage.env import Env
+    from barnabas.storage.verify.directory import PartitionToVerify
+    from barnabas.storage.verify.verifier import Situation
 
 RECORDS_OF_A_PART: Final = 4 << 20
 BYTES_OF_A_RECORD: Final = (

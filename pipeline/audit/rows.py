@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from pipeline.audit.keys import KeptRecords, KeyStats
-from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.verify.verifier import Severity, legible
+from barnabas.pipeline.audit.keys import KeptRecords, KeyStats
+from barnabas.storage.segment.names import LOG_SUFFIX, segment_path
+from barnabas.storage.verify.verifier import Severity, legible
 
 if TYPE_CHECKING:
-    from pipeline.audit.partition import PartitionReport
-    from pipeline.audit.segment import SegmentReport
-    from storage.verify.directory import PartitionToVerify
-    from storage.verify.verifier import Finding
+    from barnabas.pipeline.audit.partition import PartitionReport
+    from barnabas.pipeline.audit.segment import SegmentReport
+    from barnabas.storage.verify.directory import PartitionToVerify
+    from barnabas.storage.verify.verifier import Finding
 
 Row = dict[str, Any]
 

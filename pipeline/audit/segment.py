@@ -6,23 +6,23 @@ import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.audit.keys import KeyCounter, KeyStats, parts_of
-from pipeline.audit.open_transactions import SegmentTransactions, TransactionCollector
-from pipeline.audit.timestamps import Timestamps, TimeStats
-from protocol.records.errors import UnsupportedCompressionError
-from storage.cleaner.cleaned_transactions import AbortedTransactionFiles
-from storage.errors import CorruptIndexError
-from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.verify.detached import SegmentLook, look_at_segment
+from barnabas.pipeline.audit.keys import KeyCounter, KeyStats, parts_of
+from barnabas.pipeline.audit.open_transactions import SegmentTransactions, TransactionCollector
+from barnabas.pipeline.audit.timestamps import Timestamps, TimeStats
+from barnabas.protocol.records.errors import UnsupportedCompressionError
+from barnabas.storage.cleaner.cleaned_transactions import AbortedTransactionFiles
+from barnabas.storage.errors import CorruptIndexError
+from barnabas.storage.segment.names import LOG_SUFFIX, segment_path
+from barnabas.storage.verify.detached import SegmentLook, look_at_segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipeline.audit.plan import AuditOptions, SegmentTask
-    from storage.env import Env
-    from storage.segment.batch_reading import Batch
-    from storage.segment.txn_index import AbortedTxn
-    from storage.verify.verifier import Finding
+    from barnabas.pipeline.audit.plan import AuditOptions, SegmentTask
+    from barnabas.storage.env import Env
+    from barnabas.storage.segment.batch_reading import Batch
+    from barnabas.storage.segment.txn_index import AbortedTxn
+    from barnabas.storage.verify.verifier import Finding
 
 
 class SegmentReport(NamedTuple):

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.audit.partition import PartitionReport, count_kept, judge, put_together
-from pipeline.audit.plan import PartitionPlan
-from pipeline.audit.segment import SegmentReport, examine
-from storage.env import RealEnv
+from barnabas.pipeline.audit.partition import PartitionReport, count_kept, judge, put_together
+from barnabas.pipeline.audit.plan import PartitionPlan
+from barnabas.pipeline.audit.segment import SegmentReport, examine
+from barnabas.storage.env import RealEnv
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.audit.plan import AuditOptions, SegmentTask
+    from barnabas.pipeline.audit.plan import AuditOptions, SegmentTask
 
 BYTES_OF_A_TASK: Final = 64 << 20
 _REPORTS: Final = -1

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from protocol.records.batch import MAGIC_V0, RecordBatch, TimestampType
-from storage.verify.verifier import Check, Finding, Severity
+from barnabas.protocol.records.batch import MAGIC_V0, RecordBatch, TimestampType
+from barnabas.storage.verify.verifier import Check, Finding, Severity
 
 if TYPE_CHECKING:
-    from storage.segment.batch_reading import Batch
+    from barnabas.storage.segment.batch_reading import Batch
 
 FUTURE_MS: Final = 3_600_000  # Kafka's default of message.timestamp.after.max.ms
 OLDEST_MS: Final = 100_000_000_000  # March 1973: what is below counts seconds, as a rule

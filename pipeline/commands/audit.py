@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pipeline.commands.common import print_rows, spark_options
-from pipeline.commands.options import directories_argument, here_option, report_option, tables_option
-from storage.verify.verifier import Severity
+from barnabas.pipeline.commands.common import print_rows, spark_options
+from barnabas.pipeline.commands.options import directories_argument, here_option, report_option, tables_option
+from barnabas.storage.verify.verifier import Severity
 
 if TYPE_CHECKING:
-    from pipeline.audit.audit import AuditResult
+    from barnabas.pipeline.audit.audit import AuditResult
 
 EXIT_FOUND: Final = 1
 SHOWN: Final = 20
@@ -65,9 +65,9 @@ def audit(
       1  errors, or warnings with --strict; or it failed
       2  the command line is wrong, DIR cannot be read, or Spark or Java is missing
     """
-    from pipeline.audit.plan import AuditOptions
-    from pipeline.commands.auditing import Where, carry_out
-    from pipeline.report.audit_report import page_of
+    from barnabas.pipeline.audit.plan import AuditOptions
+    from barnabas.pipeline.commands.auditing import Where, carry_out
+    from barnabas.pipeline.report.audit_report import page_of
 
     options = AuditOptions(not shallow, not no_keys, time.time_ns() // 1_000_000)
     where, page = Where(here, master, conf), partial(page_of, tables=tables or "")

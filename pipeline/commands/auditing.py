@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from pipeline.commands.common import WITH_SPARK, fail, failures, spark_session
-from pipeline.commands.progress import bytes_read, spark_tasks
-from storage.env import RealEnv
-from storage.segment.names import LOG_SUFFIX
-from storage.verify.directory import NotALogDirectoryError
+from barnabas.pipeline.commands.common import WITH_SPARK, fail, failures, spark_session
+from barnabas.pipeline.commands.progress import bytes_read, spark_tasks
+from barnabas.storage.env import RealEnv
+from barnabas.storage.segment.names import LOG_SUFFIX
+from barnabas.storage.verify.directory import NotALogDirectoryError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pipeline.audit.audit import AuditResult
-    from pipeline.audit.engines import Engine
-    from pipeline.audit.plan import AuditOptions
-    from pipeline.report.page import Page
+    from barnabas.pipeline.audit.audit import AuditResult
+    from barnabas.pipeline.audit.engines import Engine
+    from barnabas.pipeline.audit.plan import AuditOptions
+    from barnabas.pipeline.report.page import Page
 
 EXIT_UNREADABLE: Final = 2
 NEEDED: Final = ("pyarrow", "jinja2", "matplotlib")
@@ -62,14 +62,14 @@ def audited(
 
     A directory that is none, or cannot be read, ends the command with code 2.
     """
-    from pipeline.audit.engines import LocalEngine
+    from barnabas.pipeline.audit.engines import LocalEngine
 
     if where.here:
         with bytes_read(log_bytes(paths)) as on_bytes:
             result = _look(paths, options, LocalEngine(RealEnv(), on_bytes))
         yield result, None
         return
-    from pipeline.audit.spark_engine import SparkEngine
+    from barnabas.pipeline.audit.spark_engine import SparkEngine
 
     with spark_session(name, where.master, where.conf) as spark:
         with spark_tasks(spark):
@@ -88,8 +88,8 @@ def carry_out(  # noqa: PLR0917 (what the two commands were given)
     page_of: Callable[[AuditResult], Page],
 ) -> AuditResult:
     """Looks at the directories, tells what there is to say, and writes the tables that are wanted and the report."""
-    from pipeline.log_reading.directories import absolute_path
-    from pipeline.report.page import write
+    from barnabas.pipeline.log_reading.directories import absolute_path
+    from barnabas.pipeline.report.page import write
 
     with failures():
         check(report, tables, where)
@@ -103,7 +103,7 @@ def carry_out(  # noqa: PLR0917 (what the two commands were given)
 
 
 def _look(paths: Sequence[str], options: AuditOptions, engine: Engine) -> AuditResult:
-    from pipeline.audit.audit import audit
+    from barnabas.pipeline.audit.audit import audit
 
     try:
         return audit(RealEnv(), paths, options, engine)
@@ -132,7 +132,7 @@ def write_tables(result: AuditResult, directory: str, spark: SparkSession | None
     """
     import pyarrow as pa
 
-    from pipeline.audit import rows
+    from barnabas.pipeline.audit import rows
 
     for name, found, schema in (
         ("findings", result.findings, rows.FINDINGS),

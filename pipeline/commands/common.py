@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from pipeline.session import EXIT_CODE, SparkMissingError, check
+from barnabas.pipeline.session import EXIT_CODE, SparkMissingError, check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = EXIT_CODE
 WITH_SPARK: Final = "which pip install 'barnabas[spark]' brings"
-_OURS: Final = frozenset({"broker", "cli", "config", "pipeline", "protocol", "storage"})
+_OURS: Final = "barnabas"
 
 Command = Callable[..., None]
 
@@ -70,7 +70,7 @@ def spark_session(
     """A session that ends with the block. What is missing for one ends the command, with a sentence and code 2."""
     try:
         check()
-        from pipeline.session import session
+        from barnabas.pipeline.session import session
 
         with telling("starting Spark"):
             spark = session(name, master=master, conf=dict(conf), connector=connector, table=table)
@@ -94,7 +94,7 @@ def failures() -> Iterator[None]:
         fail(str(error), EXIT_FAILED)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing in _OURS:
+        if missing == _OURS:
             raise
         fail(f"this needs {missing}, {WITH_SPARK}", EXIT_USAGE)
     except Exception as error:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.commands.common import spark_options
-from pipeline.commands.options import directories_argument, here_option, report_option, tables_option
-from storage.verify.verifier import Severity
+from barnabas.pipeline.commands.common import spark_options
+from barnabas.pipeline.commands.options import directories_argument, here_option, report_option, tables_option
+from barnabas.storage.verify.verifier import Severity
 
 if TYPE_CHECKING:
-    from pipeline.audit.audit import AuditResult
+    from barnabas.pipeline.audit.audit import AuditResult
 
 
 @click.command(short_help="Say what compaction would save, by topic, partition and segment.")
@@ -46,9 +46,9 @@ def compact_report(
       1  it failed
       2  the command line is wrong, DIR cannot be read, or Spark or Java is missing
     """
-    from pipeline.audit.plan import AuditOptions
-    from pipeline.commands.auditing import Where, carry_out
-    from pipeline.report.compact_report import page_of
+    from barnabas.pipeline.audit.plan import AuditOptions
+    from barnabas.pipeline.commands.auditing import Where, carry_out
+    from barnabas.pipeline.report.compact_report import page_of
 
     options = AuditOptions(is_deep=False, counts_keys=True, now_ms=time.time_ns() // 1_000_000)
     where = Where(here, master, conf)
@@ -58,9 +58,9 @@ def compact_report(
 
 def tell(result: AuditResult) -> None:
     """A line for each topic, those with most to save first."""
-    from pipeline.report.compact_report import damage, share
-    from pipeline.report.figures import in_bytes
-    from pipeline.report.tables import by_topic, total
+    from barnabas.pipeline.report.compact_report import damage, share
+    from barnabas.pipeline.report.figures import in_bytes
+    from barnabas.pipeline.report.tables import by_topic, total
 
     lines = [("topic", "bytes", "would go", "share", "records", "keys")]
     for topic, rows in sorted(

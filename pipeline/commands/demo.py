@@ -11,8 +11,15 @@ from typing import get_args
 
 import click
 
-from pipeline.commands.common import EXIT_FAILED, fail, failures, print_rows, spark_options, spark_session
-from pipeline.ingest.options import TableFormat
+from barnabas.pipeline.commands.common import (
+    EXIT_FAILED,
+    fail,
+    failures,
+    print_rows,
+    spark_options,
+    spark_session,
+)
+from barnabas.pipeline.ingest.options import TableFormat
 
 
 @click.command(short_help="Show all of it: a broker, a stream, tables, queries, a report.")
@@ -62,11 +69,11 @@ def demo(
         raise click.UsageError(f"{where} has something in it: name a directory that is new or empty")
     is_delta = table_format == "delta"
     with failures(), spark_session("barnabas demo", master, conf, connector=True, table=is_delta) as spark:
-        from pipeline.demo.broker import BrokerNotStartedError
-        from pipeline.demo.producing import NotDeliveredError
-        from pipeline.demo.report import page_of
-        from pipeline.demo.run import Demo
-        from pipeline.report.page import write
+        from barnabas.pipeline.demo.broker import BrokerNotStartedError
+        from barnabas.pipeline.demo.producing import NotDeliveredError
+        from barnabas.pipeline.demo.report import page_of
+        from barnabas.pipeline.demo.run import Demo
+        from barnabas.pipeline.report.page import write
 
         where.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()

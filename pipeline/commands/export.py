@@ -6,10 +6,15 @@ from typing import Any, get_args
 
 import click
 
-from pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
-from pipeline.commands.ingest import tell
-from pipeline.commands.options import bootstrap_option, every_option, table_format_option, trigger_option
-from pipeline.export.options import MAX_FILES, Delivery, ExportOptions
+from barnabas.pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
+from barnabas.pipeline.commands.ingest import tell
+from barnabas.pipeline.commands.options import (
+    bootstrap_option,
+    every_option,
+    table_format_option,
+    trigger_option,
+)
+from barnabas.pipeline.export.options import MAX_FILES, Delivery, ExportOptions
 
 
 @click.command(short_help="A table to a topic, incrementally.")
@@ -60,7 +65,7 @@ def export(
         options = ExportOptions(**given, kafka=dict(kafka))
         is_delta = options.table_format == "delta"
         with spark_session("barnabas export", master, conf, connector=True, table=is_delta) as spark:
-            from pipeline.export.job import export as run
+            from barnabas.pipeline.export.job import export as run
 
             try:
                 summary = run(spark, options, on_progress=tell)

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
-from pipeline.commands.options import bootstrap_option, every_option, table_format_option, trigger_option
-from pipeline.decoding.spec import FORMATS
-from pipeline.ingest.options import (
+from barnabas.pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
+from barnabas.pipeline.commands.options import (
+    bootstrap_option,
+    every_option,
+    table_format_option,
+    trigger_option,
+)
+from barnabas.pipeline.decoding.spec import FORMATS
+from barnabas.pipeline.ingest.options import (
     DecodeOptions,
     IngestOptions,
     Isolation,
@@ -18,7 +23,7 @@ from pipeline.ingest.options import (
 )
 
 if TYPE_CHECKING:
-    from pipeline.ingest.progress import BatchProgress
+    from barnabas.pipeline.ingest.progress import BatchProgress
 
 
 @click.command(short_help="Topics to a table, incrementally, each record once.")
@@ -113,7 +118,7 @@ def ingest(master: str | None, conf: tuple[tuple[str, str], ...], **given: Any) 
         options = options_of(given)
         is_delta = options.table_format == "delta"
         with spark_session("barnabas ingest", master, conf, connector=True, table=is_delta) as spark:
-            from pipeline.ingest.job import ingest as run
+            from barnabas.pipeline.ingest.job import ingest as run
 
             try:
                 summary = run(spark, options, on_progress=tell)

@@ -8,8 +8,8 @@ from typing import Final, get_args
 
 import click
 
-from pipeline.commands.common import Command
-from pipeline.ingest.options import TableFormat, Trigger
+from barnabas.pipeline.commands.common import Command
+from barnabas.pipeline.ingest.options import TableFormat, Trigger
 
 bootstrap_option: Final = click.option(
     "--bootstrap-server",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
-from pipeline.commands.options import directories_argument
-from pipeline.commands.progress import spark_tasks
+from barnabas.pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
+from barnabas.pipeline.commands.options import directories_argument
+from barnabas.pipeline.commands.progress import spark_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,7 +113,7 @@ def scan(
 
 def existing(directories: Iterable[str]) -> list[str]:
     """Their absolute paths, each once. ValueError where one is not a directory."""
-    from pipeline.log_reading.directories import absolute_path
+    from barnabas.pipeline.log_reading.directories import absolute_path
 
     paths = list(dict.fromkeys(map(absolute_path, directories)))
     for path in paths:
@@ -141,7 +141,7 @@ def source_options(
 
     `is_counted`: neither keys nor values nor headers are looked at.
     """
-    from pipeline.spark.options import parse_options
+    from barnabas.pipeline.spark.options import parse_options
 
     wanted = {
         "paths": json.dumps(list(directories)),

@@ -25,7 +25,7 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
-from pipeline.decoding.decoder import (
+from barnabas.pipeline.decoding.decoder import (
     Convert,
     Decoder,
     as_is,
@@ -35,8 +35,8 @@ from pipeline.decoding.decoder import (
     sequence,
     structure,
 )
-from pipeline.decoding.errors import MalformedValueError, SchemaError, UnknownSchemaError
-from pipeline.decoding.wire_format import split
+from barnabas.pipeline.decoding.errors import MalformedValueError, SchemaError, UnknownSchemaError
+from barnabas.pipeline.decoding.wire_format import split
 
 Column = tuple[pa.DataType, Convert]
 Texts = tuple[str, ...]

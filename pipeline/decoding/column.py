@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pipeline.decoding.decoder import Decoder
-from pipeline.decoding.errors import MalformedValueError, UnknownSchemaError
-from pipeline.decoding.spec import DecodingSpec
+from barnabas.pipeline.decoding.decoder import Decoder
+from barnabas.pipeline.decoding.errors import MalformedValueError, UnknownSchemaError
+from barnabas.pipeline.decoding.spec import DecodingSpec
 
 MALFORMED: Final = "malformed"
 UNKNOWN_SCHEMA: Final = "unknown schema"
@@ -20,15 +20,15 @@ def decoder_of(spec: DecodingSpec) -> Decoder:
     """The decoder that a spec describes. SchemaError where its schema cannot be used."""
     match spec.value_format:
         case "json":
-            from pipeline.decoding.json_values import json_decoder
+            from barnabas.pipeline.decoding.json_values import json_decoder
 
             return json_decoder(spec.schema[-1], registry_framing=spec.registry_framing)
         case "avro":
-            from pipeline.decoding.avro_values import avro_decoder
+            from barnabas.pipeline.decoding.avro_values import avro_decoder
 
             return avro_decoder(spec.schema, registry_framing=spec.registry_framing, writers=spec.writers)
         case "protobuf":
-            from pipeline.decoding.protobuf_values import protobuf_decoder
+            from barnabas.pipeline.decoding.protobuf_values import protobuf_decoder
 
             return protobuf_decoder(
                 spec.schema, spec.message, registry_framing=spec.registry_framing, writers=spec.writers

@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn
 import fastjsonschema
 import pyarrow as pa
 
-from pipeline.decoding.decoder import (
+from barnabas.pipeline.decoding.decoder import (
     Convert,
     Decoder,
     as_is,
@@ -32,8 +32,8 @@ from pipeline.decoding.decoder import (
     sequence,
     structure,
 )
-from pipeline.decoding.errors import MalformedValueError, SchemaError
-from pipeline.decoding.wire_format import split
+from barnabas.pipeline.decoding.errors import MalformedValueError, SchemaError
+from barnabas.pipeline.decoding.wire_format import split
 
 JsonSchema = Mapping[str, Any] | bool
 Column = tuple[pa.DataType, Convert]

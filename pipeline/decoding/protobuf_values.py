@@ -28,9 +28,9 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.message import DecodeError
 
-from pipeline.decoding.decoder import Convert, Decoder, as_is, map_items, sequence
-from pipeline.decoding.errors import MalformedValueError, SchemaError, UnknownSchemaError
-from pipeline.decoding.wire_format import split, split_indexes
+from barnabas.pipeline.decoding.decoder import Convert, Decoder, as_is, map_items, sequence
+from barnabas.pipeline.decoding.errors import MalformedValueError, SchemaError, UnknownSchemaError
+from barnabas.pipeline.decoding.wire_format import split, split_indexes
 
 Column = tuple[pa.DataType, Convert]
 _TIMESTAMP: Final = "google.protobuf.Timestamp"

@@ -18,8 +18,8 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from pipeline.decoding.errors import RegistryError, SchemaError
-from pipeline.decoding.spec import ValueFormat
+from barnabas.pipeline.decoding.errors import RegistryError, SchemaError
+from barnabas.pipeline.decoding.spec import ValueFormat
 
 TIMEOUT_S: Final = 10.0
 _NOT_FOUND: Final = (40401, 40402, 40403)
@@ -101,7 +101,7 @@ def _imported(name: str, answer: Mapping[str, Any]) -> str:
     text = str(answer["schema"])
     if answer.get("schemaType") != "PROTOBUF":
         return text
-    from pipeline.decoding.protobuf_values import named_file
+    from barnabas.pipeline.decoding.protobuf_values import named_file
 
     return named_file(text, name)
 

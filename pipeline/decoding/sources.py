@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.decoding.errors import SchemaError
-from pipeline.decoding.registry import Registry
-from pipeline.decoding.spec import DecodingSpec, ValueFormat
+from barnabas.pipeline.decoding.errors import SchemaError
+from barnabas.pipeline.decoding.registry import Registry
+from barnabas.pipeline.decoding.spec import DecodingSpec, ValueFormat
 
 
 def spec_of_file(
@@ -14,7 +14,7 @@ def spec_of_file(
 ) -> DecodingSpec:
     """JSON Schema or Avro as text, or descriptors as protoc writes them. SchemaError, OSError."""
     if value_format == "protobuf":
-        from pipeline.decoding.protobuf_values import files_of_descriptor_set
+        from barnabas.pipeline.decoding.protobuf_values import files_of_descriptor_set
 
         texts = files_of_descriptor_set(path.read_bytes())
     else:

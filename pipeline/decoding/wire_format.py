@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 
-from pipeline.decoding.errors import MalformedValueError
+from barnabas.pipeline.decoding.errors import MalformedValueError
 
 MAGIC = 0
 HEADER_BYTES = 5

@@ -26,7 +26,7 @@ def command() -> list[str]:
     """The command that belongs to this Python, or else the one on the path, or the module."""
     beside = Path(sys.executable).with_name("barnabas")
     found = str(beside) if beside.exists() else shutil.which("barnabas")
-    return [found] if found else [sys.executable, "-m", "cli"]
+    return [found] if found else [sys.executable, "-m", "barnabas.cli"]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.demo.stream import CLICKS, ORDERS, TOPICS, Event
+from barnabas.pipeline.demo.stream import CLICKS, ORDERS, TOPICS, Event
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer

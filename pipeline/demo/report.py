@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.report import audit_report, compact_report
-from pipeline.report.figures import (
+from barnabas.pipeline.report import audit_report, compact_report
+from barnabas.pipeline.report.figures import (
     BLUE,
     GREEN,
     ORANGE,
@@ -18,12 +18,12 @@ from pipeline.report.figures import (
     in_bytes,
     stacked_bars,
 )
-from pipeline.report.page import Page, Section, Table
+from barnabas.pipeline.report.page import Page, Section, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipeline.demo.run import Demonstration
+    from barnabas.pipeline.demo.run import Demonstration
 
 _COLOURS: Final = {"malformed": RED, "late": ORANGE}
 Rows = list[dict[str, Any]]

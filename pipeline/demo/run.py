@@ -9,16 +9,16 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from pipeline.audit.audit import AuditResult, audit
-from pipeline.audit.plan import AuditOptions
-from pipeline.audit.spark_engine import SparkEngine
-from pipeline.demo import broker
-from pipeline.demo.producing import create_topics, produce
-from pipeline.demo.queries import Answers, ask
-from pipeline.demo.stream import LATE_AFTER_MS, SCHEMAS, TOPICS, Event, flaws, waves
-from pipeline.ingest.job import IngestSummary, ingest
-from pipeline.ingest.options import DecodeOptions, IngestOptions, TableFormat
-from storage.env import RealEnv
+from barnabas.pipeline.audit.audit import AuditResult, audit
+from barnabas.pipeline.audit.plan import AuditOptions
+from barnabas.pipeline.audit.spark_engine import SparkEngine
+from barnabas.pipeline.demo import broker
+from barnabas.pipeline.demo.producing import create_topics, produce
+from barnabas.pipeline.demo.queries import Answers, ask
+from barnabas.pipeline.demo.stream import LATE_AFTER_MS, SCHEMAS, TOPICS, Event, flaws, waves
+from barnabas.pipeline.ingest.job import IngestSummary, ingest
+from barnabas.pipeline.ingest.options import DecodeOptions, IngestOptions, TableFormat
+from barnabas.storage.env import RealEnv
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pipeline.export.options import ExportOptions
-from pipeline.export.transactions import SlotWriter, partitions_of
-from pipeline.ingest.files import located
-from pipeline.ingest.job import await_end, triggered
-from pipeline.ingest.ledger import Ledger
-from pipeline.ingest.progress import BatchProgress, Progress, listener
+from barnabas.pipeline.export.options import ExportOptions
+from barnabas.pipeline.export.transactions import SlotWriter, partitions_of
+from barnabas.pipeline.ingest.files import located
+from barnabas.pipeline.ingest.job import await_end, triggered
+from barnabas.pipeline.ingest.ledger import Ledger
+from barnabas.pipeline.ingest.progress import BatchProgress, Progress, listener
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

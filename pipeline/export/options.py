@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from pipeline.ingest.options import TableFormat, Trigger, check_metrics_port
+from barnabas.pipeline.ingest.options import TableFormat, Trigger, check_metrics_port
 
 Delivery = Literal["at-least-once", "exactly-once"]
 MAX_FILES: Final = 100

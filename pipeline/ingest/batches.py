@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from pipeline.decoding.column import UNKNOWN_SCHEMA, decoder_of
-from pipeline.decoding.errors import SchemaError
-from pipeline.ingest import rows
-from pipeline.ingest.ledger import Ledger, Rules
+from barnabas.pipeline.decoding.column import UNKNOWN_SCHEMA, decoder_of
+from barnabas.pipeline.decoding.errors import SchemaError
+from barnabas.pipeline.ingest import rows
+from barnabas.pipeline.ingest.ledger import Ledger, Rules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pipeline.decoding.registry import Registered
-    from pipeline.decoding.spec import DecodingSpec
-    from pipeline.ingest.options import IngestOptions
-    from pipeline.ingest.tables import Table
+    from barnabas.pipeline.decoding.registry import Registered
+    from barnabas.pipeline.decoding.spec import DecodingSpec
+    from barnabas.pipeline.ingest.options import IngestOptions
+    from barnabas.pipeline.ingest.tables import Table
 
 MAX_LOOKUPS: Final = 100
 """Ids that the registry is asked for at a time, the lowest: garbage behind a zero byte names any number."""

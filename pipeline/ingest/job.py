@@ -7,21 +7,21 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.decoding.registry import Registry
-from pipeline.decoding.sources import spec_of_file, spec_of_subject
-from pipeline.ingest.batches import Batches
-from pipeline.ingest.files import located
-from pipeline.ingest.ledger import Ledger, Rules
-from pipeline.ingest.options import IngestOptions, Trigger, check_places, starting_offsets
-from pipeline.ingest.progress import BatchProgress, Progress, listener
-from pipeline.ingest.rows import BATCH_TIME, partition_columns
-from pipeline.ingest.tables import DeltaTable, ParquetTable, claim
+from barnabas.pipeline.decoding.registry import Registry
+from barnabas.pipeline.decoding.sources import spec_of_file, spec_of_subject
+from barnabas.pipeline.ingest.batches import Batches
+from barnabas.pipeline.ingest.files import located
+from barnabas.pipeline.ingest.ledger import Ledger, Rules
+from barnabas.pipeline.ingest.options import IngestOptions, Trigger, check_places, starting_offsets
+from barnabas.pipeline.ingest.progress import BatchProgress, Progress, listener
+from barnabas.pipeline.ingest.rows import BATCH_TIME, partition_columns
+from barnabas.pipeline.ingest.tables import DeltaTable, ParquetTable, claim
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-    from pipeline.decoding.spec import DecodingSpec
+    from barnabas.pipeline.decoding.spec import DecodingSpec
 
 _POLL_S = 0.5
 _EVENTS_LIMIT_S = 30.0

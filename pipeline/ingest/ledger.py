@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from pipeline.decoding.spec import DecodingSpec
-from pipeline.ingest.files import Files, join
-from pipeline.ingest.options import FUTURE_AFTER_S
+from barnabas.pipeline.decoding.spec import DecodingSpec
+from barnabas.pipeline.ingest.files import Files, join
+from barnabas.pipeline.ingest.options import FUTURE_AFTER_S
 
 KEPT_BATCHES: Final = 100
 """As many as Spark keeps of its own (spark.sql.streaming.minBatchesToRetain)."""

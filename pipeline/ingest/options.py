@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from pipeline.decoding.spec import FORMATS, ValueFormat
-from pipeline.ingest.files import hidden
+from barnabas.pipeline.decoding.spec import FORMATS, ValueFormat
+from barnabas.pipeline.ingest.files import hidden
 
 TableFormat = Literal["parquet", "delta"]
 PartitionBy = Literal["day", "hour"]

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.pandas.types import from_arrow_type
 
-from pipeline.decoding.column import decode_column, decoder_of, result_type
+from barnabas.pipeline.decoding.column import decode_column, decoder_of, result_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from pipeline.decoding.spec import DecodingSpec
-    from pipeline.ingest.ledger import Rules
-    from pipeline.ingest.options import IngestOptions, PartitionBy
+    from barnabas.pipeline.decoding.spec import DecodingSpec
+    from barnabas.pipeline.ingest.ledger import Rules
+    from barnabas.pipeline.ingest.options import IngestOptions, PartitionBy
 
 LATE: Final = "late"
 FUTURE: Final = "future"

@@ -37,8 +37,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pipeline.ingest.files import Files, join
-from pipeline.ingest.ledger import IngestConflictError
+from barnabas.pipeline.ingest.files import Files, join
+from barnabas.pipeline.ingest.ledger import IngestConflictError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,6 +1,6 @@
 """`barnabas pipeline audit` for spark-submit, with the same options."""
 
-from pipeline.commands.audit import audit
+from barnabas.pipeline.commands.audit import audit
 
 if __name__ == "__main__":
     audit()

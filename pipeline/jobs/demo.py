@@ -1,6 +1,6 @@
 """`barnabas pipeline demo` for spark-submit, with the same options."""
 
-from pipeline.commands.demo import demo
+from barnabas.pipeline.commands.demo import demo
 
 if __name__ == "__main__":
     demo()

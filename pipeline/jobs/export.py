@@ -1,6 +1,6 @@
 """`barnabas pipeline export` for spark-submit, with the same options."""
 
-from pipeline.commands.export import export
+from barnabas.pipeline.commands.export import export
 
 if __name__ == "__main__":
     export()

@@ -1,6 +1,6 @@
 """`barnabas pipeline scan` for spark-submit, with the same options."""
 
-from pipeline.commands.scan import scan
+from barnabas.pipeline.commands.scan import scan
 
 if __name__ == "__main__":
     scan()

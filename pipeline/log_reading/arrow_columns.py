@@ -18,12 +18,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.log_reading.batch_columns import add_batch, binary_array
-from protocol.records.batch import RecordBatch
-from protocol.records.columns import Binary, RecordColumns
-from protocol.records.layout import TimestampType
-from protocol.records.legacy import LegacyEntry
-from protocol.records.record import decode_headers
+from barnabas.pipeline.log_reading.batch_columns import add_batch, binary_array
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.columns import Binary, RecordColumns
+from barnabas.protocol.records.layout import TimestampType
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.protocol.records.record import decode_headers
 
 HEADERS: Final = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))

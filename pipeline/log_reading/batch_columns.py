@@ -4,12 +4,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from protocol.records.batch import RecordBatch
-from protocol.records.columns import Binary, RecordColumns
-from protocol.records.compression import unpacked
-from protocol.records.layout import DEFAULT_MAX_DECOMPRESSED_BYTES, TimestampType
-from protocol.records.legacy import LegacyEntry
-from protocol.records.record import encode_records
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.columns import Binary, RecordColumns
+from barnabas.protocol.records.compression import unpacked
+from barnabas.protocol.records.layout import DEFAULT_MAX_DECOMPRESSED_BYTES, TimestampType
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.protocol.records.record import encode_records
 
 _MAX_OFFSET: Final = (1 << 63) - 1
 

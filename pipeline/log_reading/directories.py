@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from pipeline.log_reading.errors import BusyDirectoryError, LogReadingError, NoSuchLogError
-from pipeline.log_reading.segments import ListedSegment, open_segment
-from storage.env import Env
-from storage.errors import CorruptCheckpointError
-from storage.log.checkpoints import (
+from barnabas.pipeline.log_reading.errors import BusyDirectoryError, LogReadingError, NoSuchLogError
+from barnabas.pipeline.log_reading.segments import ListedSegment, open_segment
+from barnabas.storage.env import Env
+from barnabas.storage.errors import CorruptCheckpointError
+from barnabas.storage.log.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     PartitionMetadataFile,
     TopicPartition,
     parse_offset_checkpoint,
 )
-from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
-from storage.manager.loading import parse_partition_dir
+from barnabas.storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
+from barnabas.storage.manager.loading import parse_partition_dir
 
 MAX_LOOKS: Final = 1000
 _SEGMENT: Final = re.compile(r"\d{20}\.log")

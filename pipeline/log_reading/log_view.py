@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from pipeline.log_reading.directories import (
+from barnabas.pipeline.log_reading.directories import (
     PartitionDirectory,
     checkpointed_start,
     list_segments,
     topic_id_of,
 )
-from pipeline.log_reading.errors import BusyDirectoryError, NoSuchLogError
-from pipeline.log_reading.segments import End, ListedSegment, OpenedSegment, open_segment
-from pipeline.log_reading.transactions import AbortedTransactions, find_transactions
-from storage.env import Env
+from barnabas.pipeline.log_reading.errors import BusyDirectoryError, NoSuchLogError
+from barnabas.pipeline.log_reading.segments import End, ListedSegment, OpenedSegment, open_segment
+from barnabas.pipeline.log_reading.transactions import AbortedTransactions, find_transactions
+from barnabas.storage.env import Env
 
 MAX_TRIES: Final = 1000
 

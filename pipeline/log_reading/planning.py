@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pipeline.log_reading.errors import LogReadingError
-from pipeline.log_reading.log_view import LogView
-from pipeline.log_reading.segments import OpenedSegment
-from pipeline.log_reading.transactions import Aborted
-from protocol.records.batch import CorruptRecordError
-from protocol.records.errors import InvalidRecordError, UnsupportedCompressionError
-from storage.env import Env
+from barnabas.pipeline.log_reading.errors import LogReadingError
+from barnabas.pipeline.log_reading.log_view import LogView
+from barnabas.pipeline.log_reading.segments import OpenedSegment
+from barnabas.pipeline.log_reading.transactions import Aborted
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.errors import InvalidRecordError, UnsupportedCompressionError
+from barnabas.storage.env import Env
 
 DEFAULT_RANGE_BYTES: Final = 128 * 1024 * 1024
 """As much as Spark gives a task of other files (`spark.sql.files.maxPartitionBytes`)."""

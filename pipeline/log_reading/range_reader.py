@@ -17,21 +17,26 @@ from typing import Final
 
 import pyarrow as pa
 
-from pipeline.log_reading.arrow_columns import DEFAULT_COLUMNS, ArrowColumns
-from pipeline.log_reading.directories import (
+from barnabas.pipeline.log_reading.arrow_columns import DEFAULT_COLUMNS, ArrowColumns
+from barnabas.pipeline.log_reading.directories import (
     PartitionDirectory,
     list_segments,
     topic_id_of,
 )
-from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, LogReadingError, NoSuchLogError
-from pipeline.log_reading.log_view import MAX_TRIES
-from pipeline.log_reading.planning import LogRange
-from pipeline.log_reading.segments import ListedSegment, OpenedSegment, open_segment
-from pipeline.log_reading.transactions import AbortedTransactions
-from protocol.records.batch import CorruptRecordError, RecordBatch
-from protocol.records.errors import InvalidRecordError, UnsupportedCompressionError
-from storage.env import Env
-from storage.segment.batch_reading import Batch
+from barnabas.pipeline.log_reading.errors import (
+    BusyDirectoryError,
+    DataLossError,
+    LogReadingError,
+    NoSuchLogError,
+)
+from barnabas.pipeline.log_reading.log_view import MAX_TRIES
+from barnabas.pipeline.log_reading.planning import LogRange
+from barnabas.pipeline.log_reading.segments import ListedSegment, OpenedSegment, open_segment
+from barnabas.pipeline.log_reading.transactions import AbortedTransactions
+from barnabas.protocol.records.batch import CorruptRecordError, RecordBatch
+from barnabas.protocol.records.errors import InvalidRecordError, UnsupportedCompressionError
+from barnabas.storage.env import Env
+from barnabas.storage.segment.batch_reading import Batch
 
 logger = logging.getLogger("barnabas.pipeline")
 

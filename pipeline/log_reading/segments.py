@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from protocol.records.batch import CorruptRecordError
-from protocol.records.scanning import SegmentScanner
-from protocol.records.searching import ANY_TIME
-from storage.env import Env, File
-from storage.errors import CorruptIndexError
-from storage.segment.batch_pass import SegmentPass
-from storage.segment.batch_reading import Batch, Pieces
-from storage.segment.index import OffsetIndex, TimeIndex
-from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
-from storage.segment.scan import seek_batch
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.scanning import SegmentScanner
+from barnabas.protocol.records.searching import ANY_TIME
+from barnabas.storage.env import Env, File
+from barnabas.storage.errors import CorruptIndexError
+from barnabas.storage.segment.batch_pass import SegmentPass
+from barnabas.storage.segment.batch_reading import Batch, Pieces
+from barnabas.storage.segment.index import OffsetIndex, TimeIndex
+from barnabas.storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from barnabas.storage.segment.scan import seek_batch
 
 _ONE_BATCH_BYTES: Final = 4096
 _NO_ENTRIES: Final = 1 << 30

@@ -9,17 +9,17 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from pipeline.log_reading.segments import End, ListedSegment, open_segment
-from protocol.records.batch import RecordBatch
-from protocol.records.scanning import SegmentScanner
-from storage.env import Env
-from storage.errors import CorruptIndexError, CorruptSnapshotError
-from storage.log.producer_entry import CompletedTxn
-from storage.log.producer_snapshots import ProducerSnapshotFiles
-from storage.log.producer_state import ProducerStateManager
-from storage.segment.batch_pass import SegmentPass
-from storage.segment.names import TXN_INDEX_SUFFIX
-from storage.segment.txn_index import AbortedTxn, TransactionIndex
+from barnabas.pipeline.log_reading.segments import End, ListedSegment, open_segment
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.scanning import SegmentScanner
+from barnabas.storage.env import Env
+from barnabas.storage.errors import CorruptIndexError, CorruptSnapshotError
+from barnabas.storage.log.producer_entry import CompletedTxn
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles
+from barnabas.storage.log.producer_state import ProducerStateManager
+from barnabas.storage.segment.batch_pass import SegmentPass
+from barnabas.storage.segment.names import TXN_INDEX_SUFFIX
+from barnabas.storage.segment.txn_index import AbortedTxn, TransactionIndex
 
 _NEVER_MS: Final = 1 << 62
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.report.compact_report import savings_by_topic
-from pipeline.report.figures import (
+from barnabas.pipeline.report.compact_report import savings_by_topic
+from barnabas.pipeline.report.figures import (
     GREEN,
     GREY,
     ORANGE,
@@ -22,8 +22,8 @@ from pipeline.report.figures import (
     spans,
     stacked_bars,
 )
-from pipeline.report.page import Page, Section, Table
-from pipeline.report.tables import (
+from barnabas.pipeline.report.page import Page, Section, Table
+from barnabas.pipeline.report.tables import (
     TOPICS_IN_A_FIGURE,
     by_topic,
     cut,
@@ -33,11 +33,11 @@ from pipeline.report.tables import (
     place_of,
     total,
 )
-from storage.verify.verifier import Check, Severity
+from barnabas.storage.verify.verifier import Check, Severity
 
 if TYPE_CHECKING:
-    from pipeline.audit.audit import AuditResult
-    from pipeline.audit.rows import Row, Stamp
+    from barnabas.pipeline.audit.audit import AuditResult
+    from barnabas.pipeline.audit.rows import Row, Stamp
 
 ROWS_IN_TIME: Final = 40
 STRETCHES_IN_A_ROW: Final = 150

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.report.figures import BLUE, GREEN, GREY, ORANGE, Figure, Series, in_bytes, stacked_bars
-from pipeline.report.page import Page, Section, Table
-from pipeline.report.tables import (
+from barnabas.pipeline.report.figures import BLUE, GREEN, GREY, ORANGE, Figure, Series, in_bytes, stacked_bars
+from barnabas.pipeline.report.page import Page, Section, Table
+from barnabas.pipeline.report.tables import (
     TOPICS_IN_A_FIGURE,
     by_topic,
     cut,
@@ -16,11 +16,11 @@ from pipeline.report.tables import (
     place_of,
     total,
 )
-from storage.verify.verifier import Severity
+from barnabas.storage.verify.verifier import Severity
 
 if TYPE_CHECKING:
-    from pipeline.audit.audit import AuditResult
-    from pipeline.audit.rows import Row
+    from barnabas.pipeline.audit.audit import AuditResult
+    from barnabas.pipeline.audit.rows import Row
 
 SEGMENTS_IN_A_FIGURE: Final = 60
 PARTITIONS_IN_A_FIGURE: Final = 40

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pipeline.report.figures import Figure
+    from barnabas.pipeline.report.figures import Figure
 
 TEMPLATE: Final = "page.html.j2"
 
@@ -88,7 +88,7 @@ def render(page: Page) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("pipeline.report", "."),
+        loader=PackageLoader("barnabas.pipeline.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

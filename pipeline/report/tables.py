@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pipeline.report.page import Table
+from barnabas.pipeline.report.page import Table
 
 if TYPE_CHECKING:
-    from pipeline.audit.audit import AuditResult
-    from pipeline.audit.rows import Row
+    from barnabas.pipeline.audit.audit import AuditResult
+    from barnabas.pipeline.audit.rows import Row
 
 TOPICS_IN_A_FIGURE: Final = 25
 ROWS_IN_A_TABLE: Final = 1000

@@ -20,7 +20,7 @@ def register(spark: "SparkSession") -> None:
     """
     from pyspark.sql.utils import is_remote
 
-    from pipeline.spark.source import BarnabasDataSource, for_cores
+    from barnabas.pipeline.spark.source import BarnabasDataSource, for_cores
 
     source = BarnabasDataSource if is_remote() else for_cores(spark.sparkContext.defaultParallelism)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

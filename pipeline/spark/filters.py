@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.log_reading.planning import MAX_TIMESTAMP, MIN_TIMESTAMP
+from barnabas.pipeline.log_reading.planning import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

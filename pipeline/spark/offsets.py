@@ -3,12 +3,19 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pipeline.log_reading.directories import PartitionDirectory, find_partitions
-from pipeline.log_reading.errors import DataLossError, NoSuchLogError
-from pipeline.log_reading.log_view import LogView
-from pipeline.log_reading.planning import first_offset_of
-from pipeline.spark.options import EARLIEST, LATEST, Bound, OffsetsByPartition, OptionError, SourceOptions
-from storage.env import Env
+from barnabas.pipeline.log_reading.directories import PartitionDirectory, find_partitions
+from barnabas.pipeline.log_reading.errors import DataLossError, NoSuchLogError
+from barnabas.pipeline.log_reading.log_view import LogView
+from barnabas.pipeline.log_reading.planning import first_offset_of
+from barnabas.pipeline.spark.options import (
+    EARLIEST,
+    LATEST,
+    Bound,
+    OffsetsByPartition,
+    OptionError,
+    SourceOptions,
+)
+from barnabas.storage.env import Env
 
 Offsets = dict[str, dict[str, int]]
 """{"orders": {"0": 23}}: the next offset of each partition, as Spark's Kafka source writes it."""

@@ -34,10 +34,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pipeline.log_reading.arrow_columns import COLUMNS, DEFAULT_COLUMNS
-from pipeline.log_reading.directories import absolute_path
-from pipeline.log_reading.log_view import Isolation
-from pipeline.log_reading.planning import DEFAULT_RANGE_BYTES
+from barnabas.pipeline.log_reading.arrow_columns import COLUMNS, DEFAULT_COLUMNS
+from barnabas.pipeline.log_reading.directories import absolute_path
+from barnabas.pipeline.log_reading.log_view import Isolation
+from barnabas.pipeline.log_reading.planning import DEFAULT_RANGE_BYTES
 
 EARLIEST: Final = -2
 LATEST: Final = -1

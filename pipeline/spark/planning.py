@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from pipeline.log_reading.directories import PartitionDirectory
-from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, NoSuchLogError
-from pipeline.log_reading.log_view import MAX_TRIES, look_at
-from pipeline.log_reading.planning import ANY_TIME, LogRange, TimeBounds, plan_ranges
-from pipeline.spark.filters import Wanted
-from pipeline.spark.offsets import ending_offset, find_wanted, starting_offset
-from pipeline.spark.options import EARLIEST, SourceOptions
-from storage.env import Env
+from barnabas.pipeline.log_reading.directories import PartitionDirectory
+from barnabas.pipeline.log_reading.errors import BusyDirectoryError, DataLossError, NoSuchLogError
+from barnabas.pipeline.log_reading.log_view import MAX_TRIES, look_at
+from barnabas.pipeline.log_reading.planning import ANY_TIME, LogRange, TimeBounds, plan_ranges
+from barnabas.pipeline.spark.filters import Wanted
+from barnabas.pipeline.spark.offsets import ending_offset, find_wanted, starting_offset
+from barnabas.pipeline.spark.options import EARLIEST, SourceOptions
+from barnabas.storage.env import Env
 
 logger = logging.getLogger("barnabas.pipeline")
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
 
-from pipeline.log_reading.planning import LogRange
-from pipeline.log_reading.range_reader import Reading, read_range
-from pipeline.spark.options import SourceOptions
-from storage.env import RealEnv
+from barnabas.pipeline.log_reading.planning import LogRange
+from barnabas.pipeline.log_reading.range_reader import Reading, read_range
+from barnabas.pipeline.spark.options import SourceOptions
+from barnabas.storage.env import RealEnv
 
 if TYPE_CHECKING:
     import pyarrow as pa

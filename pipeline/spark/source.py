@@ -17,11 +17,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.spark.filters import Wanted, narrowed
-from pipeline.spark.options import USUAL_TASKS, SourceOptions, parse_options
-from pipeline.spark.planning import plan_batch
-from pipeline.spark.ranges import LogRanges, leave_modules_to_themselves, read_ranges
-from storage.env import RealEnv
+from barnabas.pipeline.spark.filters import Wanted, narrowed
+from barnabas.pipeline.spark.options import USUAL_TASKS, SourceOptions, parse_options
+from barnabas.pipeline.spark.planning import plan_batch
+from barnabas.pipeline.spark.ranges import LogRanges, leave_modules_to_themselves, read_ranges
+from barnabas.storage.env import RealEnv
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ class BarnabasDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "DataSourceStreamReader":  # noqa: N802 (Spark's name)
         """Raises OptionError."""
-        from pipeline.spark.streaming import BarnabasStreamReader
+        from barnabas.pipeline.spark.streaming import BarnabasStreamReader
 
         return BarnabasStreamReader(self._parsed(is_stream=True))
 

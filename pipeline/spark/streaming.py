@@ -15,11 +15,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pipeline.log_reading.directories import PartitionDirectory
-from pipeline.log_reading.errors import BusyDirectoryError, NoSuchLogError
-from pipeline.log_reading.log_view import MAX_TRIES, LogView, look_at
-from pipeline.log_reading.planning import LogRange
-from pipeline.spark.offsets import (
+from barnabas.pipeline.log_reading.directories import PartitionDirectory
+from barnabas.pipeline.log_reading.errors import BusyDirectoryError, NoSuchLogError
+from barnabas.pipeline.log_reading.log_view import MAX_TRIES, LogView, look_at
+from barnabas.pipeline.log_reading.planning import LogRange
+from barnabas.pipeline.spark.offsets import (
     Offsets,
     find_wanted,
     limited,
@@ -29,10 +29,10 @@ from pipeline.spark.offsets import (
     starting_offset,
     total,
 )
-from pipeline.spark.options import LATEST, SourceOptions
-from pipeline.spark.planning import as_tasks, lose, plan_between
-from pipeline.spark.ranges import LogRanges, read_ranges
-from storage.env import Env, RealEnv
+from barnabas.pipeline.spark.options import LATEST, SourceOptions
+from barnabas.pipeline.spark.planning import as_tasks, lose, plan_between
+from barnabas.pipeline.spark.ranges import LogRanges, read_ranges
+from barnabas.storage.env import Env, RealEnv
 
 if TYPE_CHECKING:
     import pyarrow as pa

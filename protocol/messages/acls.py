@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int8, int16, int32, string
+from barnabas.protocol.schema import Message, Struct, array, int8, int16, int32, string
 
 
 class DescribeAclsRequest(Message, api_key=29, versions="1-3", flexible="2+"):

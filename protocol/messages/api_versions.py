@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, int16, int32, int64, string
+from barnabas.protocol.schema import Message, Struct, array, bool_, int16, int32, int64, string
 
 
 class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):

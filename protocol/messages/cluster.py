@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import (
+from barnabas.protocol.schema import (
     Message,
     Struct,
     array,
@@ -16,7 +16,7 @@ from protocol.schema import (
     uint16,
     uuid,
 )
-from protocol.wire import Uuid
+from barnabas.protocol.wire import Uuid
 
 
 class AlterPartitionRequest(Message, api_key=56, versions="2-3", flexible="0+"):

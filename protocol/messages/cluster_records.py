@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import (
+from barnabas.protocol.schema import (
     Message,
     Struct,
     array,
@@ -16,7 +16,7 @@ from protocol.schema import (
     uint16,
     uuid,
 )
-from protocol.wire import Uuid
+from barnabas.protocol.wire import Uuid
 
 
 class RegisterBrokerRecord(Message, api_key=0, versions="0-4", flexible="0+"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, int16, int32, int64, string, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, Struct, array, bool_, int16, int32, int64, string, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):

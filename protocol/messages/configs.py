@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, int8, int16, int32, string
+from barnabas.protocol.schema import Message, Struct, array, bool_, int8, int16, int32, string
 
 
 class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+"):

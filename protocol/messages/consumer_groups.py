@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, int8, int16, int32, string, struct, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, Struct, array, bool_, int8, int16, int32, string, struct, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bytes_, int32, string
+from barnabas.protocol.schema import Message, Struct, array, bytes_, int32, string
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3", flexible="none"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int16, int32, int64, string, struct, uint16, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, Struct, array, int16, int32, int64, string, struct, uint16, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class ControlRecordTypeSchema(Message, versions="0", flexible="none"):

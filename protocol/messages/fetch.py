@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int8, int16, int32, int64, records, string, struct, uuid
-from protocol.wire import Chunk, Uuid
+from barnabas.protocol.schema import (
+    Message,
+    Struct,
+    array,
+    int8,
+    int16,
+    int32,
+    int64,
+    records,
+    string,
+    struct,
+    uuid,
+)
+from barnabas.protocol.wire import Chunk, Uuid
 
 
 class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int16, int32, int64, string, uint32, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, Struct, array, int16, int32, int64, string, uint32, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class ProducerSnapshot(Message, versions="1", flexible="none"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bytes_, int8, int32, int64, string, struct, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, Struct, array, bytes_, int8, int32, int64, string, struct, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class LegacyOffsetCommitKey(Message, api_key=0, versions="0", flexible="none"):

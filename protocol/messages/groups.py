@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, bytes_, int8, int16, int32, string
+from barnabas.protocol.schema import Message, Struct, array, bool_, bytes_, int8, int16, int32, string
 
 
 class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):

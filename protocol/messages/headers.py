@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, int16, int32, string
+from barnabas.protocol.schema import Message, int16, int32, string
 
 
 class RequestHeader(Message, versions="1-2", flexible="2+"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, int16, int32, int64, string, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, Struct, array, bool_, int16, int32, int64, string, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="2+"):

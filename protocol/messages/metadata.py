@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, int8, int16, int32, string, struct, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, Struct, array, bool_, int8, int16, int32, string, struct, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int16, int32, int64, records, string, struct, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import (
+    Message,
+    Struct,
+    array,
+    int16,
+    int32,
+    int64,
+    records,
+    string,
+    struct,
+    uuid,
+)
+from barnabas.protocol.wire import Uuid
 
 
 class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int16, int32, int64, string
+from barnabas.protocol.schema import Message, Struct, array, int16, int32, int64, string
 
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import (
+from barnabas.protocol.schema import (
     Message,
     Struct,
     array,
@@ -16,7 +16,7 @@ from protocol.schema import (
     uint16,
     uuid,
 )
-from protocol.wire import Chunk, Uuid
+from barnabas.protocol.wire import Chunk, Uuid
 
 
 class VoteRequest(Message, api_key=52, versions="0-2", flexible="0+"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, float64, int8, int16, int32, string
+from barnabas.protocol.schema import Message, Struct, array, bool_, float64, int8, int16, int32, string
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, bytes_, int8, int32, int64, string, struct, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import (
+    Message,
+    Struct,
+    array,
+    bool_,
+    bytes_,
+    int8,
+    int32,
+    int64,
+    string,
+    struct,
+    uuid,
+)
+from barnabas.protocol.wire import Uuid
 
 
 class RemoteLogSegmentMetadataRecord(Message, api_key=0, versions="0", flexible="0+"):

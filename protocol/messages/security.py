@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, bytes_, int8, int16, int32, int64, string
+from barnabas.protocol.schema import Message, Struct, array, bool_, bytes_, int8, int16, int32, int64, string
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1", flexible="none"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int8, int16, int32, int64, string, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class ShareSnapshotKey(Message, api_key=0, versions="0", flexible="none"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import (
+from barnabas.protocol.schema import (
     Message,
     Struct,
     array,
@@ -16,7 +16,7 @@ from protocol.schema import (
     struct,
     uuid,
 )
-from protocol.wire import Chunk, Uuid
+from barnabas.protocol.wire import Chunk, Uuid
 
 
 class ShareGroupHeartbeatRequest(Message, api_key=76, versions="1", flexible="0+"):

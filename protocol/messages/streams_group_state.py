@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int8, int16, int32, int64, string, struct, uint16
+from barnabas.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string, struct, uint16
 
 
 class StreamsGroupMetadataKey(Message, api_key=17, versions="0", flexible="none"):

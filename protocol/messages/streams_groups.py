@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, int8, int16, int32, int64, string, struct, uint16
+from barnabas.protocol.schema import (
+    Message,
+    Struct,
+    array,
+    bool_,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    struct,
+    uint16,
+)
 
 
 class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):

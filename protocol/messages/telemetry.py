@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, array, bool_, bytes_, int8, int16, int32, string, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, array, bool_, bytes_, int8, int16, int32, string, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bytes_, int16, int32, int64, string
+from barnabas.protocol.schema import Message, Struct, array, bytes_, int16, int32, int64, string
 
 
 class CreateDelegationTokenRequest(Message, api_key=38, versions="1-3", flexible="2+"):

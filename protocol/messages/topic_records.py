@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, float64, int8, int16, int32, int64, string, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import (
+    Message,
+    Struct,
+    array,
+    bool_,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
+from barnabas.protocol.wire import Uuid
 
 
 class TopicRecord(Message, api_key=2, versions="0", flexible="0+"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, int8, int16, int32, string, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, Struct, array, bool_, int8, int16, int32, string, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class CreateTopicsRequest(Message, api_key=19, versions="2-7", flexible="5+"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, int8, int16, int32, int64, string
+from barnabas.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string
 
 
 class TransactionLogKey(Message, api_key=0, versions="0", flexible="none"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, int8, int16, int32, int64, string
+from barnabas.protocol.schema import Message, Struct, array, bool_, int8, int16, int32, int64, string
 
 
 class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+", latest_unstable=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Message, Struct, array, bool_, int16, int32, string, struct, uint16, uuid
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message, Struct, array, bool_, int16, int32, string, struct, uint16, uuid
+from barnabas.protocol.wire import Uuid
 
 
 class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):

@@ -4,7 +4,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 
-from protocol.records.record cimport RecordsSummary as Summary, validate_span
+from barnabas.protocol.records.record cimport RecordsSummary as Summary, validate_span
 
 cdef int _MAGIC
 cdef int _OVERHEAD

@@ -30,16 +30,16 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from protocol.records.builder import build_batch, empty_batch
-from protocol.records.checksum import crc32c
-from protocol.records.compression import CompressionType, decompress, unpacked
-from protocol.records.errors import (
+from barnabas.protocol.records.builder import build_batch, empty_batch
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.compression import CompressionType, decompress, unpacked
+from barnabas.protocol.records.errors import (
     CorruptRecordError,
     DecompressedTooLargeError,
     InvalidRecordError,
     UnsupportedCompressionError,
 )
-from protocol.records.layout import (
+from barnabas.protocol.records.layout import (
     ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
     CONTROL_MASK,
@@ -68,12 +68,12 @@ from protocol.records.layout import (
     TRANSACTIONAL_MASK,
     TimestampType,
 )
-from protocol.records.record import RecordsSummary, decode_records, validate_records
+from barnabas.protocol.records.record import RecordsSummary, decode_records, validate_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from protocol.records.record import Record
+    from barnabas.protocol.records.record import Record
 
     Buffer = bytes | bytearray | memoryview
 

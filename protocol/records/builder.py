@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.records.checksum import crc32c
-from protocol.records.compression import CompressionType, compress
-from protocol.records.layout import (
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.compression import CompressionType, compress
+from barnabas.protocol.records.layout import (
     CONTROL_MASK,
     CRC_POSITION,
     CRC_START,
@@ -24,12 +24,12 @@ from protocol.records.layout import (
     TRANSACTIONAL_MASK,
     TimestampType,
 )
-from protocol.records.record import Record, encode_records
+from barnabas.protocol.records.record import Record, encode_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from protocol.records.record import RecordLike
+    from barnabas.protocol.records.record import RecordLike
 
 
 def build_batch(

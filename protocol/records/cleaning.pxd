@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from protocol.records.key_table cimport KeyTable
+from barnabas.protocol.records.key_table cimport KeyTable
 
 cdef int ATTRIBUTES_LOW_POSITION, BASE_TIMESTAMP_POSITION, CRC_POSITION, CRC_START
 cdef int LAST_OFFSET_DELTA_POSITION, LENGTH_POSITION, MAGIC_POSITION, MAX_TIMESTAMP_POSITION

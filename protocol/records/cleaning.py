@@ -13,10 +13,10 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from protocol.records.checksum import crc32c
-from protocol.records.compression import CompressionType, compress, unpacked
-from protocol.records.errors import CorruptRecordError, InvalidRecordError
-from protocol.records.layout import (
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.compression import CompressionType, compress, unpacked
+from barnabas.protocol.records.errors import CorruptRecordError, InvalidRecordError
+from barnabas.protocol.records.layout import (
     ATTRIBUTES_LOW_POSITION,
     BASE_TIMESTAMP_POSITION,
     COMPRESSION_MASK,
@@ -39,7 +39,7 @@ from protocol.records.layout import (
 )
 
 if TYPE_CHECKING:
-    from protocol.records.key_table import KeyTable
+    from barnabas.protocol.records.key_table import KeyTable
 
     Buffer = bytes | bytearray | memoryview
 

@@ -23,8 +23,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.records.errors import InvalidRecordError
-from protocol.records.record import validate_records
+from barnabas.protocol.records.errors import InvalidRecordError
+from barnabas.protocol.records.record import validate_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable

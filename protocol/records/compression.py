@@ -18,7 +18,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from protocol.records.errors import (
+from barnabas.protocol.records.errors import (
     CorruptRecordError,
     DecompressedTooLargeError,
     UnsupportedCompressionError,

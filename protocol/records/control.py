@@ -12,9 +12,9 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 
-from protocol.records.builder import build_batch
-from protocol.records.errors import InvalidRecordError
-from protocol.records.layout import NO_PARTITION_LEADER_EPOCH
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.errors import InvalidRecordError
+from barnabas.protocol.records.layout import NO_PARTITION_LEADER_EPOCH
 
 _KEY = struct.Struct(">hh")
 _END_TRANSACTION = struct.Struct(">hi")

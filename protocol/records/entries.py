@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.records.batch import RecordBatch, entry_header
-from protocol.records.layout import ENTRY_HEADER, MAGIC_V2
-from protocol.records.legacy import LegacyEntry
+from barnabas.protocol.records.batch import RecordBatch, entry_header
+from barnabas.protocol.records.layout import ENTRY_HEADER, MAGIC_V2
+from barnabas.protocol.records.legacy import LegacyEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from protocol.records.record import Buffer
+    from barnabas.protocol.records.record import Buffer
 
 COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 

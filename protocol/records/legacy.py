@@ -28,10 +28,14 @@ import struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from protocol.records.batch import RecordBatch, entry_header
-from protocol.records.compression import CompressionType, decompress, lz4_with_right_checksum
-from protocol.records.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
-from protocol.records.layout import (
+from barnabas.protocol.records.batch import RecordBatch, entry_header
+from barnabas.protocol.records.compression import CompressionType, decompress, lz4_with_right_checksum
+from barnabas.protocol.records.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    UnsupportedCompressionError,
+)
+from barnabas.protocol.records.layout import (
     COMPRESSION_MASK,
     DEFAULT_MAX_DECOMPRESSED_BYTES,
     ENTRY_HEADER,
@@ -48,12 +52,12 @@ from protocol.records.layout import (
     TIMESTAMP_TYPE_MASK,
     TimestampType,
 )
-from protocol.records.record import Record
+from barnabas.protocol.records.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from protocol.records.record import Buffer
+    from barnabas.protocol.records.record import Buffer
 
 _CRC = struct.Struct(">I")
 _INT32 = struct.Struct(">i")

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.records.errors import InvalidRecordError
+from barnabas.protocol.records.errors import InvalidRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,8 +16,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from protocol.records.checksum import crc32c
-from protocol.records.layout import (
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.layout import (
     ATTRIBUTES_LOW_POSITION,
     BASE_SEQUENCE_POSITION,
     CONTROL_MASK,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from protocol.records.layout import (
+from barnabas.protocol.records.layout import (
     ENTRY_HEADER,
     LAST_OFFSET_DELTA_POSITION,
     LEGACY_OVERHEAD_V0,

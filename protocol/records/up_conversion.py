@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.records.batch import RecordBatch, stamp
-from protocol.records.builder import build_batch
-from protocol.records.compression import CompressionType
-from protocol.records.entries import batches
-from protocol.records.errors import InvalidRecordError
-from protocol.records.layout import (
+from barnabas.protocol.records.batch import RecordBatch, stamp
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.errors import InvalidRecordError
+from barnabas.protocol.records.layout import (
     DEFAULT_MAX_DECOMPRESSED_BYTES,
     NO_PARTITION_LEADER_EPOCH,
     NO_TIMESTAMP,
     TimestampType,
 )
-from protocol.records.legacy import LegacyEntry
+from barnabas.protocol.records.legacy import LegacyEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from protocol.records.record import Buffer, Record
+    from barnabas.protocol.records.record import Buffer, Record
 
 
 class _Run:

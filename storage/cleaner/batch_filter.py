@@ -18,15 +18,15 @@ other control batches       | stay                               | -
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from protocol.records.batch import NO_TIMESTAMP, RecordBatch, TimestampType, build_batch
-from protocol.records.cleaning import RecordFilter
-from protocol.records.legacy import LegacyEntry
-from storage.cleaner.cleaned_transactions import CleanedTransactions
-from storage.cleaner.offset_map import OffsetMap
-from storage.log.cleaning_plan import CleaningPlan
+from barnabas.protocol.records.batch import NO_TIMESTAMP, RecordBatch, TimestampType, build_batch
+from barnabas.protocol.records.cleaning import RecordFilter
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.storage.cleaner.cleaned_transactions import CleanedTransactions
+from barnabas.storage.cleaner.offset_map import OffsetMap
+from barnabas.storage.log.cleaning_plan import CleaningPlan
 
 if TYPE_CHECKING:
-    from protocol.records.record import Record
+    from barnabas.protocol.records.record import Record
 
 
 MAX_TIMESTAMP: Final = (1 << 63) - 1

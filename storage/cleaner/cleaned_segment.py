@@ -7,11 +7,11 @@ memory, which the limit on their size bounds, and written when the segment is co
 from collections.abc import Sequence
 from typing import Final
 
-from storage.env import Buffer, Env, remove_if_exists, write_fully
-from storage.errors import SegmentOverflowError
-from storage.offsets import NO_TIMESTAMP
-from storage.segment.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
-from storage.segment.names import (
+from barnabas.storage.env import Buffer, Env, remove_if_exists, write_fully
+from barnabas.storage.errors import SegmentOverflowError
+from barnabas.storage.offsets import NO_TIMESTAMP
+from barnabas.storage.segment.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
+from barnabas.storage.segment.names import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -19,8 +19,8 @@ from storage.segment.names import (
     TXN_INDEX_SUFFIX,
     segment_path,
 )
-from storage.segment.segment import AppendedBatch
-from storage.segment.txn_index import AbortedTxn, TransactionIndex
+from barnabas.storage.segment.segment import AppendedBatch
+from barnabas.storage.segment.txn_index import AbortedTxn, TransactionIndex
 
 CLEANED_SUFFIX: Final = ".cleaned"
 MAX_POSITION: Final = 0x7FFFFFFF

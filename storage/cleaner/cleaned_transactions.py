@@ -8,12 +8,12 @@ the marker of an aborted transaction stays, and its entry in the transaction ind
 import heapq
 from typing import Final
 
-from protocol.records.batch import RecordBatch
-from protocol.records.control import ControlRecordType, control_record_type
-from storage.env import Env
-from storage.errors import CorruptIndexError
-from storage.segment.names import TXN_INDEX_SUFFIX, segment_path
-from storage.segment.txn_index import AbortedTxn, TransactionIndex
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.control import ControlRecordType, control_record_type
+from barnabas.storage.env import Env
+from barnabas.storage.errors import CorruptIndexError
+from barnabas.storage.segment.names import TXN_INDEX_SUFFIX, segment_path
+from barnabas.storage.segment.txn_index import AbortedTxn, TransactionIndex
 
 OFFSET_DIGITS: Final = 20
 

@@ -19,25 +19,25 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from protocol.records.batch import MAGIC_V2, CorruptRecordError, RecordBatch, entry_header
-from protocol.records.cleaning import KeyMapper
-from protocol.records.legacy import LegacyEntry
-from storage.cleaner.batch_filter import BatchFilter
-from storage.cleaner.cleaned_segment import CleanedSegmentWriter
-from storage.cleaner.cleaned_transactions import AbortedTransactionFiles, CleanedTransactions
-from storage.cleaner.offset_map import SECRET_BYTES, OffsetMap
-from storage.cleaner.throttler import Throttler
-from storage.env import Env, File, read_fully
-from storage.errors import CorruptIndexError, LogCleaningAbortedError
-from storage.log.cleaning_plan import (
+from barnabas.protocol.records.batch import MAGIC_V2, CorruptRecordError, RecordBatch, entry_header
+from barnabas.protocol.records.cleaning import KeyMapper
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.storage.cleaner.batch_filter import BatchFilter
+from barnabas.storage.cleaner.cleaned_segment import CleanedSegmentWriter
+from barnabas.storage.cleaner.cleaned_transactions import AbortedTransactionFiles, CleanedTransactions
+from barnabas.storage.cleaner.offset_map import SECRET_BYTES, OffsetMap
+from barnabas.storage.cleaner.throttler import Throttler
+from barnabas.storage.env import Env, File, read_fully
+from barnabas.storage.errors import CorruptIndexError, LogCleaningAbortedError
+from barnabas.storage.log.cleaning_plan import (
     CleanedSegment,
     CleaningPlan,
     CleaningResult,
     CleaningStats,
     SegmentToClean,
 )
-from storage.segment.index import MAX_RELATIVE_OFFSET, OffsetIndex
-from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, segment_path
+from barnabas.storage.segment.index import MAX_RELATIVE_OFFSET, OffsetIndex
+from barnabas.storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, segment_path
 
 _ENTRY_HEADER_BYTES: Final = 17
 

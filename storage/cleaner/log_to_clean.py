@@ -7,15 +7,15 @@ import logging
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
-from storage.segment.segment import LogSegment
+from barnabas.storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from barnabas.storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
-    from storage.env import Env
-    from storage.log.checkpoints import TopicPartition
-    from storage.log.cleaning_plan import CleaningPlan, SegmentToClean
-    from storage.log.unified_log import UnifiedLog
-    from storage.manager.log_dir import LogDir
+    from barnabas.storage.env import Env
+    from barnabas.storage.log.checkpoints import TopicPartition
+    from barnabas.storage.log.cleaning_plan import CleaningPlan, SegmentToClean
+    from barnabas.storage.log.unified_log import UnifiedLog
+    from barnabas.storage.manager.log_dir import LogDir
 
 logger = logging.getLogger("barnabas.cleaner")
 
@@ -171,7 +171,7 @@ def cleaning_plan(
     found: LogToClean, segments: "tuple[SegmentToClean, ...]", limits: CleanerLimits, now_ms: int
 ) -> "CleaningPlan":
     """The order for the worker."""
-    from storage.log.cleaning_plan import CleaningPlan  # a broker that never compacts does without
+    from barnabas.storage.log.cleaning_plan import CleaningPlan  # a broker that never compacts does without
 
     log, config = found.log, found.log.config
     return CleaningPlan(
@@ -211,7 +211,7 @@ class SegmentSurvey:
         self.segments = tuple(self._look_at(base_offset) for base_offset in self._base_offsets)
 
     def _look_at(self, base_offset: int) -> "SegmentToClean":
-        from storage.log.cleaning_plan import SegmentToClean
+        from barnabas.storage.log.cleaning_plan import SegmentToClean
 
         log, index, time_index = (
             segment_path(self._directory, base_offset, suffix)

@@ -18,21 +18,21 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from storage.cleaner.log_to_clean import (
+from barnabas.storage.cleaner.log_to_clean import (
     LogToClean,
     OffsetsToClean,
     cleanable_bytes,
     cleanable_offsets,
     log_to_clean,
 )
-from storage.env import Env
-from storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError, is_fault_of_disk
+from barnabas.storage.env import Env
+from barnabas.storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError, is_fault_of_disk
 
 if TYPE_CHECKING:
-    from storage.log.checkpoints import TopicPartition
-    from storage.log.unified_log import UnifiedLog
-    from storage.manager.log_dir import LogDir
-    from storage.manager.log_manager import LogManager
+    from barnabas.storage.log.checkpoints import TopicPartition
+    from barnabas.storage.log.unified_log import UnifiedLog
+    from barnabas.storage.manager.log_dir import LogDir
+    from barnabas.storage.manager.log_manager import LogManager
 
 FIRST_RETRY_MS: Final = 15_000
 LAST_RETRY_MS: Final = 900_000

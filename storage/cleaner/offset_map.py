@@ -5,8 +5,8 @@ entry. Kafka hashes with MD5, for which anybody can make two keys that collide, 
 value; here the hash is keyed with a secret of this map (see `protocol.records.key_table`).
 """
 
-from protocol.records.key_table import ENTRY_BYTES, KeyTable
-from storage.errors import OffsetMapTooSmallError
+from barnabas.protocol.records.key_table import ENTRY_BYTES, KeyTable
+from barnabas.storage.errors import OffsetMapTooSmallError
 
 SECRET_BYTES = 16
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import Final
 
-from config.properties import PropertiesError, read_properties
-from protocol.wire import uuid_from_string, uuid_to_string
-from storage.env import Env, write_atomically, write_fully
-from storage.errors import CorruptCheckpointError, InconsistentMetadataError
+from barnabas.config.properties import PropertiesError, read_properties
+from barnabas.protocol.wire import uuid_from_string, uuid_to_string
+from barnabas.storage.env import Env, write_atomically, write_fully
+from barnabas.storage.errors import CorruptCheckpointError, InconsistentMetadataError
 
 TopicPartition = tuple[str, int]
 

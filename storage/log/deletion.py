@@ -3,7 +3,7 @@
 Storage has no threads: it queues, and its owner takes what is due and runs it where it likes.
 """
 
-from storage.env import Env, remove_if_exists, remove_tree
+from barnabas.storage.env import Env, remove_if_exists, remove_tree
 
 
 class Deletion:

@@ -16,8 +16,8 @@ when others have filled the disk to the last byte, so that a topic can still be 
 import logging
 from typing import Final
 
-from storage.env import Env, remove_if_exists, write_fully
-from storage.errors import DiskFullError
+from barnabas.storage.env import Env, remove_if_exists, write_fully
+from barnabas.storage.errors import DiskFullError
 
 AUTOMATIC: Final = -1
 MAX_AUTOMATIC_BYTES: Final = 256 << 20

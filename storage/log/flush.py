@@ -8,12 +8,12 @@ may not be covered, and the recovery point moves no further than the log's end w
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from storage.env import Env, File, sync_path
-from storage.errors import is_fault_of_disk, is_out_of_descriptors
-from storage.log.checkpoints import LeaderEpochCheckpointFile
+from barnabas.storage.env import Env, File, sync_path
+from barnabas.storage.errors import is_fault_of_disk, is_out_of_descriptors
+from barnabas.storage.log.checkpoints import LeaderEpochCheckpointFile
 
 if TYPE_CHECKING:
-    from storage.segment.segment import LogSegment
+    from barnabas.storage.segment.segment import LogSegment
 
 
 class FlushJob:

@@ -8,9 +8,9 @@ epochs in the batches themselves. What it knows beyond the end of the log, loadi
 from bisect import bisect_left, bisect_right
 from typing import Final
 
-from storage.log.checkpoints import LeaderEpochCheckpointFile
-from storage.log.flush import FlushJob
-from storage.offsets import EpochEndOffset
+from barnabas.storage.log.checkpoints import LeaderEpochCheckpointFile
+from barnabas.storage.log.flush import FlushJob
+from barnabas.storage.offsets import EpochEndOffset
 
 UNDEFINED_EPOCH: Final = -1
 

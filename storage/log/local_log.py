@@ -9,24 +9,24 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from storage.env import Buffer, Env, File
-from storage.errors import OffsetOutOfRangeError
-from storage.log.deletion import DeletionQueue
-from storage.log.flush import FlushJob
-from storage.log.segment_swap import finish_swap
-from storage.offsets import (
+from barnabas.storage.env import Buffer, Env, File
+from barnabas.storage.errors import OffsetOutOfRangeError
+from barnabas.storage.log.deletion import DeletionQueue
+from barnabas.storage.log.flush import FlushJob
+from barnabas.storage.log.segment_swap import finish_swap
+from barnabas.storage.offsets import (
     AbortedTransaction,
     FetchDataInfo,
     FileRecords,
     LogOffsetMetadata,
     TimestampAndOffset,
 )
-from storage.segment.open_segments import OpenSegments
-from storage.segment.segment import AppendedBatch, LogSegment
-from storage.segment.times import find_offset_by_timestamp, find_offset_of_max_timestamp
+from barnabas.storage.segment.open_segments import OpenSegments
+from barnabas.storage.segment.segment import AppendedBatch, LogSegment
+from barnabas.storage.segment.times import find_offset_by_timestamp, find_offset_of_max_timestamp
 
 if TYPE_CHECKING:
-    from config.log_config import LogConfig
+    from barnabas.config.log_config import LogConfig
 
 EMPTY_RECORDS: Final = FileRecords(None, 0, 0)
 NOWHERE: Final = LogOffsetMetadata(-1)

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
-from protocol.records.layout import MAX_SEQUENCE
-from storage.offsets import NO_TIMESTAMP
+from barnabas.protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from barnabas.protocol.records.layout import MAX_SEQUENCE
+from barnabas.storage.offsets import NO_TIMESTAMP
 
 BATCHES_TO_RETAIN: Final = 5
 NO_TXN: Final = -1

@@ -6,14 +6,14 @@ the state is rebuilt from a snapshot.
 
 import logging
 
-from protocol.records.batch import CorruptRecordError, RecordBatch
-from protocol.records.scanning import SegmentScanner
-from storage.errors import CorruptSnapshotError
-from storage.log.local_log import LogSegments
-from storage.log.producer_state import ProducerStateManager
-from storage.segment.batch_pass import SegmentPass
-from storage.segment.segment import LogSegment
-from storage.segment.txn_index import AbortedTxn
+from barnabas.protocol.records.batch import CorruptRecordError, RecordBatch
+from barnabas.protocol.records.scanning import SegmentScanner
+from barnabas.storage.errors import CorruptSnapshotError
+from barnabas.storage.log.local_log import LogSegments
+from barnabas.storage.log.producer_state import ProducerStateManager
+from barnabas.storage.segment.batch_pass import SegmentPass
+from barnabas.storage.segment.segment import LogSegment
+from barnabas.storage.segment.txn_index import AbortedTxn
 
 logger = logging.getLogger("barnabas.storage")
 

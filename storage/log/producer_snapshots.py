@@ -4,10 +4,10 @@ import struct
 from bisect import insort
 from typing import Final, NamedTuple
 
-from protocol.records.checksum import crc32c
-from protocol.records.layout import MAX_SEQUENCE
-from storage.env import Env, remove_if_exists, write_atomically, write_fully
-from storage.errors import CorruptSnapshotError
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.layout import MAX_SEQUENCE
+from barnabas.storage.env import Env, remove_if_exists, write_atomically, write_fully
+from barnabas.storage.errors import CorruptSnapshotError
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 _HEADER: Final = struct.Struct(">hIi")

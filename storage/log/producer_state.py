@@ -9,23 +9,23 @@ saved in snapshots (`snapshots`) at roll and shutdown, and after a crash rebuilt
 import logging
 from typing import TYPE_CHECKING, Final
 
-from protocol.records.batch import (
+from barnabas.protocol.records.batch import (
     CONTROL_MASK,
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
     TRANSACTIONAL_MASK,
     RecordBatch,
 )
-from protocol.records.layout import MAX_SEQUENCE
-from protocol.records.scanning import ProducerRun
-from storage.errors import (
+from barnabas.protocol.records.layout import MAX_SEQUENCE
+from barnabas.protocol.records.scanning import ProducerRun
+from barnabas.storage.errors import (
     CorruptSnapshotError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from storage.log.producer_entry import (
+from barnabas.storage.log.producer_entry import (
     BATCHES_TO_RETAIN,
     NO_COORDINATOR_EPOCH,
     NO_TXN,
@@ -33,14 +33,14 @@ from storage.log.producer_entry import (
     CompletedTxn,
     ProducerStateEntry,
 )
-from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
-from storage.log.txn_verification import VerificationGuard, VerificationStates
-from storage.offsets import AppendOrigin
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
+from barnabas.storage.log.txn_verification import VerificationGuard, VerificationStates
+from barnabas.storage.offsets import AppendOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from protocol.records.record import Record
+    from barnabas.protocol.records.record import Record
 
 EPOCH_PER_TRANSACTION: Final = 2
 """The transaction version (transaction.version) from which on each transaction ends with a higher epoch."""

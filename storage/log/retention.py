@@ -3,11 +3,11 @@
 import logging
 from typing import TYPE_CHECKING
 
-from storage.log.local_log import LocalLog
-from storage.segment.segment import LogSegment
+from barnabas.storage.log.local_log import LocalLog
+from barnabas.storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
-    from config.log_config import LogConfig
+    from barnabas.config.log_config import LogConfig
 
 logger = logging.getLogger("barnabas.storage")
 

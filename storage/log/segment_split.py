@@ -7,17 +7,17 @@ are whole, they only stand in the wrong file. Loading meets one when it reads a 
 
 from typing import TYPE_CHECKING, Final
 
-from protocol.records.batch import CorruptRecordError
-from protocol.records.entries import batches
-from storage.env import Env, File, read_fully, write_fully
-from storage.errors import SegmentOverflowError
-from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
-from storage.segment.index import MAX_RELATIVE_OFFSET
-from storage.segment.names import LOG_SUFFIX, segment_path
-from storage.segment.scan import batch_headers
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.env import Env, File, read_fully, write_fully
+from barnabas.storage.errors import SegmentOverflowError
+from barnabas.storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
+from barnabas.storage.segment.index import MAX_RELATIVE_OFFSET
+from barnabas.storage.segment.names import LOG_SUFFIX, segment_path
+from barnabas.storage.segment.scan import batch_headers
 
 if TYPE_CHECKING:
-    from storage.segment.segment import LogSegment
+    from barnabas.storage.segment.segment import LogSegment
 
 _COPY_BYTES: Final = 1 << 20
 

@@ -20,14 +20,14 @@ from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from storage.env import Env, remove_if_exists
-from storage.env import Lock as DirectoryLock
-from storage.errors import is_out_of_descriptors
-from storage.segment.names import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
-from storage.segment.scan import batch_headers
+from barnabas.storage.env import Env, remove_if_exists
+from barnabas.storage.env import Lock as DirectoryLock
+from barnabas.storage.errors import is_out_of_descriptors
+from barnabas.storage.segment.names import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
+from barnabas.storage.segment.scan import batch_headers
 
 if TYPE_CHECKING:
-    from storage.log.cleaning_plan import CleanedSegment
+    from barnabas.storage.log.cleaning_plan import CleanedSegment
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"

@@ -9,32 +9,32 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from protocol.wire import uuid_to_string
-from storage.env import Env
-from storage.errors import (
+from barnabas.protocol.wire import uuid_to_string
+from barnabas.storage.env import Env
+from barnabas.storage.errors import (
     CorruptCheckpointError,
     InconsistentTopicIdError,
     KafkaStorageError,
     OffsetOutOfRangeError,
 )
-from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
-from storage.log.disk_space import DiskSpace
-from storage.log.leader_epochs import LeaderEpochFileCache
-from storage.log.local_log import LocalLog
-from storage.log.producer_state import ProducerStateManager
-from storage.log.validator import LogValidator
-from storage.offsets import (
+from barnabas.storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
+from barnabas.storage.log.disk_space import DiskSpace
+from barnabas.storage.log.leader_epochs import LeaderEpochFileCache
+from barnabas.storage.log.local_log import LocalLog
+from barnabas.storage.log.producer_state import ProducerStateManager
+from barnabas.storage.log.validator import LogValidator
+from barnabas.storage.offsets import (
     FetchIsolation,
     LogOffsetMetadata,
     LogStartOffsetIncrementReason,
 )
-from storage.segment.open_segments import OpenSegments
-from storage.segment.segment import LogSegment
+from barnabas.storage.segment.open_segments import OpenSegments
+from barnabas.storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from config.log_config import LogConfig
+    from barnabas.config.log_config import LogConfig
 
 logger = logging.getLogger("barnabas.storage")
 

@@ -11,16 +11,16 @@ nothing of a batch is visible until all of it is. Not thread-safe; of a flush, `
 import logging
 from typing import TYPE_CHECKING, Final, cast
 
-from protocol.records.batch import (
+from barnabas.protocol.records.batch import (
     CONTROL_MASK,
     TRANSACTIONAL_MASK,
     CorruptRecordError,
     InvalidRecordError,
     RecordBatch,
 )
-from protocol.records.entries import batches
-from storage.env import Buffer, remove_tree
-from storage.errors import (
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.env import Buffer, remove_tree
+from barnabas.storage.errors import (
     DiskFullError,
     KafkaStorageError,
     OffsetOutOfRangeError,
@@ -33,14 +33,14 @@ from storage.errors import (
     storage_error,
     suppress_no_space,
 )
-from storage.log.flush import FlushJob
-from storage.log.producer_entry import BatchMetadata
-from storage.log.producer_replay import apply_batch, rebuild_producer_state, take_missing_snapshot
-from storage.log.retention import deletable_segments, warn_of_the_future
-from storage.log.state import LogState
-from storage.log.txn_verification import VerificationGuard
-from storage.log.validator import ValidatedRecords
-from storage.offsets import (
+from barnabas.storage.log.flush import FlushJob
+from barnabas.storage.log.producer_entry import BatchMetadata
+from barnabas.storage.log.producer_replay import apply_batch, rebuild_producer_state, take_missing_snapshot
+from barnabas.storage.log.retention import deletable_segments, warn_of_the_future
+from barnabas.storage.log.state import LogState
+from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.log.validator import ValidatedRecords
+from barnabas.storage.offsets import (
     AppendOrigin,
     EpochEndOffset,
     FetchDataInfo,
@@ -49,11 +49,11 @@ from storage.offsets import (
     LogStartOffsetIncrementReason,
     TimestampAndOffset,
 )
-from storage.segment.names import DELETED_SUFFIX
-from storage.segment.segment import LogSegment
+from barnabas.storage.segment.names import DELETED_SUFFIX
+from barnabas.storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
-    from storage.log.cleaning_plan import CleanedSegment
+    from barnabas.storage.log.cleaning_plan import CleanedSegment
 
 logger = logging.getLogger("barnabas.storage")
 

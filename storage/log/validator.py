@@ -9,7 +9,7 @@ formats are converted to v2 first.
 import struct
 from typing import TYPE_CHECKING, Final
 
-from protocol.records.batch import (
+from barnabas.protocol.records.batch import (
     COMPRESSION_MASK,
     CONTROL_MASK,
     DEFAULT_MAX_DECOMPRESSED_BYTES,
@@ -23,21 +23,21 @@ from protocol.records.batch import (
     build_batch,
     stamp_max_timestamp,
 )
-from protocol.records.entries import batches
-from storage.env import Buffer
-from storage.errors import (
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.env import Buffer
+from barnabas.storage.errors import (
     InvalidMagicError,
     InvalidOffsetOrSequenceError,
     InvalidTimestampError,
     MissingKeyError,
     RecordTooLargeError,
 )
-from storage.offsets import NO_TIMESTAMP, AppendOrigin
+from barnabas.storage.offsets import NO_TIMESTAMP, AppendOrigin
 
 if TYPE_CHECKING:
-    from config.log_config import LogConfig
-    from protocol.records.legacy import LegacyEntry
-    from storage.segment.segment import AppendedBatch
+    from barnabas.config.log_config import LogConfig
+    from barnabas.protocol.records.legacy import LegacyEntry
+    from barnabas.storage.segment.segment import AppendedBatch
 
 MAGIC_POSITION: Final = 16
 UNPACKED_BYTES_FLOOR: Final = 64 * 1024 * 1024
@@ -260,7 +260,7 @@ class LogValidator:
         return [entry for entry in found if isinstance(entry, RecordBatch)]
 
     def _up_convert(self, records: Buffer) -> bytes:
-        from protocol.records.up_conversion import up_convert
+        from barnabas.protocol.records.up_conversion import up_convert
 
         return up_convert(records, base_offset=0, max_decompressed_bytes=self._max_unpacked_bytes)
 

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from protocol.records.batch import entry_header
-from protocol.records.entries import batches
-from storage.errors import StorageError, storage_error
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import FetchIsolation, FileRecords, LogStartOffsetIncrementReason
+from barnabas.protocol.records.batch import entry_header
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.errors import StorageError, storage_error
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import FetchIsolation, FileRecords, LogStartOffsetIncrementReason
 
 STEP_BYTES: Final = 1 << 20
 PIECE_BATCHES: Final = 64

@@ -20,9 +20,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from protocol.records.errors import CorruptRecordError
-from storage.env import Env, remove_tree
-from storage.errors import (
+from barnabas.protocol.records.errors import CorruptRecordError
+from barnabas.storage.env import Env, remove_tree
+from barnabas.storage.errors import (
     DiskFullError,
     KafkaStorageError,
     LogDirError,
@@ -30,10 +30,10 @@ from storage.errors import (
     StorageError,
     storage_error,
 )
-from storage.log.checkpoints import TopicPartition
-from storage.log.deletion import DeletionQueue
-from storage.log.unified_log import UnifiedLog
-from storage.manager.future_log import (
+from barnabas.storage.log.checkpoints import TopicPartition
+from barnabas.storage.log.deletion import DeletionQueue
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.future_log import (
     STEP_BYTES,
     CopyStep,
     begins_too_early,
@@ -44,11 +44,16 @@ from storage.manager.future_log import (
     has_diverged,
     plan_step,
 )
-from storage.manager.hooks import LogRegistry
-from storage.manager.loading import DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX, odd_dir_name
-from storage.manager.log_dir import LogDir
-from storage.manager.new_directories import NewDirectories
-from storage.segment.open_segments import OpenSegments
+from barnabas.storage.manager.hooks import LogRegistry
+from barnabas.storage.manager.loading import (
+    DELETE_DIR_SUFFIX,
+    FUTURE_DIR_SUFFIX,
+    STRAY_DIR_SUFFIX,
+    odd_dir_name,
+)
+from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.manager.new_directories import NewDirectories
+from barnabas.storage.segment.open_segments import OpenSegments
 
 OPEN_SEGMENTS: Final = 4
 """A future log is written by a thread and shares nothing with other logs; it needs the segment that it appends to."""

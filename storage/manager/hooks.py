@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from storage.log.checkpoints import TopicPartition
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_dir import LogDir
-from storage.segment.open_segments import OpenSegments
+from barnabas.storage.log.checkpoints import TopicPartition
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.segment.open_segments import OpenSegments
 
 
 class CleanerHooks(Protocol):

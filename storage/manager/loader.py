@@ -10,38 +10,38 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from protocol.records.batch import CorruptRecordError
-from protocol.records.scanning import SegmentScanner
-from storage.env import Env, read_fully, remove_if_exists
-from storage.errors import CorruptCheckpointError, CorruptIndexError, suppress_no_space
-from storage.log.checkpoints import (
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.scanning import SegmentScanner
+from barnabas.storage.env import Env, read_fully, remove_if_exists
+from barnabas.storage.errors import CorruptCheckpointError, CorruptIndexError, suppress_no_space
+from barnabas.storage.log.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     LeaderEpochCheckpointFile,
     PartitionMetadataFile,
 )
-from storage.log.deletion import DeletionQueue
-from storage.log.leader_epochs import LeaderEpochFileCache
-from storage.log.local_log import LocalLog, LogSegments
-from storage.log.producer_replay import follow, rebuild_producer_state
-from storage.log.producer_snapshots import ProducerSnapshotFiles
-from storage.log.producer_state import ProducerStateManager
-from storage.log.segment_split import SplitNeededError, check_overflow, split_segment
-from storage.log.segment_swap import CLEANED_SUFFIX, complete_swaps
-from storage.log.unified_log import UnifiedLog
-from storage.segment.batch_pass import OnProgress, SegmentPass
-from storage.segment.names import (
+from barnabas.storage.log.deletion import DeletionQueue
+from barnabas.storage.log.leader_epochs import LeaderEpochFileCache
+from barnabas.storage.log.local_log import LocalLog, LogSegments
+from barnabas.storage.log.producer_replay import follow, rebuild_producer_state
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles
+from barnabas.storage.log.producer_state import ProducerStateManager
+from barnabas.storage.log.segment_split import SplitNeededError, check_overflow, split_segment
+from barnabas.storage.log.segment_swap import CLEANED_SUFFIX, complete_swaps
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.segment.batch_pass import OnProgress, SegmentPass
+from barnabas.storage.segment.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
 )
-from storage.segment.open_segments import OpenSegments
-from storage.segment.segment import LogSegment
+from barnabas.storage.segment.open_segments import OpenSegments
+from barnabas.storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
-    from config.log_config import LogConfig
+    from barnabas.config.log_config import LogConfig
 
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 

@@ -8,15 +8,15 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from protocol.records.errors import CorruptRecordError
-from storage.env import Env
-from storage.errors import StorageError
-from storage.log.checkpoints import TopicPartition
-from storage.segment.names import LOG_SUFFIX
+from barnabas.protocol.records.errors import CorruptRecordError
+from barnabas.storage.env import Env
+from barnabas.storage.errors import StorageError
+from barnabas.storage.log.checkpoints import TopicPartition
+from barnabas.storage.segment.names import LOG_SUFFIX
 
 if TYPE_CHECKING:
-    from storage.log.unified_log import UnifiedLog
-    from storage.manager.log_dir import LogDir
+    from barnabas.storage.log.unified_log import UnifiedLog
+    from barnabas.storage.manager.log_dir import LogDir
 
 DELETE_DIR_SUFFIX: Final = "-delete"
 FUTURE_DIR_SUFFIX: Final = "-future"

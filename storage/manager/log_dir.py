@@ -5,11 +5,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from protocol.records.errors import CorruptRecordError
-from protocol.wire import uuid_from_string
-from storage.env import Env, Lock, make_directory
-from storage.errors import CorruptCheckpointError, KafkaStorageError, LogDirLockedError, suppress_no_space
-from storage.log.checkpoints import (
+from barnabas.protocol.records.errors import CorruptRecordError
+from barnabas.protocol.wire import uuid_from_string
+from barnabas.storage.env import Env, Lock, make_directory
+from barnabas.storage.errors import (
+    CorruptCheckpointError,
+    KafkaStorageError,
+    LogDirLockedError,
+    suppress_no_space,
+)
+from barnabas.storage.log.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
@@ -20,10 +25,10 @@ from storage.log.checkpoints import (
     OffsetCheckpointFile,
     TopicPartition,
 )
-from storage.log.disk_space import DiskSpace
+from barnabas.storage.log.disk_space import DiskSpace
 
 if TYPE_CHECKING:
-    from storage.log.unified_log import UnifiedLog
+    from barnabas.storage.log.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.storage")
 

@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from storage.env import Env
-from storage.errors import (
+from barnabas.storage.env import Env
+from barnabas.storage.errors import (
     AllCordonedError,
     InconsistentMetadataError,
     KafkaStorageError,
     NoLogDirError,
 )
-from storage.log.checkpoints import MetaProperties, TopicPartition
-from storage.manager.log_dir import LogDir
+from barnabas.storage.log.checkpoints import MetaProperties, TopicPartition
+from barnabas.storage.manager.log_dir import LogDir
 
 if TYPE_CHECKING:
-    from storage.log.unified_log import UnifiedLog
+    from barnabas.storage.log.unified_log import UnifiedLog
 
 logger = logging.getLogger("barnabas.storage")
 

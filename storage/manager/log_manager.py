@@ -12,9 +12,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from protocol.records.errors import CorruptRecordError
-from storage.env import Env
-from storage.errors import (
+from barnabas.protocol.records.errors import CorruptRecordError
+from barnabas.storage.env import Env
+from barnabas.storage.errors import (
     CorruptCheckpointError,
     DiskFullError,
     InconsistentMetadataError,
@@ -23,13 +23,13 @@ from storage.errors import (
     is_fault_of_disk,
     storage_error,
 )
-from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile, TopicPartition
-from storage.log.deletion import Deletion, DeletionQueue
-from storage.log.unified_log import UnifiedLog
-from storage.manager.future_logs import OPEN_SEGMENTS, FutureLogs
-from storage.manager.hooks import CleanerHooks
-from storage.manager.loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
-from storage.manager.loading import (
+from barnabas.storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile, TopicPartition
+from barnabas.storage.log.deletion import Deletion, DeletionQueue
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.future_logs import OPEN_SEGMENTS, FutureLogs
+from barnabas.storage.manager.hooks import CleanerHooks
+from barnabas.storage.manager.loader import DEFAULT_PRODUCER_ID_EXPIRATION_MS, open_log
+from barnabas.storage.manager.loading import (
     DELETE_DIR_SUFFIX,
     STRAY_DIR_SUFFIX,
     LoadTask,
@@ -40,13 +40,13 @@ from storage.manager.loading import (
     run_all_in_turn,
     run_in_turn,
 )
-from storage.manager.log_dir import LogDir
-from storage.manager.log_dirs import LogDirs
-from storage.manager.new_directories import NewDirectories
-from storage.segment.open_segments import DESCRIPTORS_PER_SEGMENT, NO_LIMIT, OpenSegments
+from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.manager.log_dirs import LogDirs
+from barnabas.storage.manager.new_directories import NewDirectories
+from barnabas.storage.segment.open_segments import DESCRIPTORS_PER_SEGMENT, NO_LIMIT, OpenSegments
 
 if TYPE_CHECKING:
-    from config.log_config import LogConfig
+    from barnabas.config.log_config import LogConfig
 
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 UNASSIGNED_DIR: Final = bytes(16)

@@ -8,10 +8,10 @@ only takes what is there. What is in the directory need not be durable yet: the 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from storage.env import Env
-from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
-from storage.log.unified_log import UnifiedLog
-from storage.segment.open_segments import OpenSegments
+from barnabas.storage.env import Env
+from barnabas.storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.segment.open_segments import OpenSegments
 
 
 class _New(NamedTuple):

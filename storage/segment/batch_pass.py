@@ -8,19 +8,19 @@ the log and of its batches, beside the index entries that it gathers: at most tw
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from protocol.records.batch import (
+from barnabas.protocol.records.batch import (
     RECORD_BATCH_OVERHEAD,
     CorruptRecordError,
     RecordBatch,
     entry_header,
 )
-from protocol.records.checksum import crc32c
-from protocol.records.layout import CRC_START, MAGIC_V2
-from protocol.records.scanning import CONTROL, DAMAGED, LEGACY, SegmentScanner
-from storage.env import File, read_fully, read_into
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.layout import CRC_START, MAGIC_V2
+from barnabas.protocol.records.scanning import CONTROL, DAMAGED, LEGACY, SegmentScanner
+from barnabas.storage.env import File, read_fully, read_into
 
 if TYPE_CHECKING:
-    from protocol.records.legacy import LegacyEntry
+    from barnabas.protocol.records.legacy import LegacyEntry
 
 PIECE_BYTES: Final = 512 * 1024
 PROGRESS_BYTES: Final = 8 * 1024 * 1024
@@ -84,7 +84,7 @@ class SegmentPass:
 
     def _legacy(self, scanner: SegmentScanner, at: int, length: int) -> int:
         """Checks an entry of an older message set and takes it in; its size, 0 when it is not whole here or damaged."""
-        from protocol.records.legacy import LegacyEntry
+        from barnabas.protocol.records.legacy import LegacyEntry
 
         _, size, _ = entry_header(self._piece, at)
         if size > length - at:
@@ -100,7 +100,7 @@ class SegmentPass:
             return False
         _, size, magic = entry_header(header)
         if magic != MAGIC_V2:
-            from protocol.records.legacy import LegacyEntry
+            from barnabas.protocol.records.legacy import LegacyEntry
 
             return _take_legacy(scanner, LegacyEntry(read_fully(file, size, position)))
         batch = RecordBatch(header, header_only=True)

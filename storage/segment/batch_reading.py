@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from protocol.records.batch import CorruptRecordError, RecordBatch, entry_header
-from protocol.records.entries import batches
-from protocol.records.legacy import LegacyEntry
-from storage.env import File, read_into
+from barnabas.protocol.records.batch import CorruptRecordError, RecordBatch, entry_header
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.storage.env import File, read_into
 
 Batch = RecordBatch | LegacyEntry
 

@@ -6,17 +6,17 @@ The half of `LogSegment` that appending and reading stand on; it is of no use al
 import logging
 from contextlib import suppress
 
-from protocol.records.batch import CorruptRecordError
-from protocol.records.scanning import NOBODY, SegmentScanner
-from storage.env import Env, File, remove_if_exists, sync_path
-from storage.errors import CorruptIndexError, is_no_space
-from storage.offsets import (
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.scanning import NOBODY, SegmentScanner
+from barnabas.storage.env import Env, File, remove_if_exists, sync_path
+from barnabas.storage.errors import CorruptIndexError, is_no_space
+from barnabas.storage.offsets import (
     NO_LEADER_EPOCH,
     NO_TIMESTAMP,
 )
-from storage.segment.batch_pass import SegmentPass
-from storage.segment.index import OffsetIndex, TimeIndex
-from storage.segment.names import (
+from barnabas.storage.segment.batch_pass import SegmentPass
+from barnabas.storage.segment.index import OffsetIndex, TimeIndex
+from barnabas.storage.segment.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -25,8 +25,8 @@ from storage.segment.names import (
     TXN_INDEX_SUFFIX,
     segment_path,
 )
-from storage.segment.open_segments import OpenSegments
-from storage.segment.txn_index import TransactionIndex
+from barnabas.storage.segment.open_segments import OpenSegments
+from barnabas.storage.segment.txn_index import TransactionIndex
 
 logger = logging.getLogger("barnabas.storage")
 

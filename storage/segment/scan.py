@@ -9,11 +9,11 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from protocol.records.batch import MAGIC_V2, CorruptRecordError, entry_header
-from protocol.records.searching import ANY_TIME, seek
-from storage.env import File, read_fully
-from storage.errors import CorruptIndexError
-from storage.offsets import NO_LEADER_EPOCH, NO_TIMESTAMP
+from barnabas.protocol.records.batch import MAGIC_V2, CorruptRecordError, entry_header
+from barnabas.protocol.records.searching import ANY_TIME, seek
+from barnabas.storage.env import File, read_fully
+from barnabas.storage.errors import CorruptIndexError
+from barnabas.storage.offsets import NO_LEADER_EPOCH, NO_TIMESTAMP
 
 SCAN_CHUNK_BYTES: Final = 4096
 _PREFIX_BYTES: Final = 17  # up to and with the magic

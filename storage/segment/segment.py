@@ -7,19 +7,19 @@ opened at first use; `release` gives them back, and what was read keeps its own 
 import logging
 from collections.abc import Sequence
 
-from protocol.records.batch import CorruptRecordError
-from protocol.records.scanning import SegmentScanner
-from storage.env import Buffer, write_rest
-from storage.errors import CorruptIndexError, KafkaStorageError, storage_error
-from storage.offsets import (
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.scanning import SegmentScanner
+from barnabas.storage.env import Buffer, write_rest
+from barnabas.storage.errors import CorruptIndexError, KafkaStorageError, storage_error
+from barnabas.storage.offsets import (
     NO_TIMESTAMP,
     FetchDataInfo,
     FileRecords,
     LogOffsetMetadata,
 )
-from storage.segment.files import SegmentFiles
-from storage.segment.index import MAX_RELATIVE_OFFSET
-from storage.segment.scan import batch_headers, check_indexed_batch, find_batch
+from barnabas.storage.segment.files import SegmentFiles
+from barnabas.storage.segment.index import MAX_RELATIVE_OFFSET
+from barnabas.storage.segment.scan import batch_headers, check_indexed_batch, find_batch
 
 logger = logging.getLogger("barnabas.storage")
 

@@ -3,9 +3,9 @@
 import struct
 from typing import Final
 
-from storage.env import Env, remove_if_exists, write_fully
-from storage.errors import CorruptIndexError, suppress_no_space
-from storage.offsets import AbortedTransaction
+from barnabas.storage.env import Env, remove_if_exists, write_fully
+from barnabas.storage.errors import CorruptIndexError, suppress_no_space
+from barnabas.storage.offsets import AbortedTransaction
 
 
 class AbortedTxn:

@@ -3,16 +3,16 @@
 import re
 from typing import Final
 
-from protocol.records.batch import (
+from barnabas.protocol.records.batch import (
     CorruptRecordError,
     InvalidRecordError,
     RecordBatch,
     UnsupportedCompressionError,
 )
-from protocol.records.control import ControlRecordType, control_record_type
-from storage.env import Env
-from storage.segment.batch_reading import Batch, Pieces
-from storage.verify.verifier import Counts, Finding, Findings, Severity
+from barnabas.protocol.records.control import ControlRecordType, control_record_type
+from barnabas.storage.env import Env
+from barnabas.storage.segment.batch_reading import Batch, Pieces
+from barnabas.storage.verify.verifier import Counts, Finding, Findings, Severity
 
 SNAPSHOT_FILE: Final = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _BAD: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)

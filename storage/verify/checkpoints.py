@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from storage.env import Env
-from storage.errors import CorruptCheckpointError
-from storage.log.checkpoints import (
+from barnabas.storage.env import Env
+from barnabas.storage.errors import CorruptCheckpointError
+from barnabas.storage.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -13,8 +13,8 @@ from storage.log.checkpoints import (
     OffsetCheckpointFile,
     TopicPartition,
 )
-from storage.verify.partition import LogRange
-from storage.verify.verifier import Findings, Severity, Situation, without_path
+from barnabas.storage.verify.partition import LogRange
+from barnabas.storage.verify.verifier import Findings, Severity, Situation, without_path
 
 CHECKPOINTS: Final = (
     RECOVERY_POINT_CHECKPOINT,

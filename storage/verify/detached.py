@@ -15,14 +15,14 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from protocol.records.batch import RecordBatch
-from storage.env import Env
-from storage.offsets import NO_LEADER_EPOCH
-from storage.segment.batch_reading import Batch
-from storage.segment.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
-from storage.verify.producers import ProducersVerifier, TransactionIndexFile
-from storage.verify.segment import OnBatch, OnMissed, SegmentOutcome, SegmentVerifier, is_dense
-from storage.verify.verifier import Counts, Finding, Findings, OnProgress, Situation
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.storage.env import Env
+from barnabas.storage.offsets import NO_LEADER_EPOCH
+from barnabas.storage.segment.batch_reading import Batch
+from barnabas.storage.segment.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
+from barnabas.storage.verify.producers import ProducersVerifier, TransactionIndexFile
+from barnabas.storage.verify.segment import OnBatch, OnMissed, SegmentOutcome, SegmentVerifier, is_dense
+from barnabas.storage.verify.verifier import Counts, Finding, Findings, OnProgress, Situation
 
 TRIES: Final = 3
 _GAP: Final = 1

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from protocol.wire import uuid_from_string
-from storage.env import Env
-from storage.errors import InconsistentMetadataError
-from storage.log.checkpoints import (
+from barnabas.protocol.wire import uuid_from_string
+from barnabas.storage.env import Env
+from barnabas.storage.errors import InconsistentMetadataError
+from barnabas.storage.log.checkpoints import (
     CLEAN_SHUTDOWN,
     LOCK,
     META_PROPERTIES,
@@ -16,12 +16,12 @@ from storage.log.checkpoints import (
     MetaProperties,
     TopicPartition,
 )
-from storage.log.disk_space import RESERVE_FILE
-from storage.segment.names import LOG_SUFFIX
-from storage.verify.batches import SNAPSHOT_FILE, verify_batches
-from storage.verify.checkpoints import CHECKPOINTS, Checkpoints
-from storage.verify.partition import LogRange, unreadable, verify_partition
-from storage.verify.verifier import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Situation
+from barnabas.storage.log.disk_space import RESERVE_FILE
+from barnabas.storage.segment.names import LOG_SUFFIX
+from barnabas.storage.verify.batches import SNAPSHOT_FILE, verify_batches
+from barnabas.storage.verify.checkpoints import CHECKPOINTS, Checkpoints
+from barnabas.storage.verify.partition import LogRange, unreadable, verify_partition
+from barnabas.storage.verify.verifier import LEFT_ALONE, REMOVED, Counts, Finding, Findings, Situation
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 _KNOWN: Final = frozenset({*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, RESERVE_FILE})

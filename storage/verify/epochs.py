@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 
-from protocol.records.batch import RecordBatch
-from storage.env import Env
-from storage.errors import CorruptCheckpointError
-from storage.log.checkpoints import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpointFile
-from storage.offsets import NO_LEADER_EPOCH
-from storage.verify.verifier import Check, Findings, Severity, Situation, without_path
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.storage.env import Env
+from barnabas.storage.errors import CorruptCheckpointError
+from barnabas.storage.log.checkpoints import LEADER_EPOCH_CHECKPOINT, LeaderEpochCheckpointFile
+from barnabas.storage.offsets import NO_LEADER_EPOCH
+from barnabas.storage.verify.verifier import Check, Findings, Severity, Situation, without_path
 
 
 class EpochsVerifier:

@@ -4,18 +4,18 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from protocol.records.batch import RecordBatch
-from storage.env import Env
-from storage.errors import CorruptCheckpointError
-from storage.log.checkpoints import (
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.storage.env import Env
+from barnabas.storage.errors import CorruptCheckpointError
+from barnabas.storage.log.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     PartitionMetadataFile,
 )
-from storage.log.producer_snapshots import SNAPSHOT_SUFFIX
-from storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
-from storage.segment.batch_reading import Batch
-from storage.segment.names import (
+from barnabas.storage.log.producer_snapshots import SNAPSHOT_SUFFIX
+from barnabas.storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
+from barnabas.storage.segment.batch_reading import Batch
+from barnabas.storage.segment.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -23,11 +23,11 @@ from storage.segment.names import (
     TXN_INDEX_SUFFIX,
     segment_path,
 )
-from storage.verify.detached import SegmentLook, replay, verify_segment
-from storage.verify.epochs import EpochsVerifier
-from storage.verify.producers import ProducersVerifier, TransactionIndexFile
-from storage.verify.segment import SegmentOutcome
-from storage.verify.verifier import (
+from barnabas.storage.verify.detached import SegmentLook, replay, verify_segment
+from barnabas.storage.verify.epochs import EpochsVerifier
+from barnabas.storage.verify.producers import ProducersVerifier, TransactionIndexFile
+from barnabas.storage.verify.segment import SegmentOutcome
+from barnabas.storage.verify.verifier import (
     LEFT_ALONE,
     REMOVED,
     Check,

@@ -3,24 +3,24 @@
 import struct
 from typing import Final
 
-from protocol.records.batch import (
+from barnabas.protocol.records.batch import (
     MAGIC_V2,
     CorruptRecordError,
     InvalidRecordError,
     RecordBatch,
     UnsupportedCompressionError,
 )
-from protocol.records.control import ControlRecordType, control_record_type
-from protocol.records.layout import MAX_SEQUENCE
-from storage.env import Env
-from storage.errors import CorruptSnapshotError
-from storage.log.producer_entry import ProducerStateEntry
-from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
-from storage.log.producer_state import ProducerStateManager
-from storage.segment.batch_reading import Batch
-from storage.segment.names import TXN_INDEX_SUFFIX, segment_path
-from storage.verify.segment import is_dense
-from storage.verify.verifier import REBUILT, REMOVED, Check, Findings, Severity, Situation
+from barnabas.protocol.records.control import ControlRecordType, control_record_type
+from barnabas.protocol.records.layout import MAX_SEQUENCE
+from barnabas.storage.env import Env
+from barnabas.storage.errors import CorruptSnapshotError
+from barnabas.storage.log.producer_entry import ProducerStateEntry
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
+from barnabas.storage.log.producer_state import ProducerStateManager
+from barnabas.storage.segment.batch_reading import Batch
+from barnabas.storage.segment.names import TXN_INDEX_SUFFIX, segment_path
+from barnabas.storage.verify.segment import is_dense
+from barnabas.storage.verify.verifier import REBUILT, REMOVED, Check, Findings, Severity, Situation
 
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
 _SEQUENCE_REMEDY: Final = "a start takes it as it is; records of this producer are missing, or there twice"

@@ -6,7 +6,7 @@ Indexes are read before the .log's length is asked: what is appended meanwhile i
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from protocol.records.batch import (
+from barnabas.protocol.records.batch import (
     ENTRY_HEADER,
     MAGIC_V2,
     TIMESTAMP_TYPE_MASK,
@@ -16,17 +16,17 @@ from protocol.records.batch import (
     UnsupportedCompressionError,
     entry_header,
 )
-from protocol.records.checksum import crc32c
-from protocol.records.legacy import LegacyEntry
-from storage.env import Env, File, read_fully
-from storage.segment.batch_reading import Batch
-from storage.segment.index import MAX_RELATIVE_OFFSET
-from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
-from storage.verify.indexes import OffsetIndexCheck, TimeIndexCheck
-from storage.verify.verifier import REBUILT, Check, Findings, OnProgress, Severity, Situation
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.storage.env import Env, File, read_fully
+from barnabas.storage.segment.batch_reading import Batch
+from barnabas.storage.segment.index import MAX_RELATIVE_OFFSET
+from barnabas.storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
+from barnabas.storage.verify.indexes import OffsetIndexCheck, TimeIndexCheck
+from barnabas.storage.verify.verifier import REBUILT, Check, Findings, OnProgress, Severity, Situation
 
 if TYPE_CHECKING:
-    from protocol.records.record import RecordsSummary
+    from barnabas.protocol.records.record import RecordsSummary
 
 CHUNK_BYTES: Final = 1024 * 1024
 _BAD_RECORDS: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)

@@ -16,9 +16,14 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple, TypedDict, Unpack
 
-from storage.log.checkpoints import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES, PARTITION_METADATA
-from storage.log.producer_snapshots import SNAPSHOT_SUFFIX
-from storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from barnabas.storage.log.checkpoints import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES, PARTITION_METADATA
+from barnabas.storage.log.producer_snapshots import SNAPSHOT_SUFFIX
+from barnabas.storage.segment.names import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
 
 
 class Severity(StrEnum):

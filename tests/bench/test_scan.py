@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from barnabas.storage.manager.log_manager import LogManager
 from bench.scan_week import ANYTHING, BOUNDS, DISORDER, HOUR_MS, PARTITIONS, START_MS, TOPIC, WITHIN, touched
-from storage.manager.log_manager import LogManager
 from tests.pipeline.log_reading.busy_log import UnsyncedEnv
 from tests.storage.helpers import TOPIC_ID, make_batch, small_config
 

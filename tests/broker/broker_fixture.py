@@ -14,23 +14,23 @@ from pathlib import Path
 from typing import Never, Protocol
 from uuid import UUID
 
-from broker.metadata.image import MetadataDelta
-from broker.pending import Pending
-from broker.probes import BrokerTopicProbe, RequestProbe
-from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
-from broker.startup.assembly import Dependencies, Parts
-from broker.startup.node_storage import NodeStorage
-from broker.waiting.blocking import BlockingRunner, InlineRunner
-from config.broker_config import BrokerConfig
-from protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
-from protocol.codec import decode, encode, join_chunks
-from protocol.errors import ProtocolError
-from protocol.messages.headers import RequestHeader, ResponseHeader
-from protocol.messages.topics import CreateTopicsRequest
-from protocol.schema import Message
-from protocol.wire import Chunk, Uuid
-from storage.env import Env
-from storage.worker_messages import Job
+from barnabas.broker.metadata.image import MetadataDelta
+from barnabas.broker.pending import Pending
+from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
+from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.broker.startup.assembly import Dependencies, Parts
+from barnabas.broker.startup.node_storage import NodeStorage
+from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
+from barnabas.protocol.codec import decode, encode, join_chunks
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
+from barnabas.protocol.messages.topics import CreateTopicsRequest
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Chunk, Uuid
+from barnabas.storage.env import Env
+from barnabas.storage.worker_messages import Job
 from tests.broker.fakes import KnownHosts, ManualTimer
 from tests.broker.logs import ManualEnv
 from tests.support.difference import Like, differences

@@ -6,8 +6,8 @@ import heapq
 import os
 from collections.abc import Callable, Iterable
 
-from broker.network.transport import Endpoint
-from broker.pending import Pending
+from barnabas.broker.network.transport import Endpoint
+from barnabas.broker.pending import Pending
 
 
 class ManualHandle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from broker.waiting.blocking import Done, Work
+from barnabas.broker.waiting.blocking import Done, Work
 
 
 class HeldRunner:

@@ -6,13 +6,13 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker.metadata.topics import PartitionImage
-from config.log_config import LogConfig
-from protocol.records.batch import NO_PRODUCER_ID
-from protocol.records.builder import build_batch
-from storage.env import RealEnv
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.records.batch import NO_PRODUCER_ID
+from barnabas.protocol.records.builder import build_batch
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
 
 START_MS = 1_700_000_000_000
 

@@ -8,27 +8,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from broker.fetch.context import FetchContext, FetchParams
-from broker.fetch.partition import FetchPartition
-from broker.fetch.reader import ReplicaReader
-from broker.kafka_apis.handlers.fetch import READ_COMMITTED
-from broker.metadata.image import MetadataImage
-from broker.metadata.replay import replayed
-from broker.metadata.topics import PartitionImage
-from broker.pending import Pending
-from broker.replica.append import AppendResult, append_error_of
-from broker.replica.partition import ACKS_ALL
-from broker.replica.replica_manager import ReplicaManager
-from broker.waiting.purgatory import DelayedOperationPurgatory
-from config.log_config import LogConfig
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord, TopicRecord
-from protocol.schema import Message
-from protocol.wire import ZERO_UUID, Uuid
-from storage.env import RealFile
-from storage.manager.log_manager import LogManager
-from storage.offsets import FetchIsolation
+from barnabas.broker.fetch.context import FetchContext, FetchParams
+from barnabas.broker.fetch.partition import FetchPartition
+from barnabas.broker.fetch.reader import ReplicaReader
+from barnabas.broker.kafka_apis.handlers.fetch import READ_COMMITTED
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendResult, append_error_of
+from barnabas.broker.replica.partition import ACKS_ALL
+from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord, TopicRecord
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ZERO_UUID, Uuid
+from barnabas.storage.env import RealFile
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import FetchIsolation
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import ManualEnv, partition_image

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from broker.startup.server import Server
-from config.broker_config import BrokerConfig
-from storage.env import RealEnv
+from barnabas.broker.startup.server import Server
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.storage.env import RealEnv
 
 LOCALHOST = "127.0.0.1"
 TIMEOUT_S = 60.0

@@ -9,17 +9,17 @@ does not look at it, but the order on a connection does.
 
 from __future__ import annotations
 
-from broker.logging.setup import RateLimit
-from broker.network.connection import Connection, ConnectionContext
-from broker.network.in_flight import Answer
-from broker.network.request_memory import RequestMemory
-from broker.pending import Pending
-from broker.probes import ListenerProbe
-from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
-from protocol.api_keys import ApiKey
-from protocol.errors import ProtocolError
-from protocol.framing import Frame, Framer, size_prefix
-from protocol.wire import Chunk, RecordsChunk
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.network.connection import Connection, ConnectionContext
+from barnabas.broker.network.in_flight import Answer
+from barnabas.broker.network.request_memory import RequestMemory
+from barnabas.broker.pending import Pending
+from barnabas.broker.probes import ListenerProbe
+from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.framing import Frame, Framer, size_prefix
+from barnabas.protocol.wire import Chunk, RecordsChunk
 from tests.broker.fakes import FakeTransport, ManualTimer
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.request import ConnectionInfo
+from barnabas.broker.request import ConnectionInfo
 from tests.broker.broker_fixture import InProcessBroker
 
 

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from broker import compiled
-from broker.compiled import MODULES
+from barnabas.broker import compiled
+from barnabas.broker.compiled import MODULES
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,11 +50,16 @@ def test_a_group_is_there_as_a_whole_or_not_at_all() -> None:
     [
         ({}, "compiled"),
         (
-            {MODULES[0]: BUILT, "protocol.a": BUILT, "broker.other": PLAIN, "protocol.other": PLAIN},
+            {
+                MODULES[0]: BUILT,
+                "barnabas.protocol.a": BUILT,
+                "barnabas.broker.other": PLAIN,
+                "barnabas.protocol.other": PLAIN,
+            },
             "compiled",
         ),
-        ({MODULES[0]: PLAIN, "protocol.a": LOOP}, "interpreted"),
-        ({MODULES[0]: BUILT, "protocol.a": LOOP}, "compiled but for protocol.a"),
+        ({MODULES[0]: PLAIN, "barnabas.protocol.a": LOOP}, "interpreted"),
+        ({MODULES[0]: BUILT, "barnabas.protocol.a": LOOP}, "compiled but for barnabas.protocol.a"),
         (
             {MODULES[1]: PLAIN, MODULES[0]: PLAIN, MODULES[2]: BUILT},
             f"compiled but for {MODULES[0]}, {MODULES[1]}",
@@ -66,7 +71,7 @@ def test_what_is_said_of_it(modules: dict[str, ModuleType], form: str) -> None:
 
 
 def test_what_is_loaded_here_has_a_form() -> None:
-    importlib.import_module("protocol.records.record")
+    importlib.import_module("barnabas.protocol.records.record")
     assert compiled.form().startswith(("compiled", "interpreted"))
     assert compiled.form() == compiled.form(dict(sys.modules))
 

@@ -7,10 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from broker.error_map import MAPPED_ERRORS, error_code_of
-from protocol.errors import ApiError, ErrorCode
-from protocol.records import errors as record_errors
-from storage import errors as storage_errors
+from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records import errors as record_errors
+from barnabas.storage import errors as storage_errors
 
 NEVER_ANSWERED = {
     "StorageError": "the base of all; nothing is raised that is no more than this",

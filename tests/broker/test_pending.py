@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.pending import Pending, all_of
+from barnabas.broker.pending import Pending, all_of
 
 
 def test_a_pending_result_reaches_those_who_asked_before_and_after() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.probes import (
+from barnabas.broker.probes import (
     RATE_WINDOW_S,
     WINDOW_SAMPLES,
     ApiTimes,
@@ -14,9 +14,9 @@ from broker.probes import (
     RequestProbe,
     SocketServerProbe,
 )
-from protocol.errors import ErrorCode
-from protocol.records.errors import InvalidRecordError
-from storage.errors import InvalidMagicError, InvalidOffsetOrSequenceError, MissingKeyError
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.records.errors import InvalidRecordError
+from barnabas.storage.errors import InvalidMagicError, InvalidOffsetOrSequenceError, MissingKeyError
 
 
 def test_a_rate_is_over_the_last_half_minute() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker import request
-from broker.request import REGISTRY, ConnectionInfo, RequestContext, api
-from protocol.api_keys import ApiKey
+from barnabas.broker import request
+from barnabas.broker.request import REGISTRY, ConnectionInfo, RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
 
 
 def test_a_context_knows_the_header_and_the_connection() -> None:

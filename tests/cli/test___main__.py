@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.startup import serving
-from cli import __main__ as command
-from cli import main as cli
-from cli.__main__ import ServeLine, plain_serve_line
+from barnabas.broker.startup import serving
+from barnabas.cli import __main__ as command
+from barnabas.cli import main as cli
+from barnabas.cli.__main__ import ServeLine, plain_serve_line
 
 FILE = __file__
 """Some file that is there."""
@@ -110,7 +110,7 @@ def test_an_interrupt_before_the_broker_listens_to_it_ends_quietly(
 
 
 def test_everything_else_is_left_to_the_command_line() -> None:
-    words = [sys.executable, "-m", "cli"]
+    words = [sys.executable, "-m", "barnabas.cli"]
     version = subprocess.run([*words, "--version"], check=True, capture_output=True, text=True)
     assert version.stdout.startswith("barnabas ")
     wrong = subprocess.run([*words, "serve", "/nowhere"], check=False, capture_output=True, text=True)
@@ -134,7 +134,8 @@ def test_what_is_wrong_with_the_configuration_is_named_and_the_collector_works_a
 
 def test_serving_needs_nothing_heavy() -> None:
     code = (
-        "import sys; import cli.__main__, broker.startup.serving, broker.startup.server; print(*sys.modules)"
+        "import sys; import barnabas.cli.__main__, barnabas.broker.startup.serving, "
+        "barnabas.broker.startup.server; print(*sys.modules)"
     )
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     heavy = {"click", "rich", "structlog", "prometheus_client", "google.protobuf", "logging.handlers", "uuid"}
@@ -145,7 +146,7 @@ def test_streams_that_are_closed_lead_nowhere(tmp_path: Path) -> None:
     told = tmp_path / "told"
     program = (
         "import os, sys\n"
-        "from broker.startup.serving import open_closed_streams\n"
+        "from barnabas.broker.startup.serving import open_closed_streams\n"
         "open_closed_streams()\n"
         "print('a line', flush=True)\n"
         "print('another', file=sys.stderr, flush=True)\n"

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from broker.startup.server import Server
-from cli import compact as compact_cli
-from cli.main import main
-from protocol.records.builder import build_batch
+from barnabas.broker.startup.server import Server
+from barnabas.cli import compact as compact_cli
+from barnabas.cli.main import main
+from barnabas.protocol.records.builder import build_batch
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
 from tests.support import raw
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.config import config, effective_settings
-from config.broker_config import BrokerConfig
-from config.reference import render
+from barnabas.cli.config import config, effective_settings
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.reference import render
 
 
 def check(*arguments: str, environ: dict[str, str] | None = None) -> Result:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from broker.version import VERSION
-from cli.main import EXIT_FAILED, EXIT_USAGE, main
-from config.reference import render
+from barnabas.broker.version import VERSION
+from barnabas.cli.main import EXIT_FAILED, EXIT_USAGE, main
+from barnabas.config.reference import render
 
 
 @pytest.fixture(autouse=True)
@@ -71,9 +71,9 @@ def test_config_is_a_command_like_the_others() -> None:
 
 def test_it_runs_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["barnabas", "--version"])
-    monkeypatch.delitem(sys.modules, "cli.main")
+    monkeypatch.delitem(sys.modules, "barnabas.cli.main")
     with pytest.raises(SystemExit) as ended:
-        runpy.run_module("cli.main", run_name="__main__")
+        runpy.run_module("barnabas.cli.main", run_name="__main__")
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"barnabas {VERSION}\n"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.main import main
-from protocol.wire import uuid_from_string
+from barnabas.cli.main import main
+from barnabas.protocol.wire import uuid_from_string
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from config.alteration import AlterOperation, altered, split
+from barnabas.config.alteration import AlterOperation, altered, split
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 

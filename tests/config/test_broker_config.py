@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from config.broker_config import BrokerConfig
-from config.catalogue.barnabas import BARNABAS_PROFILE, BARNABAS_QUEUED_MAX_REQUEST_BYTES
-from config.catalogue.log import LOG_RETENTION_MS, NUM_PARTITIONS
-from config.catalogue.network import LISTENERS
-from config.catalogue.server import BROKER_ID, NODE_ID
-from config.layers import InvalidConfigError, Source
-from config.listeners import Listener
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.barnabas import BARNABAS_PROFILE, BARNABAS_QUEUED_MAX_REQUEST_BYTES
+from barnabas.config.catalogue.log import LOG_RETENTION_MS, NUM_PARTITIONS
+from barnabas.config.catalogue.network import LISTENERS
+from barnabas.config.catalogue.server import BROKER_ID, NODE_ID
+from barnabas.config.layers import InvalidConfigError, Source
+from barnabas.config.listeners import Listener
 
 
 def refused(data: bytes) -> list[str]:

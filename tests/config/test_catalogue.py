@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from config import catalogue
-from config.catalogue import SECTIONS, use
-from config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
-from config.keys import ConfigKey, Use
+from barnabas.config import catalogue
+from barnabas.config.catalogue import SECTIONS, use
+from barnabas.config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
+from barnabas.config.keys import ConfigKey, Use
 
 ALL: Mapping[str, Mapping[str, ConfigKey[Any]]] = {
     "broker": catalogue.BROKER_KEYS,

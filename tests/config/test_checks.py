@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS
-from config.checks import AT_MOST, LESS_THAN, parse_connection_overrides
-from config.keys import ConfigKey
-from config.layers import InvalidConfigError
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import BROKER_KEYS
+from barnabas.config.checks import AT_MOST, LESS_THAN, parse_connection_overrides
+from barnabas.config.keys import ConfigKey
+from barnabas.config.layers import InvalidConfigError
 
 
 def refused(*lines: str) -> list[str]:

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from config.client_metrics import ClientMetricsConfig, IntervalOutOfRangeError, UnknownClientMetricsKeyError
-from config.keys import ConfigError
+from barnabas.config.client_metrics import (
+    ClientMetricsConfig,
+    IntervalOutOfRangeError,
+    UnknownClientMetricsKeyError,
+)
+from barnabas.config.keys import ConfigError
 
 
 def test_a_subscription_without_settings_asks_for_nothing_of_everybody() -> None:

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from config.broker_config import BrokerConfig
-from config.config_source import ConfigSource
-from config.describe import (
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.config_source import ConfigSource
+from barnabas.config.describe import (
     ConfigEntry,
     describe_broker_configs,
     describe_cluster_default,
     describe_new_topic,
     describe_topic_configs,
 )
-from config.dynamic import apply_dynamic_settings
-from config.values import ConfigType
+from barnabas.config.dynamic import apply_dynamic_settings
+from barnabas.config.values import ConfigType
 
 
 def broker(*lines: str) -> BrokerConfig:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from config.broker_config import BrokerConfig
-from config.catalogue import CLIENT_METRICS_KEYS, GROUP_KEYS
-from config.describe import ConfigEntry
-from config.describe_resources import describe_client_metrics_configs, describe_group_configs
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import CLIENT_METRICS_KEYS, GROUP_KEYS
+from barnabas.config.describe import ConfigEntry
+from barnabas.config.describe_resources import describe_client_metrics_configs, describe_group_configs
 
 
 def told(entry: ConfigEntry) -> list[str]:

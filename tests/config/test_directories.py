@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from config.broker_config import BrokerConfig
-from config.layers import InvalidConfigError
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.layers import InvalidConfigError
 
 
 def refusal(*settings: str) -> str:

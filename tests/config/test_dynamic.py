@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS, log, network, server
-from config.catalogue.metrics import REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND
-from config.dynamic import (
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import BROKER_KEYS, log, network, server
+from barnabas.config.catalogue.metrics import REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND
+from barnabas.config.dynamic import (
     WORKER_COUNTS,
     apply_dynamic_settings,
     check_dynamic_settings,
     dynamic_key,
     sound_settings,
 )
-from config.keys import ConfigError
-from config.layers import InvalidConfigError, Source
+from barnabas.config.keys import ConfigError
+from barnabas.config.layers import InvalidConfigError, Source
 
 
 def broker(*settings: str) -> BrokerConfig:
@@ -137,7 +137,7 @@ def test_listeners_come_and_go_where_the_advertised_ones_stay() -> None:
 
 
 def test_a_listener_keeps_its_protocol_while_it_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("config.listeners.SERVED_PROTOCOLS", ("PLAINTEXT", "SSL"))
+    monkeypatch.setattr("barnabas.config.listeners.SERVED_PROTOCOLS", ("PLAINTEXT", "SSL"))
     assert "while it is open" in refusal(broker(*LISTENERS), "listener.security.protocol.map", "A:SSL")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from config.catalogue import BROKER_KEYS
-from config.environment import cluster_id_from, key_for, settings_from
+from barnabas.config.catalogue import BROKER_KEYS
+from barnabas.config.environment import cluster_id_from, key_for, settings_from
 
 
 def read(**variables: str) -> dict[str, str]:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS, GROUP_KEYS, resources
-from config.group_config import BOUNDS, effective_group_values, group_value, validate_group_overrides
-from config.keys import ConfigError
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import BROKER_KEYS, GROUP_KEYS, resources
+from barnabas.config.group_config import BOUNDS, effective_group_values, group_value, validate_group_overrides
+from barnabas.config.keys import ConfigError
 
 
 def test_a_group_has_what_the_broker_says_where_it_says_nothing() -> None:

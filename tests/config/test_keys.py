@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from config.catalogue.use import ACTED, ONE_LOOP
-from config.keys import CLUSTER_WIDE, HIGH, LOW, READ_ONLY, ConfigError, KeySet
-from config.validators import ListOf, OneOf, at_least, between
-from config.values import ConfigType
+from barnabas.config.catalogue.use import ACTED, ONE_LOOP
+from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, READ_ONLY, ConfigError, KeySet
+from barnabas.config.validators import ListOf, OneOf, at_least, between
+from barnabas.config.values import ConfigType
 
 
 def test_a_declaration_holds_the_facts() -> None:

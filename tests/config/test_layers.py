@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.layers import (
+from barnabas.config.layers import (
     InvalidConfigError,
     Source,
     from_environment,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from config.keys import ConfigError
-from config.listeners import (
+from barnabas.config.keys import ConfigError
+from barnabas.config.listeners import (
     Listener,
     build_listeners,
     check_inter_broker_listener,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from config.broker_config import BrokerConfig
-from config.dynamic import apply_dynamic_settings
-from config.keys import ConfigError
-from config.log_config import LogConfig, LogConfigs, topic_key, validate_topic_overrides
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.dynamic import apply_dynamic_settings
+from barnabas.config.keys import ConfigError
+from barnabas.config.log_config import LogConfig, LogConfigs, topic_key, validate_topic_overrides
 
 
 def broker(*lines: str) -> BrokerConfig:

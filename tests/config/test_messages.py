@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from config.broker_config import BrokerConfig
-from config.messages import ConfigMessage, MessageKind, inert_summary, key_of_listener, nearest
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.messages import ConfigMessage, MessageKind, inert_summary, key_of_listener, nearest
 
 
 def said(line: str) -> list[ConfigMessage]:

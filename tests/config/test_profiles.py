@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS
-from config.catalogue.barnabas import BARNABAS_PROFILE
-from config.profiles import PROFILES, WITH_FILE, WITHOUT_FILE
-from config.replicas import clamp_replication
-from config.validators import OneOf
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import BROKER_KEYS
+from barnabas.config.catalogue.barnabas import BARNABAS_PROFILE
+from barnabas.config.profiles import PROFILES, WITH_FILE, WITHOUT_FILE
+from barnabas.config.replicas import clamp_replication
+from barnabas.config.validators import OneOf
 
 
 def test_the_profiles_are_those_that_the_key_takes() -> None:

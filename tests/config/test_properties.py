@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.properties import PropertiesError, Property, decode, read_properties
+from barnabas.config.properties import PropertiesError, Property, decode, read_properties
 
 
 def pairs(text: str) -> list[tuple[str, str]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from config.catalogue import BROKER_KEYS, TOPIC_KEYS
-from config.reference import render
+from barnabas.config.catalogue import BROKER_KEYS, TOPIC_KEYS
+from barnabas.config.reference import render
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
 

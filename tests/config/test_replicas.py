@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from config.broker_config import BrokerConfig
-from config.catalogue.groups import OFFSETS_TOPIC_REPLICATION_FACTOR
-from config.replicas import clamp_replication, replicas_of
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.groups import OFFSETS_TOPIC_REPLICATION_FACTOR
+from barnabas.config.replicas import clamp_replication, replicas_of
 
 
 def test_one_line_names_every_factor_that_counts_as_less() -> None:

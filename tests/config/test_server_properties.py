@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from config.broker_config import BrokerConfig
-from config.listeners import Listener
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.listeners import Listener
 
 FILE = Path(__file__).parents[2] / "config" / "server.properties"
 

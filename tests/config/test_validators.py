@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.validators import (
+from barnabas.config.validators import (
     ListOf,
     NonEmpty,
     OneOf,

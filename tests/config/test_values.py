@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.values import ConfigType, format_value, parse_value
+from barnabas.config.values import ConfigType, format_value, parse_value
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
-from cli.main import main
+from barnabas.cli.main import main
 from tests.conformance.admin_peer import AdminPeer, ToolRun
 
 OUR_NAMES = {"kafka-consumer-groups": "groups"}

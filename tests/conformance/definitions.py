@@ -13,7 +13,7 @@ import zipfile
 from functools import cache
 from typing import Any, NamedTuple
 
-from protocol.schema import NO_VERSIONS, VersionRange, version_range
+from barnabas.protocol.schema import NO_VERSIONS, VersionRange, version_range
 from tests.conformance.kafka_jars import require_jar
 
 JARS = (

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from click.testing import CliRunner
 
-from cli.main import main
+from barnabas.cli.main import main
 from tests.conformance.kafka_jars import require_compiled
 
 SOURCE = Path(__file__).parent / "java" / "DumpPeer.java"

@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from broker.coordinator.group.consumer.assignors.spec import GroupSpec
-from broker.coordinator.group.consumer.member import Partitions
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec
+from barnabas.broker.coordinator.group.consumer.member import Partitions
+from barnabas.protocol.wire import Uuid
 from tests.conformance.kafka_jars import require_compiled
 
 SOURCE = Path(__file__).parent / "java" / "GroupsPeer.java"

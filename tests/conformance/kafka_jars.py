@@ -20,7 +20,7 @@ from typing import NoReturn
 
 import pytest
 
-from pipeline.jars import pom_of
+from barnabas.pipeline.jars import pom_of
 from tests.support.apache_kafka import archive_classes
 
 KAFKA_VERSION = "4.3.1"

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from protocol.schema import Field, Message, Struct
-from protocol.wire import uuid_to_string
+from barnabas.protocol.schema import Field, Message, Struct
+from barnabas.protocol.wire import uuid_to_string
 from tests.conformance.definitions import Definition, FieldDefinition, definitions, json_name, snake_case
 from tests.conformance.kafka_jars import require_compiled
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TypeVar
 
-from protocol.api_keys import request_header_version, response_header_version, response_type
-from protocol.codec import decode, encode
-from protocol.messages.headers import RequestHeader, ResponseHeader
-from protocol.schema import Message
+from barnabas.protocol.api_keys import request_header_version, response_header_version, response_type
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
+from barnabas.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 

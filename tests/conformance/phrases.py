@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from protocol.messages.configs import AlterConfigsRequest
-from protocol.messages.topics import DeleteTopicsRequest
-from protocol.schema import Message, Struct
+from barnabas.protocol.messages.configs import AlterConfigsRequest
+from barnabas.protocol.messages.topics import DeleteTopicsRequest
+from barnabas.protocol.schema import Message, Struct
 from tests.conformance.dialogues import alter_configs, configs, members, migrations, quotas, scram, topics
 from tests.conformance.dialogues.alter_configs import (
     APPEND,

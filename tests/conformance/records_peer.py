@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from protocol.records.batch import RecordBatch, TimestampType
-from protocol.records.compression import CompressionType
-from protocol.records.entries import batches
-from protocol.records.record import Record
+from barnabas.protocol.records.batch import RecordBatch, TimestampType
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.record import Record
 from tests.conformance.kafka_jars import require_compiled
 
 SOURCE = Path(__file__).parent / "java" / "RecordsPeer.java"

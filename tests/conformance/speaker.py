@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Final
 
-from protocol.messages.fetch import FetchResponse
-from protocol.messages.offsets import ListOffsetsResponse
-from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
-from protocol.records.batch import RecordBatch, TimestampType
-from protocol.records.builder import build_batch
-from protocol.records.entries import batches
-from protocol.schema import Message, Struct
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.offsets import ListOffsetsResponse
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.records.batch import RecordBatch, TimestampType
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.schema import Message, Struct
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.conformance.peer import ClosedError, Peer
 
 START_MS: Final = 1_700_000_000_000

@@ -15,7 +15,7 @@ import click
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from cli.main import main
+from barnabas.cli.main import main
 from tests.conformance.admin_cli import (
     AGREE_LIMIT_S,
     OUR_NAMES,

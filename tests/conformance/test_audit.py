@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from pipeline.audit.audit import AuditResult, audit
-from pipeline.audit.engines import LocalEngine
-from pipeline.audit.plan import AuditOptions
-from storage.env import RealEnv
+from barnabas.pipeline.audit.audit import AuditResult, audit
+from barnabas.pipeline.audit.engines import LocalEngine
+from barnabas.pipeline.audit.plan import AuditOptions
+from barnabas.storage.env import RealEnv
 from tests.conformance.kafka_jars import require_classpath
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from protocol.messages.commits import OffsetCommitRequest
-from protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
-from protocol.messages.share_groups import ShareGroupHeartbeatRequest
-from protocol.messages.streams_groups import StreamsGroupHeartbeatRequest
+from barnabas.protocol.messages.commits import OffsetCommitRequest
+from barnabas.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from barnabas.protocol.messages.share_groups import ShareGroupHeartbeatRequest
+from barnabas.protocol.messages.streams_groups import StreamsGroupHeartbeatRequest
 from tests.conformance.dialogues.members import Member, a_group
 from tests.conformance.handover.sides import KAFKA, OURS, Directory
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_41

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from protocol.records.batch import CompressionType, RecordBatch, build_batch
-from protocol.records.legacy import LegacyEntry
-from storage.cleaner.cleaner import clean
-from storage.env import RealEnv
-from storage.log.cleaning_plan import CleaningPlan, CleaningResult
-from storage.log.unified_log import UnifiedLog
-from storage.manager.loader import open_log
-from storage.offsets import AppendOrigin
+from barnabas.protocol.records.batch import CompressionType, RecordBatch, build_batch
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.storage.cleaner.cleaner import clean
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.cleaning_plan import CleaningPlan, CleaningResult
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.loader import open_log
+from barnabas.storage.offsets import AppendOrigin
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, require_compiled
 from tests.protocol.records.message_sets import Message, message_set
 from tests.storage.cleaning import aborted_transactions, plan_for, running, stored_batches, swap_in

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from config import environment
-from config.broker_config import BrokerConfig
-from config.catalogue import (
+from barnabas.config import environment
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import (
     BROKER_KEYS,
     CLIENT_METRICS_KEYS,
     DYNAMIC_BROKER_KEYS,
@@ -18,12 +18,12 @@ from config.catalogue import (
     TOPIC_KEYS,
     resources,
 )
-from config.describe import ConfigEntry, describe_broker_configs, describe_topic_configs
-from config.keys import ConfigError, ConfigKey
-from config.layers import InvalidConfigError
-from config.log_config import validate_topic_overrides
-from config.properties import PropertiesError, decode, read_properties
-from config.values import ConfigType, format_value, parse_value
+from barnabas.config.describe import ConfigEntry, describe_broker_configs, describe_topic_configs
+from barnabas.config.keys import ConfigError, ConfigKey
+from barnabas.config.layers import InvalidConfigError
+from barnabas.config.log_config import validate_topic_overrides
+from barnabas.config.properties import PropertiesError, decode, read_properties
+from barnabas.config.values import ConfigType, format_value, parse_value
 from tests.conformance.config_peer import SOURCE, ConfigPeer, KafkaRefusedError, text
 from tests.conformance.kafka_jars import require_classpath
 

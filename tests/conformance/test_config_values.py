@@ -9,10 +9,16 @@ from typing import NamedTuple
 
 import pytest
 
-from config.catalogue import BROKER_KEYS, CLIENT_METRICS_KEYS, DYNAMIC_BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS
-from config.keys import DynamicMode
-from protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from protocol.messages.topics import CreateTopicsRequest
+from barnabas.config.catalogue import (
+    BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
+    DYNAMIC_BROKER_KEYS,
+    GROUP_KEYS,
+    TOPIC_KEYS,
+)
+from barnabas.config.keys import DynamicMode
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from barnabas.protocol.messages.topics import CreateTopicsRequest
 from tests.conformance.kafka_jars import require_classpath
 from tests.conformance.peer import Peer
 from tests.support.apache_kafka import ApacheKafka

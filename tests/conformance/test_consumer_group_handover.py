@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
 from tests.conformance.dialogues.members import a_group
 from tests.conformance.handover.sides import KAFKA, OLD_KAFKA, OURS, Broker, Directory
 from tests.conformance.peer import Peer

@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from broker.coordinator.group.consumer.assignors import ASSIGNORS
-from broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
-from broker.coordinator.group.consumer.member import NOTHING, Partitions
-from broker.coordinator.group.consumer.metadata_hash import TopicHashes, topic_hash
-from broker.coordinator.group.consumer.regexes import check_regex, resolve
-from broker.coordinator.java_order import map_order, string_hash
-from broker.metadata.image import MetadataImage
-from broker.metadata.replay import replayed
-from protocol.errors import ApiError
-from protocol.messages.cluster_records import RegisterBrokerRecord
-from protocol.messages.topic_records import PartitionRecord, TopicRecord
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer.assignors import ASSIGNORS
+from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
+from barnabas.broker.coordinator.group.consumer.member import NOTHING, Partitions
+from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes, topic_hash
+from barnabas.broker.coordinator.group.consumer.regexes import check_regex, resolve
+from barnabas.broker.coordinator.java_order import map_order, string_hash
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.protocol.errors import ApiError
+from barnabas.protocol.messages.cluster_records import RegisterBrokerRecord
+from barnabas.protocol.messages.topic_records import PartitionRecord, TopicRecord
+from barnabas.protocol.wire import Uuid
 from tests.conformance.groups_peer import GroupsPeer
 
 pytestmark = pytest.mark.conformance

@@ -115,8 +115,8 @@ def test_the_same_dialogue_comes_to_the_same(
 
 
 def test_every_api_that_is_served_is_talked_about_in_every_version() -> None:
-    from broker.kafka_apis import handlers
-    from broker.request import REGISTRY
+    from barnabas.broker.kafka_apis import handlers
+    from barnabas.broker.request import REGISTRY
 
     handlers.register_all()
     held = {(known.key, version) for known in all_dialogues() for version in range(known.low, known.high + 1)}

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from cli.tools.java_text import format_double
-from protocol.codec import encode
-from protocol.messages import (
+from barnabas.cli.tools.java_text import format_double
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages import (
     cluster_records,
     group_state,
     share_coordinator_state,
@@ -21,20 +21,20 @@ from protocol.messages import (
     topic_records,
     transaction_state,
 )
-from protocol.messages.control_records import (
+from barnabas.protocol.messages.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from protocol.records.batch import CompressionType, build_batch
-from protocol.records.control import ControlRecordType, control_record_key
-from protocol.schema import Message
-from protocol.wire import unsigned_varint
-from storage.env import RealEnv
-from storage.verify.directory import Verification
-from storage.verify.verifier import Severity
+from barnabas.protocol.records.batch import CompressionType, build_batch
+from barnabas.protocol.records.control import ControlRecordType, control_record_key
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import unsigned_varint
+from barnabas.storage.env import RealEnv
+from barnabas.storage.verify.directory import Verification
+from barnabas.storage.verify.verifier import Severity
 from tests.conformance.dump_log_peer import assert_same_dump, assert_same_dumps
 from tests.conformance.kafka_jars import require_classpath
 from tests.interop.clients.confluent import AdminClient, NewTopic
@@ -315,7 +315,10 @@ def test_every_record_of_a_coordinator(tmp_path: Path, flag: str, modules: tuple
 def test_members_of_a_classic_group(tmp_path: Path) -> None:
     """Subscriptions and assignments are unfolded, and left as bytes where they are none."""
     rng = Random(5)
-    from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+    from barnabas.protocol.messages.consumer_protocol import (
+        ConsumerProtocolAssignment,
+        ConsumerProtocolSubscription,
+    )
 
     records: list[tuple[bytes | None, bytes | None]] = []
     key = b"\0\2" + encode(group_state.GroupMetadataKey(group="g"), 0)

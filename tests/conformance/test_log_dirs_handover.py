@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from protocol.messages.log_dirs import (
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from barnabas.protocol.messages.log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.conformance.dialogues.words import list_offsets
 from tests.conformance.kafka_jars import require_classpath
 from tests.conformance.peer import Peer

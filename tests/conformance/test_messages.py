@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from protocol.reference import COMPACT_LENGTH, NullableStruct, Prefixed, StructOf, layout
-from protocol.schema import Field, Message, Struct
+from barnabas.protocol.reference import COMPACT_LENGTH, NullableStruct, Prefixed, StructOf, layout
+from barnabas.protocol.schema import Field, Message, Struct
 from tests.conformance.definitions import FieldDefinition, Row, definitions, rows, snake_case
 from tests.protocol.samples import every_version, message_types, version_id
 

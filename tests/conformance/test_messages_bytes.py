@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from protocol.codec import decode, encode
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.group_state import ConsumerGroupMemberMetadataValue
-from protocol.messages.groups import HeartbeatRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.schema import Message
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.group_state import ConsumerGroupMemberMetadataValue
+from barnabas.protocol.messages.groups import HeartbeatRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.schema import Message
 from tests.conformance.messages_peer import MessagesPeer, RefusedError, json_of
 from tests.protocol.samples import every_version, random_message, version_id
 from tests.protocol.test_codec import mutated

@@ -14,16 +14,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.metadata.image import MetadataImage
-from broker.metadata.raft_log import EmbeddedRaftLog
-from broker.metadata.records import frame, frame_as, record_types, unframe
-from broker.metadata.replay import replayed
-from broker.metadata.snapshot_files import Control, SnapshotId, write_snapshot
-from broker.metadata.versions import record_version
-from protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from protocol.messages.topic_records import FeatureLevelRecord, PartitionChangeRecord, PartitionRecord
-from protocol.schema import Message, Struct
-from storage.env import RealEnv
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+from barnabas.broker.metadata.records import frame, frame_as, record_types, unframe
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.snapshot_files import Control, SnapshotId, write_snapshot
+from barnabas.broker.metadata.versions import record_version
+from barnabas.protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from barnabas.protocol.messages.topic_records import (
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+)
+from barnabas.protocol.schema import Message, Struct
+from barnabas.storage.env import RealEnv
 from tests.broker.metadata.test_raft_log import DYNAMIC
 from tests.conformance.dump_log_peer import assert_same_dump, assert_same_dumps, our_dump
 from tests.conformance.kafka_jars import require_classpath, require_compiled

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from broker.metadata.versions import FEATURES, METADATA_VERSIONS
-from cli.main import main
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.metadata import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
-from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from barnabas.broker.metadata.versions import FEATURES, METADATA_VERSIONS
+from barnabas.cli.main import main
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.metadata import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from barnabas.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from tests.conformance.handover.kafka_side import ask, create
 from tests.conformance.handover.sides import KAFKA, OURS, Broker, Directory
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_41, require_compiled
@@ -174,9 +177,9 @@ def test_versions_and_features_are_kafkas() -> None:
     """Level, name, and what hangs on it, of everything in Kafka's own tables."""
     import subprocess
 
-    from broker.metadata.versions import record_version
-    from protocol.messages.cluster_records import RegisterBrokerRecord
-    from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
+    from barnabas.broker.metadata.versions import record_version
+    from barnabas.protocol.messages.cluster_records import RegisterBrokerRecord
+    from barnabas.protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
 
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", require_compiled(SOURCE), SOURCE.stem]
     theirs = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages.groups import ListGroupsRequest
+from barnabas.protocol.messages.groups import ListGroupsRequest
 from tests.conformance.dialogues.committed import commit_of, fetch_of, note_offsets, note_records
 from tests.conformance.dialogues.members import Member, a_group
 from tests.conformance.kafka_jars import require_classpath

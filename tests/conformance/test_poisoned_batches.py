@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from protocol.records.batch import build_batch
-from protocol.records.compression import CompressionType
-from protocol.records.record import Record
+from barnabas.protocol.records.batch import build_batch
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.record import Record
 from tests.conformance.kafka_jars import require_classpath
 from tests.interop.clients.confluent import AdminClient, NewTopic
 from tests.interop.conftest import wait_for_leaders

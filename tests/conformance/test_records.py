@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.records.batch import (
+from barnabas.protocol.records.batch import (
     CRC_START,
     RECORD_BATCH_OVERHEAD,
     CorruptRecordError,
@@ -20,11 +20,11 @@ from protocol.records.batch import (
     stamp,
     stamp_max_timestamp,
 )
-from protocol.records.checksum import crc32c
-from protocol.records.compression import CompressionType
-from protocol.records.control import ControlRecordType, control_record_key, end_transaction_marker
-from protocol.records.record import Record
-from protocol.records.up_conversion import up_convert
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.control import ControlRecordType, control_record_key, end_transaction_marker
+from barnabas.protocol.records.record import Record
+from barnabas.protocol.records.up_conversion import up_convert
 from tests.conformance.records_peer import KafkaError, RecordsPeer, describe
 from tests.protocol.records.message_sets import message, message_set
 

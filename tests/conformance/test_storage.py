@@ -13,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.entries import batches
-from protocol.records.record import Record
-from storage.env import RealEnv
-from storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
-from storage.log.checkpoints import CleanShutdownFile, LeaderEpochCheckpointFile, OffsetCheckpointFile
-from storage.log.unified_log import UnifiedLog
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.record import Record
+from barnabas.storage.env import RealEnv
+from barnabas.storage.errors import InvalidProducerEpochError, OutOfOrderSequenceError
+from barnabas.storage.log.checkpoints import (
+    CleanShutdownFile,
+    LeaderEpochCheckpointFile,
+    OffsetCheckpointFile,
+)
+from barnabas.storage.log.unified_log import UnifiedLog
 from tests.conformance.dump_log_peer import assert_same_dumps
 from tests.conformance.handover.kafka_side import (
     LEFT_OPEN,

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from broker.metadata.snapshot_files import read_snapshot
-from cli.storage import storage
-from protocol.messages.cluster_records import UserScramCredentialRecord
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
-from storage.env import RealEnv
-from storage.log.checkpoints import MetaProperties
+from barnabas.broker.metadata.snapshot_files import read_snapshot
+from barnabas.cli.storage import storage
+from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.checkpoints import MetaProperties
 from tests.conformance.admin_peer import AdminPeer, PeerRefusedError
 
 pytestmark = pytest.mark.conformance

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.batch import build_batch
-from storage.manager.log_manager import LogManager
+from barnabas.protocol.records.batch import build_batch
+from barnabas.storage.manager.log_manager import LogManager
 from tests.conformance.dump_log_peer import assert_same_dumps
 from tests.conformance.handover.kafka_side import (
     LEFT_OPEN,

@@ -13,13 +13,13 @@ from random import Random
 
 import pytest
 
-from protocol.records.batch import CompressionType, TimestampType
-from protocol.records.entries import batches
-from protocol.records.record import Record
-from storage.env import RealEnv
-from storage.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT, OffsetCheckpointFile
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import FetchIsolation
+from barnabas.protocol.records.batch import CompressionType, TimestampType
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.record import Record
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT, OffsetCheckpointFile
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import FetchIsolation
 from tests.conformance.dump_log_peer import assert_same_dumps
 from tests.conformance.handover.kafka_side import Written, config_of, kafka_in, produce, timestamps
 from tests.conformance.handover.our_side import compact, fill, log_of, open_ours

@@ -12,21 +12,21 @@ from typing import Any, Final
 
 import pytest
 
-from broker.controller.internal_topics import TRANSACTION_STATE, partition_for
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.record_types import TRANSACTION_RECORDS
-from broker.coordinator.serde import RecordSerde
-from broker.coordinator.transaction.metadata import MAX_EPOCH
-from protocol.messages.cluster import UpdateFeaturesRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.producers import DescribeTransactionsRequest, ListTransactionsRequest
-from protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
-from protocol.messages.transactions import (
+from barnabas.broker.controller.internal_topics import TRANSACTION_STATE, partition_for
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.record_types import TRANSACTION_RECORDS
+from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.transaction.metadata import MAX_EPOCH
+from barnabas.protocol.messages.cluster import UpdateFeaturesRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.producers import DescribeTransactionsRequest, ListTransactionsRequest
+from barnabas.protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
+from barnabas.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     EndTxnRequest,
 )
-from protocol.records.entries import batches
+from barnabas.protocol.records.entries import batches
 from tests.conformance.dialogues import transactions
 from tests.conformance.dialogues.transactional import LONG_MS, Producer, init, sorted_results
 from tests.conformance.kafka_jars import require_classpath

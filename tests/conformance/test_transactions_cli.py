@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.conformance.admin_cli import Tools, View
 from tests.conformance.peer import Peer
 from tests.conformance.speaker import batch

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.http.hosts import rejection
-from broker.metrics.families import FAMILIES, Kind
-from config.broker_config import BrokerConfig
-from config.catalogue import BROKER_KEYS
-from config.environment import key_for
+from barnabas.broker.http.hosts import rejection
+from barnabas.broker.metrics.families import FAMILIES, Kind
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import BROKER_KEYS
+from barnabas.config.environment import key_for
 from tests.interop.clients.confluent import ConfluentKafka
 from tests.interop.workload import assert_same
 from tests.support.apache_kafka import answers_metadata
@@ -33,7 +33,7 @@ class EnvironmentOnly(BrokerProcess):
     """Started as the entry point does it: no argument, everything from the environment."""
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "cli.main", "serve"]
+        return [sys.executable, "-m", "barnabas.cli.main", "serve"]
 
 
 def compose_environment() -> dict[str, str]:

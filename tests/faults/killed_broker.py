@@ -10,7 +10,7 @@ import os
 from random import SystemRandom
 from typing import Final
 
-from storage.env import RealEnv
+from barnabas.storage.env import RealEnv
 from tests.faults.storage_child import KillingEnv
 
 KILL_AT: Final = "BARNABAS_TEST_KILL_AT"
@@ -37,7 +37,7 @@ class BrokerEnv(KillingEnv):
 
 
 def _begin_when_ready(env: BrokerEnv, at: int) -> None:
-    from broker.startup import process
+    from barnabas.broker.startup import process
 
     tell = vars(process)["_ready_line"]
 
@@ -49,8 +49,8 @@ def _begin_when_ready(env: BrokerEnv, at: int) -> None:
 
 
 def run() -> None:
-    from broker.startup import process
-    from cli import main as cli
+    from barnabas.broker.startup import process
+    from barnabas.cli import main as cli
 
     setattr(process, "RealEnv", BrokerEnv)  # noqa: B010
     cli.main()

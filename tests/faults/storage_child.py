@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from config.log_config import LogConfig
-from storage.env import Buffer, RealEnv, RealFile
+from barnabas.config.log_config import LogConfig
+from barnabas.storage.env import Buffer, RealEnv, RealFile
 from tests.storage.fault_life import FaultedLife, Step
 from tests.storage.log_life import LogLife
 from tests.storage.log_model import LogModel, ModelBatch

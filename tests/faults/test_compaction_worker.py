@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from storage.worker import NICENESS
+from barnabas.storage.worker import NICENESS
 from tests.faults.conftest import nothing_to_regret
 from tests.interop.clients.confluent import NewTopic
 from tests.support.broker_process import BrokerProcess
@@ -82,7 +82,7 @@ def compacting(broker: BrokerProcess) -> int:
     produce(broker.bootstrap, 1200)
     until(lambda: bool(workers(broker.pid)))
     (worker,) = workers(broker.pid)
-    until(lambda: b"storage.worker" in Path(f"/proc/{worker}/cmdline").read_bytes())
+    until(lambda: b"barnabas.storage.worker" in Path(f"/proc/{worker}/cmdline").read_bytes())
     return worker
 
 

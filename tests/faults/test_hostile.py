@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from protocol.wire import unsigned_varint
+from barnabas.protocol.wire import unsigned_varint
 from tests.interop.clients.confluent import ConfluentKafka, NewTopic
 from tests.interop.workload import assert_same
 from tests.support.broker_process import BrokerProcess

@@ -121,7 +121,7 @@ def kill_and_read(broker: BrokerProcess, rounds: int, seed: int) -> None:
 
 def verify(data_dir: Path) -> None:
     """Every file is as it should be: checksums, offsets, indexes, snapshots."""
-    command = [sys.executable, "-m", "cli.main", "log", "verify", str(data_dir)]
+    command = [sys.executable, "-m", "barnabas.cli.main", "log", "verify", str(data_dir)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
 

@@ -19,15 +19,19 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.image import TOPIC_RESOURCE
-from protocol.messages.configs import (
+from barnabas.broker.metadata.image import TOPIC_RESOURCE
+from barnabas.protocol.messages.configs import (
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
 )
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
-from protocol.schema import Message
-from protocol.wire import Uuid
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid
 from tests.conformance.kafka_jars import require_classpath
 from tests.conformance.peer import ClosedError, Peer
 from tests.faults.conftest import nothing_to_regret
@@ -66,7 +70,7 @@ class KilledBroker(BrokerProcess):
 
     def command(self) -> list[str]:
         words = super().command()
-        assert words[1:3] == ["-m", "cli"]
+        assert words[1:3] == ["-m", "barnabas.cli"]
         self.environment[KILL_AT] = str(self.kill_at)
         return [sys.executable, "-m", "tests.faults.killed_broker", *words[3:]]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages.log_dirs import (
+from barnabas.protocol.messages.log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     DescribeLogDirsRequest,
@@ -126,7 +126,7 @@ def kill_and_count(parent: Path, settings: dict[str, str], rounds: int, seed: in
         assert broker.stop() == broker.clean_status
     assert moves >= rounds, "too few moves for the kills to have met any"
     for path in directories:
-        command = [sys.executable, "-m", "cli.main", "log", "verify", path]
+        command = [sys.executable, "-m", "barnabas.cli.main", "log", "verify", path]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr
 

@@ -18,8 +18,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from protocol.messages.offsets import ListOffsetsResponse
-from protocol.messages.producers import (
+from barnabas.protocol.messages.offsets import ListOffsetsResponse
+from barnabas.protocol.messages.producers import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     ListTransactionsRequest,

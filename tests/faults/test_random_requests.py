@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from protocol.api_keys import ApiKey, request_header_version, request_type
-from protocol.codec import encode
-from protocol.messages.headers import RequestHeader
+from barnabas.protocol.api_keys import ApiKey, request_header_version, request_type
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.headers import RequestHeader
 from tests.protocol.samples import random_message
 from tests.support.broker_process import BrokerProcess
 from tests.support.chance import explores, seed_or

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from protocol.errors import ErrorCode
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
-from protocol.records.builder import build_batch
-from protocol.schema import Message
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.schema import Message
 from tests.conformance.peer import ClosedError, Peer
 
 PAYLOAD: Final = Struct(">IIHH")

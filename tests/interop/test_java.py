@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.log.validator import UNPACKED_BYTES_FLOOR
+from barnabas.storage.log.validator import UNPACKED_BYTES_FLOOR
 from tests.conformance.kafka_jars import require_classpath, require_compiled
 from tests.interop.clients.confluent import AdminClient, ConfluentKafka
 from tests.interop.clients.java import SOURCE, JavaClients

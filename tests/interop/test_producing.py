@@ -22,7 +22,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from storage.log.validator import most_unpacked_bytes
+from barnabas.storage.log.validator import most_unpacked_bytes
 from tests.interop.clients.confluent import AdminClient
 from tests.interop.clients.kafka_python import KafkaProducer, MessageSizeTooLargeError
 from tests.interop.conftest import TopicFactory

@@ -12,7 +12,7 @@ import confluent_kafka.admin
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from tests.conformance.peer import Peer
 from tests.interop.clients.confluent import AdminClient
 from tests.support.broker_process import BrokerProcess

@@ -15,10 +15,14 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.conformance.dialogues.words import list_offsets, named, produce
 from tests.conformance.peer import Peer
 from tests.conformance.speaker import batch

@@ -171,7 +171,7 @@ def _begin(url: str, directory: str, environment: dict[str, str]) -> None:
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
-    from pipeline.session import session
+    from barnabas.pipeline.session import session
 
     session("first", master=url, conf=CONF, connector=True, table=True)
 
@@ -179,7 +179,7 @@ def _begin(url: str, directory: str, environment: dict[str, str]) -> None:
 def _command(line: list[str]) -> Ran:
     from click.testing import CliRunner
 
-    from pipeline.cli import pipeline
+    from barnabas.pipeline.cli import pipeline
 
     result = CliRunner().invoke(pipeline, line)
     raised = result.exception

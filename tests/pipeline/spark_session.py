@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from pipeline.jars import JarsMissingError, bring
-from pipeline.session import SparkMissingError, check, session
-from pipeline.versions import DELTA_TABLES, KAFKA_CONNECTOR
+from barnabas.pipeline.jars import JarsMissingError, bring
+from barnabas.pipeline.session import SparkMissingError, check, session
+from barnabas.pipeline.versions import DELTA_TABLES, KAFKA_CONNECTOR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

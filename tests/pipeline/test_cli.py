@@ -10,12 +10,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.main import main
-from pipeline import session
-from pipeline.cli import COMMANDS, pipeline
-from pipeline.commands import auditing
-from pipeline.commands.common import failures
-from storage.env import RealEnv
+from barnabas.cli.main import main
+from barnabas.pipeline import session
+from barnabas.pipeline.cli import COMMANDS, pipeline
+from barnabas.pipeline.commands import auditing
+from barnabas.pipeline.commands.common import failures
+from barnabas.storage.env import RealEnv
 from tests.storage.verify.verified import written
 
 ROOT = Path(__file__).parents[2]
@@ -45,10 +45,10 @@ def test_the_broker_s_command_line_finds_it() -> None:
 def test_it_costs_the_broker_nothing() -> None:
     """Neither `serve` nor another command looks for it, or imports anything of it."""
     code = (
-        "import sys, cli.__main__, broker.startup.serving, cli.main, click;"
-        "main = cli.main.main; context = click.Context(main);"
+        "import sys, barnabas.cli.__main__, barnabas.broker.startup.serving, barnabas.cli.main, click;"
+        "main = barnabas.cli.main.main; context = click.Context(main);"
         "main.get_command(context, 'serve'); main.get_command(context, 'topics');"
-        "print([name for name in sys.modules if name.split('.')[0] in ('pipeline', 'pyspark', 'pyarrow')],"
+        "print([name for name in sys.modules if name.startswith(('barnabas.pipeline', 'pyspark', 'pyarrow'))],"
         " 'importlib.metadata' in sys.modules)"
     )
     assert python(code) == "[] False"
@@ -63,7 +63,7 @@ def test_a_command_that_nobody_has() -> None:
 def test_help_needs_no_spark() -> None:
     code = (
         "import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None;"
-        "from click.testing import CliRunner; from pipeline.cli import COMMANDS, pipeline;"
+        "from click.testing import CliRunner; from barnabas.pipeline.cli import COMMANDS, pipeline;"
         "print([CliRunner().invoke(pipeline, [name, '--help']).exit_code for name in COMMANDS])"
     )
     assert python(code) == str([0] * len(COMMANDS))
@@ -146,7 +146,7 @@ def test_what_is_missing_on_the_way_is_told_and_what_is_ours_is_a_bug() -> None:
     result = CliRunner().invoke(command, ["fastavro.schema"])
     assert result.exit_code == 2
     assert result.output == "Error: this needs fastavro, which pip install 'barnabas[spark]' brings\n"
-    assert isinstance(CliRunner().invoke(command, ["pipeline.audit"]).exception, ModuleNotFoundError)
+    assert isinstance(CliRunner().invoke(command, ["barnabas.pipeline.audit"]).exception, ModuleNotFoundError)
 
 
 # -- audit and compact-report, in this process --

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 
 import pyarrow.dataset as ds
 
-from storage.env import RealEnv
+from barnabas.storage.env import RealEnv
 from tests.pipeline import plain
 from tests.pipeline.cluster import CONF, Cluster, Driver, spark_home
 from tests.pipeline.plain import TopicMaker

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import pipeline.session as module
-from pipeline import jars, versions
-from pipeline.jars import JarsMissingError
-from pipeline.session import ARROW_UNCHECKED, SparkMissingError, check, settings
+import barnabas.pipeline.session as module
+from barnabas.pipeline import jars, versions
+from barnabas.pipeline.jars import JarsMissingError
+from barnabas.pipeline.session import ARROW_UNCHECKED, SparkMissingError, check, settings
 
 ROOT = Path(__file__).parents[2]
 THERE: Any = object()

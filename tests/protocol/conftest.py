@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol import codec
+from barnabas.protocol import codec
 from tests.support.loops import codec_in_form
 
 

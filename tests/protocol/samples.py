@@ -11,9 +11,9 @@ from functools import cache
 from random import Random
 from typing import Any, TypeVar
 
-import protocol.messages
-from protocol.schema import Field, Message, Struct
-from protocol.wire import ZERO_UUID
+import barnabas.protocol.messages
+from barnabas.protocol.schema import Field, Message, Struct
+from barnabas.protocol.wire import ZERO_UUID
 
 M = TypeVar("M", bound=Message)
 S = TypeVar("S", bound=Struct)
@@ -27,8 +27,8 @@ FLOATS = (0.0, 1.0, -2.5, 1e300, 5e-324, float("inf"))
 def message_types() -> tuple[type[Message], ...]:
     """Every message there is, in the order of module and declaration."""
     modules = [
-        importlib.import_module(f"protocol.messages.{module.name}")
-        for module in pkgutil.iter_modules(protocol.messages.__path__)
+        importlib.import_module(f"barnabas.protocol.messages.{module.name}")
+        for module in pkgutil.iter_modules(barnabas.protocol.messages.__path__)
     ]
     return tuple(
         value

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from protocol.schema import Field, Message, Struct
+from barnabas.protocol.schema import Field, Message, Struct
 from tests.protocol.samples import INTEGER_BITS, every_version
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)

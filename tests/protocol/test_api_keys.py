@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from protocol.api_keys import (
+from barnabas.protocol.api_keys import (
     ApiKey,
     request_header_version,
     request_type,
@@ -53,7 +53,8 @@ def test_a_version_that_is_not_there_yet_has_the_header_of_the_newest() -> None:
 
 def test_importing_the_keys_imports_no_message() -> None:
     code = (
-        "import sys, protocol.api_keys; print([m for m in sys.modules if m.startswith('protocol.messages')])"
+        "import sys, barnabas.protocol.api_keys; print([m for m in sys.modules if "
+        "m.startswith('barnabas.protocol.messages')])"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "[]"

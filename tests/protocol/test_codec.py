@@ -9,22 +9,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol import codec_engine, codec_program, reference
-from protocol.codec import decode, decoder, element_encoder, encode, encoder, join_chunks
-from protocol.errors import ProtocolError
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.messages.group_state import ConsumerGroupMemberMetadataValue
-from protocol.messages.groups import HeartbeatRequest, JoinGroupRequest
-from protocol.messages.headers import RequestHeader
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.messages.offsets import ListOffsetsResponse
-from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.messages.quotas import AlterClientQuotasRequest
-from protocol.messages.transaction_state import TransactionLogValue
-from protocol.schema import Message, Struct, default_struct
-from protocol.wire import Chunk, Encoded, EncodedArray
+from barnabas.protocol import codec_engine, codec_program, reference
+from barnabas.protocol.codec import decode, decoder, element_encoder, encode, encoder, join_chunks
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.group_state import ConsumerGroupMemberMetadataValue
+from barnabas.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.offsets import ListOffsetsResponse
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.messages.quotas import AlterClientQuotasRequest
+from barnabas.protocol.messages.transaction_state import TransactionLogValue
+from barnabas.protocol.schema import Message, Struct, default_struct
+from barnabas.protocol.wire import Chunk, Encoded, EncodedArray
 from tests.protocol.samples import every_version, random_message, version_id
 from tests.protocol.strategies import messages, messages_of
 from tests.support.chance import explores, seed_or

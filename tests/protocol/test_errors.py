@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.errors import ApiError, ErrorCode, ProtocolError
+from barnabas.protocol.errors import ApiError, ErrorCode, ProtocolError
 
 
 def test_codes_run_without_a_gap() -> None:

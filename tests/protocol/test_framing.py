@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError
-from protocol.framing import LARGE_FRAME_BYTES, Frame, Framer, size_prefix
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.framing import LARGE_FRAME_BYTES, Frame, Framer, size_prefix
 
 LIMIT = 1000
 

@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from protocol import schema, wire
-from protocol.schema import Field, Message, Struct
+from barnabas.protocol import schema, wire
+from barnabas.protocol.schema import Field, Message, Struct
 from tests.protocol.samples import message_types, version_id
 
 PYTHON_TYPES: dict[str, Any] = {
@@ -82,8 +82,11 @@ def test_tags_are_unique_and_only_in_flexible_versions(message: type[Message]) -
 
 def test_reading_the_families_of_the_first_requests_reads_no_other() -> None:
     code = (
-        "import sys; from protocol.api_keys import *; request_type(3); response_type(18);"
-        "print(sorted(m for m in sys.modules if m.startswith('protocol.messages.') or m == 'construct'))"
+        "import sys; from barnabas.protocol.api_keys import *; request_type(3); response_type(18);"
+        "print(sorted(m for m in sys.modules if m.startswith('barnabas.protocol.messages.') or m == 'construct'))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert printed.stdout.strip() == "['protocol.messages.api_versions', 'protocol.messages.metadata']"
+    assert (
+        printed.stdout.strip()
+        == "['barnabas.protocol.messages.api_versions', 'barnabas.protocol.messages.metadata']"
+    )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from construct.core import Bytes, FormatField
 
-from protocol.errors import ProtocolError
-from protocol.messages.api_versions import ApiVersionsResponse
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.groups import HeartbeatRequest
-from protocol.messages.headers import RequestHeader
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.messages.produce import ProduceRequest
-from protocol.reference import (
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.api_versions import ApiVersionsResponse
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.groups import HeartbeatRequest
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.reference import (
     BOOLEAN,
     COMPACT_LENGTH,
     INT16,

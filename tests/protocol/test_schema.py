@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from protocol.messages.fetch import FetchResponse
-from protocol.messages.produce import ProduceRequest
-from protocol.schema import (
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.schema import (
     NO_VERSIONS,
     Message,
     Struct,
@@ -24,7 +24,7 @@ from protocol.schema import (
     uuid,
     version_range,
 )
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 
 class Sample(Message, api_key=7, versions="1-4", flexible="3+"):

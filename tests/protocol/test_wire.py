@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError
-from protocol.wire import (
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.wire import (
     ZERO_UUID,
     is_reserved_uuid,
     random_uuid,

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from protocol.codec import decode, encode
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 
 TopicPartition = tuple[str, int]
 Assignment = dict[str, list[TopicPartition]]

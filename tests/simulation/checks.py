@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from protocol.errors import ErrorCode
-from protocol.messages.commits import (
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.commits import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from protocol.schema import Message
+from barnabas.protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from barnabas.protocol.schema import Message
 from tests.simulation.node import TopicPartition
 from tests.simulation.reading import Read
 

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
-from broker.pending import Pending
+from barnabas.broker.pending import Pending
 from tests.broker.fakes import ManualHandle
 
 R = TypeVar("R")

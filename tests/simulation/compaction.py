@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.compaction.scheduler import LogCleaner
-from storage.worker import perform
-from storage.worker_messages import Done, Failed, FailureKind, Job
+from barnabas.broker.compaction.scheduler import LogCleaner
+from barnabas.storage.worker import perform
+from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.compaction.cleaner_harness import LITTLE_MEMORY
 

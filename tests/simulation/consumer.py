@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.commits import OffsetCommitRequest, OffsetFetchRequest
-from protocol.messages.fetch import FetchRequest
-from protocol.wire import Uuid
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetFetchRequest
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.wire import Uuid
 from tests.simulation.network import DisconnectedError
 from tests.simulation.node import COORDINATOR_ERRORS, GROUP, Node, RetryError, TopicPartition
 from tests.simulation.reading import Read, read

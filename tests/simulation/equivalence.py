@@ -11,12 +11,12 @@ from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
-from broker.coordinator.loading import ShardLoader
-from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.shard import CoordinatorShard, ShardContext
-from broker.coordinator.shard_runner import ShardRunner
-from broker.pending import Pending
-from protocol.schema import Message, Struct
+from barnabas.broker.coordinator.loading import ShardLoader
+from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+from barnabas.broker.coordinator.shard import CoordinatorShard, ShardContext
+from barnabas.broker.coordinator.shard_runner import ShardRunner
+from barnabas.broker.pending import Pending
+from barnabas.protocol.schema import Message, Struct
 from tests.broker.broker_fixture import InProcessBroker
 from tests.simulation.checks import ViolationError
 from tests.simulation.machine import Machine

@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from broker.compaction.scheduler import LogCleaner
-from broker.startup.housekeeping import Housekeeping
-from broker.waiting.blocking import Done, InlineRunner, Work
-from storage.errors import NoLogDirError
+from barnabas.broker.compaction.scheduler import LogCleaner
+from barnabas.broker.startup.housekeeping import Housekeeping
+from barnabas.broker.waiting.blocking import Done, InlineRunner, Work
+from barnabas.storage.errors import NoLogDirError
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.fakes import ManualHandle, ManualTimer
 from tests.simulation import compaction

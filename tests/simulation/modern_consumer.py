@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from protocol.wire import Uuid
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.wire import Uuid
 from tests.simulation.clock import Bell
 from tests.simulation.consumer import Consumer, FencedError, grouped
 from tests.simulation.network import DisconnectedError

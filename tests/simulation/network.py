@@ -13,14 +13,14 @@ from itertools import count
 from random import Random
 from typing import Any, Final, Protocol
 
-from broker.kafka_apis.dispatch import KafkaApis
-from broker.pending import Pending
-from broker.request import ConnectionInfo, NoResponse
-from protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
-from protocol.codec import decode, encode, join_chunks
-from protocol.errors import ProtocolError
-from protocol.messages.headers import RequestHeader, ResponseHeader
-from protocol.schema import Message
+from barnabas.broker.kafka_apis.dispatch import KafkaApis
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import ConnectionInfo, NoResponse
+from barnabas.protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
+from barnabas.protocol.codec import decode, encode, join_chunks
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
+from barnabas.protocol.schema import Message
 from tests.simulation.clock import Clock, Wait
 from tests.simulation.machine import Machine, Process
 

@@ -6,13 +6,13 @@ from collections.abc import Coroutine, Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.pending import Pending
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.schema import Message
-from protocol.wire import Uuid
+from barnabas.broker.pending import Pending
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid
 from tests.simulation.clock import Life, sleep
 from tests.simulation.network import LATE, DisconnectedError, Link
 

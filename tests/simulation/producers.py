@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import InitProducerIdRequest
-from protocol.records.builder import build_batch
-from protocol.wire import Uuid
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.transactions import InitProducerIdRequest
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.wire import Uuid
 from tests.simulation.classic_consumer import ClassicConsumer
 from tests.simulation.consumer import Consumer
 from tests.simulation.modern_consumer import ModernConsumer

@@ -7,17 +7,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.transactions import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     EndTxnRequest,
     InitProducerIdRequest,
     TxnOffsetCommitRequest,
 )
-from protocol.records.builder import build_batch
+from barnabas.protocol.records.builder import build_batch
 from tests.simulation.ledger import Transaction
 from tests.simulation.network import LATE, LATE_WITH_EPOCH_BUMPS, DisconnectedError
 from tests.simulation.node import COORDINATOR_ERRORS, GROUP, TRANSACTION, Node, TopicPartition

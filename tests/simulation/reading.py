@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from protocol.messages.fetch import FetchResponse
-from protocol.records.batch import RecordBatch
-from protocol.records.control import ControlRecordType, control_record_type
-from protocol.records.entries import batches
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.control import ControlRecordType, control_record_type
+from barnabas.protocol.records.entries import batches
 
 
 class Read(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode
 from tests.simulation import compaction
 from tests.simulation.cast import THEMES, Cast, Group
 from tests.simulation.checks import ViolationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from protocol.schema import Message, Struct
+from barnabas.protocol.schema import Message, Struct
 from tests.simulation.clock import START_S
 
 LONG = 24

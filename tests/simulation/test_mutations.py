@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.coordinator.group.consumer.reconciliation import Reconciliation
-from broker.coordinator.group.offsets.manager import OffsetManager
-from broker.coordinator.group.offsets.store import CommittedOffset, OffsetStore, PendingOffsets
-from broker.coordinator.record_queue import RecordQueue
-from broker.coordinator.transaction import appends as transactional_appends
-from broker.coordinator.transaction.marker_writer import TxnMarkerWriter
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.txn import TopicPartition, TransactionMarker
-from broker.startup.housekeeping import Housekeeping
-from protocol.errors import ErrorCode
-from storage.cleaner.cleaned_transactions import CleanedTransactions
-from storage.log.txn_verification import VerificationGuard
-from storage.segment.txn_index import TransactionIndex
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.consumer.reconciliation import Reconciliation
+from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
+from barnabas.broker.coordinator.group.offsets.store import CommittedOffset, OffsetStore, PendingOffsets
+from barnabas.broker.coordinator.record_queue import RecordQueue
+from barnabas.broker.coordinator.transaction import appends as transactional_appends
+from barnabas.broker.coordinator.transaction.marker_writer import TxnMarkerWriter
+from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
+from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.startup.housekeeping import Housekeeping
+from barnabas.protocol.errors import ErrorCode
+from barnabas.storage.cleaner.cleaned_transactions import CleanedTransactions
+from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.segment.txn_index import TransactionIndex
 from tests.simulation import scenario
 from tests.simulation.scenario import LONG, Scenario
 

@@ -8,17 +8,21 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
-from broker.coordinator.transaction.state import TransactionState
-from broker.request import ConnectionInfo
-from protocol.api_keys import ApiKey, request_header_version
-from protocol.codec import encode
-from protocol.errors import ErrorCode
-from protocol.messages.commits import OffsetFetchRequest
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.headers import RequestHeader
-from protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
-from protocol.schema import Message
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.transaction.state import TransactionState
+from barnabas.broker.request import ConnectionInfo
+from barnabas.protocol.api_keys import ApiKey, request_header_version
+from barnabas.protocol.codec import encode
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.commits import OffsetFetchRequest
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid
 from tests.simulation.checks import Commits, Consumption, Ownership, ViolationError, Visibility
 from tests.simulation.clock import Clock
 from tests.simulation.compaction import Habits

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from protocol.records import cleaning, key_table
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
-from protocol.records.legacy import LegacyEntry
-from storage.cleaner import batch_filter, offset_map
-from storage.cleaner import cleaner as log_cleaner
-from storage.cleaner.cleaned_segment import CLEANED_SUFFIX
-from storage.env import Env, remove_if_exists
-from storage.log.cleaning_plan import CleaningPlan, CleaningResult, SegmentToClean
-from storage.log.producer_state import ProducerStateManager
-from storage.log.unified_log import UnifiedLog
-from storage.segment.names import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
-from storage.segment.txn_index import AbortedTxn, TransactionIndex
+from barnabas.protocol.records import cleaning, key_table
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.storage.cleaner import batch_filter, offset_map
+from barnabas.storage.cleaner import cleaner as log_cleaner
+from barnabas.storage.cleaner.cleaned_segment import CLEANED_SUFFIX
+from barnabas.storage.env import Env, remove_if_exists
+from barnabas.storage.log.cleaning_plan import CleaningPlan, CleaningResult, SegmentToClean
+from barnabas.storage.log.producer_state import ProducerStateManager
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.segment.names import LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, segment_path
+from barnabas.storage.segment.txn_index import AbortedTxn, TransactionIndex
 from tests.storage.helpers import T0
 from tests.support.loops import in_form
 

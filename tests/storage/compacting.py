@@ -1,20 +1,20 @@
 """Compaction as a broker does it, without a broker: one step after the other on the calling thread."""
 
-from config.log_config import LogConfig
-from storage.cleaner.cleaner import clean
-from storage.cleaner.log_to_clean import (
+from barnabas.config.log_config import LogConfig
+from barnabas.storage.cleaner.cleaner import clean
+from barnabas.storage.cleaner.log_to_clean import (
     CleanerLimits,
     LogToClean,
     SegmentSurvey,
     cleaning_plan,
     paths_to_sync,
 )
-from storage.cleaner.manager import LogCleanerManager
-from storage.env import Env
-from storage.log.cleaning_plan import CleaningPlan, CleaningResult
-from storage.log.segment_swap import SwapClaim, SwapPreparation
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
+from barnabas.storage.cleaner.manager import LogCleanerManager
+from barnabas.storage.env import Env
+from barnabas.storage.log.cleaning_plan import CleaningPlan, CleaningResult
+from barnabas.storage.log.segment_swap import SwapClaim, SwapPreparation
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
 from tests.storage.helpers import TOPIC_ID, make_batch, read_batches, small_config
 
 LIMITS = CleanerLimits(65_536, 0.9, 4096, float("inf"))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
-from storage.env import Buffer, Mapping
+from barnabas.storage.env import Buffer, Mapping
 
 BLOCK_BYTES = 64
 DISK_BLOCK_BYTES = 512

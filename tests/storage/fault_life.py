@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
-from storage.errors import KafkaStorageError, StorageError
-from storage.log.checkpoints import CLEAN_SHUTDOWN
+from barnabas.storage.errors import KafkaStorageError, StorageError
+from barnabas.storage.log.checkpoints import CLEAN_SHUTDOWN
 from tests.storage.fault_env import FaultEnv, FaultPlan, PowerCut
 from tests.storage.log_appends import SteeredEnv
 from tests.storage.log_life import LogLife

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from config.log_config import LogConfig
-from protocol.records.batch import CompressionType, RecordBatch, build_batch
-from protocol.records.entries import batches
-from storage.env import Env
-from storage.log.deletion import DeletionQueue
-from storage.log.unified_log import UnifiedLog
-from storage.manager.loader import open_log
-from storage.offsets import FetchIsolation
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.records.batch import CompressionType, RecordBatch, build_batch
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.env import Env
+from barnabas.storage.log.deletion import DeletionQueue
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.loader import open_log
+from barnabas.storage.offsets import FetchIsolation
 
 TOPIC_ID = bytes(range(16))
 DIRECTORY = "/logs/t-0"

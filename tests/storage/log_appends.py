@@ -8,15 +8,15 @@ from typing import Final, Protocol
 
 import pytest
 
-from config.log_config import LogConfig
-from protocol.records.batch import (
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.records.batch import (
     CompressionType,
     CorruptRecordError,
     InvalidRecordError,
     build_batch,
 )
-from storage.env import Env
-from storage.errors import (
+from barnabas.storage.env import Env
+from barnabas.storage.errors import (
     InvalidProducerEpochError,
     InvalidTimestampError,
     InvalidTxnStateError,
@@ -26,8 +26,8 @@ from storage.errors import (
     RecordTooLargeError,
     UnexpectedAppendOffsetError,
 )
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import AppendOrigin
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import AppendOrigin
 from tests.storage.log_model import MAX_SEQUENCE, LogModel, ModelBatch, ModelProducer, ModelRecord
 
 IDEMPOTENT: Final = (7, 8)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from config.log_config import LogConfig
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
-from storage.env import Env, read_fully
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import FetchIsolation
-from storage.segment.segment import LogSegment
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.env import Env, read_fully
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import FetchIsolation
+from barnabas.storage.segment.segment import LogSegment
 from tests.storage.log_model import LogModel, ModelBatch, ModelRecord
 
 Consumed = dict[int, tuple[int, bytes | None, bytes | None]]

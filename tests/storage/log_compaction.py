@@ -3,10 +3,10 @@
 from random import Random
 from typing import TYPE_CHECKING
 
-from storage.cleaner.cleaner import clean
-from storage.cleaner.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan
-from storage.log.cleaning_plan import CleanedSegment, CleaningResult
-from storage.log.segment_swap import SwapPreparation, remove_cleaned
+from barnabas.storage.cleaner.cleaner import clean
+from barnabas.storage.cleaner.log_to_clean import CleanerLimits, LogToClean, SegmentSurvey, cleaning_plan
+from barnabas.storage.log.cleaning_plan import CleanedSegment, CleaningResult
+from barnabas.storage.log.segment_swap import SwapPreparation, remove_cleaned
 from tests.storage.log_checks import check_physical, decode
 from tests.storage.log_model import LogModel
 

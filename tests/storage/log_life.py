@@ -10,13 +10,13 @@ from typing import Final
 
 import pytest
 
-from storage.cleaner.manager import LogCleanerManager
-from storage.env import make_directory
-from storage.errors import OffsetOutOfRangeError
-from storage.log.checkpoints import CLEAN_SHUTDOWN
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
-from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
+from barnabas.storage.cleaner.manager import LogCleanerManager
+from barnabas.storage.env import make_directory
+from barnabas.storage.errors import OffsetOutOfRangeError
+from barnabas.storage.log.checkpoints import CLEAN_SHUTDOWN
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, small_config
 from tests.storage.log_appends import LogAppends, SteeredEnv

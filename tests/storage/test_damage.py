@@ -11,14 +11,14 @@ from random import Random
 
 import pytest
 
-from config.log_config import LogConfig
-from protocol.records.batch import CorruptRecordError
-from protocol.records.entries import batches
-from storage.cleaner.manager import LogCleanerManager
-from storage.log.checkpoints import OffsetCheckpointFile
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
-from storage.offsets import AppendOrigin, FetchIsolation, LogStartOffsetIncrementReason
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.cleaner.manager import LogCleanerManager
+from barnabas.storage.log.checkpoints import OffsetCheckpointFile
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import AppendOrigin, FetchIsolation, LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, TOPIC_ID, append, end_txn, make_batch, read_values, small_config
 from tests.support.chance import seeds

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from storage.env import (
+from barnabas.storage.env import (
     Env,
     RealEnv,
     read_fully,

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from storage.env import Env, File, Lock, Mapping, RealEnv
+from barnabas.storage.env import Env, File, Lock, Mapping, RealEnv
 from tests.storage.fault_env import Directory, FaultEnv, Inode
 from tests.support.chance import seeds
 

@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
-from storage.errors import KafkaStorageError, StorageError
-from storage.manager.log_manager import LogManager
-from storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
+from barnabas.storage.errors import KafkaStorageError, StorageError
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
 from tests.storage.fault_env import Fault, FaultEnv, FaultPlan, PowerCut, from_nth, nth, power_cut
 from tests.storage.fault_life import life_with, operations_of_a_life
 from tests.storage.helpers import T0, TOPIC_ID, make_batch, read_values, small_config

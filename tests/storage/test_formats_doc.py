@@ -5,28 +5,28 @@ from pathlib import Path
 
 import pytest
 
-from broker.coordinator.record_types import TRANSACTION_RECORDS
-from broker.coordinator.serde import RecordSerde
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.records import TransactionRecord
-from broker.metadata.quorum_state import QuorumState, QuorumStateFile
-from broker.metadata.records import frame
-from broker.metadata.snapshot_files import SnapshotId, control_batch, write_snapshot
-from protocol.messages.control_records import LeaderChangeMessage
-from protocol.messages.topic_records import FeatureLevelRecord, TopicRecord
-from protocol.records.batch import RecordBatch, build_batch, empty_batch
-from protocol.records.control import ControlRecordType
-from protocol.records.entries import batches
-from storage.log.checkpoints import (
+from barnabas.broker.coordinator.record_types import TRANSACTION_RECORDS
+from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
+from barnabas.broker.coordinator.transaction.records import TransactionRecord
+from barnabas.broker.metadata.quorum_state import QuorumState, QuorumStateFile
+from barnabas.broker.metadata.records import frame
+from barnabas.broker.metadata.snapshot_files import SnapshotId, control_batch, write_snapshot
+from barnabas.protocol.messages.control_records import LeaderChangeMessage
+from barnabas.protocol.messages.topic_records import FeatureLevelRecord, TopicRecord
+from barnabas.protocol.records.batch import RecordBatch, build_batch, empty_batch
+from barnabas.protocol.records.control import ControlRecordType
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.log.checkpoints import (
     CleanShutdownFile,
     LeaderEpochCheckpointFile,
     MetaProperties,
     OffsetCheckpointFile,
     PartitionMetadataFile,
 )
-from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
-from storage.segment.index import OffsetIndex, TimeIndex
-from storage.segment.txn_index import AbortedTxn, TransactionIndex
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
+from barnabas.storage.segment.index import OffsetIndex, TimeIndex
+from barnabas.storage.segment.txn_index import AbortedTxn, TransactionIndex
 from tests.protocol.records.message_sets import message
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import end_txn
@@ -269,7 +269,7 @@ def test_the_line_of_a_dump_is_what_is_printed(tmp_path: Path) -> None:
     """Of the batch that the page has as its first example."""
     from click.testing import CliRunner
 
-    from cli.main import main
+    from barnabas.cli.main import main
 
     log = tmp_path / "00000000000000000007.log"
     log.write_bytes(block("record-batch"))

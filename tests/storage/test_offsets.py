@@ -1,6 +1,6 @@
 """The small values."""
 
-from storage.offsets import (
+from barnabas.storage.offsets import (
     AbortedTransaction,
     EpochEndOffset,
     FetchDataInfo,

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from storage.env import read_fully
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
-from storage.offsets import LogStartOffsetIncrementReason
+from barnabas.storage.env import read_fully
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv, nth
 from tests.storage.helpers import TOPIC_ID, append, fill, make_batch, read_values, small_config
 from tests.storage.log_checks import check_indexes, decode
@@ -177,7 +177,7 @@ def test_a_crash_amid_retention_forgets_no_producer(env: FaultEnv) -> None:
 
 
 def test_a_truncation_leaves_no_transaction_undecided_that_was_decided(env: FaultEnv) -> None:
-    from storage.offsets import AppendOrigin
+    from barnabas.storage.offsets import AppendOrigin
     from tests.storage.helpers import end_txn
 
     manager, log = opened(env)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from storage import worker
-from storage.env import Env, RealEnv
-from storage.worker import JOBS, OnProgress, Worker, perform, spawn
-from storage.worker_messages import Done, Failed, FailureKind, Job, Progress, Unpacker, pack
+from barnabas.storage import worker
+from barnabas.storage.env import Env, RealEnv
+from barnabas.storage.worker import JOBS, OnProgress, Worker, perform, spawn
+from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job, Progress, Unpacker, pack
 from tests.storage.compacting import Compacted, last_values
 from tests.storage.fault_env import Fault, FaultEnv
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.log.cleaning_plan import CleanedSegment, CleaningResult, CleaningStats
-from storage.worker_messages import Done, Failed, FailureKind, Job, Message, Progress, Unpacker, pack
+from barnabas.storage.log.cleaning_plan import CleanedSegment, CleaningResult, CleaningStats
+from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job, Message, Progress, Unpacker, pack
 
 RESULT = CleaningResult((CleanedSegment(0, 100, (0, 50)),), 70, CleaningStats(bytes_read=3))
 MESSAGES: list[Message] = [

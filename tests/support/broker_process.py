@@ -77,7 +77,7 @@ class BrokerProcess:
             "log.dirs": str(self.data_dir),
             **self.overrides,
         }
-        words = [sys.executable, "-m", "cli", "serve"]
+        words = [sys.executable, "-m", "barnabas.cli", "serve"]
         if self.properties is not None:
             words.append(str(self.properties))
         for key, value in settings.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from protocol.schema import Struct
+from barnabas.protocol.schema import Struct
 
 
 class Like:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from protocol import codec_engine, codec_program
+from barnabas.protocol import codec_engine, codec_program
 
 FORMS = ("plain", "compiled")
 

@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable, Generator
 from typing import Final
 
+from barnabas.protocol.api_keys import request_header_version
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.schema import Message
 from bench.side_by_side.job import Job, Outcome, values
-from protocol.api_keys import request_header_version
-from protocol.codec import encode
-from protocol.messages.headers import RequestHeader
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.records.builder import build_batch
-from protocol.schema import Message
 
 _LIMIT_S: Final = 30.0
 _SIZE: Final = struct.Struct(">i")

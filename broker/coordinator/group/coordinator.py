@@ -5,12 +5,12 @@ Source: org.apache.kafka.coordinator.group.GroupCoordinatorService.
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic.service import ClassicGroupService
-from broker.coordinator.group.consumer.service import ConsumerGroupService
-from broker.coordinator.group.offsets.service import OffsetService
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.runtime import CoordinatorRuntime
-from config.broker_config import BrokerConfig
+from barnabas.broker.coordinator.group.classic.service import ClassicGroupService
+from barnabas.broker.coordinator.group.consumer.service import ConsumerGroupService
+from barnabas.broker.coordinator.group.offsets.service import OffsetService
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+from barnabas.config.broker_config import BrokerConfig
 
 
 class GroupCoordinator:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from broker.coordinator.group.group import GroupType
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.record import CoordinatorRecord, tombstone
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import share_group_state as share
-from protocol.messages import streams_group_state as streams
-from protocol.schema import Message
+from barnabas.broker.coordinator.group.group import GroupType
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages import share_group_state as share
+from barnabas.protocol.messages import streams_group_state as streams
+from barnabas.protocol.schema import Message
 
 KeyType = type[Message]
 

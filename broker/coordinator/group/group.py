@@ -6,8 +6,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
-from broker.coordinator.record import CoordinatorRecord
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.protocol.wire import Uuid
 
 PartitionCheck = Callable[[str, Uuid, int], None]
 """Whether a member may commit for this topic (name and id) and partition; raises ApiError where it may not."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from broker.coordinator.group.group import Group
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.coordinator.group.group import Group
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 
 class Groups:

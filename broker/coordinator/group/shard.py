@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker.coordinator.group.classic.groups import ClassicGroups
-from broker.coordinator.group.consumer.groups import ConsumerGroups
-from broker.coordinator.group.foreign import ForeignGroups
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.offsets.manager import OffsetManager
-from broker.coordinator.group.offsets.removal import OffsetRemoval
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.record_types import OFFSET_KEY_TYPES
-from broker.coordinator.shard import ShardContext
-from broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.coordinator.group.classic.groups import ClassicGroups
+from barnabas.broker.coordinator.group.consumer.groups import ConsumerGroups
+from barnabas.broker.coordinator.group.foreign import ForeignGroups
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
+from barnabas.broker.coordinator.group.offsets.removal import OffsetRemoval
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.record_types import OFFSET_KEY_TYPES
+from barnabas.broker.coordinator.shard import ShardContext
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 
 _CLASSIC_GROUP: Final = 2
 """The key type of GroupMetadata."""

@@ -13,31 +13,31 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.coordinator.txn import (
+from barnabas.broker.coordinator.txn import (
     TopicPartition,
     TransactionalProducer,
     TransactionVerifier,
     asks_coordinator,
 )
-from broker.error_map import error_code_of
-from broker.pending import Pending
-from broker.replica.append import AppendEntry, AppendError, AppendResult
-from broker.waiting.timer import Timer
-from config.catalogue.server import REQUEST_TIMEOUT_MS
-from config.catalogue.transactions import (
+from barnabas.broker.error_map import error_code_of
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendEntry, AppendError, AppendResult
+from barnabas.broker.waiting.timer import Timer
+from barnabas.config.catalogue.server import REQUEST_TIMEOUT_MS
+from barnabas.config.catalogue.transactions import (
     ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MAX_MS,
     ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.batch import RecordBatch
-from protocol.records.errors import CorruptRecordError
-from storage.errors import InvalidProducerEpochError
-from storage.log.txn_verification import VerificationGuard
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.errors import CorruptRecordError
+from barnabas.storage.errors import InvalidProducerEpochError
+from barnabas.storage.log.txn_verification import VerificationGuard
 
 if TYPE_CHECKING:
-    from broker.replica.partition import Partition
-    from broker.replica.replica_manager import ReplicaManager
-    from config.broker_config import BrokerConfig
+    from barnabas.broker.replica.partition import Partition
+    from barnabas.broker.replica.replica_manager import ReplicaManager
+    from barnabas.config.broker_config import BrokerConfig
 
 Results = list[AppendResult]
 

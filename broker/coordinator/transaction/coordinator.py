@@ -9,28 +9,31 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
-from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.shard import CoordinatorResult
-from broker.coordinator.transaction.listing import (
+from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.coordinator.transaction.listing import (
     ListedTransaction,
     TransactionDescription,
     TransactionFilter,
     describe,
     listed,
 )
-from broker.coordinator.transaction.metadata import NO_TIMEOUT_MS
-from broker.coordinator.transaction.rules import (
+from barnabas.broker.coordinator.transaction.metadata import NO_TIMEOUT_MS
+from barnabas.broker.coordinator.transaction.rules import (
     NewIdNeeded,
     ProducerAnswer,
     ProducerIdAndEpoch,
 )
-from broker.coordinator.transaction.shard import TransactionCoordinatorShard
-from broker.coordinator.txn import ProducerIds, TopicPartition
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.pending import Pending, all_of
-from config.broker_config import BrokerConfig
-from config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS, TRANSACTION_TWO_PHASE_COMMIT_ENABLE
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard
+from barnabas.broker.coordinator.txn import ProducerIds, TopicPartition
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.pending import Pending, all_of
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.transactions import (
+    TRANSACTION_MAX_TIMEOUT_MS,
+    TRANSACTION_TWO_PHASE_COMMIT_ENABLE,
+)
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger("barnabas.transactions")
 

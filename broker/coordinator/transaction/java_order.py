@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from broker.coordinator.java_order import (
+from barnabas.broker.coordinator.java_order import (
     SMALLEST_TABLE,
     bucket_of,
     in_table_order,
     string_hash,
     table_after_adding,
 )
-from broker.coordinator.txn import TopicPartition
+from barnabas.broker.coordinator.txn import TopicPartition
 
 
 def in_java_order(partitions: Iterable[TopicPartition], table: int) -> list[TopicPartition]:

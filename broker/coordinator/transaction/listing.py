@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.coordinator.transaction.metadata import NO_TIMESTAMP, TransactionMetadata
-from broker.coordinator.transaction.state import BY_LABEL, TransactionState
-from broker.coordinator.txn import TopicPartition
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.coordinator.transaction.metadata import NO_TIMESTAMP, TransactionMetadata
+from barnabas.broker.coordinator.transaction.state import BY_LABEL, TransactionState
+from barnabas.broker.coordinator.txn import TopicPartition
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from broker.coordinator.transaction.shard import TransactionCoordinatorShard
+    from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard
 
 
 class TransactionDescription(NamedTuple):

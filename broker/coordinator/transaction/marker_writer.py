@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.controller.internal_topics import CONSUMER_OFFSETS
-from broker.coordinator.txn import TopicPartition, TransactionMarker
-from broker.pending import Pending
-from broker.replica.append import AppendResult, append_error_of
-from broker.replica.partition import ACKS_ALL
-from config.catalogue.server import REQUEST_TIMEOUT_MS
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.control import end_transaction_marker
-from protocol.wire import ZERO_UUID
-from storage.offsets import AppendOrigin
+from barnabas.broker.controller.internal_topics import CONSUMER_OFFSETS
+from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendResult, append_error_of
+from barnabas.broker.replica.partition import ACKS_ALL
+from barnabas.config.catalogue.server import REQUEST_TIMEOUT_MS
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.protocol.wire import ZERO_UUID
+from barnabas.storage.offsets import AppendOrigin
 
 if TYPE_CHECKING:
-    from broker.replica.replica_manager import ReplicaManager
-    from config.broker_config import BrokerConfig
+    from barnabas.broker.replica.replica_manager import ReplicaManager
+    from barnabas.config.broker_config import BrokerConfig
 
 CompleteTransaction = Callable[[int, TransactionMarker], Pending[ApiError | None]]
 """CoordinatorRuntime.complete_transaction of the group coordinator."""

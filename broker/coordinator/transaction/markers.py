@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from broker.coordinator.shard import CoordinatorResult, ShardContext
-from broker.coordinator.transaction.java_order import in_java_order
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.txn import MarkerWriter, TopicPartition, TransactionMarker
-from protocol.errors import ErrorCode
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.broker.coordinator.transaction.java_order import in_java_order
+from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
+from barnabas.broker.coordinator.txn import MarkerWriter, TopicPartition, TransactionMarker
+from barnabas.protocol.errors import ErrorCode
 
 logger = logging.getLogger("barnabas.transactions")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from broker.coordinator.java_order import SMALLEST_TABLE, table_after_adding, table_for_copy
-from broker.coordinator.transaction.state import (
+from barnabas.broker.coordinator.java_order import SMALLEST_TABLE, table_after_adding, table_for_copy
+from barnabas.broker.coordinator.transaction.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
@@ -22,8 +22,8 @@ from broker.coordinator.transaction.state import (
     VALID_PREVIOUS_STATES,
     TransactionState,
 )
-from broker.coordinator.txn import TopicPartition
-from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.broker.coordinator.txn import TopicPartition
+from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 MAX_EPOCH: Final = 32767
 """The highest epoch of a producer id: never given to a client, so that each can be fenced with a higher one."""

@@ -6,13 +6,13 @@ nor the client's version then. Source: org.apache.kafka.coordinator.transaction.
 
 from __future__ import annotations
 
-from broker.coordinator.java_order import table_for_copy
-from broker.coordinator.record import CoordinatorRecord, tombstone
-from broker.coordinator.transaction.java_order import grouped_by_topic
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.state import BY_NUMBER, EMPTY
-from broker.coordinator.txn import TopicPartition
-from protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
+from barnabas.broker.coordinator.java_order import table_for_copy
+from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.coordinator.transaction.java_order import grouped_by_topic
+from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
+from barnabas.broker.coordinator.transaction.state import BY_NUMBER, EMPTY
+from barnabas.broker.coordinator.txn import TopicPartition
+from barnabas.protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
 
 
 class TransactionRecord(CoordinatorRecord):

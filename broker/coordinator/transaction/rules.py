@@ -11,22 +11,22 @@ import enum
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from broker.coordinator.transaction.metadata import (
+from barnabas.broker.coordinator.transaction.metadata import (
     MAX_EPOCH,
     TV_0,
     TransactionMetadata,
     is_epoch_exhausted,
     supports_epoch_bump,
 )
-from broker.coordinator.transaction.state import (
+from barnabas.broker.coordinator.transaction.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     IDLE,
     ONGOING,
 )
-from broker.coordinator.txn import TopicPartition
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.broker.coordinator.txn import TopicPartition
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class NewIdNeeded(enum.Enum):

@@ -10,32 +10,32 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import CoordinatorResult, ShardContext
-from broker.coordinator.transaction import rules
-from broker.coordinator.transaction.java_order import in_java_order
-from broker.coordinator.transaction.markers import PendingMarkers
-from broker.coordinator.transaction.metadata import TV_0, TransactionMetadata, supports_epoch_bump
-from broker.coordinator.transaction.records import TransactionRecord, forgotten, metadata_of
-from broker.coordinator.transaction.rules import (
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.broker.coordinator.transaction import rules
+from barnabas.broker.coordinator.transaction.java_order import in_java_order
+from barnabas.broker.coordinator.transaction.markers import PendingMarkers
+from barnabas.broker.coordinator.transaction.metadata import TV_0, TransactionMetadata, supports_epoch_bump
+from barnabas.broker.coordinator.transaction.records import TransactionRecord, forgotten, metadata_of
+from barnabas.broker.coordinator.transaction.rules import (
     NEW_ID_NEEDED,
     NewIdNeeded,
     ProducerAnswer,
     ProducerIdAndEpoch,
     answer_for,
 )
-from broker.coordinator.transaction.state import ONGOING
-from broker.coordinator.txn import MarkerWriter, ProducerIds, TopicPartition
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.versions import TRANSACTION_VERSION
-from config.catalogue.transactions import (
+from barnabas.broker.coordinator.transaction.state import ONGOING
+from barnabas.broker.coordinator.txn import MarkerWriter, ProducerIds, TopicPartition
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.versions import TRANSACTION_VERSION
+from barnabas.config.catalogue.transactions import (
     TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS,
     TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
-from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
+from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 logger = logging.getLogger("barnabas.transactions")
 

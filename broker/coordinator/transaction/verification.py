@@ -9,11 +9,11 @@ from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
-from broker.coordinator.transaction.metadata import TV_2
-from broker.coordinator.transaction.rules import ProducerIdAndEpoch
-from broker.coordinator.txn import TopicPartition, TransactionalProducer
-from broker.pending import Pending
-from protocol.errors import ErrorCode
+from barnabas.broker.coordinator.transaction.metadata import TV_2
+from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
+from barnabas.broker.coordinator.txn import TopicPartition, TransactionalProducer
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ErrorCode
 
 Codes = Mapping[TopicPartition, ErrorCode]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.controller.acl_admin import (
+from barnabas.broker.controller.acl_admin import (
     Acl,
     AclFilter,
     by_resource,
@@ -15,14 +15,14 @@ from broker.controller.acl_admin import (
     delete,
     matching,
 )
-from broker.controller.embedded import Decision
-from broker.metadata.image import MetadataImage
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from config.catalogue.server import AUTHORIZER_CLASS_NAME, STANDARD_AUTHORIZER
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode, ProtocolError
-from protocol.messages.acls import (
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.config.catalogue.server import AUTHORIZER_CLASS_NAME, STANDARD_AUTHORIZER
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode, ProtocolError
+from barnabas.protocol.messages.acls import (
     CreateAclsRequest,
     CreateAclsResponse,
     DeleteAclsRequest,
@@ -32,7 +32,7 @@ from protocol.messages.acls import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 
 def _disabled(broker: Broker) -> ApiError | None:

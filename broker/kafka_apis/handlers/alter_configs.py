@@ -5,25 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.controller.config_admin import Alteration, ConfigAdmin, Wish, check_form, repeated_resources
-from broker.controller.embedded import Decision
-from broker.controller.loggers import alter_loggers
-from broker.metadata.image import BROKER_LOGGER_RESOURCE, MetadataImage
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from config.alteration import AlterOperation
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.configs import (
+from barnabas.broker.controller.config_admin import (
+    Alteration,
+    ConfigAdmin,
+    Wish,
+    check_form,
+    repeated_resources,
+)
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.controller.loggers import alter_loggers
+from barnabas.broker.metadata.image import BROKER_LOGGER_RESOURCE, MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.config.alteration import AlterOperation
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from protocol.schema import Message
+from barnabas.protocol.schema import Message
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 

@@ -6,15 +6,15 @@ import functools
 import string
 from typing import TYPE_CHECKING, Final
 
-from broker.metadata.features import finalized, supported
-from broker.request import REGISTRY, ApiHandler, RequestContext, api
-from config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.broker.metadata.features import finalized, supported
+from barnabas.broker.request import REGISTRY, ApiHandler, RequestContext, api
+from barnabas.config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 _SOFTWARE_VERSION: Final = 3
 """The first version in which clients name themselves."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.coordinator.group.offsets.commit import (
+from barnabas.broker.coordinator.group.offsets.commit import (
     Codes,
     CommitTopic,
     FetchedOffset,
@@ -17,14 +17,14 @@ from broker.coordinator.group.offsets.commit import (
     OffsetCommit,
     OffsetFetch,
 )
-from broker.coordinator.txn import TransactionalProducer
-from broker.metadata.image import MetadataImage
-from broker.metadata.topics import TopicImage
-from broker.pending import Pending, all_of
-from broker.request import RequestContext, api
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.commits import (
+from barnabas.broker.coordinator.txn import TransactionalProducer
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.topics import TopicImage
+from barnabas.broker.pending import Pending, all_of
+from barnabas.broker.request import RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.commits import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetDeleteRequest,
@@ -32,11 +32,11 @@ from protocol.messages.commits import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.protocol.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 _TOPIC_IDS_SINCE: Final = 10
 _MANY_GROUPS_SINCE: Final = 8

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from broker.controller.config_admin import CLUSTER_DEFAULT
-from broker.controller.loggers import logger_levels
-from broker.controller.topic_admin import check_topic_name
-from broker.metadata.image import (
+from barnabas.broker.controller.config_admin import CLUSTER_DEFAULT
+from barnabas.broker.controller.loggers import logger_levels
+from barnabas.broker.controller.topic_admin import check_topic_name
+from barnabas.broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -19,18 +19,18 @@ from broker.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
-from broker.request import RequestContext, api
-from config.config_source import ConfigSource
-from config.describe import (
+from barnabas.broker.request import RequestContext, api
+from barnabas.config.config_source import ConfigSource
+from barnabas.config.describe import (
     ConfigEntry,
     describe_broker_configs,
     describe_cluster_default,
     describe_topic_configs,
 )
-from config.describe_resources import describe_client_metrics_configs, describe_group_configs
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.configs import (
+from barnabas.config.describe_resources import describe_client_metrics_configs, describe_group_configs
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     ListConfigResourcesRequest,
@@ -38,7 +38,7 @@ from protocol.messages.configs import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 RESOURCE_TYPES: Final = (
     TOPIC_RESOURCE,

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.coordinator.group.consumer.service import DescribedGroup, described_refused, heartbeat_refused
-from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
-from broker.metadata.versions import GROUP_VERSION
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from config.catalogue.groups import GROUP_COORDINATOR_REBALANCE_PROTOCOLS
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_groups import (
+from barnabas.broker.coordinator.group.consumer.service import (
+    DescribedGroup,
+    described_refused,
+    heartbeat_refused,
+)
+from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
+from barnabas.broker.metadata.versions import GROUP_VERSION
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.config.catalogue.groups import GROUP_COORDINATOR_REBALANCE_PROTOCOLS
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
@@ -24,7 +28,7 @@ from protocol.messages.consumer_groups import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 _PROTOCOL: Final = "consumer"
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.controller.embedded import Decision
-from broker.controller.feature_admin import FeatureRules, FeatureUpdate, UpgradeType, update_features
-from broker.metadata.features import supported
-from broker.metadata.versions import KRAFT_VERSION
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from config.catalogue.log import MIN_INSYNC_REPLICAS
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.cluster import UpdateFeaturesRequest, UpdateFeaturesResponse
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.controller.feature_admin import FeatureRules, FeatureUpdate, UpgradeType, update_features
+from barnabas.broker.metadata.features import supported
+from barnabas.broker.metadata.versions import KRAFT_VERSION
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.config.catalogue.log import MIN_INSYNC_REPLICAS
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.cluster import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.metadata.image import MetadataImage
-    from config.broker_config import BrokerConfig
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.metadata.image import MetadataImage
+    from barnabas.config.broker_config import BrokerConfig
 
 _UPGRADE_TYPES_SINCE: Final = 1
 """Before, an update says whether it may be a downgrade; Kafka's controller has ceased to look at that."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.fetch.context import FetchContext, FetchParams
-from broker.fetch.out_of_range import report_out_of_range
-from broker.fetch.partition import FetchPartition
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from config.catalogue.server import FETCH_MAX_BYTES
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from storage.offsets import FetchIsolation
+from barnabas.broker.fetch.context import FetchContext, FetchParams
+from barnabas.broker.fetch.out_of_range import report_out_of_range
+from barnabas.broker.fetch.partition import FetchPartition
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.config.catalogue.server import FETCH_MAX_BYTES
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.storage.offsets import FetchIsolation
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 READ_COMMITTED: Final = 1
 _LEADERS_SINCE: Final = 16

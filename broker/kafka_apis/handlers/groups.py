@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.controller.internal_topics import (
+from barnabas.broker.controller.internal_topics import (
     GROUP,
     SHARE,
     TOPIC_OF_KEY_TYPE,
@@ -18,13 +18,13 @@ from broker.controller.internal_topics import (
     is_share_partition,
     partition_for,
 )
-from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
-from broker.kafka_apis.auto_topic_creation import create_topics_on_demand
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.groups import (
+from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
+from barnabas.broker.kafka_apis.auto_topic_creation import create_topics_on_demand
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DescribeGroupsRequest,
@@ -44,7 +44,7 @@ from protocol.messages.groups import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 _MANY_KEYS_SINCE: Final = 4
 _NULL_PROTOCOL_SINCE: Final = 7

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from broker.controller.log_dir_admin import LogDirDescription, PartitionId
-from broker.metadata.versions import CORDONED_LOG_DIRS
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.log_dirs import (
+from barnabas.broker.controller.log_dir_admin import LogDirDescription, PartitionId
+from barnabas.broker.metadata.versions import CORDONED_LOG_DIRS
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     DescribeLogDirsRequest,
@@ -19,7 +19,7 @@ from protocol.messages.log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 
 @api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5))

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.broker import AUTHORIZED_OPERATIONS_OMITTED, Broker
-from broker.controller.topic_admin import check_topic_name, is_internal
-from broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from broker.kafka_apis.auto_topic_creation import create_topics_on_demand
-from broker.metadata.image import MetadataImage
-from broker.metadata.topic_answers import MakeTopic
-from broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
-from config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.metadata import (
+from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED, Broker
+from barnabas.broker.controller.topic_admin import check_topic_name, is_internal
+from barnabas.broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from barnabas.broker.kafka_apis.auto_topic_creation import create_topics_on_demand
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.topic_answers import MakeTopic
+from barnabas.broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
+from barnabas.config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeTopicPartitionsRequest,
@@ -26,10 +26,10 @@ from protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
-from protocol.wire import ZERO_UUID, Encoded, EncodedArray, Uuid
+from barnabas.protocol.wire import ZERO_UUID, Encoded, EncodedArray, Uuid
 
 if TYPE_CHECKING:
-    from protocol.messages.metadata import MetadataResponse as Response
+    from barnabas.protocol.messages.metadata import MetadataResponse as Response
 
 
 _TOPIC_IDS_SINCE: Final = 12

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.controller.topic_admin import is_internal
-from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.pending import Pending
-from broker.replica.delayed_operations import DeletionResult
-from broker.replica.partition import Partition
-from broker.request import RequestContext, api
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.offsets import (
+from barnabas.broker.controller.topic_admin import is_internal
+from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.delayed_operations import DeletionResult
+from barnabas.broker.replica.partition import Partition
+from barnabas.broker.request import RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.offsets import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     ListOffsetsRequest,
@@ -21,7 +21,7 @@ from protocol.messages.offsets import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from protocol.special_timestamps import (
+from barnabas.protocol.special_timestamps import (
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
@@ -30,10 +30,10 @@ from protocol.special_timestamps import (
     MAX_TIMESTAMP,
     SINCE_VERSION,
 )
-from storage.errors import KafkaStorageError
+from barnabas.storage.errors import KafkaStorageError
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 
 _LEADER_EPOCHS_SINCE: Final = 4

@@ -6,26 +6,26 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.controller.embedded import Decision
-from broker.controller.limits import MAX_RECORDS_PER_USER_OP
-from broker.controller.partition_admin import (
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
+from barnabas.broker.controller.partition_admin import (
     cancel_reassignment,
     elect_leader,
     new_partitions,
     reassign,
     reassignments,
 )
-from broker.controller.partition_change import Election
-from broker.controller.topic_placement import Brokers
-from broker.metadata.image import MetadataImage
-from broker.metadata.topics import PartitionImage
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from config.log_config import LogConfig
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
-from protocol.messages.topics import (
+from barnabas.broker.controller.partition_change import Election
+from barnabas.broker.controller.topic_placement import Brokers
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
+from barnabas.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     CreatePartitionsRequest,
@@ -37,7 +37,7 @@ from protocol.messages.topics import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 _ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 """By ElectionType's numbers; requests of version 0 know the first only."""

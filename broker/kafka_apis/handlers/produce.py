@@ -9,17 +9,21 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from broker.controller.topic_admin import INTERNAL_TOPICS
-from broker.coordinator.transaction.appends import TransactionalProduce
-from broker.pending import Pending
-from broker.replica.append import AppendEntry, AppendError, AppendResult
-from broker.request import CLOSE_CONNECTION, NO_RESPONSE, NoResponse, RequestContext, api
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.records.compression import CompressionType
-from protocol.records.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
-from protocol.records.layout import (
+from barnabas.broker.controller.topic_admin import INTERNAL_TOPICS
+from barnabas.broker.coordinator.transaction.appends import TransactionalProduce
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendEntry, AppendError, AppendResult
+from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, NoResponse, RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    UnsupportedCompressionError,
+)
+from barnabas.protocol.records.layout import (
     ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
     LEGACY_OVERHEAD_V0,
@@ -27,10 +31,10 @@ from protocol.records.layout import (
     MAGIC_V2,
     TRANSACTIONAL_MASK,
 )
-from protocol.wire import ZERO_UUID
+from barnabas.protocol.wire import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 Records = bytes | memoryview
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.controller.topic_admin import check_topic_name
-from broker.error_map import MAPPED_ERRORS, error_code_of
-from broker.request import RequestContext, api
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError
-from protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
-from storage.log.producer_entry import ProducerStateEntry
+from barnabas.broker.controller.topic_admin import check_topic_name
+from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
+from barnabas.broker.request import RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError
+from barnabas.protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
+from barnabas.storage.log.producer_entry import ProducerStateEntry
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 
 @api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0))

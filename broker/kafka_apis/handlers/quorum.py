@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.controller.embedded import Decision
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
-from protocol.messages.cluster_records import UnregisterBrokerRecord
-from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from protocol.wire import ZERO_UUID
-from storage.manager.log_manager import CLUSTER_METADATA_TOPIC
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
+from barnabas.protocol.messages.cluster_records import UnregisterBrokerRecord
+from barnabas.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from barnabas.protocol.wire import ZERO_UUID
+from barnabas.storage.manager.log_manager import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.metadata.image import MetadataImage
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.metadata.image import MetadataImage
 
 _NODES_SINCE: Final = 2
 _NOT_HOSTED: Final = "This server does not host this topic-partition."

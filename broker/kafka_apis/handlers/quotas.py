@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.controller.embedded import Decision
-from broker.controller.quota_admin import Outcomes, QuotaAlteration, QuotaFilter, alter_quotas, hosts_in
-from broker.metadata.image import MetadataImage, QuotaEntity
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.quotas import (
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.controller.quota_admin import (
+    Outcomes,
+    QuotaAlteration,
+    QuotaFilter,
+    alter_quotas,
+    hosts_in,
+)
+from barnabas.broker.metadata.image import MetadataImage, QuotaEntity
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     DescribeClientQuotasRequest,
@@ -19,7 +25,7 @@ from protocol.messages.quotas import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 
 @api(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1))

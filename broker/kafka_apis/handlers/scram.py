@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.controller.embedded import Decision
-from broker.controller.scram_admin import Change, Deletion, Description, Upsertion, alter, describe
-from broker.metadata.image import MetadataImage
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.security import (
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.controller.scram_admin import Change, Deletion, Description, Upsertion, alter, describe
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.security import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     DescribeUserScramCredentialsRequest,
@@ -20,7 +20,7 @@ from protocol.messages.security import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 
 @api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from broker.telemetry.client_metrics import ACCEPTED_COMPRESSION_TYPES, Push
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError
-from protocol.messages.telemetry import (
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.broker.telemetry.client_metrics import ACCEPTED_COMPRESSION_TYPES, Push
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError
+from barnabas.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
     PushTelemetryRequest,
@@ -17,7 +17,7 @@ from protocol.messages.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 
 def _offered(broker: Broker) -> bool:

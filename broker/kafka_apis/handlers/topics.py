@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.controller.embedded import Decision
-from broker.controller.topic_admin import (
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.controller.topic_admin import (
     CLUSTER_METADATA_TOPIC,
     NewTopic,
     TopicSpec,
@@ -15,25 +15,25 @@ from broker.controller.topic_admin import (
     new_topics,
     removal_record,
 )
-from broker.metadata.image import MetadataImage
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from config.catalogue.server import DELETE_TOPIC_ENABLE
-from config.describe import describe_new_topic
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import RemoveTopicRecord
-from protocol.messages.topics import (
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.config.catalogue.server import DELETE_TOPIC_ENABLE
+from barnabas.config.describe import describe_new_topic
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import RemoveTopicRecord
+from barnabas.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from protocol.schema import Message
-from protocol.wire import ZERO_UUID, EncodedArray, Uuid
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ZERO_UUID, EncodedArray, Uuid
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 _DELETION_DISABLED_SINCE: Final = 3
 _TOPIC_STATES_SINCE: Final = 6

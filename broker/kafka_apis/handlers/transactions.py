@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.controller.internal_topics import CONSUMER_OFFSETS, partition_for
-from broker.coordinator.group.consumer.regexes import InvalidRegexError, full_matcher
-from broker.coordinator.transaction.listing import (
+from barnabas.broker.controller.internal_topics import CONSUMER_OFFSETS, partition_for
+from barnabas.broker.coordinator.group.consumer.regexes import InvalidRegexError, full_matcher
+from barnabas.broker.coordinator.transaction.listing import (
     ListedTransaction,
     TransactionDescription,
     TransactionFilter,
 )
-from broker.coordinator.transaction.metadata import TV_0, TV_2
-from broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
-from broker.coordinator.txn import TopicPartition
-from broker.pending import Pending, all_of
-from broker.request import RequestContext, api
-from config.catalogue.groups import OFFSETS_TOPIC_NUM_PARTITIONS
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.producers import (
+from barnabas.broker.coordinator.transaction.metadata import TV_0, TV_2
+from barnabas.broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
+from barnabas.broker.coordinator.txn import TopicPartition
+from barnabas.broker.pending import Pending, all_of
+from barnabas.broker.request import RequestContext, api
+from barnabas.config.catalogue.groups import OFFSETS_TOPIC_NUM_PARTITIONS
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.producers import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from protocol.messages.transactions import (
+from barnabas.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
@@ -42,7 +42,7 @@ from protocol.messages.transactions import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 FIRST_INIT_WITH_FENCED: Final = 4
 FIRST_WITH_FENCED: Final = 2

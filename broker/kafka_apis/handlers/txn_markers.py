@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.controller.internal_topics import CONSUMER_OFFSETS
-from broker.coordinator.txn import TopicPartition, TransactionMarker
-from broker.pending import Pending
-from broker.request import RequestContext, api
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.broker.controller.internal_topics import CONSUMER_OFFSETS
+from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext, api
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from barnabas.broker.broker import Broker
 
 Codes = dict[TopicPartition, ErrorCode]
 

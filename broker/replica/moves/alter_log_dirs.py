@@ -20,29 +20,29 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.logging.setup import RateLimit
-from broker.pending import Pending
-from broker.replica.moves.log_dir_move import Move, Phase, may_pass, of_target
-from broker.replica.partition import Partition
-from broker.waiting.blocking import BlockingRunner, Done, Work
-from broker.waiting.timer import Timer, TimerHandle
-from protocol.errors import ErrorCode
-from protocol.records.errors import CorruptRecordError
-from storage.errors import (
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.moves.log_dir_move import Move, Phase, may_pass, of_target
+from barnabas.broker.replica.partition import Partition
+from barnabas.broker.waiting.blocking import BlockingRunner, Done, Work
+from barnabas.broker.waiting.timer import Timer, TimerHandle
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.records.errors import CorruptRecordError
+from barnabas.storage.errors import (
     KafkaStorageError,
     LogDirError,
     StorageError,
 )
-from storage.manager.future_log import SourceChangedError
+from barnabas.storage.manager.future_log import SourceChangedError
 
 if TYPE_CHECKING:
-    from broker.replica.log_flusher import LogFlusher
-    from broker.replica.moves.replication_quota import ReplicationQuota
-    from storage.log.unified_log import UnifiedLog
-    from storage.manager.future_log import CopyStep
-    from storage.manager.future_logs import NewFutureLog
-    from storage.manager.log_dir import LogDir
-    from storage.manager.log_manager import LogManager
+    from barnabas.broker.replica.log_flusher import LogFlusher
+    from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
+    from barnabas.storage.log.unified_log import UnifiedLog
+    from barnabas.storage.manager.future_log import CopyStep
+    from barnabas.storage.manager.future_logs import NewFutureLog
+    from barnabas.storage.manager.log_dir import LogDir
+    from barnabas.storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.alter_log_dirs")
 

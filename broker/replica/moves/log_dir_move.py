@@ -6,11 +6,11 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from broker.pending import Pending
-from broker.replica.partition import Partition
-from protocol.errors import ErrorCode
-from protocol.records.errors import CorruptRecordError
-from storage.errors import (
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.partition import Partition
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.records.errors import CorruptRecordError
+from barnabas.storage.errors import (
     DiskFullError,
     KafkaStorageError,
     OffsetsOutOfOrderError,
@@ -20,9 +20,9 @@ from storage.errors import (
 )
 
 if TYPE_CHECKING:
-    from storage.log.unified_log import UnifiedLog
-    from storage.manager.hooks import CleanerHooks
-    from storage.manager.log_dir import LogDir
+    from barnabas.storage.log.unified_log import UnifiedLog
+    from barnabas.storage.manager.hooks import CleanerHooks
+    from barnabas.storage.manager.log_dir import LogDir
 
 
 PartitionId = tuple[str, int]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cli.admin.client import CONTROLLER, AdminClient
-from cli.admin.errors import check
-from protocol.acls import AclOperation, PatternType, PermissionType
-from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from barnabas.cli.admin.client import CONTROLLER, AdminClient
+from barnabas.cli.admin.errors import check
+from barnabas.protocol.acls import AclOperation, PatternType, PermissionType
+from barnabas.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
 
 class Pattern(NamedTuple):

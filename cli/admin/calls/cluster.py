@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from cli.admin.client import ANYONE, CONTROLLER, CONTROLLERS, AdminClient, Target
-from cli.admin.errors import check
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import UnregisterBrokerRequest, UpdateFeaturesRequest
-from protocol.messages.metadata import DescribeClusterRequest
-from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from barnabas.cli.admin.client import ANYONE, CONTROLLER, CONTROLLERS, AdminClient, Target
+from barnabas.cli.admin.errors import check
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.cluster import UnregisterBrokerRequest, UpdateFeaturesRequest
+from barnabas.protocol.messages.metadata import DescribeClusterRequest
+from barnabas.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 BROKERS: Final = 1
 METADATA_TOPIC: Final = "__cluster_metadata"

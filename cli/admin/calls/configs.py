@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from cli.admin.client import ANYONE, AdminClient, Node, Target
-from cli.admin.errors import check
-from cli.admin.names import ResourceType
-from config.config_source import ConfigSource
-from protocol.messages.configs import (
+from barnabas.cli.admin.client import ANYONE, AdminClient, Node, Target
+from barnabas.cli.admin.errors import check
+from barnabas.cli.admin.names import ResourceType
+from barnabas.config.config_source import ConfigSource
+from barnabas.protocol.messages.configs import (
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from cli.admin.calls.topics import failure
-from cli.admin.client import AdminClient, Coordinator, Node
-from cli.admin.errors import (
+from barnabas.cli.admin.calls.topics import failure
+from barnabas.cli.admin.client import AdminClient, Coordinator, Node
+from barnabas.cli.admin.errors import (
     AdminError,
     NotReachableError,
     OnUnreachable,
@@ -16,14 +16,14 @@ from cli.admin.errors import (
     check,
     raise_it,
 )
-from cli.admin.partitions import TopicPartition, by_topic
-from protocol.api_keys import ApiKey
-from protocol.codec import decoder
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
-from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
-from protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from barnabas.cli.admin.partitions import TopicPartition, by_topic
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.codec import decoder
+from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from barnabas.protocol.messages.consumer_protocol import ConsumerProtocolAssignment
+from barnabas.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 
 CONSUMER_PROTOCOL: Final = "consumer"
 """The protocol type of groups of consumers; an empty one has groups that only commit offsets."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from cli.admin.calls.topics import failure
-from cli.admin.client import AdminClient, Node
-from cli.admin.errors import AdminError, check
-from cli.admin.partitions import TopicPartition, by_topic
-from protocol.messages.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from barnabas.cli.admin.calls.topics import failure
+from barnabas.cli.admin.client import AdminClient, Node
+from barnabas.cli.admin.errors import AdminError, check
+from barnabas.cli.admin.partitions import TopicPartition, by_topic
+from barnabas.protocol.messages.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 
 
 class ReplicaInDir(NamedTuple):

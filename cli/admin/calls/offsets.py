@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
-from cli.admin.calls.topics import TIMEOUT_MS
-from cli.admin.client import AdminClient, Node
-from cli.admin.errors import AdminError, NotReachableError, ServerError, check
-from cli.admin.partitions import TopicPartition, by_topic
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
-from protocol.schema import Message
-from protocol.special_timestamps import (
+from barnabas.cli.admin.calls.topics import TIMEOUT_MS
+from barnabas.cli.admin.client import AdminClient, Node
+from barnabas.cli.admin.errors import AdminError, NotReachableError, ServerError, check
+from barnabas.cli.admin.partitions import TopicPartition, by_topic
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
+from barnabas.protocol.schema import Message
+from barnabas.protocol.special_timestamps import (
     SINCE_VERSION,
 )
 

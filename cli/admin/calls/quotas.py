@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from cli.admin.client import CONTROLLER, AdminClient
-from cli.admin.errors import check
-from protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from barnabas.cli.admin.client import CONTROLLER, AdminClient
+from barnabas.cli.admin.errors import check
+from barnabas.protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cli.admin.calls.topics import TIMEOUT_MS, failure
-from cli.admin.client import CONTROLLER, AdminClient
-from cli.admin.errors import AdminError, ServerError, check
-from cli.admin.partitions import TopicPartition, by_topic
-from protocol.errors import ErrorCode
-from protocol.messages.topics import (
+from barnabas.cli.admin.calls.topics import TIMEOUT_MS, failure
+from barnabas.cli.admin.client import CONTROLLER, AdminClient
+from barnabas.cli.admin.errors import AdminError, ServerError, check
+from barnabas.cli.admin.partitions import TopicPartition, by_topic
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,

@@ -7,11 +7,14 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from cli.admin.client import CONTROLLER, AdminClient
-from cli.admin.errors import ServerError, check
-from protocol.errors import ErrorCode
-from protocol.messages.security import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
-from protocol.scram import HASH_NAMES, ScramMechanism
+from barnabas.cli.admin.client import CONTROLLER, AdminClient
+from barnabas.cli.admin.errors import ServerError, check
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.security import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+)
+from barnabas.protocol.scram import HASH_NAMES, ScramMechanism
 
 SALT_BYTES: Final = 26
 """What Kafka's own client draws."""

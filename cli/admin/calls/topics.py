@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cli.admin.client import ANYONE, CONTROLLER, AdminClient
-from cli.admin.errors import AdminError, check
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest
-from protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
-from protocol.wire import Uuid
+from barnabas.cli.admin.client import ANYONE, CONTROLLER, AdminClient
+from barnabas.cli.admin.errors import AdminError, check
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.metadata import DescribeTopicPartitionsRequest, MetadataRequest
+from barnabas.protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from barnabas.protocol.wire import Uuid
 
 BY_DEFAULT = -1
 """Leaves the number of partitions or the replication factor to the broker (KIP-464)."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
-from cli.admin.calls.offsets import leaders_of
-from cli.admin.client import TRANSACTION_COORDINATOR, AdminClient, Coordinator, Node
-from cli.admin.errors import NotReachableError, OnUnreachable, ServerError, check, raise_it
-from cli.admin.partitions import TopicPartition, by_topic
-from protocol.errors import ErrorCode
-from protocol.messages.producers import (
+from barnabas.cli.admin.calls.offsets import leaders_of
+from barnabas.cli.admin.client import TRANSACTION_COORDINATOR, AdminClient, Coordinator, Node
+from barnabas.cli.admin.errors import NotReachableError, OnUnreachable, ServerError, check, raise_it
+from barnabas.cli.admin.partitions import TopicPartition, by_topic
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.producers import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
-from protocol.messages.transactions import InitProducerIdRequest, WriteTxnMarkersRequest
+from barnabas.protocol.messages.transactions import InitProducerIdRequest, WriteTxnMarkersRequest
 
 NONE: Final = -1
 BATCH: Final = 500

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from cli.admin.calls.acls import (
+from barnabas.cli.admin.calls.acls import (
     EVERYTHING,
     Acl,
     AclFilter,
@@ -17,10 +17,10 @@ from cli.admin.calls.acls import (
     delete_acls,
     describe_acls,
 )
-from cli.admin.client import AdminClient
-from cli.admin.errors import AdminError
-from cli.admin.names import name_of
-from cli.admin.options import (
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.errors import AdminError
+from barnabas.cli.admin.names import name_of
+from barnabas.cli.admin.options import (
     Given,
     admin_command,
     connection_options,
@@ -30,9 +30,9 @@ from cli.admin.options import (
     refuse,
     session,
 )
-from cli.admin.output import Output
-from cli.admin.shapes import AclRow
-from protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, PermissionType
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.shapes import AclRow
+from barnabas.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, PermissionType
 
 RESOURCES: Final = {
     "topic": AclResourceType.TOPIC,

@@ -6,9 +6,17 @@ from typing import Any
 
 import click
 
-from cli.admin.calls.cluster import describe_cluster, unregister_broker
-from cli.admin.options import AdminCommand, Given, admin_group, connection_options, flag, option, session
-from cli.admin.shapes import ClusterRow, NodeRow
+from barnabas.cli.admin.calls.cluster import describe_cluster, unregister_broker
+from barnabas.cli.admin.options import (
+    AdminCommand,
+    Given,
+    admin_group,
+    connection_options,
+    flag,
+    option,
+    session,
+)
+from barnabas.cli.admin.shapes import ClusterRow, NodeRow
 
 
 @admin_group("cluster", short_help="Show the cluster's id and who is in it; take a broker out.")

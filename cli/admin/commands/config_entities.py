@@ -6,8 +6,8 @@ import socket
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from cli.admin.names import ResourceType
-from cli.admin.options import Given, refuse
+from barnabas.cli.admin.names import ResourceType
+from barnabas.cli.admin.options import Given, refuse
 
 TOPICS: Final = "topics"
 BROKERS: Final = "brokers"

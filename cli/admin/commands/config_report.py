@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Final
 
-from cli.admin.calls.cluster import describe_cluster
-from cli.admin.calls.configs import ConfigValue, describe_configs, list_config_resources
-from cli.admin.calls.groups import list_groups
-from cli.admin.calls.quotas import ANY, CLIENT_ID, EXACT, IP, USER, Component, Quota, describe_quotas
-from cli.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
-from cli.admin.calls.scram import ScramUser, describe_users
-from cli.admin.calls.topics import list_topics
-from cli.admin.client import AdminClient
-from cli.admin.commands.config_entities import (
+from barnabas.cli.admin.calls.cluster import describe_cluster
+from barnabas.cli.admin.calls.configs import ConfigValue, describe_configs, list_config_resources
+from barnabas.cli.admin.calls.groups import list_groups
+from barnabas.cli.admin.calls.quotas import ANY, CLIENT_ID, EXACT, IP, USER, Component, Quota, describe_quotas
+from barnabas.cli.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
+from barnabas.cli.admin.calls.scram import ScramUser, describe_users
+from barnabas.cli.admin.calls.topics import list_topics
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.commands.config_entities import (
     BROKER_LOGGERS,
     BROKERS,
     CLIENT_METRICS,
@@ -27,12 +27,12 @@ from cli.admin.commands.config_entities import (
     Entities,
     plain_name,
 )
-from cli.admin.errors import ServerError, UnsupportedApiError
-from cli.admin.names import ResourceType, name_of, scram_name
-from cli.admin.output import Output
-from cli.admin.shapes import ConfigRow, QuotaRow, UserRow
-from config.config_source import ConfigSource
-from protocol.errors import ErrorCode
+from barnabas.cli.admin.errors import ServerError, UnsupportedApiError
+from barnabas.cli.admin.names import ResourceType, name_of, scram_name
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.shapes import ConfigRow, QuotaRow, UserRow
+from barnabas.config.config_source import ConfigSource
+from barnabas.protocol.errors import ErrorCode
 
 _DYNAMIC: Final = {
     TOPICS: ConfigSource.DYNAMIC_TOPIC_CONFIG,

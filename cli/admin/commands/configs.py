@@ -6,12 +6,20 @@ from typing import Any, Final
 
 import click
 
-from cli.admin.calls.configs import alter_config, describe_configs
-from cli.admin.calls.quotas import CLIENT_ID, EXACT, IP, USER, Component, alter_quotas, describe_quotas
-from cli.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
-from cli.admin.calls.scram import NewCredential, OldCredential, alter_users
-from cli.admin.client import AdminClient
-from cli.admin.commands.config_entities import (
+from barnabas.cli.admin.calls.configs import alter_config, describe_configs
+from barnabas.cli.admin.calls.quotas import (
+    CLIENT_ID,
+    EXACT,
+    IP,
+    USER,
+    Component,
+    alter_quotas,
+    describe_quotas,
+)
+from barnabas.cli.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
+from barnabas.cli.admin.calls.scram import NewCredential, OldCredential, alter_users
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.commands.config_entities import (
     CLIENTS,
     IPS,
     RESOURCES,
@@ -20,11 +28,11 @@ from cli.admin.commands.config_entities import (
     entities_of,
     plain_name,
 )
-from cli.admin.commands.config_report import describe_quota_entities, describe_resources
-from cli.admin.config_values import parse_added, parse_number, parse_secret, read_added
-from cli.admin.errors import AdminError
-from cli.admin.names import ResourceType, scram_mechanism
-from cli.admin.options import (
+from barnabas.cli.admin.commands.config_report import describe_quota_entities, describe_resources
+from barnabas.cli.admin.config_values import parse_added, parse_number, parse_secret, read_added
+from barnabas.cli.admin.errors import AdminError
+from barnabas.cli.admin.names import ResourceType, scram_mechanism
+from barnabas.cli.admin.options import (
     FILE,
     AdminCommand,
     Given,
@@ -36,7 +44,7 @@ from cli.admin.options import (
     refuse,
     session,
 )
-from cli.admin.output import Output
+from barnabas.cli.admin.output import Output
 
 QUOTA_TYPES: Final = {USERS: USER, CLIENTS: CLIENT_ID, IPS: IP}
 CLIENT_QUOTAS: Final = frozenset(

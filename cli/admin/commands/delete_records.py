@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli.admin.calls.offsets import delete_records as delete_before
-from cli.admin.errors import AdminError
-from cli.admin.files import read_partitions
-from cli.admin.options import FILE, Given, admin_command, connection_options, option, session
+from barnabas.cli.admin.calls.offsets import delete_records as delete_before
+from barnabas.cli.admin.errors import AdminError
+from barnabas.cli.admin.files import read_partitions
+from barnabas.cli.admin.options import FILE, Given, admin_command, connection_options, option, session
 
 
 @admin_command("delete-records", short_help="Delete the records of partitions before an offset.")

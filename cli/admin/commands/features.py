@@ -6,17 +6,17 @@ from typing import Any, Final
 
 import click
 
-from broker.metadata.versions import FEATURES, UnknownVersionError, metadata_version, parse_version
-from cli.admin.calls.cluster import (
+from barnabas.broker.metadata.versions import FEATURES, UnknownVersionError, metadata_version, parse_version
+from barnabas.cli.admin.calls.cluster import (
     METADATA_VERSION,
     FeatureInfo,
     UpgradeType,
     describe_features,
     update_features,
 )
-from cli.admin.client import ANYONE, Node
-from cli.admin.errors import AdminError
-from cli.admin.options import (
+from barnabas.cli.admin.client import ANYONE, Node
+from barnabas.cli.admin.errors import AdminError
+from barnabas.cli.admin.options import (
     AdminCommand,
     Given,
     admin_group,
@@ -27,7 +27,7 @@ from cli.admin.options import (
     refuse,
     session,
 )
-from cli.admin.shapes import FeatureRow, ResultRow
+from barnabas.cli.admin.shapes import FeatureRow, ResultRow
 
 _DONE: Final = {"upgrade": "upgraded to", "downgrade": "downgraded to", "disable": "disabled"}
 

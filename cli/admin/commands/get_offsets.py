@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from cli.admin.calls.offsets import UNKNOWN_OFFSET, Offset, list_offsets
-from cli.admin.calls.topics import list_topics
-from cli.admin.errors import AdminError
-from cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
-from cli.admin.partitions import TopicPartition
-from cli.admin.patterns import TopicPattern
-from cli.admin.shapes import OffsetRow
-from protocol.special_timestamps import (
+from barnabas.cli.admin.calls.offsets import UNKNOWN_OFFSET, Offset, list_offsets
+from barnabas.cli.admin.calls.topics import list_topics
+from barnabas.cli.admin.errors import AdminError
+from barnabas.cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
+from barnabas.cli.admin.partitions import TopicPartition
+from barnabas.cli.admin.patterns import TopicPattern
+from barnabas.cli.admin.shapes import OffsetRow
+from barnabas.protocol.special_timestamps import (
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,

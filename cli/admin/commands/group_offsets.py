@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cli.admin.calls.groups import DEAD, commit_offsets, describe_group, fetch_offsets
-from cli.admin.calls.offsets import UNKNOWN_OFFSET, Offset, list_offsets
-from cli.admin.calls.topics import describe_topics
-from cli.admin.client import AdminClient
-from cli.admin.errors import AdminError, BadFileError, ServerError
-from cli.admin.options import Given, refuse
-from cli.admin.output import Output
-from cli.admin.partitions import TopicPartition, parse_topic_partitions
-from cli.admin.shapes import ResetRow
-from cli.admin.times import parse_datetime, parse_duration
-from protocol.errors import ErrorCode
-from protocol.special_timestamps import EARLIEST, LATEST
+from barnabas.cli.admin.calls.groups import DEAD, commit_offsets, describe_group, fetch_offsets
+from barnabas.cli.admin.calls.offsets import UNKNOWN_OFFSET, Offset, list_offsets
+from barnabas.cli.admin.calls.topics import describe_topics
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.errors import AdminError, BadFileError, ServerError
+from barnabas.cli.admin.options import Given, refuse
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.partitions import TopicPartition, parse_topic_partitions
+from barnabas.cli.admin.shapes import ResetRow
+from barnabas.cli.admin.times import parse_datetime, parse_duration
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.special_timestamps import EARLIEST, LATEST
 
 SCENARIOS: Final = (
     "to-offset",

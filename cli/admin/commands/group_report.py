@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from cli.admin.calls.groups import Committed, Group, Member, describe_group, fetch_offsets
-from cli.admin.calls.offsets import Offset, list_offsets
-from cli.admin.client import AdminClient
-from cli.admin.errors import NotReachableError, ServerError, UnsupportedApiError
-from cli.admin.options import Given
-from cli.admin.output import Output
-from cli.admin.partitions import TopicPartition, by_topic
-from cli.admin.shapes import GroupMemberRow, GroupOffsetRow, GroupRow
-from protocol.special_timestamps import LATEST
+from barnabas.cli.admin.calls.groups import Committed, Group, Member, describe_group, fetch_offsets
+from barnabas.cli.admin.calls.offsets import Offset, list_offsets
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.errors import NotReachableError, ServerError, UnsupportedApiError
+from barnabas.cli.admin.options import Given
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.partitions import TopicPartition, by_topic
+from barnabas.cli.admin.shapes import GroupMemberRow, GroupOffsetRow, GroupRow
+from barnabas.protocol.special_timestamps import LATEST
 
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 _EMPTY: Final = "Empty"

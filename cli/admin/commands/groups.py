@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from cli.admin.calls.groups import (
+from barnabas.cli.admin.calls.groups import (
     CLASSIC,
     CONSUMER,
     GroupName,
@@ -15,12 +15,12 @@ from cli.admin.calls.groups import (
     is_for_consumers,
     list_groups,
 )
-from cli.admin.calls.topics import describe_topics
-from cli.admin.client import AdminClient
-from cli.admin.commands.group_offsets import SCENARIOS, Reset, read_scope
-from cli.admin.commands.group_report import describe_groups
-from cli.admin.errors import AdminError, OnUnreachable, UnsupportedApiError
-from cli.admin.options import (
+from barnabas.cli.admin.calls.topics import describe_topics
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.commands.group_offsets import SCENARIOS, Reset, read_scope
+from barnabas.cli.admin.commands.group_report import describe_groups
+from barnabas.cli.admin.errors import AdminError, OnUnreachable, UnsupportedApiError
+from barnabas.cli.admin.options import (
     FILE,
     Given,
     admin_command,
@@ -32,9 +32,9 @@ from cli.admin.options import (
     refuse,
     session,
 )
-from cli.admin.output import Output
-from cli.admin.partitions import TopicPartition, parse_topic_partitions
-from cli.admin.shapes import GroupRow, ResultRow
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.partitions import TopicPartition, parse_topic_partitions
+from barnabas.cli.admin.shapes import GroupRow, ResultRow
 
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 DEFAULT_TIMEOUT_MS: Final = 30_000
@@ -339,7 +339,7 @@ def validate_regex(given: Given) -> None:
     """--validate-regex: exit code 1 for one that is none."""
     pattern = given.text("validate-regex") or ""
     out = Output.standard(as_json=given.has("json"))
-    from broker.coordinator.group.consumer.regexes import InvalidRegexError, full_matcher
+    from barnabas.broker.coordinator.group.consumer.regexes import InvalidRegexError, full_matcher
 
     try:
         full_matcher(pattern)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cli.admin.calls.reassignments import elect_leaders
-from cli.admin.files import read_partitions
-from cli.admin.options import FILE, Given, admin_command, connection_options, flag, option, refuse, session
-from cli.admin.output import Output
-from cli.admin.partitions import TopicPartition
-from protocol.errors import ErrorCode
+from barnabas.cli.admin.calls.reassignments import elect_leaders
+from barnabas.cli.admin.files import read_partitions
+from barnabas.cli.admin.options import (
+    FILE,
+    Given,
+    admin_command,
+    connection_options,
+    flag,
+    option,
+    refuse,
+    session,
+)
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.partitions import TopicPartition
+from barnabas.protocol.errors import ErrorCode
 
 TYPES: Final = {"preferred": 0, "unclean": 1}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli.admin.calls.cluster import describe_cluster
-from cli.admin.calls.log_dirs import LogDir, ReplicaInDir, describe_log_dirs
-from cli.admin.client import AdminClient
-from cli.admin.errors import AdminError, NotReachableError
-from cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
-from cli.admin.output import Output
-from cli.admin.shapes import LogDirRow
+from barnabas.cli.admin.calls.cluster import describe_cluster
+from barnabas.cli.admin.calls.log_dirs import LogDir, ReplicaInDir, describe_log_dirs
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.errors import AdminError, NotReachableError
+from barnabas.cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.shapes import LogDirRow
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 

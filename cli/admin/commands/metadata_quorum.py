@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import click
 
-from cli.admin.calls.cluster import QuorumInfo, QuorumReplica, describe_cluster, describe_quorum
-from cli.admin.client import AdminClient
-from cli.admin.errors import AdminError
-from cli.admin.options import AdminCommand, Given, admin_group, connection_options, flag, session
-from cli.admin.output import Output
-from cli.admin.shapes import QuorumReplicaRow, QuorumRow
-from protocol.wire import ZERO_UUID, uuid_to_string
+from barnabas.cli.admin.calls.cluster import QuorumInfo, QuorumReplica, describe_cluster, describe_quorum
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.errors import AdminError
+from barnabas.cli.admin.options import AdminCommand, Given, admin_group, connection_options, flag, session
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.shapes import QuorumReplicaRow, QuorumRow
+from barnabas.protocol.wire import ZERO_UUID, uuid_to_string
 
 _HEADS: Final = (
     "NodeId",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cli.admin.calls.quotas import (
+from barnabas.cli.admin.calls.quotas import (
     CLIENT_ID,
     ENTITY_TYPES,
     EXACT,
@@ -15,11 +15,11 @@ from cli.admin.calls.quotas import (
     alter_quotas,
     describe_quotas,
 )
-from cli.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
-from cli.admin.commands.config_report import entity_text
-from cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
-from cli.admin.output import Output
-from cli.admin.shapes import QuotaRow
+from barnabas.cli.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
+from barnabas.cli.admin.commands.config_report import entity_text
+from barnabas.cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.shapes import QuotaRow
 
 QUOTAS: Final = {
     "producer-byte-rate": "bytes a second that may be produced",

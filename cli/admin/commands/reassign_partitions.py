@@ -6,19 +6,28 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from cli.admin.calls.cluster import describe_cluster
-from cli.admin.calls.configs import alter_configs
-from cli.admin.calls.log_dirs import alter_replica_log_dirs, describe_log_dirs
-from cli.admin.calls.reassignments import alter_reassignments, list_reassignments
-from cli.admin.calls.topics import describe_topics
-from cli.admin.client import AdminClient
-from cli.admin.errors import AdminError, ServerError
-from cli.admin.files import read_topics
-from cli.admin.names import ResourceType
-from cli.admin.options import FILE, Given, admin_command, connection_options, flag, option, refuse, session
-from cli.admin.output import Output
-from cli.admin.partitions import TopicPartition
-from cli.admin.reassignment import (
+from barnabas.cli.admin.calls.cluster import describe_cluster
+from barnabas.cli.admin.calls.configs import alter_configs
+from barnabas.cli.admin.calls.log_dirs import alter_replica_log_dirs, describe_log_dirs
+from barnabas.cli.admin.calls.reassignments import alter_reassignments, list_reassignments
+from barnabas.cli.admin.calls.topics import describe_topics
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.errors import AdminError, ServerError
+from barnabas.cli.admin.files import read_topics
+from barnabas.cli.admin.names import ResourceType
+from barnabas.cli.admin.options import (
+    FILE,
+    Given,
+    admin_command,
+    connection_options,
+    flag,
+    option,
+    refuse,
+    session,
+)
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.partitions import TopicPartition
+from barnabas.cli.admin.reassignment import (
     LOG_DIRS_RATE,
     Changes,
     Plan,
@@ -29,8 +38,8 @@ from cli.admin.reassignment import (
     spread,
     throttles,
 )
-from cli.admin.shapes import ReassignmentRow
-from protocol.errors import ErrorCode
+from barnabas.cli.admin.shapes import ReassignmentRow
+from barnabas.protocol.errors import ErrorCode
 
 ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
 _PERMITTED: Final = {

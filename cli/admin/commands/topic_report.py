@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from cli.admin.calls.cluster import describe_cluster
-from cli.admin.calls.configs import ConfigValue, describe_configs
-from cli.admin.calls.reassignments import Reassignment, list_reassignments
-from cli.admin.calls.topics import PartitionInfo, TopicInfo
-from cli.admin.client import AdminClient
-from cli.admin.errors import ServerError, UnsupportedApiError
-from cli.admin.names import ResourceType
-from cli.admin.options import Given
-from cli.admin.output import Output
-from cli.admin.partitions import TopicPartition
-from cli.admin.shapes import TopicRow
-from protocol.errors import ErrorCode
-from protocol.wire import ZERO_UUID, uuid_to_string
+from barnabas.cli.admin.calls.cluster import describe_cluster
+from barnabas.cli.admin.calls.configs import ConfigValue, describe_configs
+from barnabas.cli.admin.calls.reassignments import Reassignment, list_reassignments
+from barnabas.cli.admin.calls.topics import PartitionInfo, TopicInfo
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.errors import ServerError, UnsupportedApiError
+from barnabas.cli.admin.names import ResourceType
+from barnabas.cli.admin.options import Given
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.partitions import TopicPartition
+from barnabas.cli.admin.shapes import TopicRow
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.wire import ZERO_UUID, uuid_to_string
 
 _HEADS = ("Partition", "Leader", "Replicas", "Isr", "Elr", "LastKnownElr")
 

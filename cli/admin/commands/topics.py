@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cli.admin.calls.topics import (
+from barnabas.cli.admin.calls.topics import (
     BY_DEFAULT,
     NewTopic,
     TopicInfo,
@@ -16,10 +16,10 @@ from cli.admin.calls.topics import (
     describe_topics,
     list_topics,
 )
-from cli.admin.client import AdminClient
-from cli.admin.commands.topic_report import TopicReport, Wanted
-from cli.admin.errors import AdminError, ServerError
-from cli.admin.options import (
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.commands.topic_report import TopicReport, Wanted
+from barnabas.cli.admin.errors import AdminError, ServerError
+from barnabas.cli.admin.options import (
     Given,
     admin_command,
     connection_options,
@@ -29,11 +29,11 @@ from cli.admin.options import (
     refuse,
     session,
 )
-from cli.admin.output import Output
-from cli.admin.patterns import TopicPattern
-from cli.admin.shapes import TopicRow
-from protocol.errors import ErrorCode
-from protocol.wire import ZERO_UUID, Uuid, uuid_from_string, uuid_to_string
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.patterns import TopicPattern
+from barnabas.cli.admin.shapes import TopicRow
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.wire import ZERO_UUID, Uuid, uuid_from_string, uuid_to_string
 
 ACTIONS: Final = ("list", "describe", "create", "alter", "delete")
 REPORTS: Final = (

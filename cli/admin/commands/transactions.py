@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import click
 
-from cli.admin.calls.topics import describe_topics, list_topics
-from cli.admin.calls.transactions import (
+from barnabas.cli.admin.calls.topics import describe_topics, list_topics
+from barnabas.cli.admin.calls.transactions import (
     Description,
     Producer,
     abort_in_partition,
@@ -18,13 +18,21 @@ from cli.admin.calls.transactions import (
     fence_producer,
     list_transactions,
 )
-from cli.admin.client import AdminClient
-from cli.admin.errors import AdminError, ServerError
-from cli.admin.options import AdminCommand, Given, admin_group, connection_options, option, refuse, session
-from cli.admin.output import Output
-from cli.admin.partitions import TopicPartition
-from cli.admin.shapes import ProducerRow, TransactionRow
-from protocol.errors import ErrorCode
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.errors import AdminError, ServerError
+from barnabas.cli.admin.options import (
+    AdminCommand,
+    Given,
+    admin_group,
+    connection_options,
+    option,
+    refuse,
+    session,
+)
+from barnabas.cli.admin.output import Output
+from barnabas.cli.admin.partitions import TopicPartition
+from barnabas.cli.admin.shapes import ProducerRow, TransactionRow
+from barnabas.protocol.errors import ErrorCode
 
 DEFAULT_TIMEOUT_MIN: Final = 15
 _MS_PER_MIN: Final = 60_000

@@ -8,19 +8,19 @@ from typing import Any, Final
 
 import click
 
-from cli.admin.calls.scram import (
+from barnabas.cli.admin.calls.scram import (
     NewCredential,
     OldCredential,
     ScramUser,
     alter_users,
     describe_users,
 )
-from cli.admin.client import AdminClient
-from cli.admin.commands.config_report import known_users, user_row
-from cli.admin.config_values import check_iterations
-from cli.admin.errors import AdminError, BadFileError
-from cli.admin.names import scram_mechanism, scram_name
-from cli.admin.options import (
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.commands.config_report import known_users, user_row
+from barnabas.cli.admin.config_values import check_iterations
+from barnabas.cli.admin.errors import AdminError, BadFileError
+from barnabas.cli.admin.names import scram_mechanism, scram_name
+from barnabas.cli.admin.options import (
     FILE,
     Given,
     admin_command,
@@ -31,8 +31,8 @@ from cli.admin.options import (
     refuse,
     session,
 )
-from cli.admin.output import Output
-from protocol.scram import MIN_ITERATIONS, ScramMechanism
+from barnabas.cli.admin.output import Output
+from barnabas.protocol.scram import MIN_ITERATIONS, ScramMechanism
 
 MECHANISMS: Final = tuple(each.label for each in ScramMechanism if each)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from broker.compaction.scheduler import LogCleaner
-from storage.env import Env
-from storage.log.unified_log import UnifiedLog
-from storage.worker import perform
-from storage.worker_messages import Done, Failed, FailureKind, Job
+from barnabas.broker.compaction.scheduler import LogCleaner
+from barnabas.storage.env import Env
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.worker import perform
+from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job
 from tests.broker.broker_fixture import InProcessBroker, TurnedEnv
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from config.dynamic import apply_dynamic_settings
-from protocol.messages.topics import DeleteTopicsRequest
-from storage.env import RealEnv, RealFile
-from storage.log.cleaning_plan import CleaningPlan
-from storage.worker_messages import Failed, FailureKind
+from barnabas.config.dynamic import apply_dynamic_settings
+from barnabas.protocol.messages.topics import DeleteTopicsRequest
+from barnabas.storage.env import RealEnv, RealFile
+from barnabas.storage.log.cleaning_plan import CleaningPlan
+from barnabas.storage.worker_messages import Failed, FailureKind
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.compaction.cleaner_harness import BACKOFF_S, CleanerHouse
 from tests.broker.logs import ManualEnv

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.compaction.status import Compaction, CompactionRefusedError, Refusal
-from storage.worker_messages import Failed, FailureKind
+from barnabas.broker.compaction.status import Compaction, CompactionRefusedError, Refusal
+from barnabas.storage.worker_messages import Failed, FailureKind
 from tests.broker.compaction.cleaner_harness import CleanerHouse
 
 

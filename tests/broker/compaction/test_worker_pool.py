@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.compaction import worker_pool
-from broker.compaction.worker_pool import WorkerPool, WorkerProcess
-from broker.waiting.blocking import ThreadRunner
-from storage.env import RealEnv
-from storage.log.cleaning_plan import CleaningPlan, CleaningResult
-from storage.worker_messages import Done, Failed, FailureKind, Job
+from barnabas.broker.compaction import worker_pool
+from barnabas.broker.compaction.worker_pool import WorkerPool, WorkerProcess
+from barnabas.broker.waiting.blocking import ThreadRunner
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.cleaning_plan import CleaningPlan, CleaningResult
+from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job
 from tests.storage.compacting import Compacted
 
 LIMIT_S = 60.0
@@ -137,7 +137,7 @@ async def test_a_worker_that_cannot_be_started(jobs: Jobs, monkeypatch: pytest.M
     def spawn() -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr("storage.worker.spawn", spawn)
+    monkeypatch.setattr("barnabas.storage.worker.spawn", spawn)
     failed = await jobs.do(COFFEE)
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.ENDED

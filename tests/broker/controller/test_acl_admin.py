@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.controller.acl_admin import (
+from barnabas.broker.controller.acl_admin import (
     Acl,
     AclFilter,
     by_resource,
@@ -17,12 +17,12 @@ from broker.controller.acl_admin import (
     delete,
     matching,
 )
-from broker.controller.limits import MAX_RECORDS_PER_USER_OP
-from broker.metadata.image import MetadataImage
-from broker.metadata.replay import replayed
-from protocol.acls import AclOperation, AclResourceType, PatternType, PermissionType
-from protocol.errors import ApiError, ErrorCode
-from protocol.wire import Uuid
+from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.protocol.acls import AclOperation, AclResourceType, PatternType, PermissionType
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.wire import Uuid
 
 TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
 READ, WRITE = AclOperation.READ, AclOperation.WRITE

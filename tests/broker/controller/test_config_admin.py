@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.controller import config_admin
-from broker.controller.config_admin import (
+from barnabas.broker.controller import config_admin
+from barnabas.broker.controller.config_admin import (
     CLUSTER_DEFAULT,
     ELR_FEATURE,
     Alteration,
@@ -15,7 +15,7 @@ from broker.controller.config_admin import (
     Outcome,
     Wish,
 )
-from broker.metadata.image import (
+from barnabas.broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -24,13 +24,13 @@ from broker.metadata.image import (
     ConfigResource,
     MetadataImage,
 )
-from broker.metadata.replay import replayed
-from config.alteration import AlterOperation
-from config.broker_config import BrokerConfig
-from config.dynamic import apply_dynamic_settings
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord, TopicRecord
-from protocol.schema import Message
+from barnabas.broker.metadata.replay import replayed
+from barnabas.config.alteration import AlterOperation
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.dynamic import apply_dynamic_settings
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord, TopicRecord
+from barnabas.protocol.schema import Message
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 NODE_ID = 1

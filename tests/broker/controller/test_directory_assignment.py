@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.controller.directory_assignment import DirectoryAssignment
-from broker.metadata.replay import replayed
-from broker.metadata.topics import PartitionImage
-from broker.startup.node_storage import NodeStorage
-from config.broker_config import BrokerConfig
-from protocol.messages.topic_records import PartitionRecord, TopicRecord
-from protocol.wire import ZERO_UUID
-from storage.env import RealEnv
-from storage.errors import NoLogDirError
+from barnabas.broker.controller.directory_assignment import DirectoryAssignment
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.startup.node_storage import NodeStorage
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.messages.topic_records import PartitionRecord, TopicRecord
+from barnabas.protocol.wire import ZERO_UUID
+from barnabas.storage.env import RealEnv
+from barnabas.storage.errors import NoLogDirError
 
 TOPIC_ID = bytes(range(16))
 OTHER_ID = bytes(range(1, 17))

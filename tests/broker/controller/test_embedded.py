@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.controller.embedded import Controller, Decision
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.loader import MetadataLoader, Preparation
-from broker.pending import Pending
-from broker.waiting.blocking import BlockingRunner, InlineRunner, Work
-from protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
-from protocol.schema import Message
-from storage.errors import RecordBatchTooLargeError
+from barnabas.broker.controller.embedded import Controller, Decision
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.loader import MetadataLoader, Preparation
+from barnabas.broker.pending import Pending
+from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner, Work
+from barnabas.protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
+from barnabas.protocol.schema import Message
+from barnabas.storage.errors import RecordBatchTooLargeError
 from tests.broker.held_runner import HeldRunner
 
 

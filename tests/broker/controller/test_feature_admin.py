@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.controller.feature_admin import FeatureRules, FeatureUpdate, UpgradeType, update_features
-from broker.metadata.image import BROKER_RESOURCE, MetadataImage
-from broker.metadata.replay import replayed
-from broker.metadata.versions import supported_levels
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
-from protocol.schema import Message
+from barnabas.broker.controller.feature_admin import FeatureRules, FeatureUpdate, UpgradeType, update_features
+from barnabas.broker.metadata.image import BROKER_RESOURCE, MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.versions import supported_levels
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
+from barnabas.protocol.schema import Message
 
 ELR = "eligible.leader.replicas.version"
 RULES = FeatureRules(1, supported_levels(), kraft_version=0, min_insync_replicas=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.controller.internal_topics import (
+from barnabas.broker.controller.internal_topics import (
     CONSUMER_OFFSETS,
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
@@ -14,8 +14,8 @@ from broker.controller.internal_topics import (
     java_hash,
     partition_for,
 )
-from broker.controller.topic_admin import USE_DEFAULT
-from config.broker_config import BrokerConfig
+from barnabas.broker.controller.topic_admin import USE_DEFAULT
+from barnabas.config.broker_config import BrokerConfig
 
 
 def config(**settings: str) -> BrokerConfig:

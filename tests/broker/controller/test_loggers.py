@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.controller.config_admin import Alteration
-from broker.controller.loggers import alter_loggers, logger_levels
-from config.alteration import AlterOperation
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.controller.config_admin import Alteration
+from barnabas.broker.controller.loggers import alter_loggers, logger_levels
+from barnabas.config.alteration import AlterOperation
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 NAME = "barnabas.one_of_a_test"

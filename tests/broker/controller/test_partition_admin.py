@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.controller.partition_admin import (
+from barnabas.broker.controller.partition_admin import (
     cancel_reassignment,
     elect_leader,
     is_reassigning,
@@ -14,14 +14,14 @@ from broker.controller.partition_admin import (
     reassign,
     reassignments,
 )
-from broker.controller.partition_change import Election, Target, partition_change
-from broker.controller.topic_placement import Brokers
-from broker.metadata.image import MetadataImage
-from broker.metadata.replay import replayed
-from broker.metadata.topics import NO_LEADER, RECOVERING, PartitionImage
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import PartitionChangeRecord, TopicRecord
-from protocol.wire import Uuid
+from barnabas.broker.controller.partition_change import Election, Target, partition_change
+from barnabas.broker.controller.topic_placement import Brokers
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.topics import NO_LEADER, RECOVERING, PartitionImage
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord, TopicRecord
+from barnabas.protocol.wire import Uuid
 
 T: Uuid = b"t" * 16
 ALONE = Brokers([1])

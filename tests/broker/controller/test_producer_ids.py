@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.controller.embedded import Controller
-from broker.controller.producer_ids import BLOCK_SIZE, ProducerIdManager
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.loader import MetadataLoader
-from broker.metadata.replay import replayed
-from protocol.messages.topic_records import ProducerIdsRecord
-from protocol.schema import Message
+from barnabas.broker.controller.embedded import Controller
+from barnabas.broker.controller.producer_ids import BLOCK_SIZE, ProducerIdManager
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.loader import MetadataLoader
+from barnabas.broker.metadata.replay import replayed
+from barnabas.protocol.messages.topic_records import ProducerIdsRecord
+from barnabas.protocol.schema import Message
 from tests.broker.held_runner import HeldRunner
 
 

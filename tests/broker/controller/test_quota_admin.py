@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.controller.limits import MAX_RECORDS_PER_USER_OP
-from broker.controller.quota_admin import (
+from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
+from barnabas.broker.controller.quota_admin import (
     MATCH_DEFAULT,
     MATCH_EXACT,
     MATCH_SPECIFIED,
@@ -22,9 +22,9 @@ from broker.controller.quota_admin import (
     entity_text,
     hosts_in,
 )
-from broker.metadata.image import MetadataImage, QuotaEntity
-from broker.metadata.replay import replayed
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.metadata.image import MetadataImage, QuotaEntity
+from barnabas.broker.metadata.replay import replayed
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 ALICE: QuotaEntity = (("user", "alice"),)
 RATE = "producer_byte_rate"

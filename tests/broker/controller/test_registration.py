@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.controller.registration import (
+from barnabas.broker.controller.registration import (
     Node,
     broker_registration,
     configured_controller_listeners,
@@ -14,18 +14,21 @@ from broker.controller.registration import (
     start_changes,
     unfencing,
 )
-from broker.metadata.image import MetadataImage
-from broker.metadata.replay import replayed
-from broker.metadata.versions import supported_levels
-from config.broker_config import BrokerConfig
-from protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterControllerRecord
-from protocol.messages.topic_records import (
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.versions import supported_levels
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.messages.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    RegisterControllerRecord,
+)
+from barnabas.protocol.messages.topic_records import (
     FeatureLevelRecord,
     PartitionChangeRecord,
     PartitionRecord,
     TopicRecord,
 )
-from protocol.schema import Message
+from barnabas.protocol.schema import Message
 
 TOPIC_ID, DIR, OTHER_DIR, INCARNATION = b"t" * 16, b"d" * 16, b"e" * 16, b"i" * 16
 SETTINGS = [

@@ -7,7 +7,7 @@ import hashlib
 
 import pytest
 
-from broker.controller.scram_admin import (
+from barnabas.broker.controller.scram_admin import (
     FIRST_METADATA_VERSION,
     Change,
     Deletion,
@@ -16,10 +16,10 @@ from broker.controller.scram_admin import (
     credential_record,
     describe,
 )
-from broker.metadata.image import MetadataImage
-from broker.metadata.replay import replayed
-from protocol.errors import ErrorCode
-from protocol.scram import MAX_ITERATIONS, MIN_ITERATIONS
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.scram import MAX_ITERATIONS, MIN_ITERATIONS
 
 SHA_256, SHA_512 = 1, 2
 

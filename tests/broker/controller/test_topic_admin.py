@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.controller.limits import MAX_RECORDS_PER_USER_OP
-from broker.controller.topic_admin import (
+from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
+from barnabas.broker.controller.topic_admin import (
     CLUSTER_METADATA_TOPIC,
     NewTopic,
     TopicDefaults,
@@ -19,12 +19,17 @@ from broker.controller.topic_admin import (
     new_topics,
     removal_record,
 )
-from broker.metadata.image import TOPIC_RESOURCE, MetadataImage
-from broker.metadata.replay import replayed
-from config.broker_config import BrokerConfig
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.broker.metadata.image import TOPIC_RESOURCE, MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import (
+    ConfigRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 ALONE = TopicDefaults((1,), partition_count=1, replication_factor=1)
 THREE = TopicDefaults((1, 2, 3), partition_count=4, replication_factor=2)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker.controller.topic_placement import (
+from barnabas.broker.controller.topic_placement import (
     Brokers,
     check_assignment,
     check_can_begin,
     new_partition,
     placed,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.wire import ZERO_UUID
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.wire import ZERO_UUID
 
 ALONE = Brokers([1])
 WITH_ONE_AWAY = Brokers([1], [1, 2])

@@ -9,27 +9,27 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from broker.coordinator.loading import LoadSummary
-from broker.coordinator.partition_log import LogLimits
-from broker.coordinator.parts import RuntimeParts
-from broker.coordinator.record import CoordinatorRecord, tombstone
-from broker.coordinator.record_types import GROUP_RECORDS
-from broker.coordinator.runtime_probe import RuntimeProbe
-from broker.coordinator.shard import CoordinatorResult, ShardContext
-from broker.coordinator.shard_runner import ShardRunner
-from broker.coordinator.txn import TransactionMarker
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.pending import Pending
-from broker.replica.append import AppendError, AppendResult
-from broker.waiting.blocking import BlockingRunner, InlineRunner
-from config.broker_config import BrokerConfig
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
-from protocol.records.batch import RecordBatch, stamp
-from storage.env import RealFile
-from storage.errors import OutOfResourcesError
-from storage.log.txn_verification import VerificationGuard
-from storage.offsets import FileRecords, LogAppendInfo
+from barnabas.broker.coordinator.loading import LoadSummary
+from barnabas.broker.coordinator.partition_log import LogLimits
+from barnabas.broker.coordinator.parts import RuntimeParts
+from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.coordinator.record_types import GROUP_RECORDS
+from barnabas.broker.coordinator.runtime_probe import RuntimeProbe
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.broker.coordinator.shard_runner import ShardRunner
+from barnabas.broker.coordinator.txn import TransactionMarker
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendError, AppendResult
+from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.records.batch import RecordBatch, stamp
+from barnabas.storage.env import RealFile
+from barnabas.storage.errors import OutOfResourcesError
+from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.offsets import FileRecords, LogAppendInfo
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import START_MS
 

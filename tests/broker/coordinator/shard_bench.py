@@ -14,21 +14,21 @@ from itertools import count
 from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import (
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import (
     CoordinatorResult,
     CoordinatorShard,
     ShardContext,
     TimedOperation,
 )
-from broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.replay import replayed
-from broker.pending import Pending
-from config.broker_config import BrokerConfig
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from protocol.schema import Message
+from barnabas.broker.coordinator.timers import RETRY_BACKOFF_MS, ShardTimers
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.pending import Pending
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.protocol.schema import Message
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import START_MS
 

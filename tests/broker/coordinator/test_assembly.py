@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import CoordinatorResult
-from broker.coordinator.txn import TransactionalProducer, TransactionMarker
-from broker.pending import Pending
-from protocol.api_keys import ApiKey, request_header_version
-from protocol.codec import decode, encode
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.commits import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
-from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
-from protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, JoinGroupResponse
-from protocol.messages.headers import RequestHeader
-from protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
-from protocol.records.entries import batches
-from protocol.schema import Message
-from storage.env import RealFile
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.coordinator.txn import TransactionalProducer, TransactionMarker
+from barnabas.broker.pending import Pending
+from barnabas.protocol.api_keys import ApiKey, request_header_version
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
+from barnabas.protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.schema import Message
+from barnabas.storage.env import RealFile
 from tests.broker.broker_fixture import WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.broker.replica_node import BreakableEnv

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.coordinator.java_order import (
+from barnabas.broker.coordinator.java_order import (
     SMALLEST_TABLE,
     bucket_of,
     map_order,

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.coordinator import loading
-from broker.coordinator.loading import LoadCancelledError, LoadSummary, ShardLoader
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.record_types import GROUP_RECORDS
-from broker.coordinator.serde import RecordSerde, UnreadableRecordError
-from protocol.records.batch import CorruptRecordError
-from protocol.records.builder import build_batch, empty_batch
-from protocol.records.compression import CompressionType
-from protocol.records.control import ControlRecordType, control_record_key, end_transaction_marker
-from protocol.records.key_table import ENTRY_BYTES
-from storage.offsets import FileRecords
+from barnabas.broker.coordinator import loading
+from barnabas.broker.coordinator.loading import LoadCancelledError, LoadSummary, ShardLoader
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.record_types import GROUP_RECORDS
+from barnabas.broker.coordinator.serde import RecordSerde, UnreadableRecordError
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.builder import build_batch, empty_batch
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.control import ControlRecordType, control_record_key, end_transaction_marker
+from barnabas.protocol.records.key_table import ENTRY_BYTES
+from barnabas.storage.offsets import FileRecords
 from tests.broker.coordinator.runtime_bench import BytesFile, Counters, counter, no_counter
 
 SERDE = RecordSerde(GROUP_RECORDS)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.coordinator.errors import as_coordinator
-from broker.coordinator.partition_log import ReplicaLogs
-from broker.pending import Pending
-from broker.replica.append import AppendResult, append_error_of
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.batch import RecordBatch
-from protocol.records.control import end_transaction_marker
-from protocol.records.entries import batches
-from storage.errors import OutOfResourcesError
+from barnabas.broker.coordinator.errors import as_coordinator
+from barnabas.broker.coordinator.partition_log import ReplicaLogs
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendResult, append_error_of
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.errors import OutOfResourcesError
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.logs import batch
 from tests.broker.replica_node import BreakableEnv

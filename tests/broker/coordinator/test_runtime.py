@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from broker.controller.internal_topics import partition_for
-from broker.coordinator.partition_log import LogLimits
-from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.shard import CoordinatorResult
-from broker.coordinator.txn import TopicPartition, TransactionalProducer
-from broker.metadata.image import MetadataImage
-from broker.metadata.replay import replayed
-from broker.pending import Pending
-from broker.replica.append import AppendResult
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import (
+from barnabas.broker.controller.internal_topics import partition_for
+from barnabas.broker.coordinator.partition_log import LogLimits
+from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.coordinator.txn import TopicPartition, TransactionalProducer
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendResult
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import (
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
-from protocol.schema import Message
-from storage.log.txn_verification import VerificationGuard
-from storage.offsets import FileRecords
+from barnabas.protocol.schema import Message
+from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.offsets import FileRecords
 from tests.broker.coordinator.runtime_bench import Bench, Counters, MemoryLogs, marker
 from tests.broker.held_runner import HeldRunner
 

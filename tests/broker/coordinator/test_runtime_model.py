@@ -12,11 +12,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.coordinator.batches import Answer
-from broker.coordinator.shard import CoordinatorResult
-from broker.coordinator.shard_runner import ShardState
-from broker.coordinator.txn import TransactionalProducer
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.coordinator.batches import Answer
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.coordinator.shard_runner import ShardState
+from barnabas.broker.coordinator.txn import TransactionalProducer
+from barnabas.protocol.errors import ApiError, ErrorCode
 from tests.broker.coordinator.runtime_bench import (
     WRITE_TIMEOUT_MS,
     Bench,

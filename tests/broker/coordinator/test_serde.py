@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.record import CoordinatorRecord, tombstone
-from broker.coordinator.record_types import GROUP_RECORDS, TRANSACTION_RECORDS
-from broker.coordinator.serde import RecordSerde, UnknownRecordTypeError, UnreadableRecordError
-from protocol.messages.group_state import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
-from protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
+from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.coordinator.record_types import GROUP_RECORDS, TRANSACTION_RECORDS
+from barnabas.broker.coordinator.serde import RecordSerde, UnknownRecordTypeError, UnreadableRecordError
+from barnabas.protocol.messages.group_state import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
 
 GROUPS = RecordSerde(GROUP_RECORDS)
 

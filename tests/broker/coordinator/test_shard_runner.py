@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.batches import Answer
-from broker.coordinator.loading import ShardLoader
-from broker.coordinator.shard import CoordinatorResult
-from broker.coordinator.shard_runner import ShardState
-from broker.coordinator.txn import TransactionalProducer
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.pending import Pending
-from protocol.errors import ApiError, ErrorCode
-from storage.errors import OutOfResourcesError
-from storage.log.txn_verification import VerificationGuard
+from barnabas.broker.coordinator.batches import Answer
+from barnabas.broker.coordinator.loading import ShardLoader
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.coordinator.shard_runner import ShardState
+from barnabas.broker.coordinator.txn import TransactionalProducer
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.storage.errors import OutOfResourcesError
+from barnabas.storage.log.txn_verification import VerificationGuard
 from tests.broker.coordinator.runtime_bench import (
     MAX_BATCH_BYTES,
     WRITE_TIMEOUT_MS,

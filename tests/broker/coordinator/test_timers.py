@@ -7,8 +7,8 @@ from collections.abc import Hashable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.coordinator.shard import CoordinatorResult, TimedOperation
-from broker.coordinator.timers import ShardTimers
+from barnabas.broker.coordinator.shard import CoordinatorResult, TimedOperation
+from barnabas.broker.coordinator.timers import ShardTimers
 from tests.broker.fakes import ManualTimer
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broker.fetch.cache import FetchSessionCache
-from broker.fetch.context import FetchContext
-from broker.fetch.manager import FetchManager
-from broker.fetch.partition import FetchPartition
-from broker.fetch.session import INITIAL_EPOCH, NO_SESSION
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.wire import ZERO_UUID
+from barnabas.broker.fetch.cache import FetchSessionCache
+from barnabas.broker.fetch.context import FetchContext
+from barnabas.broker.fetch.manager import FetchManager
+from barnabas.broker.fetch.partition import FetchPartition
+from barnabas.broker.fetch.session import INITIAL_EPOCH, NO_SESSION
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.wire import ZERO_UUID
 
 WITHOUT_IDS, WITH_IDS = 12, 13
 IDS = {"a": b"a" * 16, "b": b"b" * 16, "c": b"c" * 16}

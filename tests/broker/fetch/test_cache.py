@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from broker.fetch.cache import EVICTION_MS, FetchSessionCache
-from broker.fetch.manager import FetchManager
-from broker.fetch.session import NO_SESSION
-from protocol.errors import ErrorCode
+from barnabas.broker.fetch.cache import EVICTION_MS, FetchSessionCache
+from barnabas.broker.fetch.manager import FetchManager
+from barnabas.broker.fetch.session import NO_SESSION
+from barnabas.protocol.errors import ErrorCode
 from tests.broker.fetch.readers import Reader, keys
 
 

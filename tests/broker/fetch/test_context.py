@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchResponse
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchResponse
 from tests.broker.fetch.readers import Reader, error, keys, nothing, told
 
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.fetch.context import FetchParams
-from broker.fetch.delayed_fetch import DelayedFetch
-from broker.fetch.partition import FetchPartition
-from broker.metadata.topics import PartitionImage
-from broker.replica.partition import Partition
-from broker.waiting.purgatory import DelayedOperationPurgatory
-from config.log_config import LogConfig
-from protocol.messages.fetch import FetchRequest
-from protocol.records.builder import build_batch
-from protocol.records.control import end_transaction_marker
-from storage.offsets import AppendOrigin, FetchIsolation, LogOffsetMetadata
+from barnabas.broker.fetch.context import FetchParams
+from barnabas.broker.fetch.delayed_fetch import DelayedFetch
+from barnabas.broker.fetch.partition import FetchPartition
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.replica.partition import Partition
+from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.storage.offsets import AppendOrigin, FetchIsolation, LogOffsetMetadata
 from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, txn_batch
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import START_MS, batch, log, partition_image

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from broker.fetch.cache import EVICTION_MS, FetchSessionCache
-from broker.fetch.manager import FetchManager
-from broker.fetch.partition import FetchPartition
-from broker.fetch.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.wire import Uuid
+from barnabas.broker.fetch.cache import EVICTION_MS, FetchSessionCache
+from barnabas.broker.fetch.manager import FetchManager
+from barnabas.broker.fetch.partition import FetchPartition
+from barnabas.broker.fetch.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.wire import Uuid
 from tests.broker.fetch.readers import IDS, WITH_IDS, WITHOUT_IDS, Reader, error, keys, nothing, told
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition
 from tests.support.chance import seeds

@@ -6,13 +6,13 @@ import logging
 
 import pytest
 
-from broker.fetch import out_of_range
-from broker.logging.setup import RateLimit
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.offsets import DeleteRecordsRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.records.builder import build_batch
+from barnabas.broker.fetch import out_of_range
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.records.builder import build_batch
 from tests.broker.broker_fixture import InProcessBroker
 from tests.support.difference import Like
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.fetch.partition import FetchPartition, size_of
-from broker.metadata.replay import replayed
-from broker.pending import Pending
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchResponse
-from protocol.messages.topic_records import RemoveTopicRecord
-from storage.offsets import FileRecords
+from barnabas.broker.fetch.partition import FetchPartition, size_of
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.topic_records import RemoveTopicRecord
+from barnabas.storage.offsets import FileRecords
 from tests.broker.logs import batch, partition_image
 from tests.broker.replica_node import (
     BOTH,

@@ -13,17 +13,17 @@ from typing import Any, cast
 
 import pytest
 
-from broker.controller.embedded import Decision
-from broker.fetch.partition import size_of
-from broker.fetch.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.messages.offsets import DeleteRecordsRequest
-from protocol.messages.topic_records import PartitionChangeRecord
-from protocol.messages.topics import DeleteTopicsRequest
-from protocol.records.control import end_transaction_marker
-from protocol.wire import ZERO_UUID, Uuid
-from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.fetch.partition import size_of
+from barnabas.broker.fetch.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
+from barnabas.protocol.messages.topics import DeleteTopicsRequest
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.protocol.wire import ZERO_UUID, Uuid
+from barnabas.storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.broker.broker_fixture import NODE_ID, Client, InProcessBroker, Wait
 from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 from tests.broker.logs import START_MS, batch

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.fetch.session import next_epoch
-from protocol.errors import ErrorCode
+from barnabas.broker.fetch.session import next_epoch
+from barnabas.protocol.errors import ErrorCode
 from tests.broker.fetch.readers import Reader
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from broker.compaction.status import Compaction
-from broker.http.server import HttpServer
-from broker.metrics.prometheus import Metrics
-from config.broker_config import BrokerConfig
+from barnabas.broker.compaction.status import Compaction
+from barnabas.broker.http.server import HttpServer
+from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.config.broker_config import BrokerConfig
 from tests.broker.compaction.cleaner_harness import CleanerHouse
 
 

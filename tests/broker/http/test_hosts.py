@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker.http import hosts as http_hosts
-from broker.http.server import HttpServer
-from broker.metrics.prometheus import Metrics
-from config.broker_config import BrokerConfig
+from barnabas.broker.http import hosts as http_hosts
+from barnabas.broker.http.server import HttpServer
+from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.config.broker_config import BrokerConfig
 
 STRANGE = "rebound.example.com"
 

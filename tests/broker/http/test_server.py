@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.http.server import HttpServer
-from broker.metrics.prometheus import Metrics
-from broker.network.listeners import ListenError
-from broker.waiting.on_loop import LoopSilentError, OnLoop
-from config.broker_config import BrokerConfig
+from barnabas.broker.http.server import HttpServer
+from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.broker.network.listeners import ListenError
+from barnabas.broker.waiting.on_loop import LoopSilentError, OnLoop
+from barnabas.config.broker_config import BrokerConfig
 
 LEADERS = "kafka_server_replicamanager_leadercount"
 
@@ -265,7 +265,7 @@ def test_a_loop_that_has_ended_is_reported() -> None:
 
 
 def test_a_stuck_loop_is_not_alive() -> None:
-    from broker.http.app import Application
+    from barnabas.broker.http.app import Application
 
     class Silent(OnLoop):
         def run(self, *_: object) -> object:  # type: ignore[override]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.kafka_apis import handlers
-from broker.kafka_apis.dispatch import KafkaApis
-from broker.pending import Pending
-from broker.request import (
+from barnabas.broker.kafka_apis import handlers
+from barnabas.broker.kafka_apis.dispatch import KafkaApis
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import (
     CLOSE_CONNECTION,
     NO_RESPONSE,
     REGISTRY,
@@ -21,19 +21,19 @@ from broker.request import (
     RequestContext,
     api,
 )
-from protocol.api_keys import ApiKey, request_header_version
-from protocol.codec import decode, encode, join_chunks
-from protocol.errors import ErrorCode, ProtocolError
-from protocol.framing import Frame
-from protocol.messages.acls import DescribeAclsRequest
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.headers import RequestHeader
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.offsets import ListOffsetsRequest
-from protocol.messages.topics import DeleteTopicsRequest
-from protocol.schema import Message
+from barnabas.protocol.api_keys import ApiKey, request_header_version
+from barnabas.protocol.codec import decode, encode, join_chunks
+from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.framing import Frame
+from barnabas.protocol.messages.acls import DescribeAclsRequest
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.offsets import ListOffsetsRequest
+from barnabas.protocol.messages.topics import DeleteTopicsRequest
+from barnabas.protocol.schema import Message
 from tests.broker.broker_fixture import CLOSED, WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.support.chance import seeds
@@ -274,7 +274,7 @@ _VALID: dict[int, Message] = {
 def whole_requests() -> list[bytes]:
     """A request of every API and version, with nothing in it but its defaults, as far as those may be sent."""
     handlers.register_all()
-    from protocol.api_keys import request_type
+    from barnabas.protocol.api_keys import request_type
 
     return [
         frame(_VALID.get(key) or request_type(key)(), version)
@@ -329,7 +329,7 @@ def handle_anything(apis: KafkaApis, request: bytes) -> None:
 
 
 def test_a_request_may_wait_for_the_disk(tmp_path: Path) -> None:
-    from protocol.messages.topics import CreateTopicsRequest
+    from barnabas.protocol.messages.topics import CreateTopicsRequest
 
     disk = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=disk)

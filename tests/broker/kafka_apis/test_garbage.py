@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.codec import encode
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.groups import HeartbeatRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.schema import Message
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.groups import HeartbeatRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.schema import Message
 from tests.broker.logs import batch
 from tests.broker.running_server import LOCALHOST, config_of, running
 from tests.support import raw

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.logging.setup import START_LINES_WAIT_S, RateLimit, StartLines, configure
+from barnabas.broker.logging.setup import START_LINES_WAIT_S, RateLimit, StartLines, configure
 from tests.broker.fakes import ManualTimer
 
 
@@ -118,7 +118,7 @@ def test_the_level_is_ours_and_libraries_speak_from_warning_on() -> None:
 
 def test_nothing_heavy_is_imported_before_the_first_line_and_rich_never() -> None:
     code = (
-        "import io, logging, sys; from broker.logging.setup import configure; stream = io.StringIO();"
+        "import io, logging, sys; from barnabas.broker.logging.setup import configure; stream = io.StringIO();"
         "configure('INFO', stream); assert 'structlog' not in sys.modules;"
         "logging.getLogger('barnabas').info('ready'); assert 'ready' in stream.getvalue();"
         "assert 'structlog' in sys.modules; assert 'rich' not in sys.modules;"
@@ -172,7 +172,8 @@ def test_a_start_that_takes_its_time_is_heard_meanwhile() -> None:
 
 def test_what_is_kept_at_the_end_of_the_process_is_written() -> None:
     code = (
-        "import logging, sys; from broker.logging.setup import StartLines, configure; configure(); StartLines();"
+        "import logging, sys; from barnabas.broker.logging.setup import StartLines, "
+        "configure; configure(); StartLines();"
         "logging.getLogger('barnabas').info('ready'); sys.exit(1)"
     )
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)

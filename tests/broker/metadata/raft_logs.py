@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from broker.metadata.image import MetadataImage
-from broker.metadata.raft_log import EmbeddedRaftLog
-from broker.metadata.raft_snapshots import RaftLogSettings
-from broker.metadata.replay import replayed
-from protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
-from protocol.schema import Message
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+from barnabas.broker.metadata.raft_snapshots import RaftLogSettings
+from barnabas.broker.metadata.replay import replayed
+from barnabas.protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
+from barnabas.protocol.schema import Message
 from tests.storage.fault_env import FaultEnv
 
 DIRECTORY_ID = b"directory of one"

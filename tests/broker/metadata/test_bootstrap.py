@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.bootstrap import (
+from barnabas.broker.metadata.bootstrap import (
     FILE_NAME,
     bootstrap_records,
     default_levels,
@@ -12,9 +12,9 @@ from broker.metadata.bootstrap import (
     read_bootstrap,
     write_bootstrap,
 )
-from broker.metadata.log import MetadataLogError
-from protocol.messages.cluster_records import UserScramCredentialRecord
-from protocol.messages.topic_records import FeatureLevelRecord
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
+from barnabas.protocol.messages.topic_records import FeatureLevelRecord
 from tests.storage.fault_env import FaultEnv
 
 ALICE = UserScramCredentialRecord(name="alice", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.features import check_levels, finalized, supported
-from broker.metadata.log import MetadataLogError
-from config.broker_config import BrokerConfig
+from barnabas.broker.metadata.features import check_levels, finalized, supported
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.config.broker_config import BrokerConfig
 
 CONFIG = BrokerConfig()
 UNSTABLE = BrokerConfig.of(None, overrides=["unstable.feature.versions.enable=true"])

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
-from broker.metadata.replay import replayed
-from broker.metadata.topics import NO_LEADER, PartitionImage
-from protocol.messages.cluster_records import (
+from barnabas.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.topics import NO_LEADER, PartitionImage
+from barnabas.protocol.messages.cluster_records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     DelegationTokenRecord,
@@ -25,7 +25,7 @@ from protocol.messages.cluster_records import (
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
-from protocol.messages.topic_records import (
+from barnabas.protocol.messages.topic_records import (
     BeginTransactionRecord,
     ClearElrRecord,
     ClientQuotaRecord,
@@ -39,8 +39,8 @@ from protocol.messages.topic_records import (
     TopicRecord,
     ZkMigrationStateRecord,
 )
-from protocol.schema import Message
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid
 
 A, B = b"a" * 16, b"b" * 16
 

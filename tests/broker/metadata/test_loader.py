@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.loader import MetadataLoader
-from broker.metadata.log import MetadataBatch
-from broker.waiting.blocking import InlineRunner, Work
-from protocol.messages.topic_records import NoOpRecord, RemoveTopicRecord, TopicRecord
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.loader import MetadataLoader
+from barnabas.broker.metadata.log import MetadataBatch
+from barnabas.broker.waiting.blocking import InlineRunner, Work
+from barnabas.protocol.messages.topic_records import NoOpRecord, RemoveTopicRecord, TopicRecord
 from tests.broker.held_runner import HeldRunner
 
 

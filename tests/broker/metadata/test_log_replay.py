@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.metadata.log import MetadataBatch, MetadataLogError
-from broker.metadata.log_replay import LogReplay
-from broker.metadata.records import frame
-from broker.metadata.snapshot_files import Control, control_batch, quorum_records
-from protocol.messages.control_records import LeaderChangeMessage, VotersRecord
-from protocol.messages.topic_records import (
+from barnabas.broker.metadata.log import MetadataBatch, MetadataLogError
+from barnabas.broker.metadata.log_replay import LogReplay
+from barnabas.broker.metadata.records import frame
+from barnabas.broker.metadata.snapshot_files import Control, control_batch, quorum_records
+from barnabas.protocol.messages.control_records import LeaderChangeMessage, VotersRecord
+from barnabas.protocol.messages.topic_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     NoOpRecord,
 )
-from protocol.records.batch import RecordBatch, build_batch
-from protocol.records.control import ControlRecordType
-from protocol.schema import Message
+from barnabas.protocol.records.batch import RecordBatch, build_batch
+from barnabas.protocol.records.control import ControlRecordType
+from barnabas.protocol.schema import Message
 from tests.broker.metadata.raft_logs import config
 
 A, B, C, D = (config(name, "x") for name in "abcd")
@@ -67,7 +67,7 @@ def test_an_open_transaction_at_the_end_is_noticed() -> None:
 
 
 def test_much_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.metadata.log_replay.RECORDS_AT_ONCE", 2)
+    monkeypatch.setattr("barnabas.broker.metadata.log_replay.RECORDS_AT_ONCE", 2)
     assert replayed([A], [B], [C]) == [MetadataBatch([A, B], 1, 5), MetadataBatch([C], 2, 5)]
 
 

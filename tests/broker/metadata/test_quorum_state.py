@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.quorum_state import NOBODY, QuorumState, QuorumStateFile
-from protocol.wire import uuid_from_string
+from barnabas.broker.metadata.quorum_state import NOBODY, QuorumState, QuorumStateFile
+from barnabas.protocol.wire import uuid_from_string
 from tests.broker.metadata.raft_logs import LOG_DIR, new_env
 
 STATIC = (

@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.metadata.log import MetadataLog, MetadataLogError
-from broker.metadata.quorum_state import QuorumState, QuorumStateFile
-from broker.metadata.raft_log import METADATA_TOPIC_ID, EmbeddedRaftLog
-from broker.metadata.records import unframe
-from broker.metadata.snapshot_files import Control, SnapshotId, read_control, write_snapshot
-from protocol.messages.control_records import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
-from protocol.messages.topic_records import (
+from barnabas.broker.metadata.log import MetadataLog, MetadataLogError
+from barnabas.broker.metadata.quorum_state import QuorumState, QuorumStateFile
+from barnabas.broker.metadata.raft_log import METADATA_TOPIC_ID, EmbeddedRaftLog
+from barnabas.broker.metadata.records import unframe
+from barnabas.broker.metadata.snapshot_files import Control, SnapshotId, read_control, write_snapshot
+from barnabas.protocol.messages.control_records import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
+from barnabas.protocol.messages.topic_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     PartitionRecord,
 )
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
-from protocol.schema import Message
-from storage.errors import RecordBatchTooLargeError
-from storage.offsets import FetchIsolation
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.schema import Message
+from barnabas.storage.errors import RecordBatchTooLargeError
+from barnabas.storage.offsets import FetchIsolation
 from tests.broker.metadata.raft_logs import (
     DIRECTORY,
     DIRECTORY_ID,

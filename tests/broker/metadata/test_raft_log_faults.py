@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
-from broker.metadata.image import MetadataImage
-from broker.metadata.log import MetadataLogError
-from storage.errors import StorageError
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.storage.errors import StorageError
 from tests.broker.metadata.raft_logs import Node, config, configs, load, new_env, open_raft_log
 from tests.storage.fault_env import Fault, FaultPlan, PowerCut, from_nth, nth, power_cut
 from tests.support.chance import seeds

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.log import MetadataLogError
-from broker.metadata.raft_snapshots import RaftLogSettings
-from broker.metadata.snapshot_files import SnapshotId, write_snapshot
-from config.broker_config import BrokerConfig
-from config.layers import Setting, Source
-from protocol.messages.cluster_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
-from protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.broker.metadata.raft_snapshots import RaftLogSettings
+from barnabas.broker.metadata.snapshot_files import SnapshotId, write_snapshot
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.layers import Setting, Source
+from barnabas.protocol.messages.cluster_records import (
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from barnabas.protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
 from tests.broker.metadata.raft_logs import (
     DIRECTORY,
     Node,
@@ -108,7 +111,7 @@ def test_what_kafka_would_misread_wants_a_snapshot() -> None:
 
 
 def test_a_snapshot_says_when_its_last_record_was_appended() -> None:
-    from broker.metadata.snapshot_files import read_timestamp_ms
+    from barnabas.broker.metadata.snapshot_files import read_timestamp_ms
 
     node = Node(new_env())
     node.set("a", "1")

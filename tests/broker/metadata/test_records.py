@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.metadata.log import MetadataLogError
-from broker.metadata.records import frame, frame_as, record_types, unframe
-from protocol.codec import encode
-from protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from protocol.messages.topic_records import (
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.broker.metadata.records import frame, frame_as, record_types, unframe
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from barnabas.protocol.messages.topic_records import (
     FeatureLevelRecord,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
     TopicRecord,
 )
-from protocol.schema import Message
+from barnabas.protocol.schema import Message
 from tests.protocol.strategies import messages_of
 
 A = b"a" * 16

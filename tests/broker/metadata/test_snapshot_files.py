@@ -6,8 +6,8 @@ from itertools import count
 
 import pytest
 
-from broker.metadata.log import MetadataLogError
-from broker.metadata.snapshot_files import (
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.broker.metadata.snapshot_files import (
     Control,
     SnapshotId,
     is_leftover,
@@ -15,9 +15,9 @@ from broker.metadata.snapshot_files import (
     read_timestamp_ms,
     write_snapshot,
 )
-from protocol.messages.control_records import VotersRecord
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
+from barnabas.protocol.messages.control_records import VotersRecord
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
 from tests.broker.metadata.raft_logs import LOG_DIR, config, new_env
 from tests.storage.fault_env import FaultEnv, nth
 

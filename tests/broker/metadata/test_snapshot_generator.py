@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.metadata.image import MetadataDelta
-from broker.metadata.snapshot_generator import SnapshotGenerator
+from barnabas.broker.metadata.image import MetadataDelta
+from barnabas.broker.metadata.snapshot_generator import SnapshotGenerator
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner
 from tests.broker.metadata.raft_logs import DIRECTORY, Node, new_env

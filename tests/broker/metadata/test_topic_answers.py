@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from broker.metadata.image import MetadataImage
-from broker.metadata.replay import replayed
-from broker.metadata.topic_answers import KINDS_KEPT, TopicAnswers
-from broker.metadata.topics import PartitionImage, TopicImage
-from protocol.codec import decode, encode
-from protocol.messages.metadata import MetadataResponse
-from protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord
-from protocol.messages.topics import CreateTopicsResponse
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.topic_answers import KINDS_KEPT, TopicAnswers
+from barnabas.broker.metadata.topics import PartitionImage, TopicImage
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.messages.metadata import MetadataResponse
+from barnabas.protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord
+from barnabas.protocol.messages.topics import CreateTopicsResponse
 
 Topic = MetadataResponse.MetadataResponseTopic
 

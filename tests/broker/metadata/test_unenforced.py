@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.replay import replayed
-from broker.metadata.unenforced import ACLS, CREDENTIALS, QUOTAS, UnenforcedNotices
-from protocol.messages.cluster_records import (
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.unenforced import ACLS, CREDENTIALS, QUOTAS, UnenforcedNotices
+from barnabas.protocol.messages.cluster_records import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
     UserScramCredentialRecord,
 )
-from protocol.messages.topic_records import ClientQuotaRecord
-from protocol.schema import Message
+from barnabas.protocol.messages.topic_records import ClientQuotaRecord
+from barnabas.protocol.schema import Message
 
 USER = ClientQuotaRecord.EntityData(entity_type="user", entity_name="alice")
 ACL_ID = b"an id of an acl."

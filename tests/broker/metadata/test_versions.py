@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.versions import (
+from barnabas.broker.metadata.versions import (
     FEATURES,
     FEATURES_BY_NAME,
     LATEST_PRODUCTION,
@@ -18,9 +18,9 @@ from broker.metadata.versions import (
     record_version,
     supported_levels,
 )
-from protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
-from protocol.schema import Message
+from barnabas.protocol.messages.cluster_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from barnabas.protocol.schema import Message
 
 
 def test_levels_follow_each_other_without_a_gap() -> None:

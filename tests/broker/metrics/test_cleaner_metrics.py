@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.compaction.reports import LastCleanings
-from broker.metrics.cleaner_metrics import add_cleaner
-from broker.metrics.families import FAMILIES
-from broker.metrics.prometheus import Metrics, snapshot_at_once
-from storage.log.cleaning_plan import CleaningStats
-from storage.worker_messages import Failed, FailureKind
+from barnabas.broker.compaction.reports import LastCleanings
+from barnabas.broker.metrics.cleaner_metrics import add_cleaner
+from barnabas.broker.metrics.families import FAMILIES
+from barnabas.broker.metrics.prometheus import Metrics, snapshot_at_once
+from barnabas.storage.log.cleaning_plan import CleaningStats
+from barnabas.storage.worker_messages import Failed, FailureKind
 from tests.broker.compaction.cleaner_harness import CleanerHouse
 
 MANAGER = "kafka_log_logcleanermanager"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from broker.coordinator.loading import LoadSummary
-from broker.coordinator.runtime_probe import KEPT_TIMES, RecentTimes, RuntimeProbe
-from broker.metrics.coordinator_metrics import add_coordinators
-from broker.metrics.families import FAMILIES
-from broker.metrics.lag_metrics import add_lag
-from broker.metrics.prometheus import Metrics, snapshot_at_once
-from protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.transactions import InitProducerIdRequest
+from barnabas.broker.coordinator.loading import LoadSummary
+from barnabas.broker.coordinator.runtime_probe import KEPT_TIMES, RecentTimes, RuntimeProbe
+from barnabas.broker.metrics.coordinator_metrics import add_coordinators
+from barnabas.broker.metrics.families import FAMILIES
+from barnabas.broker.metrics.lag_metrics import add_lag
+from barnabas.broker.metrics.prometheus import Metrics, snapshot_at_once
+from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.logs import batch
 from tests.broker.metrics.test_sources import value, values

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metrics.log_dir_metrics import add_log_dirs
-from broker.metrics.prometheus import Metrics
-from broker.replica.moves import alter_log_dirs
+from barnabas.broker.metrics.log_dir_metrics import add_log_dirs
+from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.broker.replica.moves import alter_log_dirs
 from tests.broker.metrics.test_sources import value, values
 from tests.broker.replica.moves.moving_node import MovingNode
 from tests.storage.fault_env import FaultEnv

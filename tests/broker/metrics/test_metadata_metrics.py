@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.metadata.followers import Followers
-from broker.metrics.metadata_metrics import add_metadata_log
-from broker.metrics.prometheus import Metrics
+from barnabas.broker.metadata.followers import Followers
+from barnabas.broker.metrics.metadata_metrics import add_metadata_log
+from barnabas.broker.metrics.prometheus import Metrics
 from tests.broker.metadata.raft_logs import Node, new_env
 from tests.broker.metrics.test_sources import value
 

@@ -12,8 +12,8 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metrics.families import FAMILIES, Kind
-from broker.metrics.prometheus import (
+from barnabas.broker.metrics.families import FAMILIES, Kind
+from barnabas.broker.metrics.prometheus import (
     SAMPLES_PER_STEP,
     Metrics,
     Sample,
@@ -141,7 +141,8 @@ def test_a_long_snapshot_gives_others_a_turn() -> None:
 
 def test_prometheus_client_is_not_imported_before_somebody_asks() -> None:
     code = (
-        "import sys; import broker.metrics.prometheus, broker.metrics.sources, broker.probes, broker.http.server;"
+        "import sys; import barnabas.broker.metrics.prometheus, "
+        "barnabas.broker.metrics.sources, barnabas.broker.probes, barnabas.broker.http.server;"
         "assert not {'prometheus_client', 'wsgiref', 'http.server'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from broker.fetch.cache import FetchSessionCache
-from broker.metadata.image import MetadataImage
-from broker.metadata.replay import replayed
-from broker.metadata.topics import TopicImage
-from broker.metrics import sources as metric_sources
-from broker.metrics.families import FAMILIES
-from broker.metrics.prometheus import Metrics, snapshot_at_once
-from broker.network.connection_quotas import ConnectionQuotas
-from broker.network.request_memory import RequestMemory
-from broker.network.socket_server import SocketServer, SocketSettings
-from broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
-from broker.replica.partition import Partition
-from broker.waiting.purgatory import DelayedOperation, DelayedOperationPurgatory
-from protocol.messages.cluster_records import RegisterBrokerRecord
-from storage.log.disk_space import DiskSpace
+from barnabas.broker.fetch.cache import FetchSessionCache
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.topics import TopicImage
+from barnabas.broker.metrics import sources as metric_sources
+from barnabas.broker.metrics.families import FAMILIES
+from barnabas.broker.metrics.prometheus import Metrics, snapshot_at_once
+from barnabas.broker.network.connection_quotas import ConnectionQuotas
+from barnabas.broker.network.request_memory import RequestMemory
+from barnabas.broker.network.socket_server import SocketServer, SocketSettings
+from barnabas.broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
+from barnabas.broker.replica.partition import Partition
+from barnabas.broker.waiting.purgatory import DelayedOperation, DelayedOperationPurgatory
+from barnabas.protocol.messages.cluster_records import RegisterBrokerRecord
+from barnabas.storage.log.disk_space import DiskSpace
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import ManualEnv, batch, log_manager, partition_image
 

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas
-from broker.network.request_memory import RequestMemory
-from broker.network.socket_server import SocketServer, SocketSettings
-from broker.probes import SocketServerProbe
+from barnabas.broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas
+from barnabas.broker.network.request_memory import RequestMemory
+from barnabas.broker.network.socket_server import SocketServer, SocketSettings
+from barnabas.broker.probes import SocketServerProbe
 from tests.broker.scripted import ScriptedHandler, framed
 
 MIB = 1024 * 1024

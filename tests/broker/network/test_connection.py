@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 
-from broker.network.connection import ANSWERED_FIRST
-from broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, MAX_UNSENT_BYTES
-from broker.network.request_memory import FREE_BYTES, READ_BYTES, SCARCE_READ_BYTES, RequestMemory
-from broker.network.send_queue import PIECE_BYTES
-from protocol.framing import size_prefix
+from barnabas.broker.network.connection import ANSWERED_FIRST
+from barnabas.broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, MAX_UNSENT_BYTES
+from barnabas.broker.network.request_memory import FREE_BYTES, READ_BYTES, SCARCE_READ_BYTES, RequestMemory
+from barnabas.broker.network.send_queue import PIECE_BYTES
+from barnabas.protocol.framing import size_prefix
 from tests.broker.fakes import ManualTimer
 from tests.broker.scripted import Client, FakeRecords, ScriptedHandler, SliceableRecords, framed, scripted
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from broker.network.connection_quotas import (
+from barnabas.broker.network.connection_quotas import (
     ConnectionLimits,
     ConnectionLimitsUpdate,
     ConnectionQuotas,
@@ -14,8 +14,8 @@ from broker.network.connection_quotas import (
     limits_of,
     plain_address,
 )
-from config.broker_config import BrokerConfig
-from config.layers import InvalidConfigError
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.layers import InvalidConfigError
 from tests.broker.held_runner import HeldRunner
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.logging.setup import RateLimit
-from broker.network.connection_sweep import CLOSE_LINGER_S, STALL_BYTES, STALL_S, ConnectionSweep
-from broker.network.request_memory import RequestMemory
-from protocol.framing import size_prefix
+from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.network.connection_sweep import CLOSE_LINGER_S, STALL_BYTES, STALL_S, ConnectionSweep
+from barnabas.broker.network.request_memory import RequestMemory
+from barnabas.protocol.framing import size_prefix
 from tests.broker.fakes import ManualTimer
 from tests.broker.scripted import Client, ScriptedHandler
 

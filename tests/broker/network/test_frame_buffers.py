@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.network.frame_buffers import BUFFER_BYTES, MOST_BUFFERS, FrameBuffers
+from barnabas.broker.network.frame_buffers import BUFFER_BYTES, MOST_BUFFERS, FrameBuffers
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import gc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, Answer, Handler, InFlightRequests
-from broker.network.request_memory import RequestMemory
-from broker.pending import Pending
-from broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
-from protocol.api_keys import ApiKey
-from protocol.framing import Frame
-from protocol.wire import Chunk
+from barnabas.broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, Answer, Handler, InFlightRequests
+from barnabas.broker.network.request_memory import RequestMemory
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.framing import Frame
+from barnabas.protocol.wire import Chunk
 from tests.broker.fakes import ManualTimer
 from tests.broker.scripted import Client, FakeRecords, ScriptedHandler, scripted
 

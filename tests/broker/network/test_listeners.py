@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.network import listeners
-from broker.network.listeners import ListenError, bind
+from barnabas.broker.network import listeners
+from barnabas.broker.network.listeners import ListenError, bind
 
 
 def has_ipv6_loopback() -> bool:

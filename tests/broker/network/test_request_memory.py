@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from broker.network.request_memory import READ_BYTES, SCARCE_READ_BYTES, RequestMemory
+from barnabas.broker.network.request_memory import READ_BYTES, SCARCE_READ_BYTES, RequestMemory
 from tests.support.chance import explores, seed_or
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.network.request_order import may_overlap, overlapping_api
-from protocol.api_keys import ApiKey
+from barnabas.broker.network.request_order import may_overlap, overlapping_api
+from barnabas.protocol.api_keys import ApiKey
 
 OVERLAPPING = {(ApiKey.PRODUCE, ApiKey.PRODUCE), (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_COMMIT)}
 

@@ -11,10 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.network.send_queue import PIECE_BYTES, SENDFILE_BYTES, TURN_BYTES, RecordsGoneError, SendQueue
-from protocol.wire import Chunk
-from storage.env import RealFile
-from storage.offsets import FileRecords
+from barnabas.broker.network.send_queue import (
+    PIECE_BYTES,
+    SENDFILE_BYTES,
+    TURN_BYTES,
+    RecordsGoneError,
+    SendQueue,
+)
+from barnabas.protocol.wire import Chunk
+from barnabas.storage.env import RealFile
+from barnabas.storage.offsets import FileRecords
 from tests.broker.fakes import FakeTransport
 from tests.broker.scripted import FakeRecords, SliceableRecords
 

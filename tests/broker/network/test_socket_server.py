@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from broker.network.listeners import ListenError
-from protocol.framing import Frame, size_prefix
-from storage.env import RealFile
-from storage.offsets import FileRecords
+from barnabas.broker.network.listeners import ListenError
+from barnabas.protocol.framing import Frame, size_prefix
+from barnabas.storage.env import RealFile
+from barnabas.storage.offsets import FileRecords
 from tests.broker.network.socket_harness import MIB, Address, Client, House, Run, house
 from tests.broker.network.test_listeners import has_ipv6_loopback
 from tests.broker.scripted import FakeRecords, SliceableRecords, framed

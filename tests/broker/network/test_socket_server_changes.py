@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from broker.network.connection_quotas import ConnectionLimits
+from barnabas.broker.network.connection_quotas import ConnectionLimits
 from tests.broker.network.socket_harness import Address, Client, Run, house
 
 

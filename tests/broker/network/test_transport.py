@@ -8,7 +8,7 @@ import os
 import socket
 from pathlib import Path
 
-from broker.network.transport import MORE_COMES, SocketTransport
+from barnabas.broker.network.transport import MORE_COMES, SocketTransport
 from tests.broker.network.socket_harness import Run
 
 

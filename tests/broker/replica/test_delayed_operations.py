@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata.topics import PartitionImage
-from broker.replica.append import AppendError, AppendResult, append_error_of
-from broker.replica.delayed_operations import DelayedProduce, Unacknowledged
-from broker.replica.partition import ACKS_ALL, Partition
-from broker.waiting.purgatory import DelayedOperationPurgatory
-from config.log_config import LogConfig
-from protocol.errors import ErrorCode
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.replica.append import AppendError, AppendResult, append_error_of
+from barnabas.broker.replica.delayed_operations import DelayedProduce, Unacknowledged
+from barnabas.broker.replica.partition import ACKS_ALL, Partition
+from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.errors import ErrorCode
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import batch, log, partition_image
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.replica.log_flusher import LogFlusher
-from storage.env import RealFile
-from storage.errors import KafkaStorageError
-from storage.log.unified_log import UnifiedLog
+from barnabas.broker.replica.log_flusher import LogFlusher
+from barnabas.storage.env import RealFile
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.log.unified_log import UnifiedLog
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import ManualEnv, batch, log, log_manager
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from broker.metrics import sources as metric_sources
-from broker.metrics.prometheus import Metrics
-from broker.startup.housekeeping import Housekeeping
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
-from storage.errors import DiskFullError
+from barnabas.broker.metrics import sources as metric_sources
+from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.broker.startup.housekeeping import Housekeeping
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
+from barnabas.storage.errors import DiskFullError
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.logs import batch
 from tests.broker.metrics.test_sources import value

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata.topics import PartitionImage
-from broker.replica.partition import ACKS_ALL, Partition
-from config.log_config import LogConfig
-from protocol.errors import ApiError, ErrorCode
-from storage.errors import OffsetOutOfRangeError
-from storage.offsets import EpochEndOffset, FetchIsolation, LogStartOffsetIncrementReason
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.replica.partition import ACKS_ALL, Partition
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.storage.errors import OffsetOutOfRangeError
+from barnabas.storage.offsets import EpochEndOffset, FetchIsolation, LogStartOffsetIncrementReason
 from tests.broker.logs import batch, log, partition_image
 
 HERE, ELSEWHERE, THIRD = 1, 2, 3

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from broker.fetch.partition import size_of
-from broker.kafka_apis.handlers.fetch import READ_COMMITTED
-from broker.metadata.replay import replayed
-from broker.replica.append import AppendError, append_error_of
-from broker.replica.partition import ACKS_ALL
-from config.log_config import LogConfig
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord
-from protocol.records.builder import build_batch
-from protocol.records.control import end_transaction_marker
-from protocol.records.errors import InvalidRecordError
-from protocol.wire import ZERO_UUID
-from storage.offsets import AppendOrigin, LogAppendInfo
+from barnabas.broker.fetch.partition import size_of
+from barnabas.broker.kafka_apis.handlers.fetch import READ_COMMITTED
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.replica.append import AppendError, append_error_of
+from barnabas.broker.replica.partition import ACKS_ALL
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.protocol.records.errors import InvalidRecordError
+from barnabas.protocol.wire import ZERO_UUID
+from barnabas.storage.offsets import AppendOrigin, LogAppendInfo
 from tests.broker.logs import START_MS, batch, partition_image
 from tests.broker.replica_node import (
     BOTH,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
-from broker.metadata.replay import replayed
-from broker.startup.dynamic_config import DynamicConfig, DynamicConfigPublisher
-from config.broker_config import BrokerConfig
-from config.catalogue.log import LOG_CLEANER_THREADS, MESSAGE_MAX_BYTES
-from protocol.messages.topic_records import ConfigRecord
+from barnabas.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataDelta, MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.startup.dynamic_config import DynamicConfig, DynamicConfigPublisher
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.log import LOG_CLEANER_THREADS, MESSAGE_MAX_BYTES
+from barnabas.protocol.messages.topic_records import ConfigRecord
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.startup.housekeeping import Housekeeping
-from broker.waiting.blocking import Done, Work
-from protocol.messages.topics import DeleteTopicsRequest
-from storage.log.unified_log import UnifiedLog
+from barnabas.broker.startup.housekeeping import Housekeeping
+from barnabas.broker.waiting.blocking import Done, Work
+from barnabas.protocol.messages.topics import DeleteTopicsRequest
+from barnabas.storage.log.unified_log import UnifiedLog
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch

@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.coordinator.group.consumer.settings import GroupSettings
-from broker.startup import node_storage, process
-from broker.startup.log_recovery import LogLoading
-from broker.startup.server import Server
-from config.catalogue import BROKER_KEYS, TOPIC_KEYS
-from config.keys import DynamicMode
-from protocol.api_keys import ApiKey
-from protocol.codec import decode, encode
-from protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from protocol.messages.headers import RequestHeader
-from storage.log.unified_log import UnifiedLog
+from barnabas.broker.coordinator.group.consumer.settings import GroupSettings
+from barnabas.broker.startup import node_storage, process
+from barnabas.broker.startup.log_recovery import LogLoading
+from barnabas.broker.startup.server import Server
+from barnabas.config.catalogue import BROKER_KEYS, TOPIC_KEYS
+from barnabas.config.keys import DynamicMode
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.storage.log.unified_log import UnifiedLog
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
 from tests.support import raw
 

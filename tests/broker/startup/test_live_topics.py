@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from protocol.errors import ErrorCode
-from protocol.messages.configs import IncrementalAlterConfigsRequest
-from protocol.messages.produce import ProduceResponse
-from protocol.records.batch import TimestampType
-from protocol.records.compression import CompressionType
-from protocol.records.entries import batches
-from storage.cleaner.manager import LogCleanerManager
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import FetchIsolation
+from barnabas.broker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.produce import ProduceResponse
+from barnabas.protocol.records.batch import TimestampType
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.cleaner.manager import LogCleanerManager
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import FetchIsolation
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
 from tests.broker.logs import batch
 from tests.conformance.dialogues.words import produce

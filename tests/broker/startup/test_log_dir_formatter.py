@@ -7,20 +7,25 @@ from base64 import b64encode
 
 import pytest
 
-from broker.metadata.bootstrap import bootstrap_records, default_levels, first_records, read_bootstrap
-from broker.metadata.snapshot_files import read_snapshot
-from broker.startup.log_dir_formatter import FormatPlan, Formatter, parse_voters
-from broker.startup.node_storage import NodeStorage
-from broker.startup.scram_arguments import FormatterError, parse_scram
-from config.broker_config import BrokerConfig
-from protocol.messages.topic_records import (
+from barnabas.broker.metadata.bootstrap import (
+    bootstrap_records,
+    default_levels,
+    first_records,
+    read_bootstrap,
+)
+from barnabas.broker.metadata.snapshot_files import read_snapshot
+from barnabas.broker.startup.log_dir_formatter import FormatPlan, Formatter, parse_voters
+from barnabas.broker.startup.node_storage import NodeStorage
+from barnabas.broker.startup.scram_arguments import FormatterError, parse_scram
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.messages.topic_records import (
     BeginTransactionRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
 )
-from protocol.wire import uuid_from_string
-from storage.log.checkpoints import MetaProperties
+from barnabas.protocol.wire import uuid_from_string
+from barnabas.storage.log.checkpoints import MetaProperties
 from tests.storage.fault_env import FaultEnv, PowerCut, power_cut
 
 CLUSTER_ID, VOTER_ID = "MkU3OEVBNTcwNTJENDM2Qg", "JEXY6aqzQY-32P5TStzaFg"

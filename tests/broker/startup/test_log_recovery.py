@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.startup.log_recovery import LogLoading, Progress, run_all_in_threads
-from storage.manager.loading import LoadTask, PartitionDirName
+from barnabas.broker.startup.log_recovery import LogLoading, Progress, run_all_in_threads
+from barnabas.storage.manager.loading import LoadTask, PartitionDirName
 
 
 class Directory:
@@ -50,7 +50,7 @@ def test_the_longest_begin_first() -> None:
 
 def test_directories_are_worked_on_at_once_with_so_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two directories, two threads for each: four tasks are under way before any of them ends."""
-    monkeypatch.setattr("broker.startup.log_recovery._processors", lambda: 4)
+    monkeypatch.setattr("barnabas.broker.startup.log_recovery._processors", lambda: 4)
     together = threading.Barrier(4, timeout=60)
     tasks = [
         task(Directory(path), number, 1, lambda one: together.wait())
@@ -68,7 +68,7 @@ def test_directories_are_worked_on_at_once_with_so_many_threads(monkeypatch: pyt
 def test_no_more_threads_than_there_is_to_do(
     monkeypatch: pytest.MonkeyPatch, processors: int, configured: int, directories: int, expected: int
 ) -> None:
-    monkeypatch.setattr("broker.startup.log_recovery._processors", lambda: processors)
+    monkeypatch.setattr("barnabas.broker.startup.log_recovery._processors", lambda: processors)
     started: list[threading.Thread] = []
     start = threading.Thread.start
     monkeypatch.setattr(
@@ -130,7 +130,7 @@ def test_a_line_comes_though_nothing_is_done(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "barnabas.startup")
-    monkeypatch.setattr("broker.startup.log_recovery.PROGRESS_INTERVAL_S", 0.0)
+    monkeypatch.setattr("barnabas.broker.startup.log_recovery.PROGRESS_INTERVAL_S", 0.0)
     said = threading.Event()
     monkeypatch.setattr(Progress, "say", lambda self, count: said.set())
     one = task(Directory("/a"), 0, 1, lambda _: said.wait(30))

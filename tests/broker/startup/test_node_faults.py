@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from broker.startup.node_storage import NodeStorage
-from config.broker_config import BrokerConfig
-from protocol.messages.topic_records import PartitionRecord, TopicRecord
-from protocol.records.batch import build_batch
-from storage.env import read_fully
+from barnabas.broker.startup.node_storage import NodeStorage
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.messages.topic_records import PartitionRecord, TopicRecord
+from barnabas.protocol.records.batch import build_batch
+from barnabas.storage.env import read_fully
 from tests.storage.fault_env import FaultEnv, PowerCut, power_cut
 
 STRIDE = int(os.environ.get("BARNABAS_FAULT_STRIDE") or 41)  # 1: each operation in turn

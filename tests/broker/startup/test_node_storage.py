@@ -7,16 +7,16 @@ from shutil import rmtree
 
 import pytest
 
-from broker.controller.producer_ids import BLOCK_SIZE
-from broker.metadata.image import BROKER_RESOURCE
-from broker.metadata.log import MetadataLogError
-from broker.startup.node_storage import NodeStorage
-from config.broker_config import BrokerConfig
-from config.layers import InvalidConfigError
-from protocol.messages.topic_records import FeatureLevelRecord, PartitionRecord, TopicRecord
-from protocol.records.batch import build_batch
-from storage.env import RealEnv
-from storage.errors import InconsistentMetadataError, LogDirLockedError
+from barnabas.broker.controller.producer_ids import BLOCK_SIZE
+from barnabas.broker.metadata.image import BROKER_RESOURCE
+from barnabas.broker.metadata.log import MetadataLogError
+from barnabas.broker.startup.node_storage import NodeStorage
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.layers import InvalidConfigError
+from barnabas.protocol.messages.topic_records import FeatureLevelRecord, PartitionRecord, TopicRecord
+from barnabas.protocol.records.batch import build_batch
+from barnabas.storage.env import RealEnv
+from barnabas.storage.errors import InconsistentMetadataError, LogDirLockedError
 
 TOPIC_ID = bytes(range(16))
 NOW_MS = RealEnv().now_ms()

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from broker import compiled
-from broker.startup import process
-from broker.startup.process import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE, run
-from broker.startup.server import Server
-from config.broker_config import BrokerConfig
+from barnabas.broker import compiled
+from barnabas.broker.startup import process
+from barnabas.broker.startup.process import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE, run
+from barnabas.broker.startup.server import Server
+from barnabas.config.broker_config import BrokerConfig
 from tests.broker.running_server import LOCALHOST, config_of
 
 MARKER = ".kafka_cleanshutdown"

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.controller.embedded import Decision
-from broker.network.listeners import ListenError
-from broker.startup import server as server_module
-from config.layers import InvalidConfigError
-from protocol.codec import encode
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.topic_records import PartitionChangeRecord
-from storage.errors import LogDirLockedError
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.network.listeners import ListenError
+from barnabas.broker.startup import server as server_module
+from barnabas.config.layers import InvalidConfigError
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
+from barnabas.storage.errors import LogDirLockedError
 from tests.broker.logs import batch
 from tests.broker.running_server import LOCALHOST, config_of, connected, new_server, running
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce

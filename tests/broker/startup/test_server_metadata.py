@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.controller.embedded import Decision
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.startup.server import Server
-from protocol.messages.topic_records import ConfigRecord
-from storage.env import RealEnv, RealFile
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.startup.server import Server
+from barnabas.protocol.messages.topic_records import ConfigRecord
+from barnabas.storage.env import RealEnv, RealFile
 from tests.broker.running_server import TIMEOUT_S, config_of, running
 
 

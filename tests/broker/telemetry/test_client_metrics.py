@@ -7,20 +7,20 @@ from itertools import count
 
 import pytest
 
-from broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
-from broker.metadata.replay import replayed
-from broker.metrics.prometheus import Metrics, snapshot_at_once
-from broker.request import ConnectionInfo, RequestContext
-from broker.telemetry import client_metrics
-from broker.telemetry.client_metrics import ClientMetricsManager, Push, Subscription, subscription_id
-from broker.telemetry.client_metrics_metrics import add_client_metrics
-from broker.telemetry.client_metrics_store import ClientMetricsStore
-from broker.waiting.blocking import InlineRunner
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import ConfigRecord
-from protocol.records.compression import CompressionType, compress
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metrics.prometheus import Metrics, snapshot_at_once
+from barnabas.broker.request import ConnectionInfo, RequestContext
+from barnabas.broker.telemetry import client_metrics
+from barnabas.broker.telemetry.client_metrics import ClientMetricsManager, Push, Subscription, subscription_id
+from barnabas.broker.telemetry.client_metrics_metrics import add_client_metrics
+from barnabas.broker.telemetry.client_metrics_store import ClientMetricsStore
+from barnabas.broker.waiting.blocking import InlineRunner
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import ConfigRecord
+from barnabas.protocol.records.compression import CompressionType, compress
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner
 from tests.broker.telemetry.otlp_payloads import gauge, payload, point

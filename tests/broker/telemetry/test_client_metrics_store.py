@@ -7,11 +7,11 @@ import logging
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metrics.families import Kind
-from broker.metrics.prometheus import Metrics, exposition, snapshot_at_once
-from broker.telemetry import client_metrics_store
-from broker.telemetry.client_metrics_store import ClientMetricsStore, PushingClient
-from broker.telemetry.otlp import Payload, Point
+from barnabas.broker.metrics.families import Kind
+from barnabas.broker.metrics.prometheus import Metrics, exposition, snapshot_at_once
+from barnabas.broker.telemetry import client_metrics_store
+from barnabas.broker.telemetry.client_metrics_store import ClientMetricsStore, PushingClient
+from barnabas.broker.telemetry.otlp import Payload, Point
 from tests.broker.fakes import ManualTimer
 
 ALICE = PushingClient(b"a" * 16, "YWFh", "alice")

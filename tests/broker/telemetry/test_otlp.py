@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Histogram, Metric, NumberDataPoint, Summary
 
-from broker.telemetry.otlp import (
+from barnabas.broker.telemetry.otlp import (
     MAX_LABELS,
     MAX_POINTS,
     MAX_TEXT_LENGTH,
@@ -21,7 +21,7 @@ from broker.telemetry.otlp import (
     parse,
     unpack,
 )
-from protocol.records.compression import CompressionType, compress
+from barnabas.protocol.records.compression import CompressionType, compress
 from tests.broker.telemetry.otlp_payloads import counter, gauge, payload, point
 
 LIMIT = 1 << 20

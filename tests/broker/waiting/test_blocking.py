@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from broker.waiting.blocking import InlineRunner, ThreadRunner
+from barnabas.broker.waiting.blocking import InlineRunner, ThreadRunner
 
 LIMIT_S = 60.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from broker.pending import Pending
-from broker.waiting.host_lookup import MAX_NAMES, HostLookup, resolves
+from barnabas.broker.pending import Pending
+from barnabas.broker.waiting.host_lookup import MAX_NAMES, HostLookup, resolves
 
 
 async def result(pending: Pending[frozenset[str]]) -> frozenset[str]:

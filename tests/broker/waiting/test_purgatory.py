@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from broker.waiting.purgatory import DelayedOperation, DelayedOperationPurgatory, Watcher
+from barnabas.broker.waiting.purgatory import DelayedOperation, DelayedOperationPurgatory, Watcher
 from tests.broker.fakes import ManualTimer
 from tests.support.chance import explores, seed_or
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.waiting.timer import MIN_DEADLINES, DeadlineQueue
+from barnabas.broker.waiting.timer import MIN_DEADLINES, DeadlineQueue
 from tests.broker.fakes import ManualTimer
 
 

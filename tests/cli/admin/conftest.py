@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.admin.client import AdminClient
-from cli.admin.settings import ClientSettings, parse_bootstrap
-from cli.main import main
+from barnabas.cli.admin.client import AdminClient
+from barnabas.cli.admin.settings import ClientSettings, parse_bootstrap
+from barnabas.cli.main import main
 from tests.cli.admin.fake_broker import FakeCluster
 
 

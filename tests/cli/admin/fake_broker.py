@@ -20,19 +20,19 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final
 
-from protocol.api_keys import ApiKey, request_header_version, request_type, response_header_version
-from protocol.codec import decode, decoder, encode
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsResponse
-from protocol.messages.groups import FindCoordinatorResponse
-from protocol.messages.headers import RequestHeader, ResponseHeader
-from protocol.messages.metadata import (
+from barnabas.protocol.api_keys import ApiKey, request_header_version, request_type, response_header_version
+from barnabas.protocol.codec import decode, decoder, encode
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.api_versions import ApiVersionsResponse
+from barnabas.protocol.messages.groups import FindCoordinatorResponse
+from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
+from barnabas.protocol.messages.metadata import (
     DescribeClusterResponse,
     DescribeTopicPartitionsResponse,
     MetadataResponse,
 )
-from protocol.schema import Message
-from protocol.wire import Uuid
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid
 
 LOCALHOST: Final = "127.0.0.1"
 CLUSTER_ID: Final = "fake"

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from cli.admin.client import ANYONE, CONTROLLER, AdminClient, Coordinator, Node
-from cli.admin.errors import NotReachableError, ServerError, UnsupportedApiError
-from cli.admin.settings import Address, ClientSettings, parse_bootstrap
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.groups import FindCoordinatorResponse, ListGroupsRequest, ListGroupsResponse
-from protocol.messages.metadata import DescribeClusterResponse
+from barnabas.cli.admin.client import ANYONE, CONTROLLER, AdminClient, Coordinator, Node
+from barnabas.cli.admin.errors import NotReachableError, ServerError, UnsupportedApiError
+from barnabas.cli.admin.settings import Address, ClientSettings, parse_bootstrap
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.groups import FindCoordinatorResponse, ListGroupsRequest, ListGroupsResponse
+from barnabas.protocol.messages.metadata import DescribeClusterResponse
 from tests.cli.admin.fake_broker import CLOSE, LOCALHOST, FakeCluster
 from tests.support.ports import held_ports
 

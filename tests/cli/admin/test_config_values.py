@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.admin.config_values import Secret, parse_added, parse_number, parse_secret, read_added
-from cli.admin.errors import BadFileError
-from protocol.scram import ScramMechanism
+from barnabas.cli.admin.config_values import Secret, parse_added, parse_number, parse_secret, read_added
+from barnabas.cli.admin.errors import BadFileError
+from barnabas.protocol.scram import ScramMechanism
 
 
 @pytest.mark.parametrize(

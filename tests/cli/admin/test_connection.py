@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.admin.connection import Connection, LostConnectionError, UnknownHostError, api_name
-from cli.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
-from cli.admin.settings import Address
-from protocol.api_keys import ApiKey
-from protocol.errors import ProtocolError
-from protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
-from protocol.messages.offsets import DeleteRecordsRequest
-from protocol.schema import Message, VersionRange
+from barnabas.cli.admin.connection import Connection, LostConnectionError, UnknownHostError, api_name
+from barnabas.cli.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
+from barnabas.cli.admin.settings import Address
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest
+from barnabas.protocol.schema import Message, VersionRange
 from tests.cli.admin.fake_broker import CLOSE, LOCALHOST, FakeCluster
 from tests.support.ports import held_ports
 

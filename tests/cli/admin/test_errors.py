@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.admin.errors import ServerError, check, code_name
-from protocol.errors import ErrorCode
+from barnabas.cli.admin.errors import ServerError, check, code_name
+from barnabas.protocol.errors import ErrorCode
 
 
 def test_errors_say_what_and_why() -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.admin.errors import BadFileError
-from cli.admin.files import read_json, read_partitions, read_topics
-from cli.admin.partitions import TopicPartition
+from barnabas.cli.admin.errors import BadFileError
+from barnabas.cli.admin.files import read_json, read_partitions, read_topics
+from barnabas.cli.admin.partitions import TopicPartition
 
 
 def test_files_of_partitions(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from cli.admin.names import name_of, scram_mechanism, scram_name
-from config.config_source import ConfigSource
-from protocol.scram import ScramMechanism
+from barnabas.cli.admin.names import name_of, scram_mechanism, scram_name
+from barnabas.config.config_source import ConfigSource
+from barnabas.protocol.scram import ScramMechanism
 
 
 def test_names() -> None:

@@ -9,9 +9,9 @@ import click
 import pytest
 from click.testing import Result
 
-from broker.version import VERSION
-from cli.admin.options import Given
-from protocol.api_keys import ApiKey
+from barnabas.broker.version import VERSION
+from barnabas.cli.admin.options import Given
+from barnabas.protocol.api_keys import ApiKey
 from tests.cli.admin.fake_broker import FakeCluster
 from tests.support.ports import held_ports
 

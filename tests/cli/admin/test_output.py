@@ -6,9 +6,9 @@ import json
 import pytest
 from rich.console import Console
 
-from cli.admin.output import Output, aligned
-from cli.admin.partitions import TopicPartition
-from cli.admin.shapes import OffsetRow
+from barnabas.cli.admin.output import Output, aligned
+from barnabas.cli.admin.partitions import TopicPartition
+from barnabas.cli.admin.shapes import OffsetRow
 
 
 def test_columns_are_aligned() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.admin.partitions import TopicPartition, by_topic, parse_topic_partitions
+from barnabas.cli.admin.partitions import TopicPartition, by_topic, parse_topic_partitions
 
 
 def test_partitions_of_a_topic() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.admin.patterns import TopicPattern
+from barnabas.cli.admin.patterns import TopicPattern
 
 
 @pytest.mark.parametrize(

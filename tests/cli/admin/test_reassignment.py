@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.admin.calls.reassignments import Reassignment
-from cli.admin.errors import BadFileError
-from cli.admin.names import (
+from barnabas.cli.admin.calls.reassignments import Reassignment
+from barnabas.cli.admin.errors import BadFileError
+from barnabas.cli.admin.names import (
     ResourceType,
 )
-from cli.admin.partitions import TopicPartition
-from cli.admin.reassignment import Replica, no_throttles, plan_text, read_plan, spread, throttles
+from barnabas.cli.admin.partitions import TopicPartition
+from barnabas.cli.admin.reassignment import Replica, no_throttles, plan_text, read_plan, spread, throttles
 
 
 def test_plans(tmp_path: Path) -> None:

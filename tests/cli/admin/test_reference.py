@@ -9,9 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cli.admin.reference import commands, render
-from cli.admin.shapes import ROWS, type_name
-from cli.main import main
+from barnabas.cli.admin.reference import commands, render
+from barnabas.cli.admin.shapes import ROWS, type_name
+from barnabas.cli.main import main
 
 COMMANDS = commands()
 
@@ -50,7 +50,7 @@ def test_help_lists_the_commands() -> None:
 
 
 def test_serving_imports_nothing_of_this() -> None:
-    names = "[name for name in sys.modules if name.startswith('cli.admin')]"
-    code = f"import sys, cli.main, broker.startup.server; print({names})"
+    names = "[name for name in sys.modules if name.startswith('barnabas.cli.admin')]"
+    code = f"import sys, barnabas.cli.main, barnabas.broker.startup.server; print({names})"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.admin.errors import AdminError, BadFileError
-from cli.admin.settings import Address, ClientSettings, load_settings, parse_bootstrap
+from barnabas.cli.admin.errors import AdminError, BadFileError
+from barnabas.cli.admin.settings import Address, ClientSettings, load_settings, parse_bootstrap
 
 DEFAULT = "localhost:9092"
 

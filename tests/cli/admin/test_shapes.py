@@ -4,7 +4,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from cli.admin.shapes import ROWS, TopicRow, camel_case, json_object, type_name
+from barnabas.cli.admin.shapes import ROWS, TopicRow, camel_case, json_object, type_name
 
 
 def test_json_objects() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.admin.times import parse_datetime, parse_duration
+from barnabas.cli.admin.times import parse_datetime, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -15,20 +15,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.main import main
-from cli.tools.kafka_json import dumps
-from protocol.codec import encode
-from protocol.messages.group_state import (
+from barnabas.cli.main import main
+from barnabas.cli.tools.kafka_json import dumps
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.group_state import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.messages.remote_log_records import RemotePartitionDeleteMetadataRecord
-from protocol.messages.topic_records import TopicRecord
-from protocol.records.batch import CompressionType, build_batch
-from protocol.records.control import end_transaction_marker
-from storage.env import RealEnv
+from barnabas.protocol.messages.remote_log_records import RemotePartitionDeleteMetadataRecord
+from barnabas.protocol.messages.topic_records import TopicRecord
+from barnabas.protocol.records.batch import CompressionType, build_batch
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.storage.env import RealEnv
 from tests.cli.tools.trees import make_read_only, tree
 from tests.protocol.records.message_sets import message, message_set
 from tests.storage.verify.verified import written
@@ -511,7 +511,7 @@ def test_json_of_everything_in_a_directory(directory: Path) -> None:
 def test_who_stops_reading_ends_it_quietly(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(build_batch([(b"k", Random(1).randbytes(50), T, [])] * 20000, base_offset=0))
-    command = f"{sys.executable} -m cli.main dump-log --print-data-log --files {path} | head -1"
+    command = f"{sys.executable} -m barnabas.cli.main dump-log --print-data-log --files {path} | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == f"Dumping {path}\n"
     assert done.stderr == ""
@@ -521,10 +521,11 @@ def test_serve_does_not_import_the_tools() -> None:
     program = (
         "import sys\n"
         "from click.testing import CliRunner\n"
-        "from cli.main import main\n"
+        "from barnabas.cli.main import main\n"
         "assert CliRunner().invoke(main, ['serve', '--show-config']).exit_code == 0\n"
-        "import broker.startup.server\n"
-        "found = [name for name in sys.modules if name.startswith(('cli.tools', 'storage.verify.verifier'))]\n"
+        "import barnabas.broker.startup.server\n"
+        "found = [name for name in sys.modules if name.startswith(('barnabas.cli.tools', "
+        "'barnabas.storage.verify.verifier'))]\n"
         "assert not found, found\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.tools.java_text import decode_utf8, file_text, format_double, hash_map_order
+from barnabas.cli.tools.java_text import decode_utf8, file_text, format_double, hash_map_order
 
 
 @pytest.mark.parametrize(

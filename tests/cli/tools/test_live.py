@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from cli.main import main
-from storage.verify.verifier import REMOVED
+from barnabas.cli.main import main
+from barnabas.storage.verify.verifier import REMOVED
 from tests.conformance.kafka_jars import require_classpath
 from tests.interop.clients.confluent import AdminClient, NewTopic
 from tests.support.apache_kafka import ApacheKafka

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.main import main
-from storage.env import RealEnv
+from barnabas.cli.main import main
+from barnabas.storage.env import RealEnv
 from tests.cli.tools.trees import make_read_only, tree
 from tests.storage.verify.verified import written
 
@@ -96,7 +96,7 @@ def test_nothing_is_changed(directory: Path) -> None:
 
 def test_a_bar_on_a_terminal_only(directory: Path) -> None:
     """On a terminal the stream of errors has a bar that is gone in the end; in a pipe there is nothing."""
-    command = [sys.executable, "-m", "cli.main", "log", "verify", str(directory)]
+    command = [sys.executable, "-m", "barnabas.cli.main", "log", "verify", str(directory)]
     piped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert piped.stderr == ""
     ours, theirs = pty.openpty()
@@ -140,7 +140,7 @@ def test_nobody_who_reads_on_is_no_failure_to_verify(directory: Path) -> None:
     damage(directory)
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "cli.main", "log", "verify", str(directory)]
+    command = [sys.executable, "-m", "barnabas.cli.main", "log", "verify", str(directory)]
     done = subprocess.run(
         command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120, check=False
     )

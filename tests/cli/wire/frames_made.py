@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey, request_header_version, response_header_version
-from protocol.codec import encode
-from protocol.messages.headers import RequestHeader, ResponseHeader
-from protocol.schema import Message
+from barnabas.protocol.api_keys import ApiKey, request_header_version, response_header_version
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
+from barnabas.protocol.schema import Message
 
 
 def sized(data: bytes) -> bytes:

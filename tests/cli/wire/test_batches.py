@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.wire.batches import read_batches
-from cli.wire.tree import Node, Wrong
-from protocol.records.batch import CompressionType, build_batch
+from barnabas.cli.wire.batches import read_batches
+from barnabas.cli.wire.tree import Node, Wrong
+from barnabas.protocol.records.batch import CompressionType, build_batch
 from tests.protocol.records.message_sets import message, message_set
 
 RECORDS = [(b"k", b"v", 1000, [("h", b"x")]), (None, b"w", 1001, [])]

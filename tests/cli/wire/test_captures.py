@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.wire.captures import CaptureError, Packet, packets
+from barnabas.cli.wire.captures import CaptureError, Packet, packets
 from tests.cli.wire.captured import ETHERNET, RAW, block, pcap, pcapng
 
 PACKETS = [b"one", b"", b"three!"]

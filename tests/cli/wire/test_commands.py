@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.main import main
-from cli.wire.commands import wire as commands
-from cli.wire.inputs import FORMATS
-from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.cli.main import main
+from barnabas.cli.wire.commands import wire as commands
+from barnabas.cli.wire.inputs import FORMATS
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from tests.cli.wire.captured import pcap, pcapng, wire
 from tests.cli.wire.frames_made import request, response, sized
 from tests.protocol.samples import message_types
@@ -215,6 +215,9 @@ def test_it_is_a_command_of_barnabas() -> None:
 
 
 def test_serve_does_not_import_it() -> None:
-    code = "import sys, broker.__main__, broker.cli; print('cli' in sys.modules, 'construct' in sys.modules)"
+    code = (
+        "import sys, barnabas.cli.__main__, barnabas.cli.main;"
+        "print('barnabas.cli.wire' in sys.modules, 'construct' in sys.modules)"
+    )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == "False False"

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import pytest
 
-from cli.wire.captures import packets
-from cli.wire.exchanges import client_of, frames_of
-from cli.wire.frames import Frame
-from cli.wire.tcp import Traffic
-from protocol.api_keys import ApiKey
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.cli.wire.captures import packets
+from barnabas.cli.wire.exchanges import client_of, frames_of
+from barnabas.cli.wire.frames import Frame
+from barnabas.cli.wire.tcp import Traffic
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.cli.wire.captured import Wire, pcap, wire
 from tests.cli.wire.frames_made import request, response, sized
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.wire.frames import decode_request, decode_response
-from protocol.api_keys import ApiKey, request_type, response_type
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsResponse
-from protocol.messages.fetch import FetchResponse
-from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.produce import ProduceRequest
-from protocol.records.batch import build_batch
+from barnabas.cli.wire.frames import decode_request, decode_response
+from barnabas.protocol.api_keys import ApiKey, request_type, response_type
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.api_versions import ApiVersionsResponse
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.records.batch import build_batch
 from tests.cli.wire.frames_made import request, response
 
 SERVED = [key for key in ApiKey if request_type(key).versions.high >= 0]

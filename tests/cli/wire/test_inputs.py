@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.wire.inputs import (
+from barnabas.cli.wire.inputs import (
     BASE64,
     FORMATS,
     HEX,
@@ -22,8 +22,8 @@ from cli.wire.inputs import (
     kind_of_text,
     split,
 )
-from protocol.messages.groups import HeartbeatRequest
-from protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.groups import HeartbeatRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
 from tests.cli.wire.captured import pcap, pcapng
 from tests.cli.wire.frames_made import request, sized
 

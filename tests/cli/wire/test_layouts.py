@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from cli.wire.layouts import as_json, header_of, text_lines
-from protocol.messages.api_versions import ApiVersionsResponse
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.group_state import OffsetCommitValue
-from protocol.messages.groups import HeartbeatRequest
-from protocol.reference import layout
-from protocol.schema import Message
+from barnabas.cli.wire.layouts import as_json, header_of, text_lines
+from barnabas.protocol.messages.api_versions import ApiVersionsResponse
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.group_state import OffsetCommitValue
+from barnabas.protocol.messages.groups import HeartbeatRequest
+from barnabas.protocol.reference import layout
+from barnabas.protocol.schema import Message
 from tests.protocol.samples import every_version, version_id
 
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from cli.wire.names import UnknownNameError, api_name, find_api, find_message, message_types, version_of
-from protocol.api_keys import ApiKey
-from protocol.messages.fetch import FetchRequest
+from barnabas.cli.wire.names import (
+    UnknownNameError,
+    api_name,
+    find_api,
+    find_message,
+    message_types,
+    version_of,
+)
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.fetch import FetchRequest
 from tests.protocol.samples import message_types as all_messages
 
 

@@ -7,16 +7,16 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.wire.frames import Frame, decode_request, decode_response
-from cli.wire.printing import as_json, bytes_text, head_line, hex_around, tree_lines
-from protocol.api_keys import ApiKey
-from protocol.codec import encode
-from protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.metadata import MetadataResponse
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.quotas import AlterClientQuotasRequest
-from protocol.records.batch import build_batch
-from protocol.schema import Message
+from barnabas.cli.wire.frames import Frame, decode_request, decode_response
+from barnabas.cli.wire.printing import as_json, bytes_text, head_line, hex_around, tree_lines
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.metadata import MetadataResponse
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.quotas import AlterClientQuotasRequest
+from barnabas.protocol.records.batch import build_batch
+from barnabas.protocol.schema import Message
 from tests.cli.wire.frames_made import request, response
 from tests.protocol.strategies import messages
 
@@ -87,8 +87,8 @@ def test_records_as_text_and_json() -> None:
 @given(messages())
 def test_every_message_can_be_printed(case: tuple[Message, int]) -> None:
     message, version = case
-    from cli.wire.walking import walk
-    from protocol.reference import layout
+    from barnabas.cli.wire.walking import walk
+    from barnabas.protocol.reference import layout
 
     data = encode(message, version)
     frame = Frame("request", data, body=walk(layout(type(message), version), data, 0, "body").root)

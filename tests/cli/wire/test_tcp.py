@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.wire.captures import Packet
-from cli.wire.tcp import Address, Connection, Direction, Segment, Traffic
+from barnabas.cli.wire.captures import Packet
+from barnabas.cli.wire.tcp import Address, Connection, Direction, Segment, Traffic
 from tests.cli.wire.captured import ETHERNET, NULL, RAW, SLL, SLL2, Wire, wire
 
 HERE, THERE = Address("10.0.0.1", 50000), Address("10.0.0.2", 9092)

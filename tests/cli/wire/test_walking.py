@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.wire.tree import Node
-from cli.wire.walking import Walk, walk
-from protocol import reference
-from protocol.codec import encode
-from protocol.errors import ProtocolError
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.groups import HeartbeatRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.reference import layout
-from protocol.schema import Message, Struct
+from barnabas.cli.wire.tree import Node
+from barnabas.cli.wire.walking import Walk, walk
+from barnabas.protocol import reference
+from barnabas.protocol.codec import encode
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.groups import HeartbeatRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.reference import layout
+from barnabas.protocol.schema import Message, Struct
 from tests.protocol.samples import every_version
 from tests.protocol.strategies import messages
 

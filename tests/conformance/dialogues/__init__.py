@@ -17,7 +17,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from protocol.api_keys import ApiKey
+from barnabas.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from tests.conformance.speaker import Speaker

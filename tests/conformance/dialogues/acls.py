@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.acls import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.acls import (
     CreateAclsRequest,
     CreateAclsResponse,
     DeleteAclsRequest,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.configs import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.configs import (
     AlterConfigsRequest,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 
-from broker.kafka_apis import handlers
-from broker.request import REGISTRY
-from protocol.api_keys import ApiKey
-from protocol.codec import decode
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.broker.kafka_apis import handlers
+from barnabas.broker.request import REGISTRY
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.codec import decode
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.conformance.dialogues import dialogue
 from tests.conformance.peer import ClosedError
 from tests.conformance.speaker import Speaker

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from broker.controller.internal_topics import CONSUMER_OFFSETS, partition_for
-from protocol.api_keys import ApiKey
-from protocol.codec import decode, encode
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
-from protocol.messages.groups import (
+from barnabas.broker.controller.internal_topics import CONSUMER_OFFSETS, partition_for
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
+from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -20,8 +20,8 @@ from protocol.messages.groups import (
     ListGroupsRequest,
     SyncGroupRequest,
 )
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.members import (
     SUBSCRIBED,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.coordinator.record_types import GROUP_RECORDS
-from broker.coordinator.serde import RecordSerde
-from protocol.api_keys import ApiKey
-from protocol.messages.commits import OffsetDeleteRequest, OffsetFetchRequest
-from protocol.messages.topics import DeleteTopicsRequest
+from barnabas.broker.coordinator.record_types import GROUP_RECORDS
+from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.commits import OffsetDeleteRequest, OffsetFetchRequest
+from barnabas.protocol.messages.topics import DeleteTopicsRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.committed import (
     IDS,

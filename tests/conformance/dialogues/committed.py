@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from broker.controller.internal_topics import partition_for
-from broker.coordinator.record_types import GROUP_RECORDS
-from broker.coordinator.serde import RecordSerde
-from protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
-from protocol.messages.fetch import FetchResponse
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.transactions import AddOffsetsToTxnRequest, TxnOffsetCommitRequest
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
+from barnabas.broker.controller.internal_topics import partition_for
+from barnabas.broker.coordinator.record_types import GROUP_RECORDS
+from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.transactions import AddOffsetsToTxnRequest, TxnOffsetCommitRequest
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
 from tests.conformance.dialogues.members import a_group
 from tests.conformance.dialogues.transactional import Producer
 from tests.conformance.dialogues.words import fetch, fetch_topic, named, partition

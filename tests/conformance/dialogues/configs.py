@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from tests.conformance.dialogues import dialogue
 from tests.conformance.speaker import Speaker
 

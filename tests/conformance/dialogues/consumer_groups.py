@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.commits import OffsetCommitRequest
-from protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.commits import OffsetCommitRequest
+from barnabas.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.consumers import (
     Consumer,
@@ -129,7 +129,7 @@ def many_topics_and_different_ones(client: Speaker) -> None:
 
 def described_counts(client: Speaker, group: str) -> object:
     """How many partitions each member is to own."""
-    from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+    from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 
     answer: Any = client.peer.ask(ConsumerGroupDescribeRequest(group_ids=[group]), 1)
     return sorted(

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-from broker.controller.internal_topics import partition_for
-from protocol.messages.configs import IncrementalAlterConfigsRequest
-from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
-from protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
-from protocol.schema import Message
+from barnabas.broker.controller.internal_topics import partition_for
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
+from barnabas.protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
+from barnabas.protocol.schema import Message
 from tests.conformance.speaker import Speaker
 
 HEARTBEAT, DESCRIBE = 1, 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.cluster import UpdateFeaturesRequest
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.cluster import UpdateFeaturesRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.speaker import Speaker
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from protocol.api_keys import ApiKey
-from protocol.messages.fetch import FetchRequest
-from protocol.records.compression import CompressionType
-from protocol.wire import Uuid
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.wire import Uuid
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, partition
 from tests.conformance.speaker import NO_ID, Speaker, batch

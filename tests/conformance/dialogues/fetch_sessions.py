@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.topics import DeleteTopicsRequest
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.topics import DeleteTopicsRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.fetch import LAST, filled, of
 from tests.conformance.dialogues.metadata import asking

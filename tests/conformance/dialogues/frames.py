@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from broker.kafka_apis import handlers
-from broker.request import REGISTRY
-from protocol.api_keys import ApiKey, request_header_version, request_type
-from protocol.codec import encode
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.headers import RequestHeader
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.offsets import ListOffsetsRequest
-from protocol.schema import Message
+from barnabas.broker.kafka_apis import handlers
+from barnabas.broker.request import REGISTRY
+from barnabas.protocol.api_keys import ApiKey, request_header_version, request_type
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.offsets import ListOffsetsRequest
+from barnabas.protocol.schema import Message
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.fetch import filled, of
 from tests.conformance.dialogues.metadata import asking

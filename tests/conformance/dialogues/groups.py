@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.configs import DescribeConfigsRequest
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.configs import DescribeConfigsRequest
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.metadata import asking
 from tests.conformance.dialogues.words import named

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from protocol.messages.fetch import FetchResponse
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.producers import DescribeProducersRequest, DescribeTransactionsRequest
-from protocol.messages.transactions import (
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.producers import DescribeProducersRequest, DescribeTransactionsRequest
+from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     EndTxnRequest,
     InitProducerIdRequest,
     WriteTxnMarkersRequest,
 )
-from protocol.records.batch import RecordBatch
-from protocol.records.control import control_record_type
-from protocol.records.entries import batches
-from protocol.wire import Uuid
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.control import control_record_type
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.wire import Uuid
 from tests.conformance.dialogues.words import IDS_IN_PRODUCE, produce
 from tests.conformance.speaker import Speaker, batch
 

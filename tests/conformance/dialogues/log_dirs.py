@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from protocol.api_keys import ApiKey
-from protocol.messages.configs import IncrementalAlterConfigsRequest
-from protocol.messages.log_dirs import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     DescribeLogDirsRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from protocol.messages.groups import (
+from barnabas.protocol.messages.groups import (
     DescribeGroupsRequest,
     FindCoordinatorRequest,
     HeartbeatRequest,
@@ -13,7 +13,7 @@ from protocol.messages.groups import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from protocol.schema import Message
+from barnabas.protocol.schema import Message
 from tests.conformance.peer import Peer
 from tests.conformance.speaker import Speaker
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.metadata import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

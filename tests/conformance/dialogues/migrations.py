@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from protocol.api_keys import ApiKey
-from protocol.codec import encode
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.messages.groups import ListGroupsRequest
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from barnabas.protocol.messages.groups import ListGroupsRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues import members as classic
 from tests.conformance.dialogues.consumers import Consumer, described

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-from protocol.records.builder import build_batch
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.offsets import (
+    DeleteRecordsRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+)
+from barnabas.protocol.records.builder import build_batch
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.fetch import filled
 from tests.conformance.dialogues.words import list_offsets

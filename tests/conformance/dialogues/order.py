@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.commits import OffsetCommitRequest
-from protocol.messages.groups import DescribeGroupsRequest, HeartbeatRequest, LeaveGroupRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.offsets import DeleteRecordsRequest, OffsetForLeaderEpochRequest
-from protocol.messages.topics import DeleteTopicsRequest
-from protocol.schema import Message
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.commits import OffsetCommitRequest
+from barnabas.protocol.messages.groups import DescribeGroupsRequest, HeartbeatRequest, LeaveGroupRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest, OffsetForLeaderEpochRequest
+from barnabas.protocol.messages.topics import DeleteTopicsRequest
+from barnabas.protocol.schema import Message
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.classic_groups import pair
 from tests.conformance.dialogues.committed import commit_of, delete_of, fetch_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.producers import DescribeProducersRequest
-from protocol.messages.topics import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.producers import DescribeProducersRequest
+from barnabas.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     ElectLeadersRequest,

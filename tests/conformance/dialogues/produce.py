@@ -5,16 +5,16 @@ from __future__ import annotations
 import struct
 import time
 
-from protocol.api_keys import ApiKey
-from protocol.messages.fetch import FetchResponse
-from protocol.messages.offsets import DeleteRecordsRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.topics import CreateTopicsRequest
-from protocol.records.batch import RecordBatch, TimestampType, build_batch, stamp_max_timestamp
-from protocol.records.compression import LZ4_MAGIC, CompressionType, xxh32
-from protocol.records.entries import batches
-from protocol.records.layout import CRC_START, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
-from protocol.wire import Uuid
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.topics import CreateTopicsRequest
+from barnabas.protocol.records.batch import RecordBatch, TimestampType, build_batch, stamp_max_timestamp
+from barnabas.protocol.records.compression import LZ4_MAGIC, CompressionType, xxh32
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.layout import CRC_START, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
+from barnabas.protocol.wire import Uuid
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.in_transactions import TRANSACTION, coordinator_of
 from tests.conformance.dialogues.words import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.transactions import WriteTxnMarkersRequest
-from protocol.wire import Uuid
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.transactions import WriteTxnMarkersRequest
+from barnabas.protocol.wire import Uuid
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.in_transactions import (
     ADDS_IMPLICITLY,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.transactions import InitProducerIdRequest
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.produce import FIRST, LAST, note_log, to
 from tests.conformance.dialogues.words import produce

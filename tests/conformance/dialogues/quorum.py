@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.cluster import UnregisterBrokerRequest
-from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.cluster import UnregisterBrokerRequest
+from barnabas.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from tests.conformance.dialogues import dialogue
 from tests.conformance.speaker import Speaker
 

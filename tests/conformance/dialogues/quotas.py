@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.quotas import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     DescribeClientQuotasRequest,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.fetch import FetchResponse
-from protocol.messages.offsets import DeleteRecordsRequest
-from protocol.messages.producers import DescribeProducersRequest
-from protocol.wire import Uuid
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest
+from barnabas.protocol.messages.producers import DescribeProducersRequest
+from barnabas.protocol.wire import Uuid
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.in_transactions import Transactor, note_batches, note_producers
 from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, list_offsets, partition

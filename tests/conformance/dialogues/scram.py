@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.api_keys import ApiKey
-from protocol.messages.security import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.security import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     DescribeUserScramCredentialsRequest,

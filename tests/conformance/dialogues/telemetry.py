@@ -5,15 +5,15 @@ from __future__ import annotations
 import gzip
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.configs import IncrementalAlterConfigsRequest
-from protocol.messages.telemetry import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
     PushTelemetryRequest,
 )
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.conformance.dialogues import SECURED, dialogue
 from tests.conformance.speaker import Speaker
 

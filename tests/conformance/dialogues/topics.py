@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocol.api_keys import ApiKey
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.topics import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.alter_configs import BROKER, DELETE, SET, altering
 from tests.conformance.dialogues.metadata import asking

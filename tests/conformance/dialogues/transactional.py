@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from protocol.errors import ErrorCode
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.producers import DescribeTransactionsRequest
-from protocol.messages.transactions import (
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.producers import DescribeTransactionsRequest
+from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     EndTxnRequest,
     InitProducerIdRequest,

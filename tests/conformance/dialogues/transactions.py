@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.producers import DescribeTransactionsRequest, ListTransactionsRequest
-from protocol.messages.transactions import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.producers import DescribeTransactionsRequest, ListTransactionsRequest
+from barnabas.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     EndTxnRequest,

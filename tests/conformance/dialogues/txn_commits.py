@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.api_keys import ApiKey
+from barnabas.protocol.api_keys import ApiKey
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.committed import (
     ADDS_BY_ITSELF,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.transactions import WriteTxnMarkersRequest
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.transactions import WriteTxnMarkersRequest
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.in_transactions import (
     GROUP,

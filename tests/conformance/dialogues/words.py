@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.offsets import ListOffsetsRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.offsets import ListOffsetsRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 IDS_IN_PRODUCE, IDS_IN_FETCH = 13, 13
 """The first versions in which topics go by id."""

@@ -16,11 +16,11 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from protocol.codec import decode
-from protocol.errors import ProtocolError
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
-from protocol.messages.metadata import DescribeTopicPartitionsRequest
-from protocol.schema import Message, Struct
+from barnabas.protocol.codec import decode
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.consumer_protocol import ConsumerProtocolAssignment
+from barnabas.protocol.messages.metadata import DescribeTopicPartitionsRequest
+from barnabas.protocol.schema import Message, Struct
 from tests.conformance.differential.batches import plain
 from tests.conformance.differential.names import MEMBER_IDS, PRODUCER_IDS, Names
 from tests.conformance.differential.steps import PREFIX, Step

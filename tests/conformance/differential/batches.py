@@ -6,11 +6,11 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from protocol.records.batch import RecordBatch
-from protocol.records.checksum import crc32c
-from protocol.records.entries import batches
-from protocol.records.errors import CorruptRecordError
-from protocol.records.layout import CRC_POSITION, CRC_START, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.errors import CorruptRecordError
+from barnabas.protocol.records.layout import CRC_POSITION, CRC_START, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD
 
 PRODUCER_ID: Final = 43
 _INT64 = struct.Struct(">q")

@@ -7,13 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from broker.coordinator.group.consumer import embedded
-from protocol.messages.commits import OffsetCommitRequest
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, SyncGroupRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.transactions import TxnOffsetCommitRequest
+from barnabas.broker.coordinator.group.consumer import embedded
+from barnabas.protocol.messages.commits import OffsetCommitRequest
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.groups import (
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    SyncGroupRequest,
+)
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.transactions import TxnOffsetCommitRequest
 from tests.conformance.differential.steps import Step
 
 UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID, INVALID_TXN_STATE, GROUP_ID_NOT_FOUND = -1, 25, 48, 69

@@ -10,13 +10,13 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-from protocol.api_keys import response_type
-from protocol.codec import decode, encode
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.messages.offsets import DeleteRecordsRequest
-from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
-from protocol.schema import Message
+from barnabas.protocol.api_keys import response_type
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.lines import Answer
 from tests.conformance.differential.world import Versions
 

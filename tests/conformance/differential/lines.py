@@ -7,13 +7,13 @@ import struct
 from collections import deque
 from typing import Any, Final, Protocol
 
-from protocol.api_keys import request_header_version, response_header_version, response_type
-from protocol.codec import decode, encode
-from protocol.errors import ProtocolError
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.headers import RequestHeader, ResponseHeader
-from protocol.messages.produce import ProduceRequest
-from protocol.schema import Message
+from barnabas.protocol.api_keys import request_header_version, response_header_version, response_type
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.schema import Message
 
 CLIENT_ID: Final = "differential"
 BEHIND: Final = -1

@@ -11,11 +11,11 @@ from hashlib import md5
 from typing import Any, Final, TypeVar
 from zlib import crc32
 
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from protocol.messages.groups import JoinGroupRequest
-from protocol.messages.transactions import InitProducerIdRequest
-from protocol.schema import Field, Struct
-from protocol.wire import ZERO_UUID
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.messages.groups import JoinGroupRequest
+from barnabas.protocol.messages.transactions import InitProducerIdRequest
+from barnabas.protocol.schema import Field, Struct
+from barnabas.protocol.wire import ZERO_UUID
 from tests.conformance.differential.batches import with_producer_ids
 from tests.conformance.differential.steps import PREFIX, Step
 

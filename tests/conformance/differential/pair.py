@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.cluster import UpdateFeaturesRequest
-from protocol.messages.commits import OffsetFetchRequest
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.transactions import InitProducerIdRequest
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.cluster import UpdateFeaturesRequest
+from barnabas.protocol.messages.commits import OffsetFetchRequest
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from tests.conformance.differential.lines import Line, SocketDoor
 from tests.conformance.differential.settling import until
 from tests.conformance.differential.world import Versions

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, Protocol
 
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.groups import (
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.groups import (
     DescribeGroupsRequest,
     JoinGroupRequest,
     JoinGroupResponse,
     SyncGroupRequest,
 )
-from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
-from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
-from protocol.schema import Message
+from barnabas.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
+from barnabas.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.answers import Noter
 from tests.conformance.differential.exceptions import Difference, Known, known
 from tests.conformance.differential.lines import Answer, Door, Line

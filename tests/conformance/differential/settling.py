@@ -14,21 +14,21 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
-from protocol.messages.cluster import UpdateFeaturesRequest
-from protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.producers import DescribeTransactionsRequest
-from protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
-from protocol.messages.security import AlterUserScramCredentialsRequest
-from protocol.messages.topics import (
+from barnabas.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
+from barnabas.protocol.messages.cluster import UpdateFeaturesRequest
+from barnabas.protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.producers import DescribeTransactionsRequest
+from barnabas.protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from barnabas.protocol.messages.security import AlterUserScramCredentialsRequest
+from barnabas.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
 )
-from protocol.schema import Message
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.lines import Line
 
 PUBLISHED_LATER: Final = (

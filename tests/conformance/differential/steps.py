@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.groups import JoinGroupRequest, SyncGroupRequest
-from protocol.schema import Field, Message, Struct
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.groups import JoinGroupRequest, SyncGroupRequest
+from barnabas.protocol.schema import Field, Message, Struct
 
 BLOCKS: Final = ("aw", "bX", "c9")
 PREFIX: Final = "prefix-of-one-sequence-only-"

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from protocol.codec import encode
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.groups import (
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.consumer_groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from barnabas.protocol.messages.consumer_protocol import ConsumerProtocolAssignment
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -21,19 +24,23 @@ from protocol.messages.groups import (
     ListGroupsRequest,
     SyncGroupRequest,
 )
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.producers import (
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.producers import (
     DescribeProducersResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
-from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest, InitProducerIdResponse
-from protocol.records.batch import RecordBatch
-from protocol.records.builder import build_batch
-from protocol.schema import Message
+from barnabas.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
+from barnabas.protocol.messages.transactions import (
+    EndTxnRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.schema import Message
 from tests.conformance.differential import campaign as campaigns
 from tests.conformance.differential import exceptions, player, settling
 from tests.conformance.differential.answers import Noter, assignment, plain_times

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, TypeVar
 
-from protocol.api_keys import ApiKey
-from protocol.schema import Message
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.names import topic_token
 from tests.conformance.differential.steps import PREFIX, Step, fit
 

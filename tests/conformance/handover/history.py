@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from protocol.messages.transactions import InitProducerIdRequest
-from protocol.records.batch import build_batch
+from barnabas.protocol.messages.transactions import InitProducerIdRequest
+from barnabas.protocol.records.batch import build_batch
 from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover import kafka_side
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from broker.metadata.image import MetadataImage
-from broker.metadata.raft_log import EmbeddedRaftLog
-from broker.metadata.replay import replayed
-from broker.metadata.topics import PartitionImage
-from protocol.messages.cluster_records import AccessControlEntryRecord, UserScramCredentialRecord
-from protocol.wire import uuid_to_string
-from storage.env import RealEnv
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.protocol.messages.cluster_records import AccessControlEntryRecord, UserScramCredentialRecord
+from barnabas.protocol.wire import uuid_to_string
+from barnabas.storage.env import RealEnv
 
 _RESOURCES = {2: "TOPIC", 4: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
 _ACL_RESOURCES = {

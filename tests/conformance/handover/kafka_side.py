@@ -13,16 +13,16 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from config.broker_config import BrokerConfig
-from config.log_config import LogConfig
-from protocol.messages.offsets import DeleteRecordsRequest, DeleteRecordsResponse
-from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
-from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
-from protocol.records.batch import build_batch
-from protocol.schema import Message
-from storage.env import RealEnv
-from storage.log.checkpoints import CLEANER_OFFSET_CHECKPOINT, OffsetCheckpointFile
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest, DeleteRecordsResponse
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from barnabas.protocol.records.batch import build_batch
+from barnabas.protocol.schema import Message
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.checkpoints import CLEANER_OFFSET_CHECKPOINT, OffsetCheckpointFile
 from tests.conformance.handover.views import MAX_TIMESTAMP, View, offsets_for_times, views
 from tests.conformance.kafka_jars import require_classpath
 from tests.conformance.peer import Peer

@@ -14,18 +14,18 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from config.log_config import LogConfig
-from protocol.records.batch import CompressionType, build_batch
-from protocol.records.control import end_transaction_marker
-from protocol.records.record import Record
-from storage.cleaner.cleaner import clean
-from storage.cleaner.log_to_clean import CleanerLimits, SegmentSurvey, cleaning_plan
-from storage.cleaner.manager import LogCleanerManager
-from storage.env import RealEnv
-from storage.log.segment_swap import SwapPreparation
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
-from storage.offsets import AppendOrigin, LogAppendInfo, LogStartOffsetIncrementReason
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.records.batch import CompressionType, build_batch
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.protocol.records.record import Record
+from barnabas.storage.cleaner.cleaner import clean
+from barnabas.storage.cleaner.log_to_clean import CleanerLimits, SegmentSurvey, cleaning_plan
+from barnabas.storage.cleaner.manager import LogCleanerManager
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.segment_swap import SwapPreparation
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import AppendOrigin, LogAppendInfo, LogStartOffsetIncrementReason
 
 OUR_PRODUCERS = 900_000
 """Producer ids from here on are ours; Apache Kafka does not come so far."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from storage.env import RealEnv
-from storage.verify.directory import Verification
-from storage.verify.verifier import Severity
+from barnabas.storage.env import RealEnv
+from barnabas.storage.verify.directory import Verification
+from barnabas.storage.verify.verifier import Severity
 
 
 def findings(directory: Path) -> list[str]:

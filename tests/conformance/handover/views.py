@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
-from protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
-from protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
-from protocol.records.batch import TimestampType
-from protocol.records.entries import batches
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import FetchIsolation
+from barnabas.protocol.messages.offsets import ListOffsetsRequest, ListOffsetsResponse
+from barnabas.protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
+from barnabas.protocol.records.batch import TimestampType
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import FetchIsolation
 from tests.conformance.peer import Peer
 
 Partition = tuple[str, int]

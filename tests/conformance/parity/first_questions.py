@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from protocol.messages.acls import DescribeAclsRequest
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest
-from protocol.messages.configs import ListConfigResourcesRequest
-from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
-from protocol.messages.groups import (
+from barnabas.protocol.messages.acls import DescribeAclsRequest
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest
+from barnabas.protocol.messages.configs import ListConfigResourcesRequest
+from barnabas.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
+from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -22,34 +25,38 @@ from protocol.messages.groups import (
     ListGroupsRequest,
     SyncGroupRequest,
 )
-from protocol.messages.log_dirs import DescribeLogDirsRequest
-from protocol.messages.metadata import (
+from barnabas.protocol.messages.log_dirs import DescribeLogDirsRequest
+from barnabas.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     MetadataRequest,
 )
-from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-from protocol.messages.producers import (
+from barnabas.protocol.messages.offsets import (
+    DeleteRecordsRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+)
+from barnabas.protocol.messages.producers import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
-from protocol.messages.quorum import DescribeQuorumRequest
-from protocol.messages.quotas import DescribeClientQuotasRequest
-from protocol.messages.security import DescribeUserScramCredentialsRequest
-from protocol.messages.topics import (
+from barnabas.protocol.messages.quorum import DescribeQuorumRequest
+from barnabas.protocol.messages.quotas import DescribeClientQuotasRequest
+from barnabas.protocol.messages.security import DescribeUserScramCredentialsRequest
+from barnabas.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from protocol.messages.transactions import (
+from barnabas.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     EndTxnRequest,
     InitProducerIdRequest,
 )
-from protocol.wire import Uuid
+from barnabas.protocol.wire import Uuid
 from tests.conformance.dialogues.members import MEMBER_ID_REQUIRED
 from tests.conformance.parity.requests import (
     MEMBER,

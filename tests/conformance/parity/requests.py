@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from protocol.messages.commits import OffsetCommitRequest, OffsetFetchRequest
-from protocol.messages.configs import DescribeConfigsRequest
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.transactions import AddPartitionsToTxnRequest, TxnOffsetCommitRequest
-from protocol.wire import Uuid
+from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetFetchRequest
+from barnabas.protocol.messages.configs import DescribeConfigsRequest
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.transactions import AddPartitionsToTxnRequest, TxnOffsetCommitRequest
+from barnabas.protocol.wire import Uuid
 from tests.conformance.dialogues.members import SUBSCRIBED
 from tests.conformance.parity.wire import message
 from tests.conformance.speaker import batch

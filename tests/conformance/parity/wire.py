@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from broker.kafka_apis import handlers
-from broker.request import REGISTRY
-from protocol.api_keys import ApiKey
-from protocol.schema import Struct
-from protocol.wire import ZERO_UUID, uuid_to_string
+from barnabas.broker.kafka_apis import handlers
+from barnabas.broker.request import REGISTRY
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.schema import Struct
+from barnabas.protocol.wire import ZERO_UUID, uuid_to_string
 from tests.conformance.parity.transcript import Transcript, Tree
 from tests.conformance.peer import ClosedError, Peer
 

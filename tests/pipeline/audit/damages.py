@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
-from storage.verify.verifier import Check
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.verify.verifier import Check
 from tests.storage.fault_env import FaultEnv
 from tests.storage.verify.verified import TOPIC
 

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.audit import rows
-from pipeline.audit.audit import AuditResult, audit
-from pipeline.audit.engines import LocalEngine
-from pipeline.audit.partition import PartitionReport, put_together
-from pipeline.audit.plan import AuditOptions, PartitionPlan, SegmentTask
-from pipeline.audit.spark_engine import _examining, _judging, packed
-from protocol.records.batch import CorruptRecordError
-from storage.env import Env, RealEnv
-from storage.manager.log_manager import LogManager
-from storage.offsets import LogStartOffsetIncrementReason
-from storage.verify.directory import NotALogDirectoryError, Verification
-from storage.verify.verifier import Check, Severity, Situation
+from barnabas.pipeline.audit import rows
+from barnabas.pipeline.audit.audit import AuditResult, audit
+from barnabas.pipeline.audit.engines import LocalEngine
+from barnabas.pipeline.audit.partition import PartitionReport, put_together
+from barnabas.pipeline.audit.plan import AuditOptions, PartitionPlan, SegmentTask
+from barnabas.pipeline.audit.spark_engine import _examining, _judging, packed
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.storage.env import Env, RealEnv
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import LogStartOffsetIncrementReason
+from barnabas.storage.verify.directory import NotALogDirectoryError, Verification
+from barnabas.storage.verify.verifier import Check, Severity, Situation
 from tests.pipeline.audit.damages import DAMAGES
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, TOPIC_ID, make_batch, small_config

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.audit.keys import KEYS, Kept, KeptRecords, KeyCounter, KeyStats, last_records, parts_of
-from pipeline.audit.plan import AuditOptions, SegmentTask
-from pipeline.audit.segment import examine
-from protocol.records.batch import CompressionType, RecordBatch, build_batch
-from protocol.records.entries import batches
-from storage.cleaner.cleaner import clean
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import AppendOrigin
-from storage.segment.txn_index import AbortedTxn
-from storage.verify.verifier import Situation
+from barnabas.pipeline.audit.keys import KEYS, Kept, KeptRecords, KeyCounter, KeyStats, last_records, parts_of
+from barnabas.pipeline.audit.plan import AuditOptions, SegmentTask
+from barnabas.pipeline.audit.segment import examine
+from barnabas.protocol.records.batch import CompressionType, RecordBatch, build_batch
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.cleaner.cleaner import clean
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import AppendOrigin
+from barnabas.storage.segment.txn_index import AbortedTxn
+from barnabas.storage.verify.verifier import Situation
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import base_offsets, plan_for, stored_batches, swap_in
 from tests.storage.fault_env import FaultEnv
@@ -88,7 +88,7 @@ def test_bytes_are_shares_of_batches() -> None:
 
 
 def test_many_rows_go_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.audit.keys.ROWS_AT_A_TIME", 10_000)
+    monkeypatch.setattr("barnabas.pipeline.audit.keys.ROWS_AT_A_TIME", 10_000)
     counter = KeyCounter()
     count = 300
     for number in range(count):

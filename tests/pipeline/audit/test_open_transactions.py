@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from pipeline.audit.audit import audit
-from pipeline.audit.engines import LocalEngine
-from pipeline.audit.open_transactions import (
+from barnabas.pipeline.audit.audit import audit
+from barnabas.pipeline.audit.engines import LocalEngine
+from barnabas.pipeline.audit.open_transactions import (
     SegmentTransactions,
     TransactionCollector,
     first_uncleanable_segment,
     first_unstable_offset,
 )
-from pipeline.audit.plan import AuditOptions
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
-from storage.cleaner.log_to_clean import cleanable_offsets, log_to_clean
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import AppendOrigin
+from barnabas.pipeline.audit.plan import AuditOptions
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.cleaner.log_to_clean import cleanable_offsets, log_to_clean
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import AppendOrigin
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import base_offsets
 from tests.storage.fault_env import FaultEnv

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.audit.audit import audit
-from pipeline.audit.engines import LocalEngine
-from pipeline.audit.plan import AuditOptions
-from storage.env import RealEnv
+from barnabas.pipeline.audit.audit import audit
+from barnabas.pipeline.audit.engines import LocalEngine
+from barnabas.pipeline.audit.plan import AuditOptions
+from barnabas.storage.env import RealEnv
 from tests.pipeline.spark_session import shared_session
 from tests.storage.helpers import T0
 from tests.storage.verify.verified import written
@@ -35,7 +35,7 @@ def directories(tmp_path: Path) -> list[str]:
 
 
 def test_it_comes_to_the_same(directories: list[str]) -> None:
-    from pipeline.audit.spark_engine import SparkEngine
+    from barnabas.pipeline.audit.spark_engine import SparkEngine
 
     options = AuditOptions(is_deep=True, counts_keys=True, now_ms=T0 + 60_000)
     here = audit(RealEnv(), directories, options, LocalEngine(RealEnv()))
@@ -82,8 +82,8 @@ def test_tables_of_an_audit_that_finds_nothing(tmp_path: Path) -> None:
     """The usual one: there are no findings, and the next audit has its rows beside them."""
     from pyarrow import parquet
 
-    from pipeline.audit.spark_engine import SparkEngine
-    from pipeline.commands.auditing import write_tables
+    from barnabas.pipeline.audit.spark_engine import SparkEngine
+    from barnabas.pipeline.commands.auditing import write_tables
 
     written(RealEnv(), str(tmp_path / "a"))
     spark = shared_session()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.audit.timestamps import BACKWARDS_MS, FUTURE_MS, Timestamps, backwards_after, in_words
-from protocol.records.batch import RecordBatch, TimestampType, build_batch
-from storage.verify.verifier import Check, Severity
+from barnabas.pipeline.audit.timestamps import BACKWARDS_MS, FUTURE_MS, Timestamps, backwards_after, in_words
+from barnabas.protocol.records.batch import RecordBatch, TimestampType, build_batch
+from barnabas.storage.verify.verifier import Check, Severity
 from tests.storage.helpers import T0, end_txn
 
 PATH = "/a/t-0/00000000000000000000.log"

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pipeline.audit.audit import AuditResult, audit
-from pipeline.audit.engines import Engine, LocalEngine
-from pipeline.audit.partition import PartitionReport
-from pipeline.audit.plan import LAST_OFFSET, AuditOptions, PartitionPlan, SegmentTask
-from pipeline.audit.segment import _aborted, examine
-from pipeline.report import audit_report
-from storage.env import Env
-from storage.verify.verifier import Situation
+from barnabas.pipeline.audit.audit import AuditResult, audit
+from barnabas.pipeline.audit.engines import Engine, LocalEngine
+from barnabas.pipeline.audit.partition import PartitionReport
+from barnabas.pipeline.audit.plan import LAST_OFFSET, AuditOptions, PartitionPlan, SegmentTask
+from barnabas.pipeline.audit.segment import _aborted, examine
+from barnabas.pipeline.report import audit_report
+from barnabas.storage.env import Env
+from barnabas.storage.verify.verifier import Situation
 from tests.pipeline.audit.damages import DAMAGES, files
 from tests.pipeline.audit.test_audit import OPTIONS, audited, gapped
 from tests.pipeline.report.reading import read
@@ -158,8 +158,8 @@ def test_names_that_are_no_text_are_told(env: FaultEnv) -> None:
 
 def test_keys_in_many_parts_are_the_same_keys(env: FaultEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = audited(env)
-    monkeypatch.setattr("pipeline.audit.plan.RECORDS_OF_A_PART", 5)
-    monkeypatch.setattr("pipeline.audit.plan.BYTES_OF_A_RECORD", 1)
+    monkeypatch.setattr("barnabas.pipeline.audit.plan.RECORDS_OF_A_PART", 5)
+    monkeypatch.setattr("barnabas.pipeline.audit.plan.BYTES_OF_A_RECORD", 1)
     parts: set[int] = set()
 
     class Watched:

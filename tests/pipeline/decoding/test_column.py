@@ -17,10 +17,10 @@ from tests.pipeline.decoding import samples
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("fastavro")
 
-from pipeline.decoding.column import decode_column, decoder_of  # noqa: E402
-from pipeline.decoding.errors import SchemaError  # noqa: E402
-from pipeline.decoding.spec import DecodingSpec  # noqa: E402
-from pipeline.decoding.wire_format import join, join_indexes  # noqa: E402
+from barnabas.pipeline.decoding.column import decode_column, decoder_of  # noqa: E402
+from barnabas.pipeline.decoding.errors import SchemaError  # noqa: E402
+from barnabas.pipeline.decoding.spec import DecodingSpec  # noqa: E402
+from barnabas.pipeline.decoding.wire_format import join, join_indexes  # noqa: E402
 
 JSON = DecodingSpec("json", samples.json_text(samples.ORDER_JSON))
 AVRO = DecodingSpec("avro", samples.json_text(samples.ORDER_AVRO))

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import pytest
 from google.protobuf import descriptor_pb2
 
-from pipeline.decoding.column import decoder_of
-from pipeline.decoding.errors import RegistryError, SchemaError
-from pipeline.decoding.registry import HttpGet, Registry
-from pipeline.decoding.sources import spec_of_subject
-from pipeline.decoding.spec import DecodingSpec
+from barnabas.pipeline.decoding.column import decoder_of
+from barnabas.pipeline.decoding.errors import RegistryError, SchemaError
+from barnabas.pipeline.decoding.registry import HttpGet, Registry
+from barnabas.pipeline.decoding.sources import spec_of_subject
+from barnabas.pipeline.decoding.spec import DecodingSpec
 
 ORDER = {"schema": '{"type": "record", "name": "Order", "fields": [{"name": "line", "type": "Line"}]}'}
 LINE = {"schema": '{"type": "record", "name": "Line", "fields": []}'}

@@ -24,7 +24,7 @@ def test_the_demonstration(tmp_path: Path) -> None:
         [
             sys.executable,
             "-m",
-            "broker",
+            "barnabas.cli",
             "pipeline",
             "demo",
             str(where),
@@ -60,9 +60,9 @@ def test_the_demonstration(tmp_path: Path) -> None:
 
 def test_a_quarantine_that_nothing_went_into(tmp_path: Path) -> None:
     """Of few records none may be flawed in a topic, and then there is no such table."""
-    from pipeline.demo.queries import QUERIES
-    from pipeline.demo.run import Demo
-    from pipeline.demo.stream import TOPICS
+    from barnabas.pipeline.demo.queries import QUERIES
+    from barnabas.pipeline.demo.run import Demo
+    from barnabas.pipeline.demo.stream import TOPICS
 
     spark = shared_session()
     for number, topic in enumerate(TOPICS):

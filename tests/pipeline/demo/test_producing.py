@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from pipeline.demo.producing import NotDeliveredError, create_topics
+from barnabas.pipeline.demo.producing import NotDeliveredError, create_topics
 
 
 class _Refusing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from pipeline.demo.stream import (
+from barnabas.pipeline.demo.stream import (
     CLICKS,
     DAY_MS,
     DAYS,

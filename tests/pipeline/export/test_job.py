@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pipeline.export.job import source
-from pipeline.export.options import ExportOptions
+from barnabas.pipeline.export.job import source
+from barnabas.pipeline.export.options import ExportOptions
 
 
 class Reader:

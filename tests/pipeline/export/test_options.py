@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.export.options import ExportOptions
-from pipeline.export.transactions import SlotWriter, records
+from barnabas.pipeline.export.options import ExportOptions
+from barnabas.pipeline.export.transactions import SlotWriter, records
 
 
 def options(**changes: Any) -> ExportOptions:

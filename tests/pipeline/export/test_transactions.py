@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from pipeline.export import transactions
-from pipeline.export.transactions import SlotWriter, partitions_of
+from barnabas.pipeline.export import transactions
+from barnabas.pipeline.export.transactions import SlotWriter, partitions_of
 from tests.pipeline import plain
 from tests.pipeline.plain import TopicMaker
 from tests.support.broker_process import BrokerProcess

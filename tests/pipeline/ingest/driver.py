@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.ingest.job import ingest
-from pipeline.ingest.options import DecodeOptions, IngestOptions
-from pipeline.session import session
+from barnabas.pipeline.ingest.job import ingest
+from barnabas.pipeline.ingest.options import DecodeOptions, IngestOptions
+from barnabas.pipeline.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pipeline.ingest import rows
-from pipeline.ingest.batches import Batches, Counts
-from pipeline.ingest.files import LocalFiles
-from pipeline.ingest.ledger import Ledger, Rules
-from pipeline.ingest.options import IngestOptions
+from barnabas.pipeline.ingest import rows
+from barnabas.pipeline.ingest.batches import Batches, Counts
+from barnabas.pipeline.ingest.files import LocalFiles
+from barnabas.pipeline.ingest.ledger import Ledger, Rules
+from barnabas.pipeline.ingest.options import IngestOptions
 
 OPTIONS = IngestOptions("h:9092", "/t", "/c", ("a",))
 NOTHING = Counts(Counter(), (), {})

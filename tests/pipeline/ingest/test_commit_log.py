@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ingest.files import Files, LocalFiles
-from pipeline.ingest.ledger import IngestConflictError
-from pipeline.ingest.tables import KEPT_COMMITS, CommitLog, claim
+from barnabas.pipeline.ingest.files import Files, LocalFiles
+from barnabas.pipeline.ingest.ledger import IngestConflictError
+from barnabas.pipeline.ingest.tables import KEPT_COMMITS, CommitLog, claim
 
 
 class Killed(BaseException):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pipeline.ingest.files import LocalFiles, hidden, join
+from barnabas.pipeline.ingest.files import LocalFiles, hidden, join
 
 
 def test_one_of_many_creates_a_file_and_it_is_whole(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.ingest.files import HadoopFiles, LocalFiles, located
-from pipeline.ingest.ledger import Ledger, Rules
+from barnabas.pipeline.ingest.files import HadoopFiles, LocalFiles, located
+from barnabas.pipeline.ingest.ledger import Ledger, Rules
 from tests.pipeline.ingest.test_commit_log import WHOLE, run_batch, visible
 from tests.pipeline.spark_session import shared_session
 

@@ -20,14 +20,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline.decoding.wire_format import join
-from pipeline.export.job import export
-from pipeline.export.options import Delivery, ExportOptions
-from pipeline.ingest.job import ingest
-from pipeline.ingest.ledger import IngestConflictError
-from pipeline.ingest.options import DecodeOptions, IngestOptions, TableFormat
-from pipeline.ingest.tables import CommitLog, DeltaTable, ParquetTable
-from pipeline.session import ARROW_BATCH_BYTES
+from barnabas.pipeline.decoding.wire_format import join
+from barnabas.pipeline.export.job import export
+from barnabas.pipeline.export.options import Delivery, ExportOptions
+from barnabas.pipeline.ingest.job import ingest
+from barnabas.pipeline.ingest.ledger import IngestConflictError
+from barnabas.pipeline.ingest.options import DecodeOptions, IngestOptions, TableFormat
+from barnabas.pipeline.ingest.tables import CommitLog, DeltaTable, ParquetTable
+from barnabas.pipeline.session import ARROW_BATCH_BYTES
 from tests.pipeline import plain
 from tests.pipeline.decoding import samples
 from tests.pipeline.plain import TopicMaker
@@ -409,7 +409,7 @@ def test_an_export_in_transactions_does_a_batch_once(
     back = ExportOptions(
         topics.bootstrap, told.table, str(tmp_path / "back"), target, delivery="exactly-once"
     )
-    from pipeline.export import job
+    from barnabas.pipeline.export import job
 
     send = job._send_by_slots
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.decoding.spec import DecodingSpec
-from pipeline.ingest.files import LocalFiles
-from pipeline.ingest.ledger import KEPT_BATCHES, IngestConflictError, Ledger, Rules
+from barnabas.pipeline.decoding.spec import DecodingSpec
+from barnabas.pipeline.ingest.files import LocalFiles
+from barnabas.pipeline.ingest.ledger import KEPT_BATCHES, IngestConflictError, Ledger, Rules
 
 RULES = Rules(
     DecodingSpec("avro", ("x", "y"), registry_framing=True, writers={3: ("z",)}),

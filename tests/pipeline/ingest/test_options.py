@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.ingest.options import DecodeOptions, IngestOptions, starting_offsets
+from barnabas.pipeline.ingest.options import DecodeOptions, IngestOptions, starting_offsets
 
 
 def options(**changes: Any) -> IngestOptions:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.ingest.progress import Progress, batch_progress
+from barnabas.pipeline.ingest.progress import Progress, batch_progress
 
 
 def progress_of(**changes: Any) -> Any:

@@ -16,11 +16,11 @@ import sys
 from pathlib import Path
 from random import Random
 
-from protocol.records.compression import CompressionType
-from storage.env import RealEnv, RealFile
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
-from storage.offsets import AppendOrigin
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.storage.env import RealEnv, RealFile
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import AppendOrigin
 from tests.storage.compacting import Compacted, compacted, put
 from tests.storage.helpers import TOPIC_ID, end_txn, make_batch, small_config
 

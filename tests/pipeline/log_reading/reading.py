@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.log_reading.arrow_columns import COLUMNS
-from pipeline.log_reading.directories import PartitionDirectory, find_partitions
-from pipeline.log_reading.log_view import Isolation, LogView, look_at
-from pipeline.log_reading.planning import ANY_TIME, LogRange, TimeBounds, plan_ranges
-from pipeline.log_reading.range_reader import Reading, read_range
-from storage.env import Env
+from barnabas.pipeline.log_reading.arrow_columns import COLUMNS
+from barnabas.pipeline.log_reading.directories import PartitionDirectory, find_partitions
+from barnabas.pipeline.log_reading.log_view import Isolation, LogView, look_at
+from barnabas.pipeline.log_reading.planning import ANY_TIME, LogRange, TimeBounds, plan_ranges
+from barnabas.pipeline.log_reading.range_reader import Reading, read_range
+from barnabas.storage.env import Env
 
 ALL = Reading(columns=COLUMNS)
 UNCOMMITTED, COMMITTED = Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED

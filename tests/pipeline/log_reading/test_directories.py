@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.log_reading.directories import find_partitions, list_segments
-from pipeline.log_reading.errors import BusyDirectoryError, DataLossError, LogReadingError, NoSuchLogError
-from pipeline.log_reading.planning import plan_ranges
-from pipeline.log_reading.range_reader import Reading
-from storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
+from barnabas.pipeline.log_reading.directories import find_partitions, list_segments
+from barnabas.pipeline.log_reading.errors import (
+    BusyDirectoryError,
+    DataLossError,
+    LogReadingError,
+    NoSuchLogError,
+)
+from barnabas.pipeline.log_reading.planning import plan_ranges
+from barnabas.pipeline.log_reading.range_reader import Reading
+from barnabas.storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
 from tests.pipeline.log_reading.reading import look, read, rows_in
 from tests.pipeline.log_reading.test_formats import write_log
 from tests.storage.fault_env import FaultEnv
@@ -138,7 +143,7 @@ def test_a_segment_that_was_compacted_after_it_was_planned() -> None:
 
 
 def test_a_segment_that_is_open_is_read_to_its_end() -> None:
-    from pipeline.log_reading.range_reader import RangeWalk
+    from barnabas.pipeline.log_reading.range_reader import RangeWalk
 
     env = FaultEnv()
     three_segments(env)
@@ -150,7 +155,7 @@ def test_a_segment_that_is_open_is_read_to_its_end() -> None:
 
 
 def test_two_segments_that_become_one_while_the_first_is_read() -> None:
-    from pipeline.log_reading.range_reader import RangeWalk
+    from barnabas.pipeline.log_reading.range_reader import RangeWalk
 
     env = FaultEnv()
     three_segments(env)

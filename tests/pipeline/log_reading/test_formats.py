@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.log_reading.errors import LogReadingError
-from pipeline.log_reading.planning import first_offset_of, plan_ranges
-from pipeline.log_reading.range_reader import Reading
-from protocol.records.builder import build_batch
-from protocol.records.compression import CompressionType
-from protocol.records.entries import batches
-from protocol.records.layout import TimestampType
-from storage.env import write_fully
-from storage.segment.names import OFFSET_INDEX_SUFFIX, segment_path
+from barnabas.pipeline.log_reading.errors import LogReadingError
+from barnabas.pipeline.log_reading.planning import first_offset_of, plan_ranges
+from barnabas.pipeline.log_reading.range_reader import Reading
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.layout import TimestampType
+from barnabas.storage.env import write_fully
+from barnabas.storage.segment.names import OFFSET_INDEX_SUFFIX, segment_path
 from tests.pipeline.log_reading.reading import look, ms_of, only_partition, read, rows_in
 from tests.protocol.records.message_sets import message_set
 from tests.storage.fault_env import FaultEnv
@@ -56,7 +56,7 @@ def encoded(batch: Batch, base_offset: int, rng: Random) -> bytes:
         ]
         data = build_batch(records, base_offset=base_offset, compression=codec)
         if log_append_time is not None:
-            from protocol.records.batch import stamp_log_append_time
+            from barnabas.protocol.records.batch import stamp_log_append_time
 
             changed = bytearray(data)
             stamp_log_append_time(changed, 0, log_append_time)

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.log_reading.directories import PartitionDirectory
-from pipeline.log_reading.errors import DataLossError
-from pipeline.log_reading.log_view import Isolation, LogView, look_at
-from pipeline.log_reading.planning import plan_ranges
-from storage.env import RealEnv
+from barnabas.pipeline.log_reading.directories import PartitionDirectory
+from barnabas.pipeline.log_reading.errors import DataLossError
+from barnabas.pipeline.log_reading.log_view import Isolation, LogView, look_at
+from barnabas.pipeline.log_reading.planning import plan_ranges
+from barnabas.storage.env import RealEnv
 from tests.pipeline.log_reading.busy_log import KEYS, aborts, value
 from tests.pipeline.log_reading.reading import COMMITTED, UNCOMMITTED, rows_in
 

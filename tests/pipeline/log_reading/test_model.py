@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
-from pipeline.log_reading.log_view import Isolation
-from pipeline.log_reading.planning import MIN_TIMESTAMP, TimeBounds, first_offset_of
-from protocol.records.entries import batches
+from barnabas.pipeline.log_reading.log_view import Isolation
+from barnabas.pipeline.log_reading.planning import MIN_TIMESTAMP, TimeBounds, first_offset_of
+from barnabas.protocol.records.entries import batches
 from tests.pipeline.log_reading.reading import look, ms_of, read
 from tests.storage.log_life import LogLife
 from tests.storage.log_model import ModelRecord

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.log_reading.planning import TimeBounds, first_offset_of, plan_ranges
-from pipeline.log_reading.segments import End, ListedSegment, OpenedSegment, open_segment
-from storage.segment.names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas.pipeline.log_reading.planning import TimeBounds, first_offset_of, plan_ranges
+from barnabas.pipeline.log_reading.segments import End, ListedSegment, OpenedSegment, open_segment
+from barnabas.storage.segment.names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tests.pipeline.log_reading.reading import look, read
 from tests.pipeline.log_reading.test_formats import write_log
 from tests.storage.fault_env import FaultEnv

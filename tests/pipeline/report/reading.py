@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from pipeline.report.figures import Figure
-from pipeline.report.page import Page, render
+from barnabas.pipeline.report.figures import Figure
+from barnabas.pipeline.report.page import Page, render
 
 _VOID = {"meta", "link", "br", "hr", "img", "input"}
 SVG = "{http://www.w3.org/2000/svg}"

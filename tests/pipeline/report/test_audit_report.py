@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pipeline.audit.audit import AuditResult, audit
-from pipeline.audit.engines import LocalEngine
-from pipeline.audit.plan import AuditOptions
-from pipeline.report import audit_report, compact_report, tables
-from pipeline.report.figures import GREEN, RED
-from pipeline.report.page import Page
+from barnabas.pipeline.audit.audit import AuditResult, audit
+from barnabas.pipeline.audit.engines import LocalEngine
+from barnabas.pipeline.audit.plan import AuditOptions
+from barnabas.pipeline.report import audit_report, compact_report, tables
+from barnabas.pipeline.report.figures import GREEN, RED
+from barnabas.pipeline.report.page import Page
 from tests.pipeline.audit.damages import DAMAGES
 from tests.pipeline.report.reading import read, shapes, texts
 from tests.storage.fault_env import FaultEnv

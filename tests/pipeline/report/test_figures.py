@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.report.figures import (
+from barnabas.pipeline.report.figures import (
     BLUE,
     GREEN,
     ORANGE,

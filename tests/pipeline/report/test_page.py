@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.report.figures import BLUE, Series, stacked_bars
-from pipeline.report.page import Page, Section, Table, cell, write
+from barnabas.pipeline.report.figures import BLUE, Series, stacked_bars
+from barnabas.pipeline.report.page import Page, Section, Table, cell, write
 from tests.pipeline.report.reading import read
 
 NASTY = "<script>alert(1)</script> & 'quoted' \"twice\""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.log_reading.planning import MAX_TIMESTAMP, MIN_TIMESTAMP
-from pipeline.spark.filters import Wanted, narrowed
+from barnabas.pipeline.log_reading.planning import MAX_TIMESTAMP, MIN_TIMESTAMP
+from barnabas.pipeline.spark.filters import Wanted, narrowed
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.log_reading.arrow_columns import COLUMNS, DEFAULT_COLUMNS
-from pipeline.log_reading.log_view import Isolation
-from pipeline.spark.options import EARLIEST, LATEST, Bound, OptionError, SourceOptions, parse_options
+from barnabas.pipeline.log_reading.arrow_columns import COLUMNS, DEFAULT_COLUMNS
+from barnabas.pipeline.log_reading.log_view import Isolation
+from barnabas.pipeline.spark.options import EARLIEST, LATEST, Bound, OptionError, SourceOptions, parse_options
 
 
 def parse(**options: str) -> SourceOptions:

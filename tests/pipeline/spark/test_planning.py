@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.log_reading.errors import DataLossError, NoSuchLogError
-from pipeline.log_reading.planning import LogRange
-from pipeline.log_reading.range_reader import Reading
-from pipeline.spark.filters import Wanted
-from pipeline.spark.offsets import Offsets, limited, merged, total
-from pipeline.spark.options import USUAL_TASKS, OptionError, parse_options
-from pipeline.spark.planning import (
+from barnabas.pipeline.log_reading.errors import DataLossError, NoSuchLogError
+from barnabas.pipeline.log_reading.planning import LogRange
+from barnabas.pipeline.log_reading.range_reader import Reading
+from barnabas.pipeline.spark.filters import Wanted
+from barnabas.pipeline.spark.offsets import Offsets, limited, merged, total
+from barnabas.pipeline.spark.options import USUAL_TASKS, OptionError, parse_options
+from barnabas.pipeline.spark.planning import (
     LEAST_TASK_BYTES,
     PlanAgain,
     as_tasks,
     plan_batch,
     plan_between,
 )
-from storage.log.checkpoints import LOG_START_OFFSET_CHECKPOINT, OffsetCheckpointFile
+from barnabas.storage.log.checkpoints import LOG_START_OFFSET_CHECKPOINT, OffsetCheckpointFile
 from tests.pipeline.log_reading.reading import only_partition, rows_in
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, make_batch, new_log

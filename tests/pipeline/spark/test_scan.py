@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pipeline.commands.scan import existing, scan
+from barnabas.pipeline.commands.scan import existing, scan
 
 
 @pytest.mark.parametrize(

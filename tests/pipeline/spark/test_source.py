@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.log_reading.arrow_columns import SCHEMA
-from pipeline.spark.options import USUAL_TASKS
-from protocol.records.compression import CompressionType
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
-from storage.offsets import AppendOrigin
+from barnabas.pipeline.log_reading.arrow_columns import SCHEMA
+from barnabas.pipeline.spark.options import USUAL_TASKS
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import AppendOrigin
 from tests.pipeline.log_reading.busy_log import UnsyncedEnv
 from tests.storage.helpers import T0, TOPIC_ID, end_txn, make_batch, small_config
 
@@ -163,7 +163,7 @@ def test_a_session_has_tasks_made_for_its_cores() -> None:
     """And a source that nobody has told of a session has some."""
     from pyspark.sql.types import StructType
 
-    from pipeline.spark.source import BarnabasDataSource, BarnabasReader, for_cores
+    from barnabas.pipeline.spark.source import BarnabasDataSource, BarnabasReader, for_cores
 
     for source, tasks in ((for_cores(4), 12), (BarnabasDataSource, USUAL_TASKS)):
         reader = source({"path": "/x"}).reader(StructType())

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.log_reading.errors import DataLossError
-from pipeline.spark.options import parse_options
+from barnabas.pipeline.log_reading.errors import DataLossError
+from barnabas.pipeline.spark.options import parse_options
 from tests.pipeline.log_reading.reading import rows_in
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import make_batch, new_log
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 def reader_of(env: FaultEnv, **options: str) -> Any:
-    from pipeline.spark.streaming import BarnabasStreamReader
+    from barnabas.pipeline.spark.streaming import BarnabasStreamReader
 
     return BarnabasStreamReader(parse_options({"path": "/logs", **options}, is_stream=True), env)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocol.records import record
+from barnabas.protocol.records import record
 from tests.support.loops import FORMS, in_form
 
 

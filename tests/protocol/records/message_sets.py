@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from zlib import crc32
 
-from protocol.records.compression import CompressionType, compress, lz4_descriptor_end, xxh32
+from barnabas.protocol.records.compression import CompressionType, compress, lz4_descriptor_end, xxh32
 
 Message = tuple[bytes | None, bytes | None, int]
 

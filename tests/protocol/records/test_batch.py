@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.records import batch as batch_module
-from protocol.records.batch import (
+from barnabas.protocol.records import batch as batch_module
+from barnabas.protocol.records.batch import (
     HEADER,
     RECORD_BATCH_OVERHEAD,
     SMALL_BATCH_BYTES,
@@ -27,7 +27,7 @@ from protocol.records.batch import (
     stamp_log_append_time,
     stamp_max_timestamp,
 )
-from protocol.records.entries import batches
+from barnabas.protocol.records.entries import batches
 from tests.protocol.records.message_sets import message_set
 from tests.support.loops import FORMS, in_form
 

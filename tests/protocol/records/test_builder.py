@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.records.batch import CompressionType, RecordBatch, TimestampType, build_batch, empty_batch
-from protocol.records.record import Record
+from barnabas.protocol.records.batch import (
+    CompressionType,
+    RecordBatch,
+    TimestampType,
+    build_batch,
+    empty_batch,
+)
+from barnabas.protocol.records.record import Record
 from tests.protocol.records.test_record import ROWS
 
 PLAIN = [(b"a", b"1", 10, []), (b"b", None, 30, [("h", None)]), (None, b"3", 20, [])]

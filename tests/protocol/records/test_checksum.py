@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from protocol.records import checksum
+from barnabas.protocol.records import checksum
 
 
 def test_the_check_value() -> None:
@@ -17,7 +17,10 @@ def test_the_check_value() -> None:
 
 def test_the_package_around_it_is_not_imported() -> None:
     """It would cost the start of the broker tens of milliseconds."""
-    code = "import sys, protocol.records.batch; print('importlib.metadata' in sys.modules, 'cramjam' in sys.modules)"
+    code = (
+        "import sys, barnabas.protocol.records.batch; print('importlib.metadata' in "
+        "sys.modules, 'cramjam' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.records.batch import (
+from barnabas.protocol.records.batch import (
     CompressionType,
     CorruptRecordError,
     InvalidRecordError,
@@ -15,9 +15,9 @@ from protocol.records.batch import (
     UnsupportedCompressionError,
     build_batch,
 )
-from protocol.records.builder import _assemble
-from protocol.records.compression import compress
-from protocol.records.entries import batches
+from barnabas.protocol.records.builder import _assemble
+from barnabas.protocol.records.compression import compress
+from barnabas.protocol.records.entries import batches
 from tests.storage.cleaning import forms_of_the_loops
 from tests.support.loops import FORMS
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.records import columns as columns_module
-from protocol.records.errors import InvalidRecordError
-from protocol.records.record import Record, decode_headers, decode_records, encode_records
+from barnabas.protocol.records import columns as columns_module
+from barnabas.protocol.records.errors import InvalidRecordError
+from barnabas.protocol.records.record import Record, decode_headers, decode_records, encode_records
 from tests.protocol.records.test_record import HEADERS, KEYS, VALUES
 from tests.support.loops import FORMS, in_form
 

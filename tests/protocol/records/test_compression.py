@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.records.compression import (
+from barnabas.protocol.records.compression import (
     SCRATCH_BYTES,
     SNAPPY_BLOCK_BYTES,
     CompressionType,
@@ -25,7 +25,7 @@ from protocol.records.compression import (
     unpacked,
     xxh32,
 )
-from protocol.records.errors import (
+from barnabas.protocol.records.errors import (
     CorruptRecordError,
     DecompressedTooLargeError,
     UnsupportedCompressionError,
@@ -345,8 +345,8 @@ def test_more_than_the_first_buffer_holds(codec: CompressionType) -> None:
 # In a process of its own, whose largest size so far is not that of other tests.
 BOMB = """
 import resource, sys, cramjam
-from protocol.records.compression import CompressionType, decompress
-from protocol.records.errors import DecompressedTooLargeError
+from barnabas.protocol.records.compression import CompressionType, decompress
+from barnabas.protocol.records.errors import DecompressedTooLargeError
 
 codec = CompressionType.of_label(sys.argv[1])
 options = {"block_linked": False} if codec == CompressionType.LZ4 else {}

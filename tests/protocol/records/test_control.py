@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.records.batch import RecordBatch
-from protocol.records.control import (
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.control import (
     ControlRecordType,
     control_record_key,
     control_record_type,
     coordinator_epoch,
     end_transaction_marker,
 )
-from protocol.records.errors import InvalidRecordError
+from barnabas.protocol.records.errors import InvalidRecordError
 
 
 @pytest.mark.parametrize("record_type", [t for t in ControlRecordType if t >= 0])

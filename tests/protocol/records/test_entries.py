@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocol.records import entries
-from protocol.records.batch import RecordBatch
-from protocol.records.errors import CorruptRecordError
-from protocol.records.legacy import LegacyEntry
+from barnabas.protocol.records import entries
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.errors import CorruptRecordError
+from barnabas.protocol.records.legacy import LegacyEntry
 from tests.protocol.records.message_sets import message_set
 from tests.protocol.records.test_batch import EXAMPLE
 from tests.support.loops import FORMS, in_form

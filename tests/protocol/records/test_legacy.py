@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.records.batch import CompressionType, TimestampType, build_batch
-from protocol.records.entries import batches
-from protocol.records.errors import CorruptRecordError, InvalidRecordError, UnsupportedCompressionError
-from protocol.records.legacy import LegacyEntry
-from protocol.records.up_conversion import up_convert
+from barnabas.protocol.records.batch import CompressionType, TimestampType, build_batch
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    UnsupportedCompressionError,
+)
+from barnabas.protocol.records.legacy import LegacyEntry
+from barnabas.protocol.records.up_conversion import up_convert
 from tests.protocol.records.message_sets import Message, message, message_set
 
 REFUSALS = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
@@ -98,7 +102,7 @@ def wrapper(value: bytes | None, *, offset: int = 5, attributes: int = 1, magic:
 
 
 def gzip(data: bytes) -> bytes:
-    from protocol.records.compression import compress
+    from barnabas.protocol.records.compression import compress
 
     return compress(CompressionType.GZIP, data)
 

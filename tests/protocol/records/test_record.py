@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.records import record
-from protocol.records.errors import InvalidRecordError
+from barnabas.protocol.records import record
+from barnabas.protocol.records.errors import InvalidRecordError
 
 # The fixture is a module and keeps nothing from one example to the next.
 same_module = settings(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.records import scanning
-from protocol.records.batch import RecordBatch, build_batch
-from protocol.records.entries import batches
+from barnabas.protocol.records import scanning
+from barnabas.protocol.records.batch import RecordBatch, build_batch
+from barnabas.protocol.records.entries import batches
 from tests.storage.segment.test_scan import old_message
 from tests.support.loops import FORMS, in_form
 

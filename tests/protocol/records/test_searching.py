@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records import searching
-from protocol.records.batch import build_batch
-from protocol.records.searching import ANY_TIME
+from barnabas.protocol.records import searching
+from barnabas.protocol.records.batch import build_batch
+from barnabas.protocol.records.searching import ANY_TIME
 from tests.storage.segment.test_scan import old_message
 from tests.support.loops import FORMS, in_form
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.records.batch import CompressionType, RecordBatch, TimestampType, build_batch
-from protocol.records.entries import batches
-from protocol.records.errors import CorruptRecordError, InvalidRecordError
-from protocol.records.up_conversion import up_convert
+from barnabas.protocol.records.batch import CompressionType, RecordBatch, TimestampType, build_batch
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.errors import CorruptRecordError, InvalidRecordError
+from barnabas.protocol.records.up_conversion import up_convert
 from tests.protocol.records.message_sets import message, message_set
 from tests.protocol.records.test_legacy import CODECS, EXAMPLE, MESSAGES, contents, gzip, wrapper
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records import cleaning
-from protocol.records.batch import CompressionType, build_batch
-from storage.cleaner.cleaned_segment import CLEANED_SUFFIX, CleanedSegmentWriter
-from storage.env import RealEnv
-from storage.log.cleaning_plan import CleaningPlan, SegmentToClean
+from barnabas.protocol.records import cleaning
+from barnabas.protocol.records.batch import CompressionType, build_batch
+from barnabas.storage.cleaner.cleaned_segment import CLEANED_SUFFIX, CleanedSegmentWriter
+from barnabas.storage.env import RealEnv
+from barnabas.storage.log.cleaning_plan import CleaningPlan, SegmentToClean
 
 MIB = 1 << 20
 SEGMENTS, SEGMENT_BYTES = 5, 10 * MIB
@@ -27,8 +27,8 @@ SLACK_BYTES = 6 * MIB  # of the interpreter, its allocator and the codecs
 # What a worker does, with the peak of its memory before and after.
 WORKER = """
 import json, os, pickle, resource, sys
-from storage.env import RealEnv
-from storage.cleaner.cleaner import clean
+from barnabas.storage.env import RealEnv
+from barnabas.storage.cleaner.cleaner import clean
 plan = pickle.load(sys.stdin.buffer)
 def peak():
     if os.path.exists("/proc/self/status"):  # what getrusage says has the peak of the parent in it

@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 import pytest
 
-from storage.cleaner.log_to_clean import LogToClean, paths_to_sync
-from storage.log.cleaning_plan import CleaningResult
-from storage.log.segment_swap import SwapClaim, SwapPreparation, remove_cleaned
-from storage.offsets import LogStartOffsetIncrementReason
+from barnabas.storage.cleaner.log_to_clean import LogToClean, paths_to_sync
+from barnabas.storage.log.cleaning_plan import CleaningResult
+from barnabas.storage.log.segment_swap import SwapClaim, SwapPreparation, remove_cleaned
+from barnabas.storage.offsets import LogStartOffsetIncrementReason
 from tests.storage.compacting import Compacted, compacted, contents, put
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0

@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.records.batch import CompressionType, build_batch
-from storage.cleaner.cleaner import clean
-from storage.env import RealEnv
-from storage.errors import StorageError
-from storage.log.unified_log import UnifiedLog
-from storage.manager.loader import open_log
-from storage.offsets import AppendOrigin
+from barnabas.protocol.records.batch import CompressionType, build_batch
+from barnabas.storage.cleaner.cleaner import clean
+from barnabas.storage.env import RealEnv
+from barnabas.storage.errors import StorageError
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.loader import open_log
+from barnabas.storage.offsets import AppendOrigin
 from tests.storage.cleaning import (
     committed_records,
     last_values,

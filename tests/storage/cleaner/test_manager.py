@@ -5,13 +5,13 @@ import logging
 
 import pytest
 
-from storage.cleaner.log_to_clean import cleanable_offsets
-from storage.cleaner.manager import FIRST_RETRY_MS, LAST_RETRY_MS
-from storage.errors import KafkaStorageError
-from storage.log.segment_swap import SwapPreparation
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_dir import LogDir
-from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
+from barnabas.storage.cleaner.log_to_clean import cleanable_offsets
+from barnabas.storage.cleaner.manager import FIRST_RETRY_MS, LAST_RETRY_MS
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.log.segment_swap import SwapPreparation
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.storage.compacting import Compacted, compacted, contents, last_values, put
 from tests.storage.fault_env import Fault, FaultEnv
 from tests.storage.helpers import T0, TOPIC_ID, end_txn, make_batch, names, small_config

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records.key_table import ENTRY_BYTES
-from storage.cleaner.offset_map import OffsetMap
-from storage.errors import OffsetMapTooSmallError
+from barnabas.protocol.records.key_table import ENTRY_BYTES
+from barnabas.storage.cleaner.offset_map import OffsetMap
+from barnabas.storage.errors import OffsetMapTooSmallError
 from tests.storage.cleaning import forms_of_the_loops, running
 from tests.support.loops import FORMS
 

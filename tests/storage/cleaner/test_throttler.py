@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from storage.cleaner.throttler import LONGEST_SLEEP_S, Throttler
+from barnabas.storage.cleaner.throttler import LONGEST_SLEEP_S, Throttler
 
 
 class Clock:

@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import pytest
 
-from storage.errors import CorruptCheckpointError, InconsistentMetadataError
-from storage.log.checkpoints import (
+from barnabas.storage.errors import CorruptCheckpointError, InconsistentMetadataError
+from barnabas.storage.log.checkpoints import (
     CleanShutdownFile,
     LeaderEpochCheckpointFile,
     MetaProperties,

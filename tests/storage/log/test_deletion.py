@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.log.deletion import DeletionQueue
+from barnabas.storage.log.deletion import DeletionQueue
 from tests.storage.fault_env import FaultEnv, nth
 
 

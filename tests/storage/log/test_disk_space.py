@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.env import RealEnv
-from storage.errors import DiskFullError, KafkaStorageError
-from storage.log.disk_space import (
+from barnabas.storage.env import RealEnv
+from barnabas.storage.errors import DiskFullError, KafkaStorageError
+from barnabas.storage.log.disk_space import (
     AUTOMATIC,
     MAX_AUTOMATIC_BYTES,
     RESERVE_BYTES,
@@ -20,9 +20,9 @@ from storage.log.disk_space import (
     RETRY_MS,
     DiskSpace,
 )
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
-from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.storage.fault_env import DISK_BLOCK_BYTES, UNLIMITED, Fault, FaultEnv
 from tests.storage.helpers import (
     TOPIC_ID,
@@ -332,9 +332,9 @@ def test_a_client_is_refused_and_a_coordinator_is_not() -> None:
 
 FULL_DISK_LIFE = """
 import errno, os, sys
-from storage.env import RealEnv
-from storage.errors import KafkaStorageError
-from storage.manager.log_manager import LogManager
+from barnabas.storage.env import RealEnv
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.manager.log_manager import LogManager
 from tests.storage.helpers import TOPIC_ID, append, read_values, small_config
 
 root = sys.argv[1]

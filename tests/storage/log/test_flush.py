@@ -1,7 +1,7 @@
 """FlushJob: it syncs what it was given, notes failures, and shrugs at what has been deleted."""
 
-from storage.log.checkpoints import LeaderEpochCheckpointFile
-from storage.log.flush import FlushJob
+from barnabas.storage.log.checkpoints import LeaderEpochCheckpointFile
+from barnabas.storage.log.flush import FlushJob
 from tests.storage.fault_env import FaultEnv, nth
 
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.log.checkpoints import LeaderEpochCheckpointFile
-from storage.log.flush import FlushJob
-from storage.log.leader_epochs import LeaderEpochFileCache
-from storage.offsets import EpochEndOffset
+from barnabas.storage.log.checkpoints import LeaderEpochCheckpointFile
+from barnabas.storage.log.flush import FlushJob
+from barnabas.storage.log.leader_epochs import LeaderEpochFileCache
+from barnabas.storage.offsets import EpochEndOffset
 from tests.storage.fault_env import FaultEnv
 
 

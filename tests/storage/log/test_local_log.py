@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from protocol.records.entries import batches
-from storage.errors import OffsetOutOfRangeError
-from storage.log.local_log import LogSegments
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import FetchIsolation, LogOffsetMetadata
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.errors import OffsetOutOfRangeError
+from barnabas.storage.log.local_log import LogSegments
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import FetchIsolation, LogOffsetMetadata
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, append, fill, make_batch, new_log, small_config
 from tests.storage.segment.test_segment import make_segment

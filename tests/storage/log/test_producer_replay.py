@@ -2,12 +2,12 @@
 
 import pytest
 
-from protocol.records.batch import RecordBatch
-from storage.errors import CorruptIndexError
-from storage.log.producer_replay import apply_batch, rebuild_producer_state
-from storage.log.producer_snapshots import ProducerSnapshotFiles
-from storage.log.producer_state import ProducerStateManager
-from storage.offsets import AppendOrigin
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.storage.errors import CorruptIndexError
+from barnabas.storage.log.producer_replay import apply_batch, rebuild_producer_state
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles
+from barnabas.storage.log.producer_state import ProducerStateManager
+from barnabas.storage.offsets import AppendOrigin
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, end_txn, fill, make_batch, new_log
 from tests.storage.segment.test_segment import new_segment

@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage.errors import CorruptSnapshotError
-from storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
+from barnabas.storage.errors import CorruptSnapshotError
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
 from tests.storage.fault_env import FaultEnv
 
 # Written by Apache Kafka 4.3.1 for one idempotent producer, at offset 4940.

@@ -2,19 +2,19 @@
 
 import pytest
 
-from protocol.records.batch import RecordBatch
-from protocol.records.layout import MAX_SEQUENCE
-from storage.errors import (
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.layout import MAX_SEQUENCE
+from barnabas.storage.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from storage.log.producer_entry import CompletedTxn
-from storage.log.producer_snapshots import ProducerSnapshotFiles
-from storage.log.producer_state import LAST_EPOCH, LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
-from storage.log.txn_verification import VerificationGuard
-from storage.offsets import AppendOrigin
+from barnabas.storage.log.producer_entry import CompletedTxn
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles
+from barnabas.storage.log.producer_state import LAST_EPOCH, LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
+from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.offsets import AppendOrigin
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, end_txn, make_batch
 
@@ -327,7 +327,7 @@ def test_the_start_of_the_log_takes_transactions_along(log: Producers) -> None:
 
 
 def test_control_batches_of_the_metadata_log_mean_nothing_here(log: Producers) -> None:
-    from protocol.records.batch import build_batch
+    from barnabas.protocol.records.batch import build_batch
 
     data = build_batch([(b"\0\0\0\2", b"leader", T0, [])], producer_id=PID, producer_epoch=0, is_control=True)
     assert log.manager.update(RecordBatch(data), 0, 0) is None

@@ -2,11 +2,11 @@
 
 import pytest
 
-from storage.log.deletion import DeletionQueue
-from storage.log.local_log import LocalLog, LogSegments
-from storage.log.retention import deletable_segments
-from storage.segment.open_segments import OpenSegments
-from storage.segment.segment import LogSegment
+from barnabas.storage.log.deletion import DeletionQueue
+from barnabas.storage.log.local_log import LocalLog, LogSegments
+from barnabas.storage.log.retention import deletable_segments
+from barnabas.storage.segment.open_segments import OpenSegments
+from barnabas.storage.segment.segment import LogSegment
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0, small_config
 from tests.storage.segment.test_segment import put

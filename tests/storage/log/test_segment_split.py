@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from storage.offsets import FetchIsolation
+from barnabas.storage.offsets import FetchIsolation
 from tests.storage.fault_env import FaultEnv, PowerCut, power_cut
 from tests.storage.helpers import DIRECTORY, make_batch, names, new_log, read_values
 from tests.storage.segment.test_scan import old_message

@@ -7,17 +7,17 @@ from contextlib import suppress
 
 import pytest
 
-from storage.cleaner.log_to_clean import paths_to_sync
-from storage.errors import KafkaStorageError
-from storage.log.cleaning_plan import CleanedSegment
-from storage.log.segment_swap import (
+from barnabas.storage.cleaner.log_to_clean import paths_to_sync
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.log.cleaning_plan import CleanedSegment
+from barnabas.storage.log.segment_swap import (
     DirectoryBusyError,
     SwapClaim,
     SwapPreparation,
     complete_swaps,
     remove_cleaned,
 )
-from storage.offsets import AppendOrigin, FetchIsolation
+from barnabas.storage.offsets import AppendOrigin, FetchIsolation
 from tests.storage.compacting import ABORTED, Compacted, contents, last_values, put
 from tests.storage.fault_env import Fault, FaultEnv, PowerCut, nth, power_cut
 from tests.storage.helpers import append, end_txn, make_batch, names

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.log.txn_verification import VerificationGuard, VerificationStates
+from barnabas.storage.log.txn_verification import VerificationGuard, VerificationStates
 from tests.storage.helpers import T0
 
 PID = 9

@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch
-from storage.errors import (
+from barnabas.protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch
+from barnabas.storage.errors import (
     InconsistentTopicIdError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
@@ -17,10 +17,10 @@ from storage.errors import (
     RecordBatchTooLargeError,
     UnexpectedAppendOffsetError,
 )
-from storage.log.deletion import DeletionQueue
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
-from storage.offsets import (
+from barnabas.storage.log.deletion import DeletionQueue
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import (
     AppendOrigin,
     EpochEndOffset,
     FetchIsolation,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from config.log_config import LogConfig
-from protocol.records.batch import (
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.records.batch import (
     DEFAULT_MAX_DECOMPRESSED_BYTES,
     SMALL_BATCH_BYTES,
     CompressionType,
@@ -18,17 +18,17 @@ from protocol.records.batch import (
     build_batch,
     stamp_max_timestamp,
 )
-from protocol.records.record import Record
-from storage.env import Buffer
-from storage.errors import (
+from barnabas.protocol.records.record import Record
+from barnabas.storage.env import Buffer
+from barnabas.storage.errors import (
     InvalidMagicError,
     InvalidOffsetOrSequenceError,
     InvalidTimestampError,
     MissingKeyError,
     RecordTooLargeError,
 )
-from storage.log.validator import LogValidator, ValidatedRecords, most_unpacked_bytes
-from storage.offsets import AppendOrigin
+from barnabas.storage.log.validator import LogValidator, ValidatedRecords, most_unpacked_bytes
+from barnabas.storage.offsets import AppendOrigin
 from tests.storage.helpers import T0, end_txn, make_batch
 from tests.storage.segment.test_scan import old_message
 
@@ -58,7 +58,7 @@ def written(result: ValidatedRecords) -> RecordBatch:
 
 def with_field(data: bytes, layout: str, position: int, value: int) -> bytes:
     """The batch with one field changed, and a right CRC again."""
-    from protocol.records.checksum import crc32c
+    from barnabas.protocol.records.checksum import crc32c
 
     changed = bytearray(data)
     struct.pack_into(layout, changed, position, value)

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from protocol.records.batch import CorruptRecordError
-from storage.errors import OffsetsOutOfOrderError
-from storage.log.unified_log import UnifiedLog
-from storage.manager.future_log import (
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.storage.errors import OffsetsOutOfOrderError
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.future_log import (
     PIECE_BATCHES,
     SourceChangedError,
     common_end,
@@ -17,8 +17,8 @@ from storage.manager.future_log import (
     has_diverged,
     pieces,
 )
-from storage.manager.log_manager import LogManager
-from storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, append, end_txn, fill, make_batch, read_batches, small_config
 from tests.storage.manager.test_log_dirs import begun, opened

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from storage.log.producer_snapshots import ProducerSnapshotFiles
-from storage.offsets import AppendOrigin
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles
+from barnabas.storage.offsets import AppendOrigin
 from tests.storage.fault_env import Fault, FaultEnv
 from tests.storage.helpers import (
     DIRECTORY,

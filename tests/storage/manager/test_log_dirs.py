@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from storage.errors import InconsistentMetadataError, KafkaStorageError, NoLogDirError
-from storage.log.unified_log import UnifiedLog
-from storage.manager.loading import PartitionDirName, odd_dir_name, parse_partition_dir
-from storage.manager.log_manager import LogManager
+from barnabas.storage.errors import InconsistentMetadataError, KafkaStorageError, NoLogDirError
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.loading import PartitionDirName, odd_dir_name, parse_partition_dir
+from barnabas.storage.manager.log_manager import LogManager
 from tests.storage.fault_env import Fault, FaultEnv
 from tests.storage.helpers import TOPIC_ID, append, fill, read_values, small_config
 

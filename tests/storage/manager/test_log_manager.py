@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from config.log_config import LogConfig
-from protocol.wire import uuid_to_string
-from storage.env import RealEnv
-from storage.errors import (
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.wire import uuid_to_string
+from barnabas.storage.env import RealEnv
+from barnabas.storage.errors import (
     DiskFullError,
     InconsistentMetadataError,
     InconsistentTopicIdError,
     KafkaStorageError,
     LogDirLockedError,
 )
-from storage.log.checkpoints import OffsetCheckpointFile
-from storage.manager.log_manager import LogManager
-from storage.offsets import LogStartOffsetIncrementReason
+from barnabas.storage.log.checkpoints import OffsetCheckpointFile
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import LogStartOffsetIncrementReason
 from tests.storage.fault_env import Fault, FaultEnv, nth
 from tests.storage.helpers import TOPIC_ID, append, fill, make_batch, read_values, small_config
 from tests.support.chance import seeds

@@ -2,10 +2,10 @@
 
 import pytest
 
-from protocol.records.batch import RecordBatch, build_batch
-from protocol.records.scanning import DAMAGED, SegmentScanner
-from storage.env import File
-from storage.segment.batch_pass import PROGRESS_BYTES, SegmentPass
+from barnabas.protocol.records.batch import RecordBatch, build_batch
+from barnabas.protocol.records.scanning import DAMAGED, SegmentScanner
+from barnabas.storage.env import File
+from barnabas.storage.segment.batch_pass import PROGRESS_BYTES, SegmentPass
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import end_txn, make_batch
 from tests.storage.segment.test_scan import old_message

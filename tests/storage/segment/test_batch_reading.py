@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records.batch import CorruptRecordError
-from storage.segment.batch_reading import Pieces
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.storage.segment.batch_reading import Pieces
 from tests.storage.segment.test_scan import MIXED, file_of
 
 DATA = b"".join(MIXED)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.env import write_atomically
-from storage.errors import CorruptIndexError
-from storage.segment.index import BULK_BYTES, TAIL_BYTES, OffsetIndex, TimeIndex
+from barnabas.storage.env import write_atomically
+from barnabas.storage.errors import CorruptIndexError
+from barnabas.storage.segment.index import BULK_BYTES, TAIL_BYTES, OffsetIndex, TimeIndex
 from tests.storage.fault_env import Fault, FaultEnv, from_nth
 
 BASE = 4940

@@ -1,6 +1,6 @@
 """OpenSegments: never more open than allowed, and what is in use stays."""
 
-from storage.segment.open_segments import OpenSegments
+from barnabas.storage.segment.open_segments import OpenSegments
 from tests.storage.fault_env import FaultEnv
 from tests.storage.segment.test_segment import make_segment, put
 

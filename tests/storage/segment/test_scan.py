@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records.batch import CorruptRecordError
-from storage.segment.scan import batch_headers, find_batch
+from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.storage.segment.scan import batch_headers, find_batch
 from tests.storage.fault_env import FaultEnv, FaultFile
 from tests.storage.helpers import make_batch
 

@@ -4,13 +4,13 @@ import errno
 
 import pytest
 
-from protocol.records.batch import CorruptRecordError, RecordBatch
-from protocol.records.entries import batches
-from storage.errors import KafkaStorageError
-from storage.segment.index import MAX_RELATIVE_OFFSET, TAIL_BYTES
-from storage.segment.open_segments import OpenSegments
-from storage.segment.segment import LogSegment
-from storage.segment.times import find_offset_by_timestamp, find_offset_of_max_timestamp
+from barnabas.protocol.records.batch import CorruptRecordError, RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.segment.index import MAX_RELATIVE_OFFSET, TAIL_BYTES
+from barnabas.storage.segment.open_segments import OpenSegments
+from barnabas.storage.segment.segment import LogSegment
+from barnabas.storage.segment.times import find_offset_by_timestamp, find_offset_of_max_timestamp
 from tests.storage.fault_env import Fault, FaultEnv, nth
 from tests.storage.helpers import T0, make_batch
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage.errors import CorruptIndexError
-from storage.segment.txn_index import AbortedTxn, TransactionIndex
+from barnabas.storage.errors import CorruptIndexError
+from barnabas.storage.segment.txn_index import AbortedTxn, TransactionIndex
 from tests.storage.fault_env import FaultEnv
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.records.layout import MAX_SEQUENCE
-from storage.env import Env
-from storage.log.producer_snapshots import ProducerSnapshotFiles
-from storage.manager.log_manager import LogManager
-from storage.verify.detached import SegmentLook, look_at_segment
-from storage.verify.directory import PartitionToVerify, Verification, Verified
-from storage.verify.partition import PartitionVerifier, confirmed, fingerprint
-from storage.verify.verifier import Check, Counts, Finding, Situation
+from barnabas.protocol.records.layout import MAX_SEQUENCE
+from barnabas.storage.env import Env
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.verify.detached import SegmentLook, look_at_segment
+from barnabas.storage.verify.directory import PartitionToVerify, Verification, Verified
+from barnabas.storage.verify.partition import PartitionVerifier, confirmed, fingerprint
+from barnabas.storage.verify.verifier import Check, Counts, Finding, Situation
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, make_batch, small_config
 from tests.storage.log_life import LogLife

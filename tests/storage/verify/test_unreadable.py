@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from storage.verify.directory import Verification
-from storage.verify.verifier import MAX_ALIKE, Check, Finding, Findings, Severity
+from barnabas.storage.verify.directory import Verification
+from barnabas.storage.verify.verifier import MAX_ALIKE, Check, Finding, Findings, Severity
 from tests.storage.fault_env import Fault, FaultEnv
 from tests.storage.verify.test_detached import assert_same
 from tests.storage.verify.test_verifier import files, flip, positions

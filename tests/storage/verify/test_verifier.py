@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from protocol.records.batch import RecordBatch
-from protocol.records.checksum import crc32c
-from protocol.records.entries import batches
-from storage.env import Env
-from storage.log.checkpoints import LeaderEpochCheckpointFile, OffsetCheckpointFile
-from storage.log.producer_snapshots import ProducerSnapshotFiles
-from storage.verify.directory import NotALogDirectoryError, Progress, Verification
-from storage.verify.partition import verify_partition
-from storage.verify.verifier import Check, Findings, SameAgain, Severity, Situation
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.env import Env
+from barnabas.storage.log.checkpoints import LeaderEpochCheckpointFile, OffsetCheckpointFile
+from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles
+from barnabas.storage.verify.directory import NotALogDirectoryError, Progress, Verification
+from barnabas.storage.verify.partition import verify_partition
+from barnabas.storage.verify.verifier import Check, Findings, SameAgain, Severity, Situation
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, make_batch
 from tests.storage.log_life import LogLife
@@ -673,7 +673,7 @@ def test_records_are_checked_unless_it_is_to_be_shallow(env: FaultEnv) -> None:
 
 
 def make_broken(batch: bytes) -> bytes:
-    from protocol.records.checksum import crc32c
+    from barnabas.protocol.records.checksum import crc32c
 
     broken = bytearray(batch)
     broken[61] ^= 2  # the length of the first record

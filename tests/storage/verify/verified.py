@@ -1,12 +1,12 @@
 """A log directory with something in every kind of file, for the tests of verification."""
 
-from protocol.records.batch import CompressionType
-from storage.env import Env
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_manager import LogManager
-from storage.offsets import AppendOrigin
-from storage.verify.directory import Verification
-from storage.verify.verifier import Finding, Severity
+from barnabas.protocol.records.batch import CompressionType
+from barnabas.storage.env import Env
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import AppendOrigin
+from barnabas.storage.verify.directory import Verification
+from barnabas.storage.verify.verifier import Finding, Severity
 from tests.storage.helpers import T0, TOPIC_ID, append, end_txn, fill, make_batch, small_config
 
 LOG_DIR = "/a"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.group.groups import Groups
-from protocol.errors import ErrorCode
-from protocol.messages.groups import DescribeGroupsResponse, ListGroupsResponse
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.groups import DescribeGroupsResponse, ListGroupsResponse
 
 NOT_FOUND_SINCE: Final = 6
 """From this version of DescribeGroups on a group that is not there is an error, and not one that is dead (KIP-1043)."""

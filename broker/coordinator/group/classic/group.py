@@ -10,21 +10,25 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from broker.coordinator.group.classic.members import ClassicGroupMember, SupportedProtocols, for_leader
-from broker.coordinator.group.classic.protocols import (
+from barnabas.broker.coordinator.group.classic.members import (
+    ClassicGroupMember,
+    SupportedProtocols,
+    for_leader,
+)
+from barnabas.broker.coordinator.group.classic.protocols import (
     CONSUMER_PROTOCOL_TYPE,
     ProtocolCounts,
     select_protocol,
     subscribed_topics,
 )
-from broker.coordinator.group.classic.sessions import Sessions
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.group.group import GroupType
-from broker.coordinator.record import CoordinatorRecord, tombstone
-from broker.pending import Pending
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import GroupMetadataKey
-from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
+from barnabas.broker.coordinator.group.classic.sessions import Sessions
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.group.group import GroupType
+from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import GroupMetadataKey
+from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 logger = logging.getLogger("barnabas.groups")
 

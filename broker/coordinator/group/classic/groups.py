@@ -5,22 +5,22 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from broker.coordinator.group.classic.describing import describe_group, list_groups
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.coordinator.group.classic.joining import Joining, JoinResult
-from broker.coordinator.group.classic.leaving import HeartbeatResult, LeaveResult, Leaving
-from broker.coordinator.group.classic.rebalancing import Rebalancing, Result
-from broker.coordinator.group.classic.records import members_of, state_timestamp_of
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.group.classic.syncing import Syncing, SyncResult
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.offsets.manager import OffsetManager
-from broker.coordinator.shard import CoordinatorResult, ShardContext
-from broker.request import RequestContext
-from config.catalogue import groups as keys
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
-from protocol.messages.groups import (
+from barnabas.broker.coordinator.group.classic.describing import describe_group, list_groups
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.joining import Joining, JoinResult
+from barnabas.broker.coordinator.group.classic.leaving import HeartbeatResult, LeaveResult, Leaving
+from barnabas.broker.coordinator.group.classic.rebalancing import Rebalancing, Result
+from barnabas.broker.coordinator.group.classic.records import members_of, state_timestamp_of
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.group.classic.syncing import Syncing, SyncResult
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.broker.request import RequestContext
+from barnabas.config.catalogue import groups as keys
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
+from barnabas.protocol.messages.groups import (
     DeleteGroupsResponse,
     DescribeGroupsResponse,
     HeartbeatRequest,

@@ -6,21 +6,21 @@ import ipaddress
 import logging
 from typing import Final
 
-from broker.coordinator.group.classic.group import NO_MEMBER_ID, ClassicGroup
-from broker.coordinator.group.classic.members import ClassicGroupMember, SupportedProtocols
-from broker.coordinator.group.classic.rebalancing import NOTHING, Rebalancing, Result
-from broker.coordinator.group.classic.records import empty_group_record, group_record
-from broker.coordinator.group.classic.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.group.group import Group
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import CoordinatorResult, ShardContext
-from broker.pending import Pending
-from broker.request import RequestContext
-from config.catalogue import groups as keys
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
+from barnabas.broker.coordinator.group.classic.group import NO_MEMBER_ID, ClassicGroup
+from barnabas.broker.coordinator.group.classic.members import ClassicGroupMember, SupportedProtocols
+from barnabas.broker.coordinator.group.classic.rebalancing import NOTHING, Rebalancing, Result
+from barnabas.broker.coordinator.group.classic.records import empty_group_record, group_record
+from barnabas.broker.coordinator.group.classic.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.group.group import Group
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext
+from barnabas.config.catalogue import groups as keys
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
 
 logger = logging.getLogger("barnabas.groups")
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 
-from broker.coordinator.group.classic.group import NO_MEMBER_ID, ClassicGroup
-from broker.coordinator.group.classic.rebalancing import NOTHING, Rebalancing
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.shard import CoordinatorResult
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.groups import (
+from barnabas.broker.coordinator.group.classic.group import NO_MEMBER_ID, ClassicGroup
+from barnabas.broker.coordinator.group.classic.rebalancing import NOTHING, Rebalancing
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     LeaveGroupRequest,

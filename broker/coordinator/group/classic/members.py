@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Final
 
-from broker.pending import Pending
-from protocol.messages.groups import DescribeGroupsResponse, JoinGroupResponse, SyncGroupResponse
+from barnabas.broker.pending import Pending
+from barnabas.protocol.messages.groups import DescribeGroupsResponse, JoinGroupResponse, SyncGroupResponse
 
 EMPTY_ASSIGNMENT: Final = b""
 

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from broker.coordinator.group.classic.members import ClassicGroupMember
-from broker.coordinator.java_order import map_order, string_hash
-from protocol.codec import MAX_ELEMENTS, decoder
-from protocol.errors import ProtocolError
-from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from barnabas.broker.coordinator.group.classic.members import ClassicGroupMember
+from barnabas.broker.coordinator.java_order import map_order, string_hash
+from barnabas.protocol.codec import MAX_ELEMENTS, decoder
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 

@@ -18,16 +18,16 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.coordinator.group.classic.group import NO_MEMBER_ID, ClassicGroup
-from broker.coordinator.group.classic.members import EMPTY_ASSIGNMENT, ClassicGroupMember
-from broker.coordinator.group.classic.records import group_record
-from broker.coordinator.group.classic.sessions import Sessions
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.shard import CoordinatorResult, ShardContext, TimedOperation
-from config.catalogue import groups as keys
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
+from barnabas.broker.coordinator.group.classic.group import NO_MEMBER_ID, ClassicGroup
+from barnabas.broker.coordinator.group.classic.members import EMPTY_ASSIGNMENT, ClassicGroupMember
+from barnabas.broker.coordinator.group.classic.records import group_record
+from barnabas.broker.coordinator.group.classic.sessions import Sessions
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext, TimedOperation
+from barnabas.config.catalogue import groups as keys
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 logger = logging.getLogger("barnabas.groups")
 

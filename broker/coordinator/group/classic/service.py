@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from broker.coordinator.group.group import GroupType
-from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.shard import CoordinatorResult
-from broker.pending import Pending, all_of
-from broker.request import RequestContext
-from config.broker_config import BrokerConfig
-from config.catalogue import groups as keys
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.groups import (
+from barnabas.broker.coordinator.group.group import GroupType
+from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.pending import Pending, all_of
+from barnabas.broker.request import RequestContext
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import groups as keys
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.groups import (
     DeleteGroupsResponse,
     DescribeGroupsResponse,
     HeartbeatRequest,
@@ -33,7 +33,7 @@ from protocol.messages.groups import (
 )
 
 if TYPE_CHECKING:
-    from broker.coordinator.group.shard import GroupCoordinatorShard
+    from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 
 R = TypeVar("R")
 Deleted = DeleteGroupsResponse.DeletableGroupResult

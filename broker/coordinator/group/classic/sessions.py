@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from broker.coordinator.shard import CoordinatorResult, CoordinatorTimer
+from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorTimer
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 """How long the first JoinGroup of a member may wait: by then its client has given up and asked again under a new id."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.coordinator.group.classic.members import EMPTY_ASSIGNMENT
-from broker.coordinator.group.classic.rebalancing import Rebalancing
-from broker.coordinator.group.classic.records import group_record
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.shard import CoordinatorResult
-from broker.pending import Pending
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.members import EMPTY_ASSIGNMENT
+from barnabas.broker.coordinator.group.classic.rebalancing import Rebalancing
+from barnabas.broker.coordinator.group.classic.records import group_record
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
 
 logger = logging.getLogger("barnabas.groups")
 

@@ -10,22 +10,26 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.coordinator.group.classic.joining import client_host_of
-from broker.coordinator.group.consumer import embedded, members
-from broker.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from broker.coordinator.group.consumer.member import ClassicMemberMetadata, ConsumerGroupMember, MemberState
-from broker.coordinator.group.consumer.migration import is_reconciling
-from broker.coordinator.group.consumer.parts import Parts
-from broker.coordinator.group.consumer.regexes import RegexChange
-from broker.coordinator.group.consumer.settings import MigrationPolicy
-from broker.coordinator.group.consumer.updates import MemberChange, Target
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import CoordinatorResult
-from broker.request import RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from protocol.messages.group_state import ConsumerGroupMemberMetadataValue
-from protocol.messages.groups import (
+from barnabas.broker.coordinator.group.classic.joining import client_host_of
+from barnabas.broker.coordinator.group.consumer import embedded, members
+from barnabas.broker.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import (
+    ClassicMemberMetadata,
+    ConsumerGroupMember,
+    MemberState,
+)
+from barnabas.broker.coordinator.group.consumer.migration import is_reconciling
+from barnabas.broker.coordinator.group.consumer.parts import Parts
+from barnabas.broker.coordinator.group.consumer.regexes import RegexChange
+from barnabas.broker.coordinator.group.consumer.settings import MigrationPolicy
+from barnabas.broker.coordinator.group.consumer.updates import MemberChange, Target
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.request import RequestContext
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from barnabas.protocol.messages.group_state import ConsumerGroupMemberMetadataValue
+from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from broker.coordinator.group.consumer.assignors.preference import preferred
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import NOTHING, ConsumerGroupMember, Partitions
-from broker.metadata.image import MetadataImage
-from protocol.messages.consumer_groups import ConsumerGroupDescribeResponse as Response
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer.assignors.preference import preferred
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import NOTHING, ConsumerGroupMember, Partitions
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeResponse as Response
+from barnabas.protocol.wire import Uuid
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1

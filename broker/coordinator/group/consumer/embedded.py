@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
-from broker.coordinator.group.consumer.member import PartitionEpochs, Partitions
-from broker.metadata.image import MetadataImage
-from protocol.codec import MAX_ELEMENTS, decoder, encode
-from protocol.errors import ProtocolError
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.schema import Message
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer.member import PartitionEpochs, Partitions
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.protocol.codec import MAX_ELEMENTS, decoder, encode
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid
 
 M = TypeVar("M", bound=Message)
 _NEWEST: Final = 3

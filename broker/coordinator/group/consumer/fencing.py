@@ -6,15 +6,15 @@ import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
-from broker.coordinator.group.consumer import records
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import ConsumerGroupMember
-from broker.coordinator.group.consumer.metadata_hash import TopicHashes
-from broker.coordinator.group.consumer.migration import Migration
-from broker.coordinator.group.consumer.timers import MemberTimers
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.broker.coordinator.group.consumer import records
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember
+from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
+from barnabas.broker.coordinator.group.consumer.migration import Migration
+from barnabas.broker.coordinator.group.consumer.timers import MemberTimers
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 
 logger = logging.getLogger("barnabas.groups")
 R = TypeVar("R")

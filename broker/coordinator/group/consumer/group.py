@@ -11,13 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from broker.coordinator.group.consumer import records
-from broker.coordinator.group.consumer.member import NOTHING, ConsumerGroupMember, MemberState, Partitions
-from broker.coordinator.group.consumer.subscriptions import Subscriptions, count
-from broker.coordinator.group.group import GroupType, PartitionCheck
-from broker.coordinator.record import CoordinatorRecord
-from protocol.errors import ApiError, ErrorCode
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer import records
+from barnabas.broker.coordinator.group.consumer.member import (
+    NOTHING,
+    ConsumerGroupMember,
+    MemberState,
+    Partitions,
+)
+from barnabas.broker.coordinator.group.consumer.subscriptions import Subscriptions, count
+from barnabas.broker.coordinator.group.group import GroupType, PartitionCheck
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.wire import Uuid
 
 PROTOCOL_TYPE: Final = "consumer"
 FIRST_EPOCH: Final = 1

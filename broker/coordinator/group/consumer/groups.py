@@ -6,26 +6,26 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from broker.coordinator.group.classic.groups import ClassicGroups
-from broker.coordinator.group.consumer.classic_members import ClassicMembers
-from broker.coordinator.group.consumer.describing import describe_group
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.heartbeat import Heartbeats
-from broker.coordinator.group.consumer.member import MemberState
-from broker.coordinator.group.consumer.parts import Parts
-from broker.coordinator.group.consumer.replay import ConsumerGroupReplay
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.offsets.manager import OffsetManager
-from broker.coordinator.shard import CoordinatorResult, ShardContext
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.request import RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_groups import (
+from barnabas.broker.coordinator.group.classic.groups import ClassicGroups
+from barnabas.broker.coordinator.group.consumer.classic_members import ClassicMembers
+from barnabas.broker.coordinator.group.consumer.describing import describe_group
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.heartbeat import Heartbeats
+from barnabas.broker.coordinator.group.consumer.member import MemberState
+from barnabas.broker.coordinator.group.consumer.parts import Parts
+from barnabas.broker.coordinator.group.consumer.replay import ConsumerGroupReplay
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.request import RequestContext
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from protocol.messages.groups import (
+from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,

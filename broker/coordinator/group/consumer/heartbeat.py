@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.coordinator.group.classic.joining import client_host_of
-from broker.coordinator.group.consumer import members, records
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import (
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.joining import client_host_of
+from barnabas.broker.coordinator.group.consumer import members, records
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     OWNS_NOTHING,
@@ -19,18 +19,18 @@ from broker.coordinator.group.consumer.member import (
     ConsumerGroupMember,
     PartitionEpochs,
 )
-from broker.coordinator.group.consumer.parts import Parts
-from broker.coordinator.group.consumer.reconciliation import Owned
-from broker.coordinator.group.consumer.regexes import RegexChange
-from broker.coordinator.group.consumer.updates import MemberChange
-from broker.coordinator.group.group import Group
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import CoordinatorResult
-from broker.request import RequestContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse as Response
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer.parts import Parts
+from barnabas.broker.coordinator.group.consumer.reconciliation import Owned
+from barnabas.broker.coordinator.group.consumer.regexes import RegexChange
+from barnabas.broker.coordinator.group.consumer.updates import MemberChange
+from barnabas.broker.coordinator.group.group import Group
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.request import RequestContext
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatResponse as Response
+from barnabas.protocol.wire import Uuid
 
 logger = logging.getLogger("barnabas.groups")
 

@@ -10,8 +10,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from protocol.messages.group_state import ConsumerGroupMemberMetadataValue
-from protocol.wire import Uuid
+from barnabas.protocol.messages.group_state import ConsumerGroupMemberMetadataValue
+from barnabas.protocol.wire import Uuid
 
 ClassicMemberMetadata = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
 

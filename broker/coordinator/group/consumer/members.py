@@ -10,12 +10,12 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.coordinator.group.consumer import records
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import STATIC_LEAVE_EPOCH, ConsumerGroupMember
-from broker.coordinator.group.consumer.reconciliation import Owned
-from broker.coordinator.record import CoordinatorRecord
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.coordinator.group.consumer import records
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import STATIC_LEAVE_EPOCH, ConsumerGroupMember
+from barnabas.broker.coordinator.group.consumer.reconciliation import Owned
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -16,9 +16,9 @@ import struct
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from broker.metadata.cluster import BrokerRegistration
-from broker.metadata.image import MetadataImage
-from broker.metadata.topics import TopicImage
+from barnabas.broker.metadata.cluster import BrokerRegistration
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.topics import TopicImage
 
 
 class TopicHashes:

@@ -12,29 +12,29 @@ import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.coordinator.group.classic.groups import ClassicGroups
-from broker.coordinator.group.classic.members import ClassicGroupMember
-from broker.coordinator.group.classic.records import group_record
-from broker.coordinator.group.classic.state import ClassicGroupState
-from broker.coordinator.group.consumer import embedded, records
-from broker.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from broker.coordinator.group.consumer.member import (
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.groups import ClassicGroups
+from barnabas.broker.coordinator.group.classic.members import ClassicGroupMember
+from barnabas.broker.coordinator.group.classic.records import group_record
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState
+from barnabas.broker.coordinator.group.consumer import embedded, records
+from barnabas.broker.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import (
     NOTHING,
     ClassicMemberMetadata,
     ConsumerGroupMember,
     Partitions,
     owned_in,
 )
-from broker.coordinator.group.consumer.metadata_hash import TopicHashes
-from broker.coordinator.group.consumer.settings import GroupSettings
-from broker.coordinator.group.consumer.timers import MemberTimers
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import CoordinatorResult, ShardContext
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import ConsumerGroupMemberMetadataValue, GroupMetadataValue
-from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
+from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
+from barnabas.broker.coordinator.group.consumer.settings import GroupSettings
+from barnabas.broker.coordinator.group.consumer.timers import MemberTimers
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import ConsumerGroupMemberMetadataValue, GroupMetadataValue
+from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 logger = logging.getLogger("barnabas.groups")
 

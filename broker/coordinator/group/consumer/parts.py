@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic.groups import ClassicGroups
-from broker.coordinator.group.consumer.fencing import Fencing
-from broker.coordinator.group.consumer.metadata_hash import TopicHashes
-from broker.coordinator.group.consumer.migration import Migration
-from broker.coordinator.group.consumer.regexes import RegexSubscriptions
-from broker.coordinator.group.consumer.settings import GroupSettings
-from broker.coordinator.group.consumer.timers import MemberTimers
-from broker.coordinator.group.consumer.updates import GroupUpdates
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.broker.coordinator.group.classic.groups import ClassicGroups
+from barnabas.broker.coordinator.group.consumer.fencing import Fencing
+from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
+from barnabas.broker.coordinator.group.consumer.migration import Migration
+from barnabas.broker.coordinator.group.consumer.regexes import RegexSubscriptions
+from barnabas.broker.coordinator.group.consumer.settings import GroupSettings
+from barnabas.broker.coordinator.group.consumer.timers import MemberTimers
+from barnabas.broker.coordinator.group.consumer.updates import GroupUpdates
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 
 
 class Parts:

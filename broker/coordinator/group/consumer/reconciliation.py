@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
-from broker.coordinator.group.consumer.member import (
+from barnabas.broker.coordinator.group.consumer.member import (
     OWNS_NOTHING,
     ConsumerGroupMember,
     MemberState,
     PartitionEpochs,
     Partitions,
 )
-from protocol.errors import ApiError, ErrorCode
-from protocol.wire import Uuid
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.wire import Uuid
 
 Owned = Mapping[Uuid, Set[int]]
 """What a member says that it owns."""

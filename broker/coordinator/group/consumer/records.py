@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.coordinator.group.consumer.member import ConsumerGroupMember, PartitionEpochs, Partitions
-from broker.coordinator.group.consumer.subscriptions import ResolvedRegularExpression
-from broker.coordinator.record import CoordinatorRecord, tombstone
-from protocol.messages import group_state as state
+from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember, PartitionEpochs, Partitions
+from barnabas.broker.coordinator.group.consumer.subscriptions import ResolvedRegularExpression
+from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.protocol.messages import group_state as state
 
 _Current = state.ConsumerGroupCurrentMemberAssignmentValue
 _Target = state.ConsumerGroupTargetAssignmentMemberValue

@@ -13,21 +13,25 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 
-from broker.coordinator.group.consumer import records
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import ConsumerGroupMember
-from broker.coordinator.group.consumer.metadata_hash import TopicHashes
-from broker.coordinator.group.consumer.settings import (
+from barnabas.broker.coordinator.group.consumer import records
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember
+from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
+from barnabas.broker.coordinator.group.consumer.settings import (
     MIN_REGEX_REFRESH_MS,
     REFRESH_INTERVAL_MS,
     GroupSettings,
 )
-from broker.coordinator.group.consumer.subscriptions import UNRESOLVED, ResolvedRegularExpression, count
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import CoordinatorResult, ShardContext
-from broker.metadata.image import MetadataImage
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.coordinator.group.consumer.subscriptions import (
+    UNRESOLVED,
+    ResolvedRegularExpression,
+    count,
+)
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger("barnabas.groups")
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import (
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import (
     LEAVE_EPOCH,
     OWNS_NOTHING,
     ConsumerGroupMember,
     MemberState,
     PartitionEpochs,
 )
-from broker.coordinator.group.consumer.subscriptions import ResolvedRegularExpression
-from broker.coordinator.group.groups import Groups
-from protocol.messages import group_state as state
+from barnabas.broker.coordinator.group.consumer.subscriptions import ResolvedRegularExpression
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.protocol.messages import group_state as state
 
 NO_EPOCH: Final = -1
 

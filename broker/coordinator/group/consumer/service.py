@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.coordinator.group.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from broker.coordinator.group.consumer.settings import assignor_names
-from broker.coordinator.runtime import CoordinatorRuntime
-from broker.pending import Pending
-from broker.request import RequestContext
-from config.broker_config import BrokerConfig
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_groups import (
+from barnabas.broker.coordinator.group.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from barnabas.broker.coordinator.group.consumer.settings import assignor_names
+from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import RequestContext
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 
 if TYPE_CHECKING:
-    from broker.coordinator.group.shard import GroupCoordinatorShard
+    from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 
 DescribedGroup = ConsumerGroupDescribeResponse.DescribedGroup
 

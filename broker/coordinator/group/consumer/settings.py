@@ -6,12 +6,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from broker.metadata.image import GROUP_RESOURCE, MetadataImage
-from config.broker_config import BrokerConfig
-from config.catalogue import groups as broker_keys
-from config.catalogue import resources
-from config.group_config import group_value
-from config.keys import ConfigKey
+from barnabas.broker.metadata.image import GROUP_RESOURCE, MetadataImage
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import groups as broker_keys
+from barnabas.config.catalogue import resources
+from barnabas.config.group_config import group_value
+from barnabas.config.keys import ConfigKey
 
 REFRESH_INTERVAL_MS: Final = (1 << 31) - 1
 """How long a group trusts what it knows of its topics when nobody says that they changed."""

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from broker.coordinator.group.consumer import records
-from broker.coordinator.group.consumer.assignors.spec import Assign, GroupSpec, MemberSpec
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import NOTHING, ConsumerGroupMember, Partitions
-from broker.coordinator.java_order import map_order, string_hash
-from broker.coordinator.record import CoordinatorRecord
-from broker.metadata.image import MetadataImage
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer import records
+from barnabas.broker.coordinator.group.consumer.assignors.spec import Assign, GroupSpec, MemberSpec
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import NOTHING, ConsumerGroupMember, Partitions
+from barnabas.broker.coordinator.java_order import map_order, string_hash
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.protocol.wire import Uuid
 
 
 class TargetAssignment(NamedTuple):

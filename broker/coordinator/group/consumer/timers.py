@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from broker.coordinator.group.consumer.member import ConsumerGroupMember
-from broker.coordinator.shard import CoordinatorResult, CoordinatorTimer
+from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember
+from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorTimer
 
 Fence = Callable[[str, str, str, int | None], CoordinatorResult[None]]
 """Takes a member out: group, member, why, and the epoch in which it has to be for that (None: in whichever)."""

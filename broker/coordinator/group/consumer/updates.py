@@ -8,18 +8,18 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from broker.coordinator.group.consumer import records
-from broker.coordinator.group.consumer.assignors import ASSIGNORS
-from broker.coordinator.group.consumer.assignors.preference import preferred_with_change
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import ConsumerGroupMember, MemberState, Partitions
-from broker.coordinator.group.consumer.metadata_hash import TopicHashes
-from broker.coordinator.group.consumer.reconciliation import Owned, Reconciliation
-from broker.coordinator.group.consumer.settings import REFRESH_INTERVAL_MS, GroupSettings
-from broker.coordinator.group.consumer.target import compute_target
-from broker.coordinator.group.consumer.timers import MemberTimers
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import ShardContext
+from barnabas.broker.coordinator.group.consumer import records
+from barnabas.broker.coordinator.group.consumer.assignors import ASSIGNORS
+from barnabas.broker.coordinator.group.consumer.assignors.preference import preferred_with_change
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember, MemberState, Partitions
+from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
+from barnabas.broker.coordinator.group.consumer.reconciliation import Owned, Reconciliation
+from barnabas.broker.coordinator.group.consumer.settings import REFRESH_INTERVAL_MS, GroupSettings
+from barnabas.broker.coordinator.group.consumer.target import compute_target
+from barnabas.broker.coordinator.group.consumer.timers import MemberTimers
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import ShardContext
 
 logger = logging.getLogger("barnabas.groups")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from protocol.errors import ErrorCode
-from protocol.messages.commits import OffsetCommitRequest
-from protocol.messages.transactions import TxnOffsetCommitRequest
-from protocol.wire import Uuid
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.commits import OffsetCommitRequest
+from barnabas.protocol.messages.transactions import TxnOffsetCommitRequest
+from barnabas.protocol.wire import Uuid
 
 CommitPartition = (
     OffsetCommitRequest.OffsetCommitRequestPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition

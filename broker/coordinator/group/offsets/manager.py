@@ -7,30 +7,30 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from broker.coordinator.group.group import Group, PartitionCheck
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.offsets.commit import (
+from barnabas.broker.coordinator.group.group import Group, PartitionCheck
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.offsets.commit import (
     Codes,
     FetchedOffset,
     FetchedTopic,
     OffsetCommit,
     OffsetFetch,
 )
-from broker.coordinator.group.offsets.records import offset_record, offset_tombstone
-from broker.coordinator.group.offsets.store import (
+from barnabas.broker.coordinator.group.offsets.records import offset_record, offset_tombstone
+from barnabas.broker.coordinator.group.offsets.store import (
     NO_EXPIRATION,
     CommittedOffset,
     GroupOffsets,
     OffsetStore,
     PendingOffsets,
 )
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import CoordinatorResult, ShardContext
-from config.catalogue.groups import OFFSET_METADATA_MAX_BYTES
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import LegacyOffsetCommitValue
-from protocol.records.layout import NO_PRODUCER_ID
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.config.catalogue.groups import OFFSET_METADATA_MAX_BYTES
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import LegacyOffsetCommitValue
+from barnabas.protocol.records.layout import NO_PRODUCER_ID
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 logger = logging.getLogger("barnabas.groups")
 

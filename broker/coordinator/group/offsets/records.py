@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.coordinator.group.offsets.store import NO_EXPIRATION
-from broker.coordinator.record import CoordinatorRecord, tombstone
-from protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.offsets.store import NO_EXPIRATION
+from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.wire import Uuid
 
 _VERSION: Final = 4
 _VERSION_WITH_EXPIRATION: Final = 1

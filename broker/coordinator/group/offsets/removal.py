@@ -13,17 +13,17 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-from broker.coordinator.group.group import Group, GroupType
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.offsets.manager import OffsetManager
-from broker.coordinator.group.offsets.records import offset_tombstone
-from broker.coordinator.group.offsets.store import NO_EXPIRATION, CommittedOffset, OffsetStore
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.shard import CoordinatorResult, ShardContext
-from broker.metadata.topics import TopicImage
-from config.catalogue.groups import OFFSETS_RETENTION_CHECK_INTERVAL_MS, OFFSETS_RETENTION_MINUTES
-from protocol.errors import ApiError
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.broker.coordinator.group.group import Group, GroupType
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
+from barnabas.broker.coordinator.group.offsets.records import offset_tombstone
+from barnabas.broker.coordinator.group.offsets.store import NO_EXPIRATION, CommittedOffset, OffsetStore
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
+from barnabas.broker.metadata.topics import TopicImage
+from barnabas.config.catalogue.groups import OFFSETS_RETENTION_CHECK_INTERVAL_MS, OFFSETS_RETENTION_MINUTES
+from barnabas.protocol.errors import ApiError
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 logger = logging.getLogger("barnabas.groups")
 

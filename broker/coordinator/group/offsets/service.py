@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from broker.coordinator.group.offsets.commit import Codes, FetchedTopic, OffsetCommit, OffsetFetch
-from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.txn import TransactionalProducer
-from broker.pending import Pending
-from config.broker_config import BrokerConfig
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.coordinator.group.offsets.commit import Codes, FetchedTopic, OffsetCommit, OffsetFetch
+from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+from barnabas.broker.coordinator.txn import TransactionalProducer
+from barnabas.broker.pending import Pending
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from broker.coordinator.group.shard import GroupCoordinatorShard
+    from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 
 R = TypeVar("R")
 

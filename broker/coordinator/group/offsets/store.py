@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from protocol.wire import ZERO_UUID, Uuid
-from storage.offsets import NO_LEADER_EPOCH
+from barnabas.protocol.wire import ZERO_UUID, Uuid
+from barnabas.storage.offsets import NO_LEADER_EPOCH
 
 NO_EXPIRATION: Final = -1
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.group.foreign import ShareGroup, StreamsGroup
-from broker.coordinator.group.group import GroupType
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.record import CoordinatorRecord, tombstone
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import share_group_state as share
-from protocol.messages import streams_group_state as streams
-from protocol.messages.groups import ListGroupsRequest
-from protocol.schema import Message
+from barnabas.broker.coordinator.group.foreign import ShareGroup, StreamsGroup
+from barnabas.broker.coordinator.group.group import GroupType
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages import share_group_state as share
+from barnabas.protocol.messages import streams_group_state as streams
+from barnabas.protocol.messages.groups import ListGroupsRequest
+from barnabas.protocol.schema import Message
 from tests.broker.coordinator.shard_bench import Logged, ShardBench
 
 Bench = ShardBench[GroupCoordinatorShard]

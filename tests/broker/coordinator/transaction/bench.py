@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from broker.coordinator.record_types import TRANSACTION_RECORDS
-from broker.coordinator.serde import RecordSerde
-from broker.coordinator.transaction.metadata import TransactionMetadata
-from broker.coordinator.transaction.rules import (
+from barnabas.broker.coordinator.record_types import TRANSACTION_RECORDS
+from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
+from barnabas.broker.coordinator.transaction.rules import (
     NEW_ID_NEEDED,
     ProducerAnswer,
     ProducerIdAndEpoch,
 )
-from broker.coordinator.transaction.shard import TransactionCoordinatorShard
-from broker.coordinator.txn import TopicPartition, TransactionMarker
-from broker.metadata.image import MetadataImage
-from broker.metadata.replay import replayed
-from broker.pending import Pending
-from protocol.errors import ErrorCode
-from protocol.messages.topic_records import (
+from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard
+from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.topic_records import (
     FeatureLevelRecord,
     PartitionRecord,
     RemoveTopicRecord,

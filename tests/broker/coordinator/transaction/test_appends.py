@@ -7,16 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from broker.coordinator.transaction.appends import Results, TransactionalAppends, TransactionalProduce
-from broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
-from broker.pending import Pending
-from broker.replica.append import AppendError, AppendResult, append_error_of
-from broker.waiting.blocking import Done, Work
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.control import end_transaction_marker
-from protocol.wire import ZERO_UUID
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import AppendOrigin
+from barnabas.broker.coordinator.transaction.appends import (
+    Results,
+    TransactionalAppends,
+    TransactionalProduce,
+)
+from barnabas.broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.append import AppendError, AppendResult, append_error_of
+from barnabas.broker.waiting.blocking import Done, Work
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.protocol.wire import ZERO_UUID
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import AppendOrigin
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, FakeTransactions, txn_batch
 from tests.broker.held_runner import HeldRunner

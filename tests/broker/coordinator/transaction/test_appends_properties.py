@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.replica.append import append_error_of
-from protocol.errors import ErrorCode
-from protocol.records.batch import RecordBatch
-from protocol.records.entries import batches
-from storage.offsets import FetchIsolation
+from barnabas.broker.replica.append import append_error_of
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.offsets import FetchIsolation
 from tests.broker.coordinator.transaction.test_appends import ADDING, OLDEST, Heard, House
 from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 

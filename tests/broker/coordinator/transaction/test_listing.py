@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.coordinator.transaction.listing import TransactionFilter, listed
-from broker.coordinator.transaction.metadata import TV_2, TransactionMetadata
+from barnabas.broker.coordinator.transaction.listing import TransactionFilter, listed
+from barnabas.broker.coordinator.transaction.metadata import TV_2, TransactionMetadata
 
 EMPTY = TransactionMetadata("empty", 1, 60_000, 0, producer_epoch=0)
 OPEN = TransactionMetadata("open", 2, 60_000, 0, producer_epoch=0).with_partitions([("t", 0)], 1_000, TV_2)

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.coordinator.transaction.marker_writer import TxnMarkerWriter
-from broker.coordinator.txn import TopicPartition, TransactionMarker
-from broker.pending import Pending
-from broker.replica.new_logs import MissingLog
-from protocol.errors import ApiError, ErrorCode
-from protocol.records.batch import RecordBatch
-from protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch
-from protocol.records.entries import batches
-from storage.errors import DiskFullError
-from storage.offsets import FetchIsolation
+from barnabas.broker.coordinator.transaction.marker_writer import TxnMarkerWriter
+from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.new_logs import MissingLog
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch
+from barnabas.protocol.records.entries import batches
+from barnabas.storage.errors import DiskFullError
+from barnabas.storage.offsets import FetchIsolation
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.coordinator.transaction.test_appends import SlowAtTimes
 from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, txn_batch

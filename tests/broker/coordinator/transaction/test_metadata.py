@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.transaction.metadata import MAX_EPOCH, TV_0, TV_2, TransactionMetadata
-from broker.coordinator.transaction.state import (
+from barnabas.broker.coordinator.transaction.metadata import MAX_EPOCH, TV_0, TV_2, TransactionMetadata
+from barnabas.broker.coordinator.transaction.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import pytest
 
-from broker.coordinator.shard import CoordinatorResult
-from broker.coordinator.transaction.metadata import MAX_EPOCH, TransactionMetadata
-from broker.coordinator.transaction.records import TransactionRecord
-from broker.coordinator.transaction.rules import ProducerIdAndEpoch
-from broker.coordinator.transaction.state import ENDING, IDLE, ONGOING
-from broker.coordinator.txn import TopicPartition, TransactionMarker
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.coordinator.transaction.metadata import MAX_EPOCH, TransactionMetadata
+from barnabas.broker.coordinator.transaction.records import TransactionRecord
+from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
+from barnabas.broker.coordinator.transaction.state import ENDING, IDLE, ONGOING
+from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.protocol.errors import ApiError, ErrorCode
 from tests.broker.coordinator.transaction.bench import TIMEOUT_MS, Markers, TransactionBench, ids
 from tests.support.chance import explores, seeds
 

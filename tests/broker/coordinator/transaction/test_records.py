@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.coordinator.record_types import TRANSACTION_RECORDS
-from broker.coordinator.serde import RecordSerde
-from broker.coordinator.transaction.metadata import TV_2, TransactionMetadata
-from broker.coordinator.transaction.records import TransactionRecord, forgotten, metadata_of, value_version
-from broker.coordinator.transaction.state import TransactionState
-from protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
+from barnabas.broker.coordinator.record_types import TRANSACTION_RECORDS
+from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.transaction.metadata import TV_2, TransactionMetadata
+from barnabas.broker.coordinator.transaction.records import (
+    TransactionRecord,
+    forgotten,
+    metadata_of,
+    value_version,
+)
+from barnabas.broker.coordinator.transaction.state import TransactionState
+from barnabas.protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
 
 SERDE = RecordSerde(TRANSACTION_RECORDS)
 BEGUN = TransactionMetadata("tx", 7, 60_000, 100, producer_epoch=3).with_partitions(

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from broker.coordinator.transaction.metadata import MAX_EPOCH
-from broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
-from broker.coordinator.transaction.state import (
+from barnabas.broker.coordinator.transaction.metadata import MAX_EPOCH
+from barnabas.broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
+from barnabas.broker.coordinator.transaction.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
@@ -17,7 +17,7 @@ from broker.coordinator.transaction.state import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
-from protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.errors import ApiError, ErrorCode
 from tests.broker.coordinator.transaction.bench import T0, T1, TX, TransactionBench, ids
 
 FENCED, MAPPING = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from broker.coordinator.shard import CoordinatorResult
-from broker.coordinator.transaction.metadata import MAX_EPOCH
-from broker.coordinator.transaction.rules import ProducerIdAndEpoch
-from broker.coordinator.transaction.shard import MAX_TOMBSTONE_BYTES
-from broker.coordinator.transaction.state import (
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.coordinator.transaction.metadata import MAX_EPOCH
+from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
+from barnabas.broker.coordinator.transaction.shard import MAX_TOMBSTONE_BYTES
+from barnabas.broker.coordinator.transaction.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
@@ -18,8 +18,8 @@ from broker.coordinator.transaction.state import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
-from broker.coordinator.txn import TransactionMarker
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.coordinator.txn import TransactionMarker
+from barnabas.protocol.errors import ApiError, ErrorCode
 from tests.broker.coordinator.transaction.bench import (
     T0,
     T1,

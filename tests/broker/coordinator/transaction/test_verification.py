@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
-from broker.coordinator.txn import TransactionalProducer
-from protocol.errors import ErrorCode
+from barnabas.broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
+from barnabas.broker.coordinator.txn import TransactionalProducer
+from barnabas.protocol.errors import ErrorCode
 from tests.broker.coordinator.transaction.txn_fakes import FakeTransactions
 
 KEYS = [("t", 0), ("t", 1)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from broker.coordinator.transaction.metadata import TV_2
-from broker.coordinator.transaction.rules import ProducerIdAndEpoch
-from broker.coordinator.txn import TopicPartition
-from broker.pending import Pending
-from protocol.errors import ErrorCode
-from protocol.records.builder import build_batch
+from barnabas.broker.coordinator.transaction.metadata import TV_2
+from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
+from barnabas.broker.coordinator.txn import TopicPartition
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.records.builder import build_batch
 from tests.broker.logs import START_MS
 
 PRODUCER_ID = 7

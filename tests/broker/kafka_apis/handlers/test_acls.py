@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from config.catalogue.server import STANDARD_AUTHORIZER
-from protocol.errors import ErrorCode
-from protocol.schema import Message
+from barnabas.config.catalogue.server import STANDARD_AUTHORIZER
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.schema import Message
 from tests.broker.broker_fixture import CLOSED, WAITS, InProcessBroker
 from tests.broker.held_runner import HeldRunner
 from tests.conformance.dialogues.acls import (

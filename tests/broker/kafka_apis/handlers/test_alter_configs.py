@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata.image import (
+from barnabas.broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     TOPIC_RESOURCE,
 )
-from config.catalogue.log import MESSAGE_MAX_BYTES
-from protocol.errors import ErrorCode
-from protocol.messages.configs import (
+from barnabas.config.catalogue.log import MESSAGE_MAX_BYTES
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     IncrementalAlterConfigsRequest,

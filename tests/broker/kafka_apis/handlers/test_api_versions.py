@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.request import REGISTRY
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.broker.request import REGISTRY
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.broker_fixture import InProcessBroker
 from tests.support.difference import Like
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.commits import (
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.commits import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetDeleteRequest,
@@ -17,10 +17,14 @@ from protocol.messages.commits import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.topics import DeleteTopicsRequest
-from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest, TxnOffsetCommitRequest
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.topics import DeleteTopicsRequest
+from barnabas.protocol.messages.transactions import (
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.broker.broker_fixture import InProcessBroker, Wait
 from tests.support.difference import Like
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata.image import (
+from barnabas.broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
-from config.catalogue import GROUP_KEYS, TOPIC_KEYS
-from config.config_source import ConfigSource
-from config.values import ConfigType
-from protocol.errors import ErrorCode
-from protocol.messages.configs import (
+from barnabas.config.catalogue import GROUP_KEYS, TOPIC_KEYS
+from barnabas.config.config_source import ConfigSource
+from barnabas.config.values import ConfigType
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     ListConfigResourcesRequest,

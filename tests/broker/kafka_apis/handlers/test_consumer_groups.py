@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from broker.broker import AUTHORIZED_OPERATIONS_OMITTED
-from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import UpdateFeaturesRequest
-from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
-from protocol.messages.groups import FindCoordinatorRequest
+from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED
+from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.cluster import UpdateFeaturesRequest
+from barnabas.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from tests.broker.broker_fixture import InProcessBroker
 from tests.support.difference import Like
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import UpdateFeaturesRequest, UpdateFeaturesResponse
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.cluster import UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.broker.broker_fixture import InProcessBroker
 from tests.support.difference import Like
 

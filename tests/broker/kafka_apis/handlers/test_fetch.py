@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.controller.embedded import Decision
-from broker.kafka_apis.handlers.fetch import READ_COMMITTED
-from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.topic_records import PartitionChangeRecord
-from protocol.records.builder import build_batch
-from protocol.records.control import end_transaction_marker
-from protocol.records.entries import batches
-from protocol.wire import Uuid
-from storage.offsets import AppendOrigin
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.kafka_apis.handlers.fetch import READ_COMMITTED
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.offsets import AppendOrigin
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
 from tests.broker.logs import START_MS, batch
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce

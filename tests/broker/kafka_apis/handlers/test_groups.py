@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.broker import AUTHORIZED_OPERATIONS_OMITTED
-from broker.controller.internal_topics import GROUP, TRANSACTION
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
-from protocol.errors import ErrorCode
-from protocol.messages.groups import (
+from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED
+from barnabas.broker.controller.internal_topics import GROUP, TRANSACTION
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     DescribeGroupsResponse,

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.configs import IncrementalAlterConfigsRequest
-from protocol.messages.log_dirs import (
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.log_dirs import (
     AlterReplicaLogDirsRequest,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
-from storage.manager import log_dirs
+from barnabas.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
+from barnabas.storage.manager import log_dirs
 from tests.broker.broker_fixture import InProcessBroker
 from tests.support.difference import Like
 

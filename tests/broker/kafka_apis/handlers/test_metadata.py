@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from broker.broker import AUTHORIZED_OPERATIONS_OMITTED
-from broker.controller.embedded import Decision
-from broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from protocol.errors import ErrorCode
-from protocol.messages.metadata import (
+from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     MetadataRequest,
 )
-from protocol.messages.topic_records import PartitionChangeRecord
-from protocol.wire import ZERO_UUID
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
+from barnabas.protocol.wire import ZERO_UUID
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker
 from tests.broker.held_runner import HeldRunner
 from tests.conformance.dialogues.words import named

@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from broker.controller.embedded import Decision
-from broker.controller.topic_admin import TopicSpec, new_topics
-from broker.kafka_apis.handlers.offsets import READ_COMMITTED
-from protocol import special_timestamps as offsets
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-from protocol.messages.topic_records import PartitionChangeRecord
-from protocol.records.builder import build_batch
+from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.controller.topic_admin import TopicSpec, new_topics
+from barnabas.broker.kafka_apis.handlers.offsets import READ_COMMITTED
+from barnabas.protocol import special_timestamps as offsets
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.offsets import (
+    DeleteRecordsRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+)
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
+from barnabas.protocol.records.builder import build_batch
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
 from tests.broker.logs import START_MS, batch
 from tests.broker.replica_node import BreakableEnv

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.produce import ProduceResponse
-from protocol.messages.topics import CreateTopicsRequest
-from protocol.records.builder import build_batch
-from protocol.records.compression import CompressionType
-from protocol.wire import Uuid
-from storage.log.validator import most_unpacked_bytes
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.produce import ProduceResponse
+from barnabas.protocol.messages.topics import CreateTopicsRequest
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.log.validator import most_unpacked_bytes
 from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, Client, InProcessBroker, Wait
 from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 from tests.broker.held_runner import HeldRunner

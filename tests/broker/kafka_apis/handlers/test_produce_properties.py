@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.error_map import error_code_of
-from broker.kafka_apis.handlers.produce import entries_of
-from broker.request import ConnectionInfo, RequestContext
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.produce import ProduceRequest
-from protocol.records.builder import build_batch
-from protocol.records.compression import CompressionType
-from protocol.records.errors import CorruptRecordError
+from barnabas.broker.error_map import error_code_of
+from barnabas.broker.kafka_apis.handlers.produce import entries_of
+from barnabas.broker.request import ConnectionInfo, RequestContext
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.errors import CorruptRecordError
 from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 from tests.broker.logs import START_MS, batch
 

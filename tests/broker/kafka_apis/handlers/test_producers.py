@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
-from protocol.records.builder import build_batch
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
+from barnabas.protocol.records.builder import build_batch
 from tests.broker.broker_fixture import InProcessBroker
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import UnregisterBrokerRequest
-from protocol.messages.cluster_records import RegisterBrokerRecord
-from protocol.messages.metadata import DescribeClusterRequest, DescribeClusterResponse
-from protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.cluster import UnregisterBrokerRequest
+from barnabas.protocol.messages.cluster_records import RegisterBrokerRecord
+from barnabas.protocol.messages.metadata import DescribeClusterRequest, DescribeClusterResponse
+from barnabas.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from tests.broker.broker_fixture import InProcessBroker
 from tests.support.difference import Like
 

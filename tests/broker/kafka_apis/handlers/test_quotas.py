@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.quotas import DescribeClientQuotasResponse
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.quotas import DescribeClientQuotasResponse
 from tests.broker.broker_fixture import WAITS, InProcessBroker
 from tests.broker.held_runner import HeldRunner
 from tests.conformance.dialogues.quotas import DEFAULT, EXACT, SPECIFIED, alter, describe

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from protocol.errors import ErrorCode
-from protocol.messages.security import DescribeUserScramCredentialsRequest
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.security import DescribeUserScramCredentialsRequest
 from tests.broker.broker_fixture import WAITS, InProcessBroker
 from tests.broker.held_runner import HeldRunner
 from tests.conformance.dialogues.scram import SHA_256, SHA_512, alter, describe

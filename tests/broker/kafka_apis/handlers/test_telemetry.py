@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.configs import IncrementalAlterConfigsRequest
-from protocol.wire import ZERO_UUID
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.wire import ZERO_UUID
 from tests.broker.broker_fixture import WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.broker.telemetry.otlp_payloads import counter, payload, point

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from config.config_source import ConfigSource
-from protocol.errors import ErrorCode
-from protocol.messages.topics import (
+from barnabas.config.config_source import ConfigSource
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from broker.controller.producer_ids import BLOCK_SIZE
-from protocol.errors import ErrorCode
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.groups import FindCoordinatorRequest
-from protocol.messages.producers import (
+from barnabas.broker.controller.producer_ids import BLOCK_SIZE
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.groups import FindCoordinatorRequest
+from barnabas.protocol.messages.producers import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from protocol.messages.transactions import (
+from barnabas.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     EndTxnRequest,

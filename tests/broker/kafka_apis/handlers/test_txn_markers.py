@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.errors import ErrorCode
-from protocol.messages.transactions import WriteTxnMarkersRequest
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.transactions import WriteTxnMarkersRequest
 from tests.broker.broker_fixture import InProcessBroker
 from tests.conformance.dialogues.in_transactions import marker
 from tests.support.difference import Like

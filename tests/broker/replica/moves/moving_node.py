@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from random import Random
 
-from broker.metadata.topics import PartitionImage
-from broker.pending import Pending
-from broker.replica.log_flusher import LogFlusher
-from broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
-from broker.replica.moves.log_dir_move import Phase
-from broker.replica.moves.replication_quota import ReplicationQuota
-from broker.replica.partition import ACKS_ALL, Partition
-from broker.waiting.blocking import InlineRunner
-from config.log_config import LogConfig
-from protocol.errors import ErrorCode
-from storage.cleaner.manager import LogCleanerManager
-from storage.env import write_atomically
-from storage.errors import KafkaStorageError
-from storage.log.checkpoints import TopicPartition
-from storage.log.unified_log import UnifiedLog
-from storage.manager.log_dir import LogDir
-from storage.manager.log_manager import LogManager
+from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.pending import Pending
+from barnabas.broker.replica.log_flusher import LogFlusher
+from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
+from barnabas.broker.replica.moves.log_dir_move import Phase
+from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
+from barnabas.broker.replica.partition import ACKS_ALL, Partition
+from barnabas.broker.waiting.blocking import InlineRunner
+from barnabas.config.log_config import LogConfig
+from barnabas.protocol.errors import ErrorCode
+from barnabas.storage.cleaner.manager import LogCleanerManager
+from barnabas.storage.env import write_atomically
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.log.checkpoints import TopicPartition
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.manager.log_manager import LogManager
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner
 from tests.storage.fault_env import FaultEnv

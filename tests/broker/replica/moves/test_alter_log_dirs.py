@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 
-from broker.replica.moves import alter_log_dirs
-from broker.replica.moves.log_dir_move import Phase
-from protocol.errors import ApiError, ErrorCode
-from storage.errors import KafkaStorageError
-from storage.offsets import LogStartOffsetIncrementReason
+from barnabas.broker.replica.moves import alter_log_dirs
+from barnabas.broker.replica.moves.log_dir_move import Phase
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.storage.errors import KafkaStorageError
+from barnabas.storage.offsets import LogStartOffsetIncrementReason
 from tests.broker.replica.moves.moving_node import KEY, MovingNode
 from tests.storage.fault_env import Fault, FaultEnv, PowerCut, nth, power_cut
 from tests.storage.helpers import make_batch, read_values, small_config

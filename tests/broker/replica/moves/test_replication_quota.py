@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.replica.moves.replication_quota import ReplicationQuota
+from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
 from tests.broker.fakes import ManualTimer
 
 

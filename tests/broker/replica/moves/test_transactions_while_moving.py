@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.replica.moves import alter_log_dirs
-from protocol.records.control import end_transaction_marker
-from storage.log.unified_log import UnifiedLog
-from storage.offsets import AppendOrigin, FetchIsolation
+from barnabas.broker.replica.moves import alter_log_dirs
+from barnabas.protocol.records.control import end_transaction_marker
+from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import AppendOrigin, FetchIsolation
 from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, txn_batch
 from tests.broker.logs import START_MS
 from tests.broker.replica.moves.moving_node import MovingNode

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from click.testing import Result
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.acls import CreateAclsResponse, DeleteAclsResponse, DescribeAclsResponse
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import CreateAclsResponse, DeleteAclsResponse, DescribeAclsResponse
 from tests.cli.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from click.testing import Result
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.cluster import UnregisterBrokerResponse
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.cluster import UnregisterBrokerResponse
 from tests.cli.admin.fake_broker import CLUSTER_ID, FakeCluster
 
 Barnabas = Callable[..., Result]

@@ -8,18 +8,21 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from cli.admin.calls.scram import NewCredential, salted_password
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.configs import (
+from barnabas.cli.admin.calls.scram import NewCredential, salted_password
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.configs import (
     DescribeConfigsResponse,
     IncrementalAlterConfigsResponse,
     ListConfigResourcesResponse,
 )
-from protocol.messages.groups import ListGroupsResponse
-from protocol.messages.quotas import AlterClientQuotasResponse, DescribeClientQuotasResponse
-from protocol.messages.security import AlterUserScramCredentialsResponse, DescribeUserScramCredentialsResponse
-from protocol.scram import ScramMechanism
+from barnabas.protocol.messages.groups import ListGroupsResponse
+from barnabas.protocol.messages.quotas import AlterClientQuotasResponse, DescribeClientQuotasResponse
+from barnabas.protocol.messages.security import (
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResponse,
+)
+from barnabas.protocol.scram import ScramMechanism
 from tests.cli.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]

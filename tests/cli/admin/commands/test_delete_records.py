@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.offsets import DeleteRecordsResponse
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.offsets import DeleteRecordsResponse
 from tests.cli.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from cli.admin.errors import ServerError
-from protocol.api_keys import ApiKey
-from protocol.messages.offsets import ListOffsetsResponse
+from barnabas.cli.admin.errors import ServerError
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.offsets import ListOffsetsResponse
 from tests.cli.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]
@@ -92,10 +92,10 @@ def test_a_partition_without_a_leader_is_told_from_one_that_is_not_there(
 
 
 def test_each_leader_is_asked_for_its_own() -> None:
-    from cli.admin.calls.offsets import list_offsets
-    from cli.admin.client import AdminClient
-    from cli.admin.partitions import TopicPartition
-    from cli.admin.settings import ClientSettings, parse_bootstrap
+    from barnabas.cli.admin.calls.offsets import list_offsets
+    from barnabas.cli.admin.client import AdminClient
+    from barnabas.cli.admin.partitions import TopicPartition
+    from barnabas.cli.admin.settings import ClientSettings, parse_bootstrap
 
     with FakeCluster(3) as cluster:
         cluster.topics["t"] = 4

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from protocol.api_keys import ApiKey
-from protocol.codec import encode
-from protocol.errors import ErrorCode
-from protocol.messages.commits import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.codec import encode
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.commits import (
     OffsetCommitResponse,
     OffsetDeleteResponse,
     OffsetFetchResponse,
 )
-from protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
-from protocol.messages.groups import DeleteGroupsResponse, DescribeGroupsResponse, ListGroupsResponse
-from protocol.messages.offsets import ListOffsetsResponse
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeResponse
+from barnabas.protocol.messages.consumer_protocol import ConsumerProtocolAssignment
+from barnabas.protocol.messages.groups import DeleteGroupsResponse, DescribeGroupsResponse, ListGroupsResponse
+from barnabas.protocol.messages.offsets import ListOffsetsResponse
 from tests.cli.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]
@@ -250,9 +250,9 @@ def test_groups_of_all_kinds(barnabas: Barnabas, grouped: FakeCluster, line: str
 
 
 def test_all_brokers_are_asked() -> None:
-    from cli.admin.calls.groups import list_groups
-    from cli.admin.client import AdminClient
-    from cli.admin.settings import ClientSettings, parse_bootstrap
+    from barnabas.cli.admin.calls.groups import list_groups
+    from barnabas.cli.admin.client import AdminClient
+    from barnabas.cli.admin.settings import ClientSettings, parse_bootstrap
 
     with FakeCluster(3) as cluster:
         cluster.on(ApiKey.LIST_GROUPS, GROUPS, listed(("more", "classic", "consumer", "Empty")), GROUPS)
@@ -303,7 +303,7 @@ def test_states(barnabas: Barnabas, grouped: FakeCluster) -> None:
 
 @pytest.mark.parametrize("newest", [6, 5])
 def test_a_group_that_is_not_there(barnabas: Barnabas, grouped: FakeCluster, newest: int) -> None:
-    from protocol.schema import VersionRange
+    from barnabas.protocol.schema import VersionRange
 
     grouped.served[ApiKey.DESCRIBE_GROUPS] = VersionRange(0, newest)
     result = barnabas("groups", "--describe", "--group", "nope", "--group", "old")

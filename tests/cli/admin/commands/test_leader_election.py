@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from click.testing import Result
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.topics import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.topics import (
     ElectLeadersResponse,
 )
 from tests.cli.admin.fake_broker import FakeCluster

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 from click.testing import Result
 
-from cli.admin.commands.log_dirs import human_bytes
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.log_dirs import DescribeLogDirsResponse
+from barnabas.cli.admin.commands.log_dirs import human_bytes
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.log_dirs import DescribeLogDirsResponse
 from tests.cli.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]

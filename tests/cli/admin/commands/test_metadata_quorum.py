@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from click.testing import Result
 
-from cli.admin.calls.cluster import METADATA_TOPIC
-from protocol.api_keys import ApiKey
-from protocol.messages.quorum import DescribeQuorumResponse
+from barnabas.cli.admin.calls.cluster import METADATA_TOPIC
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.quorum import DescribeQuorumResponse
 from tests.cli.admin.fake_broker import CLUSTER_ID, FakeCluster
 
 Barnabas = Callable[..., Result]

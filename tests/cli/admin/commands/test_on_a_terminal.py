@@ -9,10 +9,10 @@ import pytest
 from click.testing import Result
 from rich.console import Console
 
-from cli.admin.output import Output
-from protocol.api_keys import ApiKey
-from protocol.messages.acls import DescribeAclsResponse
-from protocol.messages.topics import ListPartitionReassignmentsResponse
+from barnabas.cli.admin.output import Output
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.acls import DescribeAclsResponse
+from barnabas.protocol.messages.topics import ListPartitionReassignmentsResponse
 from tests.cli.admin.commands.test_configs import values
 from tests.cli.admin.commands.test_get_offsets import by_partition
 from tests.cli.admin.commands.test_groups import GROUPS, classic_groups, consumer_groups, fetched

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from protocol.api_keys import ApiKey
-from protocol.messages.quotas import AlterClientQuotasResponse, DescribeClientQuotasResponse
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.quotas import AlterClientQuotasResponse, DescribeClientQuotasResponse
 from tests.cli.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]

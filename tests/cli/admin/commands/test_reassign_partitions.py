@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.configs import IncrementalAlterConfigsResponse
-from protocol.messages.log_dirs import AlterReplicaLogDirsResponse
-from protocol.messages.topics import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsResponse
+from barnabas.protocol.messages.log_dirs import AlterReplicaLogDirsResponse
+from barnabas.protocol.messages.topics import (
     AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsResponse,
 )

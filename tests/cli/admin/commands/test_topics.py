@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.configs import DescribeConfigsResponse
-from protocol.messages.topics import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.configs import DescribeConfigsResponse
+from barnabas.protocol.messages.topics import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
     DeleteTopicsResponse,
     ListPartitionReassignmentsResponse,
 )
-from protocol.schema import VersionRange
-from protocol.wire import uuid_to_string
+from barnabas.protocol.schema import VersionRange
+from barnabas.protocol.wire import uuid_to_string
 from tests.cli.admin.fake_broker import FakeCluster, id_of
 
 Barnabas = Callable[..., Result]

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 from click.testing import Result
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.producers import (
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.producers import (
     DescribeProducersResponse,
     DescribeTransactionsResponse,
     ListTransactionsResponse,
 )
-from protocol.messages.transactions import InitProducerIdResponse, WriteTxnMarkersResponse
+from barnabas.protocol.messages.transactions import InitProducerIdResponse, WriteTxnMarkersResponse
 from tests.cli.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]

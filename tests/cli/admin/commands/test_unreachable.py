@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.main import main
-from protocol.api_keys import ApiKey
-from protocol.messages.groups import ListGroupsResponse
-from protocol.messages.log_dirs import DescribeLogDirsResponse
-from protocol.messages.offsets import DeleteRecordsResponse
-from protocol.messages.producers import DescribeProducersResponse, ListTransactionsResponse
+from barnabas.cli.main import main
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.messages.groups import ListGroupsResponse
+from barnabas.protocol.messages.log_dirs import DescribeLogDirsResponse
+from barnabas.protocol.messages.offsets import DeleteRecordsResponse
+from barnabas.protocol.messages.producers import DescribeProducersResponse, ListTransactionsResponse
 from tests.cli.admin.commands import test_groups
 from tests.cli.admin.commands.test_get_offsets import by_partition
 from tests.cli.admin.fake_broker import FakeCluster

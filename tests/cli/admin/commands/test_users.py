@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
-from protocol.messages.security import AlterUserScramCredentialsResponse, DescribeUserScramCredentialsResponse
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.security import (
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResponse,
+)
 from tests.cli.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]

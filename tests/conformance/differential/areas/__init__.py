@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from protocol.messages.topics import CreateTopicsRequest
-from protocol.schema import Message
+from barnabas.protocol.messages.topics import CreateTopicsRequest
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.areas import administration, consumer_groups, groups, logs, transactions
 from tests.conformance.differential.steps import PREFIX, Step
 from tests.conformance.differential.world import Versions, World, drawn

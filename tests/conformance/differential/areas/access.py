@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
-from protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
-from protocol.messages.security import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
-from protocol.schema import Message
+from barnabas.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from barnabas.protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from barnabas.protocol.messages.security import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+)
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.steps import PREFIX
 from tests.conformance.differential.world import World
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from protocol.messages.cluster import UpdateFeaturesRequest
-from protocol.messages.configs import (
+from barnabas.protocol.messages.cluster import UpdateFeaturesRequest
+from barnabas.protocol.messages.configs import (
     AlterConfigsRequest,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
 )
-from protocol.messages.metadata import (
+from barnabas.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     MetadataRequest,
 )
-from protocol.messages.topics import (
+from barnabas.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -24,8 +24,8 @@ from protocol.messages.topics import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from protocol.schema import Message
-from protocol.wire import ZERO_UUID
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import ZERO_UUID
 from tests.conformance.differential.areas import access
 from tests.conformance.differential.steps import PREFIX, Step
 from tests.conformance.differential.world import World

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from protocol.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
-from protocol.schema import Message
+from barnabas.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.areas.groups import (
     delete_groups,
     describe_groups,

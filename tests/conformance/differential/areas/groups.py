@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from protocol.codec import encode
-from protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.messages.groups import (
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from barnabas.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
@@ -17,7 +20,7 @@ from protocol.messages.groups import (
     ListGroupsRequest,
     SyncGroupRequest,
 )
-from protocol.schema import Message
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.steps import PREFIX, Step
 from tests.conformance.differential.world import Member, World
 

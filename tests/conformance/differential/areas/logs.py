@@ -5,19 +5,19 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.offsets import (
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.offsets import (
     DeleteRecordsRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
-from protocol.messages.produce import ProduceRequest
-from protocol.messages.producers import DescribeProducersRequest
-from protocol.records.builder import build_batch
-from protocol.records.checksum import crc32c
-from protocol.records.compression import CompressionType
-from protocol.records.layout import CRC_POSITION, CRC_START, RECORD_BATCH_OVERHEAD
-from protocol.schema import Message
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.producers import DescribeProducersRequest
+from barnabas.protocol.records.builder import build_batch
+from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.compression import CompressionType
+from barnabas.protocol.records.layout import CRC_POSITION, CRC_START, RECORD_BATCH_OVERHEAD
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.areas import producers
 from tests.conformance.differential.steps import Step
 from tests.conformance.differential.world import Producer, Session, Topic, World

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
-from protocol.schema import Message
+from barnabas.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.steps import Step
 from tests.conformance.differential.world import Producer, World
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from protocol.messages.producers import DescribeTransactionsRequest, ListTransactionsRequest
-from protocol.messages.transactions import (
+from barnabas.protocol.messages.producers import DescribeTransactionsRequest, ListTransactionsRequest
+from barnabas.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     EndTxnRequest,
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )
-from protocol.schema import Message
+from barnabas.protocol.schema import Message
 from tests.conformance.differential.areas.logs import (
     describe_producers,
     fetch,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from broker.coordinator.group.consumer.assignors.range_assignor import assign_ranges
-from broker.coordinator.group.consumer.assignors.spec import Assign
-from broker.coordinator.group.consumer.assignors.uniform import assign_uniformly
+from barnabas.broker.coordinator.group.consumer.assignors.range_assignor import assign_ranges
+from barnabas.broker.coordinator.group.consumer.assignors.spec import Assign
+from barnabas.broker.coordinator.group.consumer.assignors.uniform import assign_uniformly
 
 ASSIGNORS: Final[Mapping[str, Assign]] = MappingProxyType(
     {"uniform": assign_uniformly, "range": assign_ranges}

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.coordinator.group.consumer.assignors.loads import Loads
-from broker.coordinator.group.consumer.assignors.spec import GroupSpec
-from broker.coordinator.group.consumer.member import Partitions
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer.assignors.loads import Loads
+from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec
+from barnabas.broker.coordinator.group.consumer.member import Partitions
+from barnabas.protocol.wire import Uuid
 
 _ROUNDS: Final = 16
 _NOBODY: Final = -1

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from broker.coordinator.java_order import in_table_order, table_for_copy
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.java_order import in_table_order, table_for_copy
+from barnabas.protocol.wire import Uuid
 
 
 def uuid_hash(uuid: Uuid) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from broker.coordinator.java_order import (
+from barnabas.broker.coordinator.java_order import (
     in_table_order,
     string_hash,
     table_for_map_copy,

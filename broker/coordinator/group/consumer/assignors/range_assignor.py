@@ -6,9 +6,9 @@ Source: org.apache.kafka.coordinator.group.assignor.RangeAssignor.
 
 from __future__ import annotations
 
-from broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
-from broker.coordinator.group.consumer.member import Partitions
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
+from barnabas.broker.coordinator.group.consumer.member import Partitions
+from barnabas.protocol.wire import Uuid
 
 
 class _Ranges:

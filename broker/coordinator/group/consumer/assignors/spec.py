@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from broker.coordinator.group.consumer.member import Partitions
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer.member import Partitions
+from barnabas.protocol.wire import Uuid
 
 
 class MemberSpec(NamedTuple):

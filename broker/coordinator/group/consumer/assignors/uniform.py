@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from broker.coordinator.group.consumer.assignors.heterogeneous import assign_heterogeneous
-from broker.coordinator.group.consumer.assignors.java_order import partition_order, uuid_hash
-from broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
-from broker.coordinator.group.consumer.member import Partitions
-from broker.coordinator.java_order import map_order, set_order
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer.assignors.heterogeneous import assign_heterogeneous
+from barnabas.broker.coordinator.group.consumer.assignors.java_order import partition_order, uuid_hash
+from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
+from barnabas.broker.coordinator.group.consumer.member import Partitions
+from barnabas.broker.coordinator.java_order import map_order, set_order
+from barnabas.protocol.wire import Uuid
 
 
 def assign_uniformly(group: GroupSpec) -> dict[str, Partitions]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.pending import Pending
-from broker.request import ConnectionInfo, RequestContext
-from protocol.api_keys import ApiKey
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.groups import (
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.pending import Pending
+from barnabas.broker.request import ConnectionInfo, RequestContext
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import GroupMetadataKey
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import GroupMetadataKey
 from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
     RANGE,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.group.classic.records import group_record
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.group.group import GroupType
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.record import CoordinatorRecord
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
-from protocol.messages.groups import ListGroupsRequest
-from protocol.messages.share_group_state import ShareGroupMetadataKey, ShareGroupMetadataValue
+from barnabas.broker.coordinator.group.classic.records import group_record
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.group.group import GroupType
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
+from barnabas.protocol.messages.groups import ListGroupsRequest
+from barnabas.protocol.messages.share_group_state import ShareGroupMetadataKey, ShareGroupMetadataValue
 from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
     REBALANCE_MS,

@@ -6,13 +6,13 @@ import logging
 
 import pytest
 
-from broker.coordinator.group.classic.joining import client_host_of
-from broker.coordinator.group.classic.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.shard import CoordinatorResult
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
-from protocol.messages.groups import JoinGroupResponse
+from barnabas.broker.coordinator.group.classic.joining import client_host_of
+from barnabas.broker.coordinator.group.classic.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
+from barnabas.protocol.messages.groups import JoinGroupResponse
 from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
     RANGE,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from protocol.errors import ErrorCode
-from protocol.messages.groups import LeaveGroupRequest
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.groups import LeaveGroupRequest
 from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, SESSION_MS, ClassicHouse
 
 named = LeaveGroupRequest.MemberIdentity

@@ -14,14 +14,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.shard import CoordinatorResult
-from broker.pending import Pending
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import GroupMetadataValue
-from protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import GroupMetadataValue
+from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 from tests.broker.coordinator.group.classic.classic_harness import SUBSCRIBED, ClassicHouse, Heard, Member
 from tests.broker.coordinator.shard_bench import Logged, ShardBench
 

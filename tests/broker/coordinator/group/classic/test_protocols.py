@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.group.classic.members import ClassicGroupMember
-from broker.coordinator.group.classic.protocols import (
+from barnabas.broker.coordinator.group.classic.members import ClassicGroupMember
+from barnabas.broker.coordinator.group.classic.protocols import (
     ProtocolCounts,
     select_protocol,
     subscribed_topics,
 )
-from broker.coordinator.java_order import map_order, string_hash
-from protocol.codec import encode
-from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from barnabas.broker.coordinator.java_order import map_order, string_hash
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 
 
 def member(*names: str, metadata: bytes = b"") -> ClassicGroupMember:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import GroupMetadataValue
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import GroupMetadataValue
 from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
     REBALANCE_MS,

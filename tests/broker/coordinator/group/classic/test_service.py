@@ -7,23 +7,23 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from broker.coordinator.group.classic.service import ClassicGroupService
-from broker.coordinator.group.foreign import ShareGroup, StreamsGroup
-from broker.coordinator.group.group import Group, GroupType
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.runtime import CoordinatorRuntime
-from broker.coordinator.shard import CoordinatorResult
-from broker.pending import Pending
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import share_group_state as share
-from protocol.messages import streams_group_state as streams
-from protocol.messages.groups import (
+from barnabas.broker.coordinator.group.classic.service import ClassicGroupService
+from barnabas.broker.coordinator.group.foreign import ShareGroup, StreamsGroup
+from barnabas.broker.coordinator.group.group import Group, GroupType
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages import share_group_state as share
+from barnabas.protocol.messages import streams_group_state as streams
+from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
     LeaveGroupRequest,
     ListGroupsRequest,
     SyncGroupRequest,
 )
-from protocol.schema import Message
+from barnabas.protocol.schema import Message
 from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, ClassicHouse, Heard, Member
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.classic.state import ClassicGroupState as State
-from broker.coordinator.shard import CoordinatorResult
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import GroupMetadataValue
-from protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import GroupMetadataValue
+from barnabas.protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
 from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, ClassicHouse, Heard, Member
 
 REFUSED = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

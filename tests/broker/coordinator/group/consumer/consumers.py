@@ -10,25 +10,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.shard import CoordinatorResult
-from broker.request import ConnectionInfo, RequestContext
-from protocol.api_keys import ApiKey
-from protocol.codec import encode
-from protocol.messages.consumer_groups import ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatResponse
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from protocol.messages.groups import (
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.request import ConnectionInfo, RequestContext
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatResponse,
+)
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
+from barnabas.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from protocol.messages.topic_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from protocol.schema import Message
-from protocol.wire import Uuid
+from barnabas.protocol.messages.topic_records import (
+    ConfigRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Uuid
 from tests.broker.coordinator.shard_bench import ShardBench
 
 GROUP_RESOURCE = 32

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.coordinator.group.consumer.assignors import ASSIGNORS
-from broker.coordinator.group.consumer.assignors.java_order import partition_order, uuid_hash
-from broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
-from broker.coordinator.group.consumer.member import NOTHING, Partitions
-from broker.coordinator.java_order import set_order
-from protocol.wire import Uuid
+from barnabas.broker.coordinator.group.consumer.assignors import ASSIGNORS
+from barnabas.broker.coordinator.group.consumer.assignors.java_order import partition_order, uuid_hash
+from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
+from barnabas.broker.coordinator.group.consumer.member import NOTHING, Partitions
+from barnabas.broker.coordinator.java_order import set_order
+from barnabas.protocol.wire import Uuid
 
 TOPICS = [bytes([at]) * 16 for at in range(1, 5)]
 NAMES = st.text("abcdef", min_size=1, max_size=3)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.classic.group import ClassicGroup
-from broker.coordinator.group.consumer.embedded import read_assignment
-from broker.pending import Pending
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import ConsumerGroupMetadataValue, GroupMetadataValue
-from protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest
+from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.consumer.embedded import read_assignment
+from barnabas.broker.pending import Pending
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import ConsumerGroupMetadataValue, GroupMetadataValue
+from barnabas.protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest
 from tests.broker.coordinator.group.consumer.consumers import (
     SESSION_MS,
     ClassicConsumer,

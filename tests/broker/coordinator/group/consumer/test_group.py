@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.group.consumer.metadata_hash import TopicHashes, topic_hash
-from broker.coordinator.group.group import GroupType, PartitionCheck
-from protocol.errors import ApiError, ErrorCode
+from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes, topic_hash
+from barnabas.broker.coordinator.group.group import GroupType, PartitionCheck
+from barnabas.protocol.errors import ApiError, ErrorCode
 from tests.broker.coordinator.group.consumer.consumers import ClassicConsumer, ConsumerBench, id_of
 
 HASH_OF_T = -6549748494807795269

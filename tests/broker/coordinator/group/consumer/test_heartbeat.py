@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
-from protocol.messages.group_state import (
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.messages.group_state import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataValue,

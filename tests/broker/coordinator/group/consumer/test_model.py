@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from protocol.errors import ApiError
-from protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
+from barnabas.protocol.errors import ApiError
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
 from tests.broker.coordinator.group.consumer.consumers import ConsumerBench, id_of
 from tests.support.chance import seeds
 

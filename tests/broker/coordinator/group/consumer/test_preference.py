@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.group.consumer.assignors.preference import preferred, preferred_with_change
+from barnabas.broker.coordinator.group.consumer.assignors.preference import preferred, preferred_with_change
 from tests.broker.coordinator.group.consumer.consumers import ConsumerBench
 
 

@@ -6,9 +6,14 @@ import logging
 
 import pytest
 
-from broker.coordinator.group.consumer.regexes import InvalidRegexError, check_regex, full_matcher, resolve
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import (
+from barnabas.broker.coordinator.group.consumer.regexes import (
+    InvalidRegexError,
+    check_regex,
+    full_matcher,
+    resolve,
+)
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
 )

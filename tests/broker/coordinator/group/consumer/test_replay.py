@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from broker.coordinator.group.consumer.group import ConsumerGroup
-from broker.coordinator.group.consumer.member import MemberState
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.record import CoordinatorRecord, tombstone
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages import group_state as state
-from protocol.schema import Message
+from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.member import MemberState
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages import group_state as state
+from barnabas.protocol.schema import Message
 from tests.broker.coordinator.group.consumer.consumers import Consumer, ConsumerBench, id_of
 from tests.broker.coordinator.shard_bench import Logged, ShardBench
 from tests.support.chance import seeds

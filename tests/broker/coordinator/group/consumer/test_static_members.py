@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.errors import ApiError, ErrorCode
 from tests.broker.coordinator.group.consumer.consumers import SESSION_MS, Consumer, ConsumerBench
 
 

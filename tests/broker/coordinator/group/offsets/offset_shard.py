@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from broker.coordinator.group.group import GroupType, PartitionCheck
-from broker.coordinator.group.groups import Groups
-from broker.coordinator.group.offsets.commit import CommitTopic, OffsetCommit, OffsetFetch
-from broker.coordinator.group.offsets.manager import OffsetManager
-from broker.coordinator.group.offsets.removal import OffsetRemoval
-from broker.coordinator.record import CoordinatorRecord, tombstone
-from broker.coordinator.shard import ShardContext
-from broker.metadata.image import MetadataDelta, MetadataImage
-from protocol.errors import ApiError
-from protocol.messages.commits import OffsetCommitRequest
-from protocol.messages.group_state import GroupMetadataKey, OffsetCommitKey
-from protocol.wire import ZERO_UUID, Uuid
+from barnabas.broker.coordinator.group.group import GroupType, PartitionCheck
+from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.offsets.commit import CommitTopic, OffsetCommit, OffsetFetch
+from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
+from barnabas.broker.coordinator.group.offsets.removal import OffsetRemoval
+from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.coordinator.shard import ShardContext
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.protocol.errors import ApiError
+from barnabas.protocol.messages.commits import OffsetCommitRequest
+from barnabas.protocol.messages.group_state import GroupMetadataKey, OffsetCommitKey
+from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.broker.coordinator.shard_bench import ShardBench
 
 Partition = OffsetCommitRequest.OffsetCommitRequestPartition

@@ -6,14 +6,14 @@ import logging
 
 import pytest
 
-from broker.coordinator.group.group import GroupType
-from broker.coordinator.group.offsets.commit import FetchedOffset, FetchedTopic
-from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.record import CoordinatorRecord
-from broker.coordinator.record_types import GROUP_RECORDS
-from broker.coordinator.serde import RecordSerde
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.group_state import (
+from barnabas.broker.coordinator.group.group import GroupType
+from barnabas.broker.coordinator.group.offsets.commit import FetchedOffset, FetchedTopic
+from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
+from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.record_types import GROUP_RECORDS
+from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.group_state import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     GroupMetadataKey,
@@ -23,7 +23,7 @@ from protocol.messages.group_state import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.wire import ZERO_UUID
+from barnabas.protocol.wire import ZERO_UUID
 from tests.broker.coordinator.group.offsets.offset_shard import (
     OffsetShard,
     commit,

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from protocol.messages.group_state import OffsetCommitValue
+from barnabas.protocol.messages.group_state import OffsetCommitValue
 from tests.broker.coordinator.group.offsets.offset_shard import (
     OffsetShard,
     ScriptedGroup,

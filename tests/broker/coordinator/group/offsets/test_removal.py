@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.group import GroupType
-from broker.coordinator.group.offsets import removal
-from broker.coordinator.group.offsets.store import CommittedOffset
-from protocol.errors import ApiError, ErrorCode
-from protocol.messages.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
-from protocol.wire import ZERO_UUID
+from barnabas.broker.coordinator.group.group import GroupType
+from barnabas.broker.coordinator.group.offsets import removal
+from barnabas.broker.coordinator.group.offsets.store import CommittedOffset
+from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from barnabas.protocol.wire import ZERO_UUID
 from tests.broker.coordinator.group.offsets.offset_shard import (
     OffsetShard,
     commit,
