@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import shutil
@@ -22,13 +23,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.config.log_config import LogConfig
+from barnabas.interpreted import PLAIN
 from barnabas.protocol.records.batch import CompressionType, build_batch
 from barnabas.storage.cleaner.cleaned_segment import CleanedSegmentWriter
 from barnabas.storage.cleaner.cleaner import clean
 from barnabas.storage.env import RealEnv
 from barnabas.storage.log.cleaning_plan import CleaningPlan, SegmentToClean
 from bench import results
-from bench.interpreted import command_of
 from bench.section import Section, Table, number
 from tests.conformance.kafka_jars import KafkaMissingError, classpath, require_compiled
 
@@ -165,9 +166,8 @@ def clean_here(directory: Path) -> Figures:
 def clean_by_ours(directory: Path, *, is_interpreted: bool = False) -> Figures:
     """The same in a process of its own, as a worker is; as plain Python where that is asked for."""
     command = [sys.executable, "-m", "bench.bench_compaction", "--clean", str(directory)]
-    if is_interpreted:
-        command = command_of(command)
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    environment = {**os.environ, **PLAIN} if is_interpreted else None
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     for path in directory.glob("*.cleaned"):
         path.unlink()
     return Figures(*json.loads(ran.stdout))

@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from barnabas import interpreted
 from bench import bench_compaction, results
 from bench.bench_recovery import recovery_of
 from bench.brokers import AnyFactory, Factory, barnabas, factories
-from bench.interpreted import command_of
 from bench.logs_on_disk import MIB, LogShape
 from bench.section import Section, Table, number
 from bench.side_by_side import rounds
@@ -48,21 +48,12 @@ class Line(NamedTuple):
     rates: Rates
 
 
-class PlainBroker(BrokerProcess):
-    """A broker of which nothing is compiled."""
-
-    def command(self) -> list[str]:
-        """That of the usual broker, with what is compiled hidden."""
-        return command_of(super().command())
-
-
-def plain(factory: AnyFactory, directory: Path) -> PlainBroker:
+def plain(factory: AnyFactory, directory: Path) -> BrokerProcess:
     """The broker that a factory of ours makes, as plain Python."""
     broker = factory(directory)
     assert isinstance(broker, BrokerProcess)
-    twin = PlainBroker(broker.data_dir, broker.overrides, host=broker.host)
-    twin.port = broker.port
-    return twin
+    broker.environment = {**broker.environment, **interpreted.PLAIN}
+    return broker
 
 
 def forms(*, with_kafka: bool) -> dict[str, Factory]:

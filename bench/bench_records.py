@@ -6,12 +6,13 @@ Both are measured in processes of their own, in turns, by the processor's time t
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from barnabas.interpreted import PLAIN
 from bench import results
-from bench.interpreted import command_of
 from bench.record_loops import SHAPES
 from bench.section import Section, Table, number
 
@@ -32,9 +33,8 @@ CLAIMED = ("validate", "recover", "find", "compact", "columns", "decode")
 def run(*, interpreted: bool, seconds: float) -> tuple[bool, Figures]:
     """Whether the loops were compiled, and what they took, in a process of its own."""
     command = [sys.executable, "-m", LOOPS, str(seconds)]
-    if interpreted:
-        command = command_of(command)
-    answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    environment = {**os.environ, **PLAIN} if interpreted else None
+    answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout)
     return answer["compiled"], answer["figures"]
 
 

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.interpreted import hide_compiled
+from barnabas.interpreted import hide_compiled
 
 PLAIN = "--plain"
 

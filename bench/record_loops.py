@@ -1,7 +1,7 @@
 """The loops over records, timed in this process, as they are here: compiled, or not. Prints JSON.
 
     python -m bench.record_loops [SECONDS_PER_FIGURE]             compiled, where it is
-    python -m bench.interpreted bench.record_loops                the same source as plain Python
+    BARNABAS_INTERPRETED=1 python -m bench.record_loops           the same source as plain Python
 
 Each figure is the best of some rounds over a batch or a chunk of batches, in nanoseconds a record.
 """

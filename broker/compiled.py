@@ -13,6 +13,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 from typing import Final
 
+LIBRARY: Final = "barnabas__mypyc"
+"""What all of mypyc's modules are in; each has an extension module of its name besides, which loads it."""
 PACKAGES: Final = ("broker", "config", "protocol", "storage")
 
 MODULES: Final = (
@@ -75,29 +77,100 @@ def form(modules: Mapping[str, ModuleType] | None = None) -> str:
     return f"compiled but for {', '.join(sorted(interpreted))}" if compiled else "interpreted"
 
 
+def loops(checkout: str) -> list[tuple[str, str]]:
+    """The modules that Cython compiles, and their sources: those beside which a .pxd of the same name lies."""
+    found = []
+    for source in _sources(checkout):
+        if source.endswith(".py") and os.path.exists(f"{os.path.splitext(source)[0]}.pxd"):
+            path = os.path.relpath(source, checkout)
+            found.append((path.removesuffix(".py").replace(os.sep, "."), path))
+    return found
+
+
+# ---- what was compiled from what, in a checkout
+
+
 def stale(checkout: str = _CHECKOUT) -> list[str]:
-    """The sources that have changed since they were compiled, so that they are not what runs. Only in a checkout."""
-    if not os.path.exists(os.path.join(checkout, "setup.py")):
+    """The sources that are no longer what was compiled. None where nothing is compiled, or outside of a checkout.
+
+    Compiled code holds constants, signatures and attributes of the modules that it imports, compiled or not: of all
+    sources the build keeps a digest.
+    """
+    if not os.path.exists(os.path.join(checkout, "setup.py")) or not any(_libraries(checkout)):
         return []
-    return [
-        source
-        for source in _sources(checkout)
-        if any(_is_stale(source, suffix) for suffix in EXTENSION_SUFFIXES)
-    ]
+    try:
+        with open(record_path(checkout), encoding="utf-8") as file:
+            known = {path: (int(mtime_ns), digest) for mtime_ns, digest, path in map(str.split, file)}
+    except FileNotFoundError:
+        return ["all of it"]
+    changed = []
+    for source in _sources(checkout):
+        path = os.path.relpath(source, checkout)
+        was = known.pop(path, None)
+        if was is None or (was[0] != os.stat(source).st_mtime_ns and was[1] != _digest(path, source)):
+            changed.append(path)
+    return sorted([*changed, *known])
+
+
+def record(checkout: str) -> str:
+    """What a build leaves beside the libraries: when each source was changed, its digest, and its path."""
+    sources = [(os.path.relpath(source, checkout), source) for source in _sources(checkout)]
+    return "".join(
+        f"{os.stat(source).st_mtime_ns} {_digest(path, source)} {path}\n" for path, source in sources
+    )
+
+
+def record_path(checkout: str) -> str:
+    """Where that lies; each version of Python has its own."""
+    return os.path.join(checkout, "build", f"compiled-from{EXTENSION_SUFFIXES[0]}.txt")
+
+
+def remove_libraries(root: str) -> None:
+    """Removes all that this Python would load instead of a source."""
+    for library in list(_libraries(root)):
+        os.unlink(library)
+
+
+def _libraries(root: str) -> Iterator[str]:
+    names = [name for name in os.listdir(root) if name.startswith(LIBRARY)] if os.path.isdir(root) else []
+    yield from (os.path.join(root, name) for name in names if name.endswith(EXTENSION_SUFFIXES[0]))
+    yield from (path for path in _files(root) if path.endswith(EXTENSION_SUFFIXES[0]))
 
 
 def _sources(checkout: str) -> Iterator[str]:
-    for name in MODULES:
-        yield os.path.join(checkout, *name.split(".")) + ".py"
-    for folder, _, files in os.walk(os.path.join(checkout, "protocol")):
-        for file in files:
-            if file.endswith(".pxd"):
-                yield os.path.join(folder, file)
-                yield os.path.join(folder, file.removesuffix(".pxd") + ".py")
+    return (path for path in _files(checkout) if path.endswith((".py", ".pxd")))
 
 
-def _is_stale(source: str, suffix: str) -> bool:
+def _files(root: str) -> Iterator[str]:
+    for package in PACKAGES:
+        for folder, _, names in os.walk(os.path.join(root, "barnabas", package)):
+            yield from (os.path.join(folder, name) for name in names)
+
+
+def _digest(path: str, source: str) -> str:
+    """Of the text of what is compiled; of all else without the bodies of functions, which compiled code only calls."""
+    import hashlib  # only where a source has changed
+
+    with open(source, encoding="utf-8") as file:
+        text = file.read()
+    module = path.removesuffix(".py").replace(os.sep, ".")
+    if (
+        path.endswith(".py")
+        and module not in MODULES
+        and not os.path.exists(f"{os.path.splitext(source)[0]}.pxd")
+    ):
+        text = _outline(text)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _outline(text: str) -> str:
+    import ast
+
     try:
-        return os.stat(source).st_mtime > os.stat(os.path.splitext(source)[0] + suffix).st_mtime
-    except FileNotFoundError:
-        return False  # not compiled, or a .pxd that others share
+        tree = ast.parse(text)
+    except SyntaxError:
+        return text
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name != "__init__":
+            node.body = []
+    return ast.dump(tree)

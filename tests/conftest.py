@@ -1,8 +1,7 @@
 """What holds for all tests: what they run on, what is left to chance, their order, and that Kafka starts quickly.
 
-They run on what is compiled, where it is; with BARNABAS_INTERPRETED=1 on the same source as plain Python, in the
-process of the tests only: a broker that they start is compiled if anything is. None runs where something compiled is
-older than its source, which it hides: that would prove nothing.
+They run on what is compiled, where it is; with BARNABAS_INTERPRETED=1 on the same source as plain Python, as do brokers
+that they start. None runs where a source has changed since it was compiled: that would prove nothing.
 
 They do the same each time: Hypothesis derives its examples from each test alone. With BARNABAS_SEED set it draws them
 from there, as do the others that know chance (tests/support/chance.py); `-m explores` selects all of these.
@@ -17,12 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from bench.interpreted import hide_compiled
-
-if os.environ.get("BARNABAS_INTERPRETED"):
-    hide_compiled()  # before any of our modules is imported
-
-from barnabas.broker import compiled  # after what hides others
+from barnabas.broker import compiled
 from tests.conformance.kafka_jars import WORKER
 from tests.support import chance
 from tests.support.apache_kafka import QUICK_JVM, ApacheKafka
@@ -67,7 +61,8 @@ def pytest_sessionstart() -> None:
     sources = [] if os.environ.get("BARNABAS_INTERPRETED") else compiled.stale()
     if sources:
         pytest.exit(
-            f"changed since they were compiled: {', '.join(sources)}. `make test` compiles them.",
+            f"changed since they were compiled: {', '.join(sources)}. `make test` compiles them,"
+            " BARNABAS_INTERPRETED=1 runs the sources.",
             returncode=2,
         )
 

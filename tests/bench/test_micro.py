@@ -57,7 +57,7 @@ def test_a_group_runs_in_a_process_of_its_own(group: str) -> None:
 
 def test_plain_means_that_nothing_compiled_is_imported() -> None:
     code = (
-        "import json, sys; from bench.interpreted import hide_compiled; hide_compiled();"
+        "import json, sys; from barnabas.interpreted import hide_compiled; hide_compiled();"
         "import bench.micro_cases;"
         "packages = ('barnabas.',);"
         "ours = {name: module for name, module in sys.modules.items() if name.startswith(packages)};"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
+import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -12,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from barnabas.broker import compiled
-from barnabas.broker.compiled import MODULES
+from barnabas.broker.compiled import LIBRARY, MODULES
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,32 +79,53 @@ def test_what_is_loaded_here_has_a_form() -> None:
 
 
 class Checkout:
-    """A checkout in which one module of each compiler has been compiled at second 100."""
+    """A checkout in which one module of each compiler has been compiled, and another has not."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        packages = root / "barnabas"
         self.typed = root.joinpath(*MODULES[0].split(".")).with_suffix(".py")
-        self.loop = root / "protocol" / "records" / "loop.py"
-        for source in (
-            self.typed,
-            self.loop,
-            self.loop.with_suffix(".pxd"),
-            root / "protocol" / "shared.pxd",
-        ):
-            self.touch(source, 90)
-        for source in (self.typed, self.loop):
-            self.touch(source.parent / f"{source.stem}{EXTENSION_SUFFIXES[0]}", 100)
-        self.touch(root / "setup.py", 500)
+        self.loop = packages / "protocol" / "records" / "loop.py"
+        self.declared = self.loop.with_suffix(".pxd")
+        self.shared = packages / "protocol" / "shared.pxd"
+        self.other = packages / "storage" / "other.py"
+        self.libraries = [self.library(self.typed), self.library(self.loop), root / f"{LIBRARY}{SUFFIX}"]
+        for source in (self.typed, self.loop, self.declared, self.shared):
+            self.write(source, "A = 1")
+        self.write(self.other, OTHER)
+        for library in self.libraries:
+            library.touch()
+        (root / "setup.py").touch()
+        (root / "build").mkdir()
+        Path(compiled.record_path(str(root))).write_text(compiled.record(str(root)))
 
-    def touch(self, path: Path, second: int) -> None:
-        """Has it written at that time."""
+    def library(self, source: Path) -> Path:
+        """What is loaded instead of that."""
+        return source.with_name(f"{source.stem}{SUFFIX}")
+
+    def write(self, path: Path, text: str) -> None:
+        """Each writing has a time of its own."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        os.utime(path, (second, second))
+        path.write_text(text)
+        os.utime(path, ns=(0, next(TIMES)))
 
     def stale(self) -> list[Path]:
-        """What has changed since."""
-        return [Path(path) for path in compiled.stale(str(self.root))]
+        """The sources that have changed since."""
+        return [self.root / path for path in compiled.stale(str(self.root))]
+
+
+SUFFIX = EXTENSION_SUFFIXES[0]
+TIMES = itertools.count(10**18)
+OTHER = """
+SIZE: Final = 1
+
+class Thing:
+    def __init__(self) -> None:
+        self.size = 2
+
+    def double(self) -> int:
+        return self.size * 2
+"""
 
 
 @pytest.fixture
@@ -112,20 +135,68 @@ def checkout(tmp_path: Path) -> Checkout:
 
 def test_a_build_is_as_new_as_its_sources(checkout: Checkout) -> None:
     assert checkout.stale() == []
-    checkout.touch(checkout.typed, 101)
-    assert checkout.stale() == [checkout.typed]
-    checkout.touch(checkout.loop.with_suffix(".pxd"), 101)
-    assert checkout.stale() == [checkout.typed, checkout.loop.with_suffix(".pxd")]
+    for source in (checkout.typed, checkout.loop, checkout.declared, checkout.shared):
+        checkout.write(source, "A = 2")
+        assert checkout.stale() == [source]
+        checkout.write(source, "A = 1")  # that another time alone is no change
+        assert checkout.stale() == []
 
 
-def test_what_is_not_compiled_is_never_too_old(checkout: Checkout) -> None:
-    checkout.touch(checkout.loop, 101)
-    for library in checkout.root.rglob(f"*{EXTENSION_SUFFIXES[0]}"):
-        library.unlink()
+@pytest.mark.parametrize(
+    ("old", "new", "is_stale"),
+    [
+        ("Final = 1", "Final = 2", True),  # constants are inlined
+        ("-> int", "-> float", True),
+        ("self.size = 2", "self.size = 2.0", True),
+        ("class Thing", "class Other", True),
+        ("size * 2", "size + self.size", False),
+        ("    def", "    # a comment\n    def", False),
+        ("def double", "double", True),  # no Python
+    ],
+)
+def test_compiled_code_holds_what_it_took_from_others(
+    checkout: Checkout, old: str, new: str, is_stale: bool
+) -> None:
+    assert old in OTHER
+    checkout.write(checkout.other, OTHER.replace(old, new))
+    assert checkout.stale() == ([checkout.other] if is_stale else [])
+
+
+def test_sources_come_and_go(checkout: Checkout) -> None:
+    new = checkout.other.with_name("new.py")
+    checkout.write(new, "")
+    checkout.other.unlink()
+    assert checkout.stale() == [new, checkout.other]
+
+
+def test_libraries_that_nothing_is_known_of_are_stale(checkout: Checkout) -> None:
+    Path(compiled.record_path(str(checkout.root))).unlink()
+    assert compiled.stale(str(checkout.root)) == ["all of it"]
+
+
+def test_what_is_not_compiled_is_never_stale(checkout: Checkout) -> None:
+    checkout.write(checkout.loop, "A = 2")
+    compiled.remove_libraries(str(checkout.root))
+    assert not any(library.exists() for library in checkout.libraries)
     assert checkout.stale() == []
 
 
-def test_an_installed_broker_looks_at_nothing(checkout: Checkout) -> None:
-    checkout.touch(checkout.typed, 101)
+def test_an_installed_broker_checks_nothing(checkout: Checkout) -> None:
+    checkout.write(checkout.typed, "A = 2")
     (checkout.root / "setup.py").unlink()
     assert checkout.stale() == []
+
+
+def test_the_loops_are_those_beside_a_pxd(checkout: Checkout) -> None:
+    assert compiled.loops(str(checkout.root)) == [
+        ("barnabas.protocol.records.loop", "barnabas/protocol/records/loop.py")
+    ]
+
+
+def test_importing_it_imports_neither_ast_nor_hashlib() -> None:
+    """Where nothing has changed `serve` compares times."""
+    code = "import sys; from barnabas.broker import compiled; print({'ast', 'hashlib'} & {*sys.modules})"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    )
+    assert ran.stdout == "set()\n"

@@ -1,0 +1,53 @@
+"""With BARNABAS_INTERPRETED=1 everything runs as plain Python, whatever is built beside it, also what is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+from barnabas.interpreted import PLAIN
+from tests.support.broker_process import BrokerProcess
+
+ROOT = Path(__file__).parents[1]
+
+
+def in_a_process(code: str, path: Path = ROOT) -> str:
+    """What that prints, as plain Python."""
+    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(path)}
+    return subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=path, text=True)
+
+
+def test_nothing_of_ours_is_compiled() -> None:
+    files = in_a_process(
+        "import json, sys; from barnabas.broker.startup import server; from barnabas.broker import compiled\n"
+        "from barnabas.protocol.records import columns, record, searching\n"
+        "assert compiled.form() == 'interpreted'\n"
+        "assert record.validate_records(bytes.fromhex('0e000a00026b0100'), 1, 0).max_timestamp == 5\n"
+        "print(json.dumps([str(module.__file__) for name, module in sys.modules.items() if name[:8] == 'barnabas']))"
+    )
+    assert all(file.endswith(".py") for file in json.loads(files))
+
+
+def test_a_library_beside_a_source_is_not_loaded(tmp_path: Path) -> None:
+    package = tmp_path / "barnabas" / "room"
+    package.mkdir(parents=True)
+    for name in ("__init__.py", "interpreted.py"):
+        (tmp_path / "barnabas" / name).write_bytes((ROOT / "barnabas" / name).read_bytes())
+    (package / "__init__.py").touch()
+    (package / "module.py").write_text("WORD = 'source'")
+    (package / f"module{EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
+    assert in_a_process("from barnabas.room import module; print(module.WORD)", tmp_path) == "source\n"
+
+
+def test_a_broker_says_so_in_its_ready_line(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    broker.environment = PLAIN
+    try:
+        broker.start()
+        assert ", interpreted, started in" in broker.output
+    finally:
+        broker.kill()
