@@ -16,6 +16,7 @@ WORKLOAD ?= small
 SECONDS ?= 20
 # How long `make differential` begins new sequences; SEED=... draws those of an earlier run again.
 MINUTES ?= 60
+PACKAGES := broker cli config pipeline protocol storage
 # What is compiled where there is a C compiler (see setup.py), and all that its types come from.
 COMPILED := $(shell find broker config protocol storage -name "*.py" -o -name "*.pxd")
 
@@ -29,7 +30,7 @@ extra = $(BIN)/python -c 'import sys, tomllib; \
 seed = $(or $(BARNABAS_SEED),$(shell $(BIN)/python -c 'import random; print(random.randrange(10**9))'))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test explore check lint types imports spark conformance differential bench profile docs interpreted clean
+.PHONY: help run test explore check lint types imports spark conformance differential bench profile wheel docs interpreted clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,7 +41,7 @@ $(VENV)/.run: pyproject.toml setup.py $(COMPILED)
 	@echo "Setting up $(VENV) (a few minutes the first time, for the C compiler; less for what has changed)"
 	@touch $@.begun
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) .
-	@$(BIN)/python -m compileall -q broker cli config pipeline protocol storage
+	@$(BIN)/python -m compileall -q barnabas $(PACKAGES)
 	@mv $@.begun $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/.run
@@ -97,6 +98,12 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/.test
 
 profile: $(VENV)/.bench ## Draws where the time goes as a flame graph (WORKLOAD=small, SECONDS=20, NATIVE=1 for C frames)
 	$(BIN)/python -m bench.flame $(WORKLOAD) --seconds $(SECONDS) $(if $(NATIVE),--native)
+
+wheel: $(VENV)/.run ## Builds dist/barnabas-*.whl for this Python, which installs without a compiler on other Linux systems
+	@$(call extra,wheel)
+	@rm -rf build/wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --wheel-dir dist build/wheel/barnabas-*.whl
 
 docs: $(VENV)/.test ## Writes the derived documents anew
 	$(BIN)/python docs/generate.py
