@@ -68,17 +68,17 @@ class FetchContext:
         if self.error is not _NONE:
             return FetchResponse.make(error_code=self.error)
         session = self.session
-        answers = list(zip(self.partitions, data, strict=True))
         if session is None:
-            return self._full_response(answers)
+            return self._full_response(list(zip(self.partitions, data, strict=True)))
         if session.answers_all:
-            return FetchResponse.make(responses=session.everything(self.named, answers))
+            return FetchResponse.make(responses=session.everything(self.named, self.partitions, data))
         if session.epoch != self._epoch:
             # The session has gone on while this request waited: its reader knows more than this answer would say.
             return FetchResponse.make(
                 session_id=session.session_id, error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH
             )
-        return FetchResponse.make(session_id=session.session_id, responses=_by_topic(session.news(answers)))
+        news = session.news(zip(self.partitions, data, strict=True))
+        return FetchResponse.make(session_id=session.session_id, responses=_by_topic(news))
 
     def _full_response(self, answers: list[Answer]) -> FetchResponse:
         session = self._create() if self._create is not None else None

@@ -159,8 +159,9 @@ class FetchManager:
         session.follow_isolation(FOLLOWER if is_follower else request.isolation_level)
         session.next_request()
         self.cache.touch(session, self._now_ms())
-        session.name_unknown(name_of)
-        return FetchContext(session.due(), session=session)
+        due = session.due()
+        session.name_unknown(due, name_of)
+        return FetchContext(due, session=session)
 
 
 def _requested(

@@ -201,9 +201,9 @@ class FetchSession:
                 self.wake(entry)
             self.isolation_level = level
 
-    def name_unknown(self, name_of: Callable[[Uuid], str | None]) -> None:
+    def name_unknown(self, due: list[FetchPartition], name_of: Callable[[Uuid], str | None]) -> None:
         """Ids of topics that were unknown before may have got their names since."""
-        for entry in self.active:
+        for entry in due:
             if entry.topic is None:
                 entry.topic = name_of(entry.topic_id)
 
@@ -311,13 +311,16 @@ class FetchSession:
         return news
 
     def everything(
-        self, named: Sequence[NamedTopic], answers: Sequence[Answer]
+        self,
+        named: Sequence[NamedTopic],
+        entries: Sequence[FetchPartition],
+        answers: Sequence[FetchResponse.PartitionData],
     ) -> list[FetchResponse.FetchableTopicResponse]:
-        """What was read now, and what is known of the partitions that rest.
+        """What was read of `entries` now, and what is known of the partitions that rest.
 
         One that was woken by the very reading (of a disk that fails) was not read, and is told of as it was.
         """
-        for entry, data in answers:
+        for entry, data in zip(entries, answers, strict=True):
             entry.data = data
         topics = [
             FetchResponse.FetchableTopicResponse.make(
@@ -327,7 +330,7 @@ class FetchSession:
             )
             for topic in named
         ]
-        for entry, _ in answers:
+        for entry in entries:
             if entry.state is not _RESTING:
                 entry.data = None  # records and their files are not held
         return topics
@@ -342,6 +345,7 @@ class FetchSession:
         self.state = _CLOSED
         for entry in self.partitions.values():
             self._end(entry)
+        self.partitions.clear()
 
     def fetch_ended(self) -> None:
         """A fetch that waited is answered."""

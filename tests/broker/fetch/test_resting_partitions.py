@@ -16,6 +16,7 @@ import pytest
 from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.fetch.partition import size_of
 from barnabas.broker.fetch.session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, next_epoch
+from barnabas.broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.offsets import DeleteRecordsRequest
@@ -25,7 +26,7 @@ from barnabas.protocol.records.control import end_transaction_marker
 from barnabas.protocol.wire import ZERO_UUID, Uuid
 from barnabas.storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.broker.broker_fixture import NODE_ID, Client, InProcessBroker, Wait
-from tests.broker.coordinator.transaction.txn_fakes import txn_batch
+from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, txn_batch
 from tests.broker.logs import START_MS, batch
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
 from tests.support.chance import seeds
@@ -326,6 +327,32 @@ def test_what_nobody_called_for_is_found_within_a_second(broker: InProcessBroker
     response = reader.ask(asked)
     assert isinstance(response, FetchResponse)
     assert response.responses[0].partitions[0].log_start_offset == 1
+
+
+def test_what_rests_in_the_read_that_its_own_change_set_off_is_woken_by_the_next(
+    broker: InProcessBroker,
+) -> None:
+    """One request appends to both; the reader may not see the records of one yet, so that rests in the same call."""
+    topic_id = broker.create_topic("t", 2)
+    reader, append = broker.client(BY_ID), broker.replica_manager.append_records
+
+    def ask(offset: int, max_wait_ms: int) -> FetchRequest:
+        wanted = fetch_topic(topic_id, [partition(0), partition(1, offset)])
+        return fetch(wanted, max_wait_ms=max_wait_ms, isolation_level=READ_COMMITTED)
+
+    for _ in range(2):
+        reader.ask(ask(0, 0))
+    reader >> ask(0, 500)
+    append([("t", 0, ZERO_UUID, txn_batch("a"), None), ("t", 1, ZERO_UUID, batch("b"), None)], -1, 500)
+    assert len(answers(reader)) == 1
+    reader >> ask(1, 500)
+    assert not answers(reader)
+    marker = end_transaction_marker(
+        commit=True, coordinator_epoch=0, producer_id=PRODUCER_ID, producer_epoch=0, timestamp=START_MS
+    )
+    append([("t", 0, ZERO_UUID, marker, None)], -1, 500, origin=AppendOrigin.COORDINATOR)
+    (response,) = answers(reader)
+    assert [size_of(data) > 0 for data in response.responses[0].partitions] == [True, False]
 
 
 def test_a_second_fetch_beside_one_that_waits_is_read_by_itself(broker: InProcessBroker) -> None:

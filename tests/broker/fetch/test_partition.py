@@ -1,0 +1,162 @@
+"""One partition of a fetch: what it knows of its reader, and who hears of its changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.broker.fetch.partition import EntryState, FetchPartition, readable_end, size_of
+from barnabas.broker.replica.partition import NO_EPOCH, Partition
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
+from tests.broker.coordinator.transaction.txn_fakes import txn_batch
+from tests.broker.logs import batch, log, partition_image
+from tests.broker.replica_node import wanted
+from tests.conformance.dialogues.words import partition
+
+COMMITTED, UNCOMMITTED = FetchIsolation.TXN_COMMITTED, FetchIsolation.HIGH_WATERMARK
+
+
+class Listener:
+    """A session that writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.is_waiting = False
+        self.heard: list[tuple[str, FetchPartition]] = []
+
+    def wake(self, entry: FetchPartition) -> None:
+        self.heard.append(("wake", entry))
+
+    def changed(self, entry: FetchPartition) -> int:
+        self.heard.append(("changed", entry))
+        return 2
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> Partition:
+    """A partition with the offsets 0 and 1."""
+    leader = Partition("t", b"t" * 16, partition_image(), log(tmp_path), 1)
+    leader.append_as_leader(batch("a", "b"), 1)
+    return leader
+
+
+def read(leader: Partition, offset: int, **options: int) -> FetchPartition:
+    """What a reader asked for, was given and was told."""
+    entry = wanted("t", 0, offset, **options)
+    entry.partition = leader
+    entry.answered(data_of(leader))
+    return entry
+
+
+def data_of(leader: Partition) -> FetchResponse.PartitionData:
+    return FetchResponse.PartitionData(
+        high_watermark=leader.log.high_watermark, log_start_offset=leader.log.log_start_offset, records=b""
+    )
+
+
+# ---- what is asked for
+
+
+def test_it_takes_over_what_is_asked_for() -> None:
+    entry = wanted("t", 3, 7, max_bytes=10, epoch=5)
+    assert (entry.topic, entry.index, entry.fetch_offset, entry.max_bytes) == ("t", 3, 7, 10)
+    assert entry.current_leader_epoch == 5
+    entry.update(FetchRequest.FetchPartition(fetch_offset=8, current_leader_epoch=-7))
+    assert (entry.fetch_offset, entry.current_leader_epoch) == (8, NO_EPOCH)
+
+
+@pytest.mark.parametrize(
+    ("change", "topic"),
+    [
+        ({"fetch_offset": 8}, "t"),
+        ({"partition_max_bytes": 11}, "t"),
+        ({"current_leader_epoch": 6}, "t"),
+        ({"last_fetched_epoch": 1}, "t"),
+        ({}, None),
+    ],
+)
+def test_it_knows_whether_it_is_asked_for_as_before(change: dict[str, int], topic: str | None) -> None:
+    asked = partition(0, 7, max_bytes=10, epoch=5)
+    entry = wanted("t", 0, 7, max_bytes=10, epoch=5)
+    assert entry.is_asked_for_as(asked, "t")
+    for field, value in change.items():
+        setattr(asked, field, value)
+    assert not entry.is_asked_for_as(asked, topic)
+
+
+# ---- what is new
+
+
+def test_before_the_first_answer_everything_is_news(leader: Partition) -> None:
+    entry = wanted("t", 0, 2)
+    assert entry.is_news(data_of(leader))
+    entry.answered(data_of(leader))
+    assert not entry.is_news(data_of(leader))
+
+
+def test_after_an_error_whatever_comes_is_news(leader: Partition) -> None:
+    entry = read(leader, 2)
+    data = data_of(leader)
+    data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    assert entry.is_news(data)
+    entry.answered(data)
+    assert entry.is_news(data_of(leader))
+
+
+def test_a_reader_at_the_end_has_nothing_to_read_until_something_is_appended(leader: Partition) -> None:
+    entry = read(leader, 2)
+    assert entry.has_nothing_new(UNCOMMITTED)
+    leader.append_as_leader(batch("c"), 1)
+    assert not entry.has_nothing_new(UNCOMMITTED)
+
+
+def test_there_is_something_new_before_the_end_and_where_the_log_begins_elsewhere(leader: Partition) -> None:
+    assert not read(leader, 1).has_nothing_new(UNCOMMITTED)
+    entry = read(leader, 2)
+    leader.log.maybe_increment_log_start_offset(1, LogStartOffsetIncrementReason.SEGMENT_DELETION)
+    assert not entry.has_nothing_new(UNCOMMITTED)
+
+
+def test_what_was_not_found_or_is_asked_for_with_an_epoch_has_to_be_read(leader: Partition) -> None:
+    assert not wanted("t", 0, 2).has_nothing_new(UNCOMMITTED)
+    assert not read(leader, 2, last_fetched_epoch=0).has_nothing_new(UNCOMMITTED)
+
+
+def test_an_open_transaction_is_new_only_to_who_reads_it(leader: Partition) -> None:
+    leader.append_as_leader(txn_batch("c"), 1)
+    entry = read(leader, 2)
+    assert entry.has_nothing_new(COMMITTED)
+    assert not entry.has_nothing_new(UNCOMMITTED)
+    ends = [readable_end(leader.log, isolation) for isolation in (COMMITTED, UNCOMMITTED)]
+    assert ends == [2, 3]
+
+
+def test_records_are_measured_in_memory_and_in_files(leader: Partition) -> None:
+    data = FetchResponse.PartitionData(records=None)
+    assert size_of(data) == 0
+    for data.records in (b"xy", memoryview(b"xy")):
+        assert size_of(data) == 2
+    data.records = leader.log.read(0, 1000, UNCOMMITTED, min_one_message=True).records
+    assert size_of(data) == len(batch("a", "b"))
+
+
+# ---- who hears of it
+
+
+def test_what_happens_to_it_its_listener_hears() -> None:
+    entry, listener = wanted(), Listener()
+    entry.listener = listener
+    entry.wake()
+    assert entry.look() == 2
+    assert listener.heard == [("wake", entry), ("changed", entry)]
+    assert not entry.is_waiting
+    listener.is_waiting = True
+    assert entry.is_waiting
+
+
+def test_without_a_listener_nothing_happens() -> None:
+    entry = wanted()
+    entry.wake()
+    assert (entry.look(), entry.is_waiting, entry.state) == (0, False, EntryState.ACTIVE)
