@@ -42,9 +42,9 @@ def leader(tmp_path: Path) -> Partition:
     return leader
 
 
-def read(leader: Partition, offset: int, **options: int) -> FetchPartition:
+def read(leader: Partition, offset: int, last_fetched_epoch: int = -1) -> FetchPartition:
     """What a reader asked for, was given and was told."""
-    entry = wanted("t", 0, offset, **options)
+    entry = wanted("t", 0, offset, last_fetched_epoch=last_fetched_epoch)
     entry.partition = leader
     entry.answered(data_of(leader))
     return entry
