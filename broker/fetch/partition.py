@@ -111,16 +111,6 @@ class FetchPartition:
         self.last_fetched_epoch = wanted.last_fetched_epoch
         self.fetcher_log_start_offset = wanted.log_start_offset
 
-    def is_asked_for_as(self, wanted: FetchRequest.FetchPartition, topic: str | None) -> bool:
-        """Whether the reader asks for what it asked for before."""
-        return (
-            self.fetch_offset == wanted.fetch_offset
-            and self.max_bytes == wanted.partition_max_bytes
-            and self.current_leader_epoch == wanted.current_leader_epoch
-            and self.last_fetched_epoch == wanted.last_fetched_epoch
-            and self.topic == topic
-        )
-
     def answered(self, data: FetchResponse.PartitionData) -> None:
         """Remembers what the reader now knows; an error makes the next answer news whatever it says."""
         self.high_watermark = -1 if data.error_code else data.high_watermark

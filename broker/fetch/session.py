@@ -158,7 +158,7 @@ class FetchSession:
         """Has the session be of exactly what `request` names; returns that in its order.
 
         What is asked for as it was before rests on if it rests. This goes over everything that is named each time, so
-        what is the same is told by a few comparisons.
+        the comparisons stand here and not in a function.
         """
         known = self.partitions
         topics: list[NamedTopic] = []
@@ -176,7 +176,13 @@ class FetchSession:
                     self.add(entry)
                     named.append(entry)
                     continue
-                if not entry.is_asked_for_as(wanted, name):
+                if not (
+                    entry.fetch_offset == wanted.fetch_offset
+                    and entry.max_bytes == wanted.partition_max_bytes
+                    and entry.current_leader_epoch == wanted.current_leader_epoch
+                    and entry.last_fetched_epoch == wanted.last_fetched_epoch
+                    and entry.topic == name
+                ):
                     self.wake(entry)
                     entry.topic = name
                     entry.update(wanted)

@@ -14,7 +14,6 @@ from barnabas.storage.offsets import FetchIsolation, LogStartOffsetIncrementReas
 from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 from tests.broker.logs import batch, log, partition_image
 from tests.broker.replica_node import wanted
-from tests.conformance.dialogues.words import partition
 
 COMMITTED, UNCOMMITTED = FetchIsolation.TXN_COMMITTED, FetchIsolation.HIGH_WATERMARK
 
@@ -65,25 +64,6 @@ def test_it_takes_over_what_is_asked_for() -> None:
     assert entry.current_leader_epoch == 5
     entry.update(FetchRequest.FetchPartition(fetch_offset=8, current_leader_epoch=-7))
     assert (entry.fetch_offset, entry.current_leader_epoch) == (8, NO_EPOCH)
-
-
-@pytest.mark.parametrize(
-    ("change", "topic"),
-    [
-        ({"fetch_offset": 8}, "t"),
-        ({"partition_max_bytes": 11}, "t"),
-        ({"current_leader_epoch": 6}, "t"),
-        ({"last_fetched_epoch": 1}, "t"),
-        ({}, None),
-    ],
-)
-def test_it_knows_whether_it_is_asked_for_as_before(change: dict[str, int], topic: str | None) -> None:
-    asked = partition(0, 7, max_bytes=10, epoch=5)
-    entry = wanted("t", 0, 7, max_bytes=10, epoch=5)
-    assert entry.is_asked_for_as(asked, "t")
-    for field, value in change.items():
-        setattr(asked, field, value)
-    assert not entry.is_asked_for_as(asked, topic)
 
 
 # ---- what is new

@@ -156,6 +156,33 @@ def test_what_is_named_again_is_read_and_goes_on_watching(house: SessionHarness)
     house.check()
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (None, 0),
+        ("fetch_offset", 8),
+        ("partition_max_bytes", 11),
+        ("current_leader_epoch", 6),
+        ("last_fetched_epoch", 1),
+    ],
+)
+def test_what_is_named_as_before_rests_on_and_what_is_named_otherwise_is_read(
+    tmp_path: Path, field: str | None, value: int
+) -> None:
+    house = SessionHarness(tmp_path, UNNAMED)
+    entry, other = house.add(), house.add(index=1)
+    house.rest(entry, other)
+    asked = [partition(index, max_bytes=entry.max_bytes) for index in (1, 0)]
+    if field is not None:
+        setattr(asked[1], field, value)
+    (topic,) = house.session.name_all(FetchRequest(topics=[fetch_topic("t", asked)]), lambda _: None)
+    assert topic.entries == [other, entry]
+    assert (entry.state, other.state) == (WATCHING if field else RESTING, RESTING)
+    assert house.session.name_all(FetchRequest(), lambda _: None) == []
+    assert (entry.state, other.state) == (GONE, GONE)
+    house.check()
+
+
 def test_another_isolation_level_wakes_everything(house: SessionHarness) -> None:
     entries = [house.add(index=index) for index in range(PARTITIONS)]
     house.rest(*entries)
