@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.protocol.records.errors import (
     CorruptRecordError,
@@ -44,12 +44,13 @@ LZ4_PLAIN_HEADER = (
 LZ4_PLAIN_HEADER_BYTES = len(LZ4_PLAIN_HEADER)
 LZ4_BLOCK_BYTES = 64 * 1024
 LZ4_STORED = 0x80000000
-LZ4_SIZE_MASK = 0x7FFFFFFF
-LZ4_INDEPENDENT_BLOCKS = 0x20
+LZ4_SIZE_MASK: Final = 0x7FFFFFFF
+LZ4_INDEPENDENT_BLOCKS: Final = 0x20
 LZ4_BLOCK_CHECKSUM = 0x10
 LZ4_CONTENT_SIZE = 0x08
 LZ4_CONTENT_CHECKSUM = 0x04
 LZ4_DICTIONARY_ID = 0x01
+LZ4_DEPENDENCE: Final = 0x21  # both flags that say what a block depends on
 
 ZSTD_DEFAULT_LEVEL = 3
 GZIP_DEFAULT_LEVEL = 6
@@ -310,10 +311,10 @@ def _compress_lz4_blocks(lz4: ModuleType, data: memoryview) -> bytes:
 
 def _check_lz4_descriptor(data: Buffer) -> None:
     """Linked blocks and dictionaries are legal LZ4, but Kafka's Lz4BlockInputStream refuses them: consumers fail."""
-    if len(data) > 4 and not data[4] & LZ4_INDEPENDENT_BLOCKS:
-        raise CorruptRecordError("lz4: the frame's blocks depend on each other, which Kafka does not allow")
-    if len(data) > 4 and data[4] & LZ4_DICTIONARY_ID:
-        raise CorruptRecordError("lz4: the frame asks for a dictionary, which Kafka does not allow")
+    if len(data) > 4 and data[4] & LZ4_DEPENDENCE != LZ4_INDEPENDENT_BLOCKS:
+        raise CorruptRecordError(
+            "lz4: the frame's blocks depend on each other or on a dictionary, which Kafka does not allow"
+        )
 
 
 def _unpack_lz4(data: memoryview, max_bytes: int, scratch: bytearray) -> memoryview | None:
