@@ -21,7 +21,7 @@ from tests.conformance.differential.steps import PREFIX, prefix_of
 from tests.conformance.differential.world import Versions
 
 SIDE_BY_SIDE: Final = 96
-"""Most of the time of a sequence is waiting: this many have three times the requests a second of one at a time."""
+"""Most of the time of a sequence is waiting, so that many share one pair of brokers."""
 PLAYS_OF_SILENCE: Final = 10
 """How often a sequence in which one broker does not answer is played at most: each time that is waited for."""
 
