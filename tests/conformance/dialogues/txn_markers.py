@@ -15,7 +15,8 @@ from tests.conformance.dialogues.in_transactions import (
     note_log,
     note_producers,
 )
-from tests.conformance.speaker import Speaker
+from tests.conformance.dialogues.words import fetch, fetch_topic, partition
+from tests.conformance.speaker import Speaker, batch
 
 FIRST, LAST = 1, 2
 WITH_TRANSACTION_VERSION = 2
@@ -187,3 +188,22 @@ def what_the_coordinator_does_after(client: Speaker) -> None:
     producer.end(commit=True)
     note_log(client, producer.name)
     note_log(client, producer.name, isolation_level=1)
+
+
+@dialogue(
+    ApiKey.WRITE_TXN_MARKERS,
+    FIRST,
+    LAST,
+    differs="Kafka begins a segment for a marker that it then refuses, and a fetch ends with a segment",
+)
+def a_refused_marker_between_two_batches(client: Speaker) -> None:
+    """The marker is so much younger than the records that a segment is due."""
+    name = client.create("a")
+    client.write(name, batch(b"before"))
+    write(client, marker(STRANGER, -2, {name: [0]}))
+    client.write(name, batch(b"after"))
+    client.ask(
+        fetch(fetch_topic(name, [partition()])),
+        12,
+        noting=lambda answer: len(answer.responses[0].partitions[0].records),
+    )

@@ -6,7 +6,7 @@
 A sequence is some dozens of steps, each one request in one version on one of a few connections. It is drawn from
 `Random("seed/number")`, by the areas (logs, transactions, groups, consumer_groups, administration), which look at what
 the answers so far have shown (world.py): so requests fit the state, or just miss it. Each sequence has its own
-prefix for names of topics, groups and transactional ids, and about a hundred of them run side by side on one pair of brokers.
+prefix for names of topics, groups and transactional ids, and many run side by side on one pair of brokers.
 
 What a broker makes up (ids of topics, producers, members, fetch sessions) is known under a name that both brokers
 share (names.py): requests are drawn and kept with these names, and each side gets them with its own values. So a step

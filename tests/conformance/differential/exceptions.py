@@ -18,7 +18,7 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.protocol.messages.transactions import TxnOffsetCommitRequest
+from barnabas.protocol.messages.transactions import TxnOffsetCommitRequest, WriteTxnMarkersRequest
 from tests.conformance.differential.steps import Step
 
 UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID, INVALID_TXN_STATE, GROUP_ID_NOT_FOUND = -1, 25, 48, 69
@@ -188,6 +188,17 @@ def _is_past_the_last_stable_offset(step: Step, difference: Difference) -> bool:
     )
 
 
+def writes_a_marker(earlier: Step, step: Step) -> bool:
+    """Whether it writes a marker to some partition: markers are of now, the records of sequences are much older."""
+    return isinstance(earlier.request, WriteTxnMarkersRequest) and isinstance(step.request, FetchRequest)
+
+
+def _ends_with_a_batch(_: Step, difference: Difference) -> bool:
+    """Whether Kafka's records are some of the first batches of Barnabas'; the size comes before them."""
+    expected, actual = difference.expected, difference.actual
+    return 1 < len(expected) < len(actual) and actual[1 : len(expected)] == expected[1:]
+
+
 def _has_null_records(step: Step, difference: Difference) -> bool:
     request = step.request
     return (
@@ -313,6 +324,13 @@ KNOWN: Final[tuple[Known, ...]] = (
             difference.actual == "no answer" and difference.expected["error_code"] == REBALANCE_IN_PROGRESS
         ),
         after=(gives_what_no_consumer_reads, joins_as_consumer),
+    ),
+    Known(
+        "Fetch",
+        r".*\.records",
+        "Kafka begins a segment for a marker that it then refuses, and a fetch ends with a segment",
+        _ends_with_a_batch,
+        after=(writes_a_marker,),
     ),
     Known(
         "Fetch",

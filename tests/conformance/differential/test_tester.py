@@ -37,6 +37,7 @@ from barnabas.protocol.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    WriteTxnMarkersRequest,
 )
 from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.records.builder import build_batch
@@ -270,6 +271,21 @@ def test_only_committed_reads_past_the_last_stable_offset_are_answered_by_kafka_
     assert not is_known(5, fetched(records=[70, {}]))
     assert not is_known(5, fetched(error_code=1))
     assert not is_known(5, "no answer", actual=fetched())
+
+
+def test_a_fetch_that_ends_earlier_is_known_behind_a_marker_alone() -> None:
+    fetching = Step(2, 0, FetchRequest(), 12)
+    marker = Step(1, 0, WriteTxnMarkersRequest(), 1)
+    batches = [{"base_offset": 0}, {"base_offset": 2}]
+    for expected, actual, is_known in (
+        ([70, batches[0]], [140, *batches], True),
+        ([140, *batches], [70, batches[0]], False),
+        ([70, batches[1]], [140, *batches], False),
+        ([0], [140, *batches], False),
+    ):
+        difference = Difference(".responses[0].partitions[0].records", expected, actual)
+        assert (exceptions.known(fetching, [difference], [marker]) != [None]) == is_known
+        assert exceptions.known(fetching, [difference]) == [None]
 
 
 def test_a_group_that_kafka_forgot_is_known_by_what_came_before() -> None:
