@@ -237,6 +237,27 @@ def an_empty_consumer_group_rejects_a_classic_member(client: Speaker) -> None:
     Consumer(client, group, "second").join(topic)
 
 
+@dialogue(
+    HEARTBEAT,
+    1,
+    1,
+    differs="Kafka gives away what a classic member owns when its group becomes classic and a consumer group again",
+)
+def what_a_classic_member_owns_when_it_has_joined_again(client: Speaker) -> None:
+    """It has not asked for its assignment yet, and goes on as a consumer."""
+    owned, wanted, group = client.create("t", 1), client.topic("unknown"), a_group(client, "g")
+    with Member(client, group, protocols=[("range", subscription(wanted))]) as old:
+        old.join()
+        old.sync({old.id: assignment(owned, 0)})
+        first = Consumer(client, group, "first")
+        first.join(wanted)
+        first.leave()
+        old.join()
+        Consumer(client, group, "second").join(wanted)
+        changed = Consumer(client, group, old.id)
+        changed.beat(member_epoch=old.generation)
+
+
 @dialogue(HEARTBEAT, 1, 1)
 def groups_without_members_change_over(client: Speaker) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")

@@ -17,6 +17,7 @@ from barnabas.protocol.messages.groups import (
     ListGroupsRequest,
     SyncGroupRequest,
 )
+from barnabas.protocol.messages.offsets import DeleteRecordsRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.transactions import TxnOffsetCommitRequest, WriteTxnMarkersRequest
 from tests.conformance.differential.steps import Step
@@ -24,6 +25,8 @@ from tests.conformance.differential.steps import Step
 UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID, INVALID_TXN_STATE, GROUP_ID_NOT_FOUND = -1, 25, 48, 69
 ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, TRANSACTION_ABORTABLE = 22, 27, 120
 READ_COMMITTED: Final = 1
+LOG_START_IN_FETCH: Final = 5
+"""The version of Fetch whose answer has the start of the log."""
 UNKNOWN_PARTITION: Final = (3, 100)
 LARGEST_METADATA: Final = 4096
 
@@ -199,6 +202,16 @@ def _ends_with_a_batch(_: Step, difference: Difference) -> bool:
     return 1 < len(expected) < len(actual) and actual[1 : len(expected)] == expected[1:]
 
 
+def _is_below_the_start(_: Step, difference: Difference) -> bool:
+    start = difference.beside["log_start_offset"]
+    return bool(difference.expected < difference.actual == start)
+
+
+def deletes_records(earlier: Step, step: Step) -> bool:
+    """Whether a log may start within a batch since."""
+    return isinstance(earlier.request, DeleteRecordsRequest) and isinstance(step.request, FetchRequest)
+
+
 def _has_null_records(step: Step, difference: Difference) -> bool:
     request = step.request
     return (
@@ -210,6 +223,13 @@ def _has_null_records(step: Step, difference: Difference) -> bool:
 
 FORGETS: Final = (
     "Kafka forgets an empty consumer group when an unknown member of the classic protocol tries to join it"
+)
+
+GIVES_AWAY: Final = (
+    "Kafka gives away what a classic member owns when its group becomes classic and a consumer group again"
+)
+BELOW_THE_START: Final = (
+    "Kafka's last stable offset is the first of the batch in which the log starts, below its start"
 )
 
 KNOWN: Final[tuple[Known, ...]] = (
@@ -369,8 +389,16 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "ConsumerGroupHeartbeat|ConsumerGroupDescribe",
         r"(\.groups\[\d+\]\.members\[\d+\])?\.(target_)?assignment\.topic_partitions(\[\d+\]\.partitions(\[\d+\])?)?",
-        "Kafka gives away what a classic member owns when its group becomes classic and a consumer group again",
+        GIVES_AWAY,
         after=(joins_as_classic, leaves),
+        whole=True,
+    ),
+    Known(
+        "ConsumerGroupHeartbeat",
+        r"\.member_epoch",
+        GIVES_AWAY,
+        lambda _, difference: difference.expected > difference.actual > 0,
+        after=(joins_as_classic, leaves, joins_as_consumer),
         whole=True,
     ),
     Known(
@@ -390,10 +418,18 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "Fetch",
         r".*\.last_stable_offset",
-        "Kafka's last stable offset is the first of the batch in which the log starts, below its start",
-        lambda _, difference: (
-            difference.expected < difference.actual == difference.beside["log_start_offset"]
+        BELOW_THE_START,
+        _is_below_the_start,
+        goes_on=True,
+    ),
+    Known(
+        "Fetch",
+        r".*\.last_stable_offset",
+        BELOW_THE_START,
+        lambda step, difference: (
+            step.version < LOG_START_IN_FETCH and difference.expected < difference.actual
         ),
+        after=(deletes_records,),
         goes_on=True,
     ),
 )

@@ -273,6 +273,17 @@ def test_only_committed_reads_past_the_last_stable_offset_are_answered_by_kafka_
     assert not is_known(5, "no answer", actual=fetched())
 
 
+def test_before_fetch_says_where_the_log_starts_records_must_have_been_deleted() -> None:
+    deleted = Step(1, 0, DeleteRecordsRequest(), 2)
+    (found,) = differences(
+        {"a": {"log_start_offset": -1, "last_stable_offset": 3}},
+        {"a": {"log_start_offset": -1, "last_stable_offset": 4}},
+    )
+    for version, earlier, is_known in ((4, [deleted], True), (4, [], False), (5, [deleted], False)):
+        step = Step(2, 0, FetchRequest(), version)
+        assert (exceptions.known(step, [found], earlier) != [None]) == is_known
+
+
 def test_a_fetch_that_ends_earlier_is_known_behind_a_marker_alone() -> None:
     fetching = Step(2, 0, FetchRequest(), 12)
     marker = Step(1, 0, WriteTxnMarkersRequest(), 1)
