@@ -20,11 +20,13 @@ from barnabas.protocol.messages.groups import (
 from barnabas.protocol.messages.offsets import DeleteRecordsRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.transactions import TxnOffsetCommitRequest, WriteTxnMarkersRequest
+from barnabas.protocol.records.compression import CompressionType
 from tests.conformance.differential.steps import Step
 
 UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID, INVALID_TXN_STATE, GROUP_ID_NOT_FOUND = -1, 25, 48, 69
 ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, TRANSACTION_ABORTABLE = 22, 27, 120
 READ_COMMITTED: Final = 1
+LAST_OF_ATTRIBUTES, CODEC_MASK = 22, 7
 LOG_START_IN_FETCH: Final = 5
 """The version of Fetch whose answer has the start of the log."""
 UNKNOWN_PARTITION: Final = (3, 100)
@@ -212,6 +214,18 @@ def deletes_records(earlier: Step, step: Step) -> bool:
     return isinstance(earlier.request, DeleteRecordsRequest) and isinstance(step.request, FetchRequest)
 
 
+def produces_an_unknown_codec_unanswered(earlier: Step, step: Step) -> bool:
+    """Whether it is a Produce without acks to several partitions, one of which has a codec that does not exist."""
+    request = earlier.request
+    if not isinstance(request, ProduceRequest) or request.acks != 0 or earlier.uid >= step.uid:
+        return False
+    batches = [bytes(part.records or b"") for topic in request.topic_data for part in topic.partition_data]
+    return len(batches) > 1 and any(
+        len(data) > LAST_OF_ATTRIBUTES and data[LAST_OF_ATTRIBUTES] & CODEC_MASK > CompressionType.ZSTD
+        for data in batches
+    )
+
+
 def _has_null_records(step: Step, difference: Difference) -> bool:
     request = step.request
     return (
@@ -238,6 +252,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         ERRORS,
         "Kafka stumbles (UNKNOWN_SERVER_ERROR); Barnabas says what is wrong, or does it",
         codes(UNKNOWN_SERVER_ERROR, None),
+        whole=True,
+    ),
+    Known(
+        "Produce|Fetch|ListOffsets|DeleteRecords|OffsetForLeaderEpoch|DescribeProducers",
+        ANYWHERE,
+        "Kafka stumbles over a codec that does not exist, and appends nothing of a Produce that it does not answer",
+        after=(produces_an_unknown_codec_unanswered,),
         whole=True,
     ),
     Known(

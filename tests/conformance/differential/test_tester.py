@@ -284,6 +284,22 @@ def test_before_fetch_says_where_the_log_starts_records_must_have_been_deleted()
         assert (exceptions.known(step, [found], earlier) != [None]) == is_known
 
 
+def test_what_kafka_stumbles_over_unanswered_is_known_by_the_codec() -> None:
+    difference = Difference(".responses[0].partition_responses[0].base_offset", 0, 2)
+    for codec, acks, is_known in ((5, 0, True), (5, 1, False), (3, 0, False)):
+        records = bytearray(build_batch([(b"k", b"v", 1, ())]))
+        records[22] = codec
+        data = [
+            ProduceRequest.PartitionProduceData(index=0, records=bytes(records)),
+            ProduceRequest.PartitionProduceData(index=1, records=build_batch([(b"k", b"v", 1, ())])),
+        ]
+        topics = [ProduceRequest.TopicProduceData(name="t", partition_data=data)]
+        earlier = Step(1, 0, ProduceRequest(acks=acks, topic_data=topics), 9)
+        assert (
+            exceptions.known(Step(2, 0, ProduceRequest(), 9), [difference], [earlier]) != [None]
+        ) == is_known
+
+
 def test_a_fetch_that_ends_earlier_is_known_behind_a_marker_alone() -> None:
     fetching = Step(2, 0, FetchRequest(), 12)
     marker = Step(1, 0, WriteTxnMarkersRequest(), 1)
