@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.broker.controller.embedded import Decision
@@ -170,15 +170,19 @@ def delete_topics(
 
 
 def _deletions(
-    image: MetadataImage, doomed: Iterable[_Named]
+    image: MetadataImage, doomed: Sequence[_Named]
 ) -> tuple[list[DeleteTopicsResponse.DeletableTopicResult], list[Message]]:
     """The answers, and the records that remove what is named once and is there.
 
-    What is named twice stays: who repeats himself may have meant something else.
+    What is named twice stays: a client that repeats itself may have meant something else. It is answered once, but for
+    entries with both a name and an id, or neither: each of those is answered for itself.
     """
     answers = []
     found: dict[Uuid, tuple[str, RemoveTopicRecord]] = {}
     counts = Counter(doomed)
+    for topic in [topic for topic in doomed if _is_malformed(topic)]:
+        answers.append(_not_deleted(topic, _malformed(topic)))
+        counts.pop(topic, None)
     for topic in sorted(counts, key=lambda named: named[0] is not None):  # by id first, then by name
         try:
             _check_named_once(topic, counts[topic])
@@ -197,15 +201,21 @@ def _deletions(
     return answers, records
 
 
-def _check_named_once(topic: _Named, count: int) -> None:
+def _is_malformed(topic: _Named) -> bool:
     name, topic_id = topic
-    if (name is None) == (topic_id == ZERO_UUID):
-        message = "Neither topic name nor id were specified."
-        if name is not None:
-            message = "You may not specify both topic name and topic id."
-        raise ApiError(ErrorCode.INVALID_REQUEST, message)
+    return (name is None) == (topic_id == ZERO_UUID)
+
+
+def _malformed(topic: _Named) -> ApiError:
+    message = "Neither topic name nor id were specified."
+    if topic[0] is not None:
+        message = "You may not specify both topic name and topic id."
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _check_named_once(topic: _Named, count: int) -> None:
     if count > 1:
-        raise _twice("Duplicate topic id." if name is None else "Duplicate topic name.")
+        raise _twice("Duplicate topic id." if topic[0] is None else "Duplicate topic name.")
 
 
 def _twice(message: str) -> ApiError:
@@ -219,5 +229,5 @@ def _not_deleted(topic: _Named, error: ApiError) -> DeleteTopicsResponse.Deletab
     )
 
 
-def _all_refused(doomed: Iterable[_Named], error: ApiError) -> DeleteTopicsResponse:
+def _all_refused(doomed: Sequence[_Named], error: ApiError) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(responses=[_not_deleted(topic, error) for topic in doomed])

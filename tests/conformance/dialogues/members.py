@@ -195,7 +195,7 @@ def described(client: Speaker, group: str, version: int = DESCRIBE, *, is_there:
         client.until(seen, lambda answer: answer.groups[0].group_state != "Dead", 5)
 
     def in_their_order(answer: Any) -> Any:
-        answer.groups[0].members.sort(key=by_id)
+        answer.groups[0].members.sort(key=lambda member: (member.client_id, by_id(member)))
         return answer
 
     return client.ask(DescribeGroupsRequest(groups=[group]), version, noting=in_their_order)

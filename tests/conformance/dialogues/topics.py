@@ -422,6 +422,8 @@ def by_name_and_by_id_at_once(client: Speaker) -> None:
     topic_id = client.id_of(name)
     client.ask(delete(client, (name, topic_id)), noting=in_order)
     client.ask(delete(client, (None, ZERO_UUID)), noting=in_order)
+    client.ask(delete(client, (name, topic_id), (name, topic_id)), noting=in_order)
+    client.ask(delete(client, (None, ZERO_UUID), (None, ZERO_UUID)), noting=in_order)
     client.ask(delete(client, name, topic_id), noting=in_order)
     client.ask(delete(client, topic_id, topic_id), noting=in_order)
 

@@ -234,9 +234,10 @@ def test_a_topic_has_a_name_or_an_id(broker: InProcessBroker) -> None:
     both = DeleteTopicsRequest.DeleteTopicState(name="t", topic_id=topic_id)
     assert (
         broker.client(version=DELETE)
-        >> DeleteTopicsRequest(topics=[both, neither])
+        >> DeleteTopicsRequest(topics=[both, neither, both])
         << Like(
             responses=[
+                Like(name="t", topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST),
                 Like(name=None, topic_id=ZERO_UUID, error_code=ErrorCode.INVALID_REQUEST),
                 Like(name="t", topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST),
             ]
