@@ -404,18 +404,21 @@ class LogManager(LogDirs):
         log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was put aside", quietly=True)
 
     def truncate_to(self, log: UnifiedLog, offset: int) -> bool:
-        """`UnifiedLog.truncate_to`, and the recovery point on disk before anything is appended again.
+        """`UnifiedLog.truncate_to`, and its checkpoints on disk before anything is appended again.
 
-        Otherwise a crash could take what comes after `offset` now for what was synced there before. Raises
-        KafkaStorageError, OSError.
+        Otherwise a crash could take what comes after `offset` now for what was synced there before (recovery
+        point), or for what was deleted there before (log start offset). Raises KafkaStorageError, OSError.
         """
         if offset < log.segments[-1].base_offset:
             self.abort_cleaning(log)
+        starts_earlier = offset < log.log_start_offset
         was_cut = log.truncate_to(offset)
         if was_cut:
             directory = self.directory_of(log)
             self._truncate_cleaner_offset(directory, log)
             directory.recovery_point_job()()
+            if starts_earlier:
+                directory.log_start_offset_job()()
         return was_cut
 
     def truncate_fully_and_start_at(self, log: UnifiedLog, offset: int) -> None:

@@ -189,6 +189,7 @@ class LogLife(LogAppends):
         offsets = [at for at in self.model.boundaries if at >= lowest]
         offset = rng.choice(offsets[-8:]) if offsets else self.model.end
         is_full = offset < self.log.first_segment_base_offset
+        starts_earlier = offset < self.model.start
         self.cutting, self.cuts_all = offset, is_full
         self.tell()
         self.manager.truncate_to(self.log, offset)
@@ -198,6 +199,8 @@ class LogLife(LogAppends):
         else:
             self.model.cut_to(offset)
             self.model.expire(self.env.time_ms - EXPIRATION_MS)
+        if starts_earlier:
+            self.model.checkpointed_start = self.model.start
         check_physical(self.log, self.model)
         self.end_transactions_of_lost_producers()
 

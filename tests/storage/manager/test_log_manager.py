@@ -646,6 +646,30 @@ def test_truncation_is_on_disk_before_the_next_append(env: FaultEnv) -> None:
     assert checkpoint(env, "replication-offset") == {("t", 0): 20}
 
 
+def test_truncation_below_the_log_start_offset_moves_its_checkpoint(env: FaultEnv) -> None:
+    """A start after a crash would otherwise take what was appended since for records that were deleted."""
+    manager = new_manager(env)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill(log, 12)
+    log.update_high_watermark(12)
+    log.maybe_increment_log_start_offset(11, DELETED)
+    manager.checkpoint_all()
+    assert checkpoint(env, "log-start-offset") == {("t", 0): 11}
+    assert manager.truncate_to(log, 2)
+    assert checkpoint(env, "log-start-offset").get(("t", 0), 0) == log.log_start_offset <= 2
+    fill(log, 2)
+    env.kill()
+    manager = LogManager(env, ["/a"], lambda _topic: small_config())
+    manager.lock_dirs()
+    manager.load_logs()
+    restarted = manager.get_log("t", 0)
+    assert restarted is not None
+    assert (restarted.log_start_offset, restarted.log_end_offset) == (
+        log.log_start_offset,
+        log.log_end_offset,
+    )
+
+
 def open_below(directory: Path) -> int:
     """How many descriptors of this process are of files in there; others come and go as they like."""
     links = []
