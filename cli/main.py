@@ -2,8 +2,6 @@
 
 Packages that are not ours to know bring commands by entry points of the group `barnabas.commands`, as `pipeline` does.
 
-A plain line for `serve` does not come here: cli/__main__.py reads it.
-
 Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command line or the configuration is wrong.
 """
 
@@ -11,13 +9,9 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-
-from barnabas.broker.startup.serving import load_config
-from barnabas.broker.startup.serving import serve as start
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -102,38 +96,17 @@ def main() -> None:
     """Barnabas: a message broker that speaks the Kafka wire protocol and keeps Apache Kafka's own log format."""
 
 
-@main.command()
-@click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--override",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set one key; wins over the file and the environment. May be given again and again.",
+@main.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Start a broker and serve until SIGTERM or Ctrl-C.",
 )
-@click.option(
-    "--show-config", is_flag=True, help="Print each setting that is not a default, and who set it; then exit."
-)
-def serve(properties: Path | None, overrides: tuple[str, ...], show_config: bool) -> None:
-    """Start a broker and serve until SIGTERM or Ctrl-C.
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def serve(words: tuple[str, ...]) -> None:
+    """Start a broker. cli/serve.py declares and reads its line."""
+    from barnabas.cli.serve import main as start
 
-    PROPERTIES is a server.properties as Apache Kafka reads it. Without one the broker listens on localhost:9092
-    and keeps its data in a directory that it names. Storage is formatted on first start. KAFKA_* environment
-    variables set keys as they do in Apache Kafka's container image.
-
-    \b
-    Exit codes:
-      0  stopped in order (SIGTERM, Ctrl-C, SIGHUP without nohup)
-      1  could not start (address in use, data directory locked or damaged) or had to stop
-      2  the command line or the configuration is wrong
-    """
-    file = None if properties is None else str(properties)
-    if show_config:
-        from barnabas.cli.config import effective_settings
-
-        click.echo(effective_settings(load_config(file, overrides)))
-        return
-    sys.exit(start(file, overrides))
+    sys.exit(start(words))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 ROOT_LOGGER = "barnabas"
 """The level that users set is this logger's; libraries speak from WARNING on."""
@@ -33,15 +33,32 @@ def configure(level: str = "INFO", stream: TextIO | None = None, *, as_json: boo
     """
     stream = stream if stream is not None else sys.stdout
     terminal = stream.isatty()
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(
-        LazyFormatter(
-            as_json=not terminal if as_json is None else as_json,
-            colours=terminal and not os.environ.get("NO_COLOR"),
-        )
+    handler = LogHandler(
+        stream,
+        as_json=not terminal if as_json is None else as_json,
+        colours=terminal and not os.environ.get("NO_COLOR"),
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger(ROOT_LOGGER).setLevel(level.upper())
+
+
+class LogHandler(logging.StreamHandler[TextIO]):
+    """Writes lines as structlog formats them."""
+
+    def __init__(self, stream: TextIO, *, as_json: bool, colours: bool) -> None:
+        super().__init__(stream)
+        self._as_json = as_json
+        self._colours = colours
+        self._structlog: logging.Formatter | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self._structlog is None:
+            from barnabas.broker.logging.formatter import (
+                formatter,  # not before there is a line: it costs 20 ms
+            )
+
+            self._structlog = formatter(as_json=self._as_json, colours=self._colours)
+        return self._structlog.format(record)
 
 
 class StartLines(logging.Handler):
@@ -78,58 +95,6 @@ class StartLines(logging.Handler):
         if logging.root.handlers == [self]:
             logging.root.handlers[:] = [self._target]
         self.close()
-
-
-class LazyFormatter(logging.Formatter):
-    """A logging.Formatter that makes structlog's ProcessorFormatter when there is something to format."""
-
-    def __init__(self, *, as_json: bool, colours: bool) -> None:
-        super().__init__()
-        self._as_json = as_json
-        self._colours = colours
-        self._formatter: logging.Formatter | None = None
-
-    def format(self, record: logging.LogRecord) -> str:
-        if self._formatter is None:
-            self._formatter = _structlog_formatter(self._as_json, self._colours)
-        return self._formatter.format(record)
-
-
-def _structlog_formatter(as_json: bool, colours: bool) -> logging.Formatter:
-    structlog = _import_structlog()
-    stdlib, processors = structlog.stdlib, structlog.processors
-    before = [stdlib.add_log_level, stdlib.add_logger_name, stdlib.ExtraAdder()]
-    last: list[Any]
-    if as_json:
-        before.insert(0, processors.TimeStamper(fmt="iso", utc=True))
-        last = [processors.format_exc_info, processors.EventRenamer("message"), processors.JSONRenderer()]
-    else:
-        before.insert(0, processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False))
-        last = [
-            structlog.dev.ConsoleRenderer(
-                colors=colours, exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
-            )
-        ]
-    formatter: logging.Formatter = stdlib.ProcessorFormatter(
-        foreign_pre_chain=before, processors=[stdlib.ProcessorFormatter.remove_processors_meta, *last]
-    )
-    return formatter
-
-
-def _import_structlog() -> Any:
-    """structlog, without rich, which it imports if it can for tracebacks that are not used here.
-
-    That would cost every start 60 ms and 5 MiB for good.
-    """
-    hidden = "rich" not in sys.modules
-    if hidden:
-        sys.modules["rich"] = None  # type: ignore[assignment]  # the import system's way of saying: there is none
-    try:
-        import structlog
-    finally:
-        if hidden:
-            del sys.modules["rich"]
-    return structlog
 
 
 class RateLimit:

@@ -1,4 +1,4 @@
-"""The command as it is installed: a plain `serve` without click, everything else with it, and the same from both."""
+"""The command as it is installed: `serve` without click, everything else with it."""
 
 from __future__ import annotations
 
@@ -6,83 +6,33 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 from barnabas.broker.startup import serving
 from barnabas.cli import __main__ as command
 from barnabas.cli import main as cli
-from barnabas.cli.__main__ import ServeLine, plain_serve_line
 
 FILE = __file__
 """Some file that is there."""
 
-WORDS = st.sampled_from(
-    [
-        "serve",
-        FILE,
-        "/nowhere/server.properties",
-        "/",
-        "--override",
-        "--override=a=b",
-        "--override=",
-        "a=b",
-        "-h",
-        "--help",
-        "--show-config",
-        "--",
-        "-",
-        "",
-        "--overrides=a=b",
-        "--ov=a=b",
-    ]
-)
 
-
-def by_click(words: list[str], monkeypatch: pytest.MonkeyPatch) -> ServeLine | None:
-    """What click makes of them; None where it serves nothing."""
-    served: list[ServeLine] = []
-
-    def serve(properties: str | None, overrides: tuple[str, ...]) -> int:
-        served.append(ServeLine(properties, overrides))
-        return 0
-
-    monkeypatch.setattr(cli, "start", serve)
-    CliRunner().invoke(cli.main, words)
-    return served[0] if served else None
-
-
-@given(words=st.lists(WORDS, max_size=6).map(lambda words: ["serve", *words]))
-def test_a_plain_line_means_what_click_makes_of_it(words: list[str]) -> None:
-    line = plain_serve_line(words)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        assert line is None or line == by_click(words, monkeypatch)
-
-
+@pytest.mark.parametrize("enter", [command.main, cli.main])
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["serve"], ServeLine(None, ())),
-        (["serve", FILE], ServeLine(FILE, ())),
-        (["serve", "--override", "a=b", FILE, "--override=c=d"], ServeLine(FILE, ("a=b", "c=d"))),
-        (["serve", "--override"], None),
-        (["serve", "--show-config"], None),
-        (["serve", "/nowhere/server.properties"], None),
-        (["serve", FILE, FILE], None),
-        (["topics"], None),
-        ([], None),
+        ([], (None, [])),
+        ([FILE], (FILE, [])),
+        (["--override", "a=b", FILE, "--override=c=d"], (FILE, ["a=b", "c=d"])),
+        (["--override="], (None, [""])),
     ],
 )
-def test_lines_that_are_plain_and_others(words: list[str], line: ServeLine | None) -> None:
-    assert plain_serve_line(words) == line
-
-
-def test_the_installed_command_serves_a_plain_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_in_read_a_line_alike(
+    words: list[str], line: Any, enter: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     called: list[Any] = []
 
     def serve(*line: object) -> int:
@@ -90,10 +40,10 @@ def test_the_installed_command_serves_a_plain_line_itself(monkeypatch: pytest.Mo
         return 7
 
     monkeypatch.setattr(serving, "serve", serve)
-    monkeypatch.setattr(sys, "argv", ["barnabas", "serve", "--override", "a=b"])
+    monkeypatch.setattr(sys, "argv", ["barnabas", "serve", *words])
     with pytest.raises(SystemExit) as ended:
-        command.main()
-    assert (ended.value.code, called) == (7, [(None, ("a=b",))])
+        enter()
+    assert (ended.value.code, called) == (7, [line])
 
 
 def test_an_interrupt_before_the_broker_listens_to_it_ends_quietly(
@@ -115,7 +65,7 @@ def test_everything_else_is_left_to_the_command_line() -> None:
     assert version.stdout.startswith("barnabas ")
     wrong = subprocess.run([*words, "serve", "/nowhere"], check=False, capture_output=True, text=True)
     assert wrong.returncode == serving.EXIT_USAGE
-    assert "Usage: " in wrong.stderr
+    assert "usage: " in wrong.stderr
 
 
 def test_what_is_wrong_with_the_configuration_is_named_and_the_collector_works_again(
@@ -134,8 +84,8 @@ def test_what_is_wrong_with_the_configuration_is_named_and_the_collector_works_a
 
 def test_serving_needs_nothing_heavy() -> None:
     code = (
-        "import sys; import barnabas.cli.__main__, barnabas.broker.startup.serving, "
-        "barnabas.broker.startup.server; print(*sys.modules)"
+        "import sys, barnabas.cli.__main__, barnabas.cli.serve, "
+        "barnabas.broker.startup.serving, barnabas.broker.startup.server; print(*sys.modules)"
     )
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     heavy = {"click", "rich", "structlog", "prometheus_client", "google.protobuf", "logging.handlers", "uuid"}
