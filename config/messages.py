@@ -118,15 +118,6 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def inert_summary(messages: Iterable[ConfigMessage]) -> str | None:
-    """One line on all settings without effect, for the start of the broker; None when there are none."""
-    names = sorted({message.key for message in messages if message.kind is MessageKind.INERT})
-    if not names:
-        return None
-    count = "1 setting has" if len(names) == 1 else f"{len(names)} settings have"
-    return f"{count} no effect here, `barnabas config check` says why: {', '.join(names)}"
-
-
 def _not_enforced(setting: Setting) -> ConfigMessage:
     """Nobody may think that an authorizer keeps others out."""
     if setting.text == server.STANDARD_AUTHORIZER:

@@ -131,11 +131,6 @@ class Field:
         self.tagged = version_range(tagged)
         self.flexible = None if flexible is None else version_range(flexible)
 
-    @property
-    def is_struct(self) -> bool:
-        """Whether the value, or each element of the array, is a struct."""
-        return self.type not in _ZERO_VALUES
-
     def make_default(self) -> Any:
         """The value of this field in a message that says nothing about it.
 

@@ -196,10 +196,6 @@ def suppress_no_space() -> Iterator[None]:
             raise
 
 
-class CorruptLogError(StorageError):
-    """A segment holds bytes that cannot be what they claim."""
-
-
 class CorruptIndexError(StorageError):
     """An index contradicts itself or its segment; it is rebuilt from the segment."""
 

@@ -46,11 +46,6 @@ class LogOffsetMetadata:
         self.segment_base_offset = segment_base_offset
         self.position = position
 
-    @property
-    def message_offset_only(self) -> bool:
-        """Whether segment and position are unknown."""
-        return self.position < 0
-
     def on_same_segment(self, other: "LogOffsetMetadata") -> bool:
         """Whether both positions are known and lie in one segment, so that their difference means bytes."""
         return self.segment_base_offset == other.segment_base_offset and self.position >= 0 <= other.position

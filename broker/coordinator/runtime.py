@@ -89,18 +89,6 @@ class CoordinatorRuntime(Generic[S]):
             runner.read(operation, answer)
         return answers
 
-    def write_all(
-        self, operation: Callable[[S], CoordinatorResult[R]], failed: Failed[R]
-    ) -> list[Pending[R]]:
-        """Runs `operation` on every shard that is loaded here, one answer for each."""
-        answers: list[Pending[R]] = []
-        for runner in list(self._runners.values()):
-            if runner.shard is not None:
-                answer = Answer(failed)
-                answers.append(answer.pending)
-                runner.write(operation, answer)
-        return answers
-
     def write_in_transaction(
         self,
         key: str,

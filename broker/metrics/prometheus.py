@@ -80,16 +80,6 @@ class Metrics:
             yield from open_source()
 
 
-def snapshot_at_once(metrics: Metrics) -> Snapshot:
-    """The snapshot, without turns in between."""
-    steps = metrics.snapshot()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]  # typeshed has no type for it
-
-
 def exposition(take_snapshot: Callable[[], Snapshot]) -> WSGIApplication:
     """The WSGI application behind /metrics; `take_snapshot` is called once for each scrape, in the server's thread."""
     import prometheus_client

@@ -56,13 +56,6 @@ def split_indexes(value: bytes) -> tuple[list[int], bytes]:
     return indexes, value[position:]
 
 
-def join_indexes(indexes: list[int], payload: bytes) -> bytes:
-    """What `split_indexes` takes apart."""
-    if indexes == [0]:
-        return b"\0" + payload
-    return b"".join(_encoded(number) for number in (len(indexes), *indexes)) + payload
-
-
 def _varint(value: bytes, position: int) -> tuple[int, int]:
     """A zigzag number of at most 32 bits and where it ends."""
     number = 0
@@ -75,13 +68,3 @@ def _varint(value: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), position
     raise MalformedValueError("a message index is longer than 32 bits")
-
-
-def _encoded(number: int) -> bytes:
-    zigzag = number << 1 if number >= 0 else (-number << 1) - 1
-    out = bytearray()
-    while zigzag > 0x7F:
-        out.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    out.append(zigzag)
-    return bytes(out)

@@ -208,10 +208,6 @@ class LogCleanerManager:
         if not state.is_running and not state.pauses:
             del self._states[key]
 
-    def is_in_progress(self, key: "TopicPartition") -> bool:
-        """Whether somebody works on the partition, or has it paused."""
-        return key in self._states
-
     def on_abort(self, key: "TopicPartition", stop: Callable[[], None]) -> None:
         """Names what is to be called, at once, when the cleaning in progress has to end. It leaves no .swap behind."""
         self._states[key].stop = stop

@@ -328,16 +328,6 @@ class CleanShutdownFile:
     def write(self, broker_epoch: int = -1) -> None:
         write_atomically(self._env, self.path, f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode())
 
-    def read_broker_epoch(self) -> int:
-        """The epoch of the broker that stopped; -1 when the file is not there or does not say."""
-        import json
-
-        try:
-            epoch = json.loads(self._env.read_file(self.path)).get("brokerEpoch", -1)
-        except (FileNotFoundError, ValueError, AttributeError):
-            return -1
-        return epoch if isinstance(epoch, int) else -1
-
     def remove(self) -> None:
         """Removes it durably."""
         try:

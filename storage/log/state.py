@@ -148,10 +148,6 @@ class LogState:
         return list(self._local.segments)
 
     @property
-    def first_segment_base_offset(self) -> int:
-        return self._local.segments[0].base_offset
-
-    @property
     def segment_count(self) -> int:
         return len(self._local.segments)
 
@@ -302,11 +298,6 @@ class LogState:
             self._check_order()
         assert self.log_start_offset <= offset, repr(self)  # the rest of the order is seen to above
         return offset
-
-    def maybe_update_high_watermark(self, offset: int) -> bool:
-        """Moves the high watermark forward; False when it is there already."""
-        before = self.high_watermark
-        return offset > before and self.update_high_watermark(offset) > before
 
     def _update_first_unstable_offset(self) -> None:
         first = self.producer_state_manager.first_unstable_offset

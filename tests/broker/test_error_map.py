@@ -22,7 +22,6 @@ NEVER_ANSWERED = {
     "LogCleaningAbortedError": "heard by who compacts, who tries again",
     "OffsetMapTooSmallError": "heard by who compacts",
     "SegmentOverflowError": "heard by who compacts, who makes smaller segments",
-    "CorruptLogError": "met and mended while a log is loaded",
     "CorruptIndexError": "the index is rebuilt",
     "CorruptSnapshotError": "an older snapshot, or the log, takes its place",
     "CorruptCheckpointError": "the log is recovered as if there were none",

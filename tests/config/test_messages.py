@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config.broker_config import BrokerConfig
-from barnabas.config.messages import ConfigMessage, MessageKind, inert_summary, key_of_listener, nearest
+from barnabas.config.messages import ConfigMessage, MessageKind, key_of_listener, nearest
 
 
 def said(line: str) -> list[ConfigMessage]:
@@ -94,18 +94,6 @@ def test_the_keys_of_listeners() -> None:
 def test_the_nearest_name_is_near() -> None:
     assert nearest("num.partition", ["num.partitions", "log.dirs"]) == "num.partitions"
     assert nearest("xyz", ["num.partitions", "log.dirs"]) is None
-
-
-def test_settings_without_effect_make_one_line() -> None:
-    assert inert_summary([]) is None
-    assert inert_summary(said("num.io.threads=9")) == (
-        "1 setting has no effect here, `barnabas config check` says why: num.io.threads"
-    )
-    two = inert_summary(said("num.io.threads=9\nbackground.threads=2\nx.y=1"))
-    assert (
-        two
-        == "2 settings have no effect here, `barnabas config check` says why: background.threads, num.io.threads"
-    )
 
 
 def test_a_message_without_a_place() -> None:

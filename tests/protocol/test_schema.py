@@ -85,11 +85,7 @@ def test_fields_keep_the_order_and_the_facts_of_the_declaration() -> None:
         (2, 32767),
         True,
     )
-    assert (field("points").is_array, field("points").struct, field("points").is_struct) == (
-        True,
-        Sample.Point,
-        True,
-    )
+    assert (field("points").is_array, field("points").struct) == (True, Sample.Point)
     assert (field("away").tag, field("away").tagged, field("flag").tag) == (0, (3, 32767), -1)
     assert repr(field("points")) == "Field(points: []Point, versions 0+)"
 

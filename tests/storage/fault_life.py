@@ -101,7 +101,7 @@ class FaultedLife(LogLife):
         self.cutting, self.cuts_all, self.pending = None, False, []
 
     def follow_truncation(self, offset: int) -> None:
-        if self.log.first_segment_base_offset == self.log.log_end_offset >= self.model.end:
+        if self.log.segments[0].base_offset == self.log.log_end_offset >= self.model.end:
             self.model.start_anew_at(offset)
         else:
             self.model.cut_to(offset)
@@ -148,7 +148,7 @@ class FaultedLife(LogLife):
         self.follow_start()
         if self.cutting is not None:
             required = 0 if self.cuts_all else min(required, self.cutting)
-            if self.log.first_segment_base_offset == self.log.log_end_offset == self.cutting:
+            if self.log.segments[0].base_offset == self.log.log_end_offset == self.cutting:
                 self.follow_truncation(self.cutting)
         for batch in self.pending:
             if model.end <= batch.base_offset and batch.next_offset <= self.log.log_end_offset:

@@ -188,7 +188,7 @@ class LogLife(LogAppends):
         lowest = max(self.model.start if rng.random() < 0.95 else 0, self.model.compacted_to)
         offsets = [at for at in self.model.boundaries if at >= lowest]
         offset = rng.choice(offsets[-8:]) if offsets else self.model.end
-        is_full = offset < self.log.first_segment_base_offset
+        is_full = offset < self.log.segments[0].base_offset
         starts_earlier = offset < self.model.start
         self.cutting, self.cuts_all = offset, is_full
         self.tell()
@@ -239,7 +239,7 @@ class LogLife(LogAppends):
         check_retention(self.log, config, before, deleted, self.env.time_ms)
         self.log.update_config(self.config)
         start = self.log.log_start_offset
-        assert start == max(self.model.start, self.log.first_segment_base_offset)
+        assert start == max(self.model.start, self.log.segments[0].base_offset)
         if start > self.model.start:
             self.model.move_start(start)
         self.model.retained_since_flush |= deleted > 0
@@ -349,7 +349,7 @@ class LogLife(LogAppends):
         end = log.log_end_offset
         assert required_end <= end
         assert model.checkpointed_start <= log.log_start_offset <= max(model.start, model.checkpointed_start)
-        if end == log.first_segment_base_offset == model.checkpointed_start and model.durable_end < end:
+        if end == log.segments[0].base_offset == model.checkpointed_start and model.durable_end < end:
             # Records were deleted up to there, and the crash took those that were to come after, and the snapshots.
             model.end = max(end, model.end)
             model.given_up.update(model.producers)
@@ -365,7 +365,7 @@ class LogLife(LogAppends):
         model.batches = [
             batch
             for batch in model.batches
-            if batch.base_offset < max(model.durable_end, log.first_segment_base_offset)
+            if batch.base_offset < max(model.durable_end, log.segments[0].base_offset)
             or batch.base_offset in found | model.compacted
         ]
         model.cut_to(end)

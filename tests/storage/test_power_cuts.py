@@ -93,7 +93,7 @@ def test_deleted_records_stay_deleted_when_the_deletion_of_their_segments_does_n
     log.maybe_increment_log_start_offset(log.segments[1].base_offset, reason)
     start = log.log_start_offset
     log.delete_old_segments()
-    assert log.first_segment_base_offset == start
+    assert log.segments[0].base_offset == start
     manager.checkpoint_all()
     env.crash(Random(seed))
     _, log = opened(env)

@@ -10,7 +10,6 @@ import pytest
 from barnabas.broker.controller.internal_topics import partition_for
 from barnabas.broker.coordinator.partition_log import LogLimits
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
-from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.coordinator.txn import TopicPartition, TransactionalProducer
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.replay import replayed
@@ -167,17 +166,13 @@ def test_all_shards_are_asked_and_those_that_are_loading_say_so() -> None:
     house = House(runner)
     house.create(HERE, HERE, ELSEWHERE)
     house.answer(house.set(key_of(1, 3), 4))
-    house.runtime.write_all(
-        lambda shard: CoordinatorResult(None, shard.set("all", 1).records), lambda error: error.code
-    )
     house.bench.end_pass()
     seen = house.runtime.read_all(lambda shard: len(shard.counters), lambda error: int(error.code))
-    assert sorted(house.answer(each) for each in seen) == [1, 2]
-    house.logs.of(2).write(house.logs.batches[0])
+    assert sorted(house.answer(each) for each in seen) == [0, 1]
+    house.logs.of(2).write(house.logs.of(1).batches[0])
     house.lead(2, HERE)
     states = house.runtime.read_all(lambda _: "loaded", lambda error: error.code.name)
     assert {house.answer(each) for each in states} == {"loaded", "COORDINATOR_LOAD_IN_PROGRESS"}
-    assert len(house.runtime.write_all(lambda _: CoordinatorResult(None), lambda error: error.code)) == 2
 
 
 def test_what_lies_on_a_failed_disk_is_not_coordinated_any_more() -> None:

@@ -147,7 +147,7 @@ def test_the_oldest_go_while_log_and_snapshots_are_too_large() -> None:
     assert len(kept) > 1
     assert sum(kept) + node.log.size <= 6000 < sum(kept) + node.log.size + 2 * kept[0]
     assert node.log.start_offset == node.log.snapshots.ids[0].end_offset
-    assert node.log._log.first_segment_base_offset <= node.log.start_offset
+    assert node.log._log.segments[0].base_offset <= node.log.start_offset
     assert sum(name.endswith(".deleted") for name in node.env.listdir(DIRECTORY)) > 4
     node.env.time_ms += 60_000
     node.log.run_deletions()
@@ -232,7 +232,7 @@ def test_a_log_whose_beginning_is_lost_is_refused() -> None:
         node.snapshot()
     node.set("b", "1")
     (left,) = node.log.snapshots.ids
-    assert node.log._log.first_segment_base_offset > 0
+    assert node.log._log.segments[0].base_offset > 0
     node.env.remove(f"{DIRECTORY}/{left.file_name}")
     with pytest.raises(MetadataLogError, match="the snapshot of what came before is gone"):
         open_raft_log(node.env)

@@ -10,10 +10,11 @@ import pytest
 from barnabas.broker.compaction.reports import LastCleanings
 from barnabas.broker.metrics.cleaner_metrics import add_cleaner
 from barnabas.broker.metrics.families import FAMILIES
-from barnabas.broker.metrics.prometheus import Metrics, snapshot_at_once
+from barnabas.broker.metrics.prometheus import Metrics
 from barnabas.storage.log.cleaning_plan import CleaningStats
 from barnabas.storage.worker_messages import Failed, FailureKind
 from tests.broker.compaction.cleaner_harness import CleanerHouse
+from tests.broker.metrics.snapshots import snapshot_at_once
 
 MANAGER = "kafka_log_logcleanermanager"
 CLEANER = "kafka_log_logcleaner"

@@ -10,13 +10,14 @@ from barnabas.broker.coordinator.runtime_probe import KEPT_TIMES, RecentTimes, R
 from barnabas.broker.metrics.coordinator_metrics import add_coordinators
 from barnabas.broker.metrics.families import FAMILIES
 from barnabas.broker.metrics.lag_metrics import add_lag
-from barnabas.broker.metrics.prometheus import Metrics, snapshot_at_once
+from barnabas.broker.metrics.prometheus import Metrics
 from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.logs import batch
+from tests.broker.metrics.snapshots import snapshot_at_once
 from tests.broker.metrics.test_sources import value, values
 from tests.support.difference import Like
 

@@ -19,8 +19,8 @@ from barnabas.broker.metrics.prometheus import (
     Sample,
     exposition,
     quantiles,
-    snapshot_at_once,
 )
+from tests.broker.metrics.snapshots import snapshot_at_once
 
 SIZE = "kafka_log_log_size"
 LEADERS = "kafka_server_replicamanager_leadercount"

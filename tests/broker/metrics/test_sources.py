@@ -13,7 +13,7 @@ from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.metadata.topics import TopicImage
 from barnabas.broker.metrics import sources as metric_sources
 from barnabas.broker.metrics.families import FAMILIES
-from barnabas.broker.metrics.prometheus import Metrics, snapshot_at_once
+from barnabas.broker.metrics.prometheus import Metrics
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
@@ -24,6 +24,7 @@ from barnabas.protocol.messages.cluster_records import RegisterBrokerRecord
 from barnabas.storage.log.disk_space import DiskSpace
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import ManualEnv, batch, log_manager, partition_image
+from tests.broker.metrics.snapshots import snapshot_at_once
 
 Values = dict[tuple[str, ...], float]
 

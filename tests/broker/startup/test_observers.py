@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.metrics.families import FAMILIES
-from barnabas.broker.metrics.prometheus import snapshot_at_once
 from barnabas.broker.startup.server import Server
 from tests.broker.http.test_server import Reply, ask
+from tests.broker.metrics.snapshots import snapshot_at_once
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
 from tests.support import raw
 

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
 from barnabas.broker.metadata.replay import replayed
-from barnabas.broker.metrics.prometheus import Metrics, snapshot_at_once
+from barnabas.broker.metrics.prometheus import Metrics
 from barnabas.broker.request import ConnectionInfo, RequestContext
 from barnabas.broker.telemetry import client_metrics
 from barnabas.broker.telemetry.client_metrics import ClientMetricsManager, Push, Subscription, subscription_id
@@ -23,6 +23,7 @@ from barnabas.protocol.records.compression import CompressionType, compress
 from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner
+from tests.broker.metrics.snapshots import snapshot_at_once
 from tests.broker.telemetry.otlp_payloads import gauge, payload, point
 
 MINUTE_MS = 60_000

@@ -8,11 +8,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.broker.metrics.families import Kind
-from barnabas.broker.metrics.prometheus import Metrics, exposition, snapshot_at_once
+from barnabas.broker.metrics.prometheus import Metrics, exposition
 from barnabas.broker.telemetry import client_metrics_store
 from barnabas.broker.telemetry.client_metrics_store import ClientMetricsStore, PushingClient
 from barnabas.broker.telemetry.otlp import Payload, Point
 from tests.broker.fakes import ManualTimer
+from tests.broker.metrics.snapshots import snapshot_at_once
 
 ALICE = PushingClient(b"a" * 16, "YWFh", "alice")
 BOB = PushingClient(b"b" * 16, "YmJi", "bob")

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pipeline.decoding import samples
+from tests.pipeline.decoding.framing import join_indexes
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("fastavro")
@@ -20,7 +21,7 @@ pytest.importorskip("fastavro")
 from barnabas.pipeline.decoding.column import decode_column, decoder_of  # noqa: E402
 from barnabas.pipeline.decoding.errors import SchemaError  # noqa: E402
 from barnabas.pipeline.decoding.spec import DecodingSpec  # noqa: E402
-from barnabas.pipeline.decoding.wire_format import join, join_indexes  # noqa: E402
+from barnabas.pipeline.decoding.wire_format import join  # noqa: E402
 
 JSON = DecodingSpec("json", samples.json_text(samples.ORDER_JSON))
 AVRO = DecodingSpec("avro", samples.json_text(samples.ORDER_AVRO))

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.pipeline.decoding.errors import MalformedValueError
-from barnabas.pipeline.decoding.wire_format import join, join_indexes, split, split_indexes
+from barnabas.pipeline.decoding.wire_format import join, split, split_indexes
+from tests.pipeline.decoding.framing import join_indexes
 
 
 @given(schema_id=st.integers(0, 2**31 - 1), payload=st.binary())
