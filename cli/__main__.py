@@ -1,4 +1,4 @@
-"""`barnabas`, also `python -m barnabas.cli`: `serve` without click, which a start need not wait for, and all else with it."""
+"""`barnabas`, also `python -m barnabas.cli`: `serve` without click, whose import would slow the start, and the rest with it."""
 
 from __future__ import annotations
 

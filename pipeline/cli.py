@@ -44,7 +44,7 @@ def pipeline() -> None:
     """Spark over the broker, and over its log directories without it.
 
     They need `pip install 'barnabas[spark]'` and Java 17. On a laptop they run in this process; --master, or
-    spark-submit with the file of the same name in pipeline/jobs, has them run on a cluster.
+    spark-submit with pipeline/jobs/job.py and the same words, has them run on a cluster.
 
     \b
     Exit codes:

@@ -10,9 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
-from barnabas.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, PermissionType
+from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.acls import (
+    CLUSTER_NAME,
+    AclOperation,
+    AclResourceType,
+    PatternType,
+    PermissionType,
+)
 from barnabas.protocol.messages.cluster_records import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.controller.topic_admin import check_topic_name
 from barnabas.broker.metadata.image import (
     BROKER_RESOURCE,
@@ -21,6 +20,7 @@ from barnabas.broker.metadata.image import (
     ConfigResource,
     MetadataImage,
 )
+from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.config.alteration import AlterOperation, altered
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.image import QuotaEntity, quota_record
+from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.config.catalogue.resources import client_quota_keys, ip_quota_keys
 from barnabas.config.keys import ConfigKey
 from barnabas.config.values import ConfigType

@@ -21,8 +21,8 @@ from barnabas.protocol.messages.cluster_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+from barnabas.protocol.messages.security import HASH_NAMES, MAX_ITERATIONS, MIN_ITERATIONS
 from barnabas.protocol.schema import Message
-from barnabas.protocol.scram import HASH_NAMES, MAX_ITERATIONS, MIN_ITERATIONS
 
 FIRST_METADATA_VERSION: Final = SCRAM
 """The first level of metadata.version (3.5-IV2) that has SCRAM credentials."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final
 
-from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.controller.topic_placement import (
     Brokers,
     Replicas,
@@ -21,6 +20,7 @@ from barnabas.broker.controller.topic_placement import (
     placed,
 )
 from barnabas.broker.metadata.image import TOPIC_RESOURCE, MetadataImage
+from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.topics import PartitionImage
 from barnabas.config.keys import ConfigError
 from barnabas.config.log_config import BrokerValues, validate_topic_overrides

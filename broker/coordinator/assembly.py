@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.controller.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from barnabas.broker.coordinator.group.coordinator import GroupCoordinator
+from barnabas.broker.coordinator.group.classic.service import ClassicGroupService
+from barnabas.broker.coordinator.group.consumer.service import ConsumerGroupService
+from barnabas.broker.coordinator.group.offsets.service import OffsetService
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.coordinator.partition_log import ReplicaLogs
 from barnabas.broker.coordinator.parts import CoordinatorLoop, RuntimeParts
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.broker.coordinator.record_types import GROUP_RECORDS, OFFSET_KEY_TYPES, TRANSACTION_RECORDS
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
+from barnabas.broker.coordinator.shard import random_uuid
 from barnabas.broker.coordinator.transaction.appends import TransactionalAppends
 from barnabas.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from barnabas.broker.coordinator.transaction.marker_writer import TxnMarkerWriter
 from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from barnabas.broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
 from barnabas.broker.coordinator.txn import MarkerWriter, ProducerIds
-from barnabas.broker.coordinator.uuids import random_uuid
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.broker.replica.replica_manager import ReplicaManager
 from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.config.broker_config import BrokerConfig
@@ -38,6 +40,17 @@ if TYPE_CHECKING:
 
 TRANSACTION_WRITE_TIMEOUT_MS: Final = 60_000
 """How long a transaction's record may wait to be committed; as long as a transaction lasts by default."""
+
+
+class GroupCoordinator:
+    """Checks requests, finds the shard of each group, and puts answers together."""
+
+    def __init__(self, runtime: CoordinatorRuntime[GroupCoordinatorShard], config: BrokerConfig) -> None:
+        self.runtime = runtime
+        self.config = config
+        self.classic = ClassicGroupService(runtime, config)
+        self.consumers = ConsumerGroupService(runtime, config)
+        self.offsets = OffsetService(runtime, config)
 
 
 class CoordinatorSurroundings:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Final, TypeVar
 
-from barnabas.broker.controller.internal_topics import java_hash
+from barnabas.broker.metadata.internal_topics import java_hash
 
 K = TypeVar("K")
 HashOf = Callable[[K], int]

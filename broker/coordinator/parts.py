@@ -10,8 +10,7 @@ from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.broker.coordinator.record_types import RecordTypes
 from barnabas.broker.coordinator.runtime_probe import RuntimeProbe
 from barnabas.broker.coordinator.serde import RecordSerde
-from barnabas.broker.coordinator.shard import CoordinatorShard, ShardContext
-from barnabas.broker.coordinator.uuids import random_uuid
+from barnabas.broker.coordinator.shard import CoordinatorShard, ShardContext, random_uuid
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.broker.waiting.timer import Timer

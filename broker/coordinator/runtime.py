@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from barnabas.broker.controller.internal_topics import partition_for
 from barnabas.broker.coordinator import errors
 from barnabas.broker.coordinator.batches import Answer
 from barnabas.broker.coordinator.parts import RuntimeParts
@@ -23,6 +22,7 @@ from barnabas.broker.coordinator.txn import (
     asks_coordinator,
 )
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
+from barnabas.broker.metadata.internal_topics import partition_for
 from barnabas.broker.pending import Pending
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.storage.log.txn_verification import VerificationGuard

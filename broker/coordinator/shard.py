@@ -15,7 +15,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from barnabas.broker.coordinator.record import CoordinatorRecord
-from barnabas.broker.coordinator.uuids import random_uuid
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.pending import Pending
 from barnabas.config.broker_config import BrokerConfig
@@ -25,6 +24,13 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 R_co = TypeVar("R_co", covariant=True)
+
+
+def random_uuid() -> UUID:
+    """A version 4 one. uuid is imported here, since it asks the system what it is, and few brokers need one."""
+    from uuid import uuid4
+
+    return uuid4()
 
 
 class CoordinatorResult(Generic[R_co]):

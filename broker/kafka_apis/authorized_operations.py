@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.protocol.acls import AclOperation
+from barnabas.protocol.messages.acls import AclOperation
 
 
 def _bits(*operations: AclOperation) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.broker.controller.embedded import Decision
-from barnabas.broker.controller.internal_topics import creatable_topic
+from barnabas.broker.controller.internal_topic_specs import creatable_topic
 from barnabas.broker.controller.topic_admin import new_topics
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.pending import Pending

@@ -7,9 +7,12 @@ behind the same interface, with `append` going to the quorum's leader.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from barnabas.protocol.schema import Message
+
+MAX_RECORDS_PER_USER_OP: Final = 10_000
+"""One request is one atomic batch of records, and has to stay one that can be written. As in QuorumController."""
 
 
 class MetadataLogError(Exception):

@@ -20,7 +20,7 @@ from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from barnabas.broker.startup.assembly import Parts
-from barnabas.broker.telemetry.client_metrics_metrics import add_client_metrics
+from barnabas.broker.telemetry.client_metrics import add_client_metrics
 from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
 from barnabas.config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS
 

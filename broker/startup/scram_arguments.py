@@ -14,7 +14,7 @@ from typing import Final
 
 from barnabas.broker.controller.scram_admin import Upsertion, credential_record
 from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
-from barnabas.protocol.scram import HASH_NAMES, MAX_ITERATIONS, MIN_ITERATIONS
+from barnabas.protocol.messages.security import HASH_NAMES, MAX_ITERATIONS, MIN_ITERATIONS
 
 _BY_NAME: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _SALT_BYTES: Final = 20

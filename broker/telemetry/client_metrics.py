@@ -16,6 +16,8 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 from barnabas.broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataDelta, MetadataImage
+from barnabas.broker.metrics.families import CLIENT_METRICS_PREFIX
+from barnabas.broker.metrics.prometheus import Metrics, Sample
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext
 from barnabas.broker.telemetry import otlp
@@ -368,3 +370,19 @@ def subscription_id(metrics: list[str], interval_ms: int, instance_id: Uuid) -> 
 def _pushing(instance_id: Uuid, instance: _Instance) -> PushingClient:
     client_id = instance.client.get("client_id", "")[:MAX_LABEL_LENGTH]
     return PushingClient(instance_id, uuid_to_string(instance_id), client_id)
+
+
+def add_client_metrics(metrics: Metrics, manager: ClientMetricsManager) -> None:
+    """How many clients push, and with what outcome; with a store, also all that they pushed."""
+    store, prefix = manager.store, CLIENT_METRICS_PREFIX
+
+    def dropped() -> list[Sample]:
+        return [] if store is None else [((reason,), count) for reason, count in store.dropped.items()]
+
+    metrics.add_value(f"{prefix}_clients", manager.client_count)
+    metrics.add(f"{prefix}_pushes_total", lambda: [((code,), n) for code, n in manager.pushes.items()])
+    metrics.add_value(f"{prefix}_series", lambda: 0 if store is None else store.series_count)
+    metrics.add_value(f"{prefix}_series_limit", lambda: 0 if store is None else store.max_series)
+    metrics.add(f"{prefix}_dropped_points_total", dropped)
+    if store is not None:
+        metrics.add_families(store.families)

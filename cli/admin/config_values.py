@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from barnabas.cli.admin.errors import BadFileError
 from barnabas.config.properties import PropertiesError, decode, read_properties
-from barnabas.protocol.scram import MIN_ITERATIONS, ScramMechanism
+from barnabas.protocol.messages.security import MIN_ITERATIONS, ScramMechanism
 
 _OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 _COMMA: Final = re.compile("," + _OUTSIDE_BRACKETS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from barnabas.protocol.scram import ScramMechanism
+from barnabas.protocol.messages.security import ScramMechanism
 
 
 class ResourceType(IntEnum):

@@ -1,1 +1,1 @@
-"""Applications for spark-submit, one for each command."""
+"""The application for spark-submit."""

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string
+
+# The timestamps of ListOffsets that stand for a place in the log and not for a time.
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+"""The first version of ListOffsets in which one means something; those that are not here always did."""
 
 
 class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):

@@ -2,7 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
 from barnabas.protocol.schema import Message, Struct, array, bool_, bytes_, int8, int16, int32, int64, string
+
+
+class ScramMechanism(IntEnum):
+    """The mechanisms of SCRAM (RFC 5802) by their numbers on the wire."""
+
+    UNKNOWN = 0
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def label(self) -> str:
+        """As it is written everywhere but in enums: SCRAM-SHA-256."""
+        return self.name.replace("_", "-")
+
+
+HASH_NAMES: Final[Mapping[int, str]] = {
+    ScramMechanism.SCRAM_SHA_256: "sha256",
+    ScramMechanism.SCRAM_SHA_512: "sha512",
+}
+"""The hash of each mechanism, as hashlib names it."""
+
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 16384
+"""Both included. The fewest are also Kafka's default."""
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1", flexible="none"):

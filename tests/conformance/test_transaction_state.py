@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import pytest
 
-from barnabas.broker.controller.internal_topics import TRANSACTION_STATE, partition_for
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.broker.coordinator.record_types import TRANSACTION_RECORDS
 from barnabas.broker.coordinator.serde import RecordSerde
 from barnabas.broker.coordinator.transaction.metadata import MAX_EPOCH
+from barnabas.broker.metadata.internal_topics import TRANSACTION_STATE, partition_for
 from barnabas.protocol.messages.cluster import UpdateFeaturesRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.producers import DescribeTransactionsRequest, ListTransactionsRequest

@@ -83,9 +83,9 @@ def test_help_helps(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_is_an_application_for_spark_submit(name: str, tmp_path: Path) -> None:
-    path = ROOT / "pipeline" / "jobs" / f"{name.replace('-', '_')}.py"
+    path = ROOT / "pipeline" / "jobs" / "job.py"
     result = subprocess.run(
-        [sys.executable, str(path), "--help"],
+        [sys.executable, str(path), name, "--help"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -154,9 +154,17 @@ def test_demo(driver: Driver) -> None:
 def test_spark_submit(cluster: Cluster, driver: Driver) -> None:
     """The same line with spark-submit, whose driver has no packages but those that are installed."""
     conf = [word for key, value in CONF.items() for word in ("--conf", f"{key}={value}")]
-    job = ROOT / "pipeline" / "jobs" / "scan.py"
+    job = ROOT / "pipeline" / "jobs" / "job.py"
     ran = subprocess.run(
-        [str(spark_home() / "bin" / "spark-submit"), "--master", cluster.url, *conf, str(job), "data"],
+        [
+            str(spark_home() / "bin" / "spark-submit"),
+            "--master",
+            cluster.url,
+            *conf,
+            str(job),
+            "scan",
+            "data",
+        ],
         cwd=driver.directory,
         env=cluster.environment() | {"PYSPARK_DRIVER_PYTHON": sys.executable},
         capture_output=True,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.controller.internal_topics import CONSUMER_OFFSETS
 from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendResult, append_error_of
 from barnabas.broker.replica.partition import ACKS_ALL

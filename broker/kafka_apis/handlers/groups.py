@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.controller.internal_topics import (
+from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
+from barnabas.broker.kafka_apis.auto_topic_creation import create_topics_on_demand
+from barnabas.broker.metadata.internal_topics import (
     GROUP,
     SHARE,
     TOPIC_OF_KEY_TYPE,
@@ -18,8 +20,6 @@ from barnabas.broker.controller.internal_topics import (
     is_share_partition,
     partition_for,
 )
-from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
-from barnabas.broker.kafka_apis.auto_topic_creation import create_topics_on_demand
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
 from barnabas.protocol.api_keys import ApiKey

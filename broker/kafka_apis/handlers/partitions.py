@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.controller.embedded import Decision
-from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.controller.partition_admin import (
     cancel_reassignment,
     elect_leader,
@@ -18,6 +17,7 @@ from barnabas.broker.controller.partition_admin import (
 from barnabas.broker.controller.partition_change import Election
 from barnabas.broker.controller.topic_placement import Brokers
 from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.topics import PartitionImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api

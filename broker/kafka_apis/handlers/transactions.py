@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.controller.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.broker.coordinator.group.consumer.regexes import InvalidRegexError, full_matcher
 from barnabas.broker.coordinator.transaction.listing import (
     ListedTransaction,
@@ -19,6 +18,7 @@ from barnabas.broker.coordinator.transaction.listing import (
 from barnabas.broker.coordinator.transaction.metadata import TV_0, TV_2
 from barnabas.broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
 from barnabas.broker.coordinator.txn import TopicPartition
+from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.broker.pending import Pending, all_of
 from barnabas.broker.request import RequestContext, api
 from barnabas.config.catalogue.groups import OFFSETS_TOPIC_NUM_PARTITIONS

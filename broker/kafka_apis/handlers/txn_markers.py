@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.broker.controller.internal_topics import CONSUMER_OFFSETS
 from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
 from barnabas.protocol.api_keys import ApiKey

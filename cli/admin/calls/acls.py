@@ -7,8 +7,14 @@ from typing import Any, NamedTuple
 
 from barnabas.cli.admin.client import CONTROLLER, AdminClient
 from barnabas.cli.admin.errors import check
-from barnabas.protocol.acls import AclOperation, PatternType, PermissionType
-from barnabas.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from barnabas.protocol.messages.acls import (
+    AclOperation,
+    CreateAclsRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    PatternType,
+    PermissionType,
+)
 
 
 class Pattern(NamedTuple):

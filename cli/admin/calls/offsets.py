@@ -11,11 +11,12 @@ from barnabas.cli.admin.errors import AdminError, NotReachableError, ServerError
 from barnabas.cli.admin.partitions import TopicPartition, by_topic
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.metadata import MetadataRequest
-from barnabas.protocol.messages.offsets import DeleteRecordsRequest, ListOffsetsRequest
-from barnabas.protocol.schema import Message
-from barnabas.protocol.special_timestamps import (
+from barnabas.protocol.messages.offsets import (
     SINCE_VERSION,
+    DeleteRecordsRequest,
+    ListOffsetsRequest,
 )
+from barnabas.protocol.schema import Message
 
 R = TypeVar("R")
 

@@ -11,10 +11,11 @@ from barnabas.cli.admin.client import CONTROLLER, AdminClient
 from barnabas.cli.admin.errors import ServerError, check
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.security import (
+    HASH_NAMES,
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
+    ScramMechanism,
 )
-from barnabas.protocol.scram import HASH_NAMES, ScramMechanism
 
 SALT_BYTES: Final = 26
 """What Kafka's own client draws."""

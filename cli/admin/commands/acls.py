@@ -32,7 +32,13 @@ from barnabas.cli.admin.options import (
 )
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.shapes import AclRow
-from barnabas.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType, PermissionType
+from barnabas.protocol.messages.acls import (
+    CLUSTER_NAME,
+    AclOperation,
+    AclResourceType,
+    PatternType,
+    PermissionType,
+)
 
 RESOURCES: Final = {
     "topic": AclResourceType.TOPIC,

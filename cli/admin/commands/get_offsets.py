@@ -13,7 +13,7 @@ from barnabas.cli.admin.options import Given, admin_command, connection_options,
 from barnabas.cli.admin.partitions import TopicPartition
 from barnabas.cli.admin.patterns import TopicPattern
 from barnabas.cli.admin.shapes import OffsetRow
-from barnabas.protocol.special_timestamps import (
+from barnabas.protocol.messages.offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,

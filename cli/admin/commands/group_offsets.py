@@ -20,7 +20,7 @@ from barnabas.cli.admin.partitions import TopicPartition, parse_topic_partitions
 from barnabas.cli.admin.shapes import ResetRow
 from barnabas.cli.admin.times import parse_datetime, parse_duration
 from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.special_timestamps import EARLIEST, LATEST
+from barnabas.protocol.messages.offsets import EARLIEST, LATEST
 
 SCENARIOS: Final = (
     "to-offset",

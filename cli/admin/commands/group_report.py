@@ -13,7 +13,7 @@ from barnabas.cli.admin.options import Given
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.partitions import TopicPartition, by_topic
 from barnabas.cli.admin.shapes import GroupMemberRow, GroupOffsetRow, GroupRow
-from barnabas.protocol.special_timestamps import LATEST
+from barnabas.protocol.messages.offsets import LATEST
 
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 _EMPTY: Final = "Empty"

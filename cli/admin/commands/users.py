@@ -32,7 +32,7 @@ from barnabas.cli.admin.options import (
     session,
 )
 from barnabas.cli.admin.output import Output
-from barnabas.protocol.scram import MIN_ITERATIONS, ScramMechanism
+from barnabas.protocol.messages.security import MIN_ITERATIONS, ScramMechanism
 
 MECHANISMS: Final = tuple(each.label for each in ScramMechanism if each)
 

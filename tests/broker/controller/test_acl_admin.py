@@ -17,11 +17,11 @@ from barnabas.broker.controller.acl_admin import (
     delete,
     matching,
 )
-from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.replay import replayed
-from barnabas.protocol.acls import AclOperation, AclResourceType, PatternType, PermissionType
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType, PatternType, PermissionType
 from barnabas.protocol.wire import Uuid
 
 TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER

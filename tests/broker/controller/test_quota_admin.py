@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.controller.quota_admin import (
     MATCH_DEFAULT,
     MATCH_EXACT,
@@ -23,6 +22,7 @@ from barnabas.broker.controller.quota_admin import (
     hosts_in,
 )
 from barnabas.broker.metadata.image import MetadataImage, QuotaEntity
+from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.replay import replayed
 from barnabas.protocol.errors import ApiError, ErrorCode
 

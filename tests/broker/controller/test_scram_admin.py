@@ -19,7 +19,7 @@ from barnabas.broker.controller.scram_admin import (
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.replay import replayed
 from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.scram import MAX_ITERATIONS, MIN_ITERATIONS
+from barnabas.protocol.messages.security import MAX_ITERATIONS, MIN_ITERATIONS
 
 SHA_256, SHA_512 = 1, 2
 

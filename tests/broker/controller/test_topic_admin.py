@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.controller.limits import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.controller.topic_admin import (
     CLUSTER_METADATA_TOPIC,
     NewTopic,
@@ -20,6 +19,7 @@ from barnabas.broker.controller.topic_admin import (
     removal_record,
 )
 from barnabas.broker.metadata.image import TOPIC_RESOURCE, MetadataImage
+from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.replay import replayed
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.protocol.errors import ApiError, ErrorCode

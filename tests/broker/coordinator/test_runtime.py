@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.controller.internal_topics import partition_for
 from barnabas.broker.coordinator.partition_log import LogLimits
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.coordinator.txn import TopicPartition, TransactionalProducer
 from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.internal_topics import partition_for
 from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendResult

@@ -12,8 +12,13 @@ from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.metrics.prometheus import Metrics
 from barnabas.broker.request import ConnectionInfo, RequestContext
 from barnabas.broker.telemetry import client_metrics
-from barnabas.broker.telemetry.client_metrics import ClientMetricsManager, Push, Subscription, subscription_id
-from barnabas.broker.telemetry.client_metrics_metrics import add_client_metrics
+from barnabas.broker.telemetry.client_metrics import (
+    ClientMetricsManager,
+    Push,
+    Subscription,
+    add_client_metrics,
+    subscription_id,
+)
 from barnabas.broker.telemetry.client_metrics_store import ClientMetricsStore
 from barnabas.broker.waiting.blocking import InlineRunner
 from barnabas.protocol.api_keys import ApiKey

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.cli.admin.config_values import Secret, parse_added, parse_number, parse_secret, read_added
 from barnabas.cli.admin.errors import BadFileError
-from barnabas.protocol.scram import ScramMechanism
+from barnabas.protocol.messages.security import ScramMechanism
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from barnabas.cli.admin.names import name_of, scram_mechanism, scram_name
 from barnabas.config.config_source import ConfigSource
-from barnabas.protocol.scram import ScramMechanism
+from barnabas.protocol.messages.security import ScramMechanism
 
 
 def test_names() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from barnabas.broker.controller.internal_topics import CONSUMER_OFFSETS, partition_for
+from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.codec import decode, encode
 from barnabas.protocol.messages.fetch import FetchRequest

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from barnabas.broker.controller.internal_topics import partition_for
 from barnabas.broker.coordinator.record_types import GROUP_RECORDS
 from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.metadata.internal_topics import partition_for
 from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.messages.metadata import MetadataRequest

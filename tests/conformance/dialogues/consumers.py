@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-from barnabas.broker.controller.internal_topics import partition_for
+from barnabas.broker.metadata.internal_topics import partition_for
 from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request

@@ -10,8 +10,8 @@ import pytest
 from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.controller.topic_admin import TopicSpec, new_topics
 from barnabas.broker.kafka_apis.handlers.offsets import READ_COMMITTED
-from barnabas.protocol import special_timestamps as offsets
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages import offsets
 from barnabas.protocol.messages.offsets import (
     DeleteRecordsRequest,
     ListOffsetsRequest,

@@ -21,8 +21,8 @@ from barnabas.protocol.messages.quotas import AlterClientQuotasResponse, Describ
 from barnabas.protocol.messages.security import (
     AlterUserScramCredentialsResponse,
     DescribeUserScramCredentialsResponse,
+    ScramMechanism,
 )
-from barnabas.protocol.scram import ScramMechanism
 from tests.cli.admin.fake_broker import FakeCluster
 
 Barnabas = Callable[..., Result]
