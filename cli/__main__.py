@@ -1,4 +1,4 @@
-"""`barnabas`, also `python -m barnabas.cli`: `serve` without click, whose import would slow the start, and the rest with it."""
+"""`barnabas`, also `python -m barnabas.cli`: `serve` without click, whose import would slow the start, and the rest."""
 
 from __future__ import annotations
 

@@ -12,12 +12,13 @@ from urllib.parse import quote
 
 import click
 
+from barnabas.cli.exit_codes import EXIT_FAILED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.progress import Progress, TaskID
 
-EXIT_FAILED: Final = 1
 DEFAULT_URL: Final = "http://localhost:9644"
 POLL_INTERVAL_S: Final = 0.25
 REQUEST_TIMEOUT_S: Final = 30.0

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from barnabas.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
+
 if TYPE_CHECKING:
     from barnabas.config.broker_config import BrokerConfig
 
-EXIT_WARNINGS = 1
-EXIT_ERRORS = 2
 
 COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -54,12 +54,12 @@ def check(properties: Path | None, strict: bool, show: bool, overrides: tuple[st
         )
     except InvalidConfigError as invalid:
         _report(invalid.errors, invalid.messages)
-        sys.exit(EXIT_ERRORS)
+        sys.exit(EXIT_USAGE)
     if show:
         click.echo(effective_settings(loaded) + "\n")
     _report([], loaded.messages, _clamps(loaded))
     if strict and loaded.warnings:
-        sys.exit(EXIT_WARNINGS)
+        sys.exit(EXIT_FAILED)
 
 
 @config.command()

@@ -16,9 +16,6 @@ import click
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-
 
 LAZY_COMMANDS = {
     "topics": "barnabas.cli.admin.commands.topics:topics",

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from barnabas.cli.exit_codes import EXIT_FAILED
+
 if TYPE_CHECKING:
     from barnabas.broker.metadata.quorum import InitialVoter
     from barnabas.broker.startup.log_dir_formatter import FormatPlan
     from barnabas.config.broker_config import BrokerConfig
 
-EXIT_REFUSED = 1
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,7 +35,7 @@ _config_option = click.option(
 
 def _refuse(text: str) -> None:
     click.echo(text, err=True)
-    sys.exit(EXIT_REFUSED)
+    sys.exit(EXIT_FAILED)
 
 
 def _load(properties: Path) -> BrokerConfig:
@@ -238,7 +239,7 @@ def info(properties: Path) -> None:
     for line in lines:
         click.echo(line)
     if not is_sound:
-        sys.exit(EXIT_REFUSED)
+        sys.exit(EXIT_FAILED)
 
 
 @storage.command("random-uuid")

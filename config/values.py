@@ -5,7 +5,7 @@ rest are str.
 """
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 
 class ConfigType(IntEnum):
@@ -35,8 +35,11 @@ TYPE_REQUIREMENTS = {
     ConfigType.PASSWORD: "text",
 }
 
+INT_MAX: Final = (1 << 31) - 1
+LONG_MAX: Final = (1 << 63) - 1
+
 # The end of the range that a user may reach by accident, and then wonders about.
-HIGHEST = {ConfigType.INT: (1 << 31) - 1, ConfigType.SHORT: (1 << 15) - 1}
+HIGHEST = {ConfigType.INT: INT_MAX, ConfigType.SHORT: (1 << 15) - 1}
 
 _BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
 

@@ -22,7 +22,7 @@ from barnabas.pipeline.versions import DELTA_TABLES, JAVA_AT_LEAST, KAFKA_CONNEC
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXIT_CODE: Final = 2
+EXIT_USAGE: Final = 2
 """Of a command that cannot begin because something is missing."""
 
 ARROW_UNCHECKED: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"

@@ -1,11 +1,14 @@
 """Small values that storage takes and answers with; each is named as in Kafka's storage module."""
 
 from enum import Enum, IntEnum
-from typing import Final
+from typing import Final, TypeAlias
 
+from barnabas.protocol.records.layout import NO_TIMESTAMP
 from barnabas.storage.env import File, read_fully
 
-NO_TIMESTAMP: Final = -1
+TopicPartition: TypeAlias = tuple[str, int]
+"""A partition, by its topic and its index."""
+
 UNKNOWN_OFFSET: Final = -1
 NO_LEADER_EPOCH: Final = -1
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.storage.cleaner.log_to_clean import LogToClean
+from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.worker_messages import Failed, FailureKind
 
 if TYPE_CHECKING:
     from barnabas.storage.log.cleaning_plan import CleaningResult, CleaningStats
 
 MIB = 1 << 20
-
-PartitionId = tuple[str, int]
 
 
 class LastCleanings:
@@ -24,15 +23,15 @@ class LastCleanings:
         self._stats: dict[int, CleaningStats] = {}
         self._dead: set[int] = set()
         self.cleanings = 0
-        self.failures: dict[PartitionId, str] = {}
+        self.failures: dict[TopicPartition, str] = {}
 
-    def succeeded(self, slot: int, key: PartitionId, stats: CleaningStats) -> None:
+    def succeeded(self, slot: int, key: TopicPartition, stats: CleaningStats) -> None:
         self._stats[slot] = stats
         self._dead.discard(slot)
         self.cleanings += 1
         self.failures.pop(key, None)
 
-    def failed(self, slot: int, key: PartitionId, failure: Failed) -> None:
+    def failed(self, slot: int, key: TopicPartition, failure: Failed) -> None:
         if failure.kind in (FailureKind.ENDED, FailureKind.MEMORY):
             self._dead.add(slot)
         self.failures[key] = failure.text

@@ -38,6 +38,7 @@ from barnabas.storage.log.segment_swap import DirectoryBusyError, SwapClaim, Swa
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.log_dir import LogDir
 from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ PROGRESS_INTERVAL_S: Final = 30.0
 SHORTEST_BACKOFF_MS: Final = 10
 MAX_OFFSET_MAP_BYTES: Final = 2**31 - 1
 BUSY_RETRY_MS: Final = 1000
-
-PartitionId = tuple[str, int]
 
 
 class WorkerHandle(Protocol):
@@ -144,7 +143,7 @@ class LogCleaner:
         self._timer = timer
         self._workers = workers
         self._log_dir_failed = log_dir_failed
-        self._running: dict[PartitionId, Cleaning] = {}
+        self._running: dict[TopicPartition, Cleaning] = {}
         self._handle: TimerHandle | None = None
         self._is_started = self._is_stopping = False
         self.last = LastCleanings()

@@ -22,6 +22,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.loading import FUTURE_DIR_SUFFIX, MAX_DIR_NAME
 from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.replica.replica_manager import ReplicaManager
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("barnabas.alter_log_dirs")
 
-PartitionId = tuple[str, int]
 NO_LAG: Final = -1
 """In place of an offset lag that nobody knows: the replica is offline."""
 
@@ -102,7 +102,7 @@ class LogDirAdmin:
     # ---- describing
 
     def describe(
-        self, wanted: set[PartitionId] | None, *, shows_cordoned: bool
+        self, wanted: set[TopicPartition] | None, *, shows_cordoned: bool
     ) -> Pending[list[LogDirDescription]]:
         """Every log directory with those of its logs that are `wanted`; None: all of them.
 
@@ -132,7 +132,7 @@ class LogDirAdmin:
         shown: str,
         path: str,
         space: tuple[int, int] | None,
-        wanted: set[PartitionId] | None,
+        wanted: set[TopicPartition] | None,
         *,
         shows_cordoned: bool,
     ) -> LogDirDescription:
@@ -148,7 +148,7 @@ class LogDirAdmin:
         return LogDirDescription(shown, ErrorCode.NONE, dict(sorted(topics.items())), *space, is_cordoned)
 
     def _replicas_in(
-        self, directory: LogDir, wanted: set[PartitionId] | None
+        self, directory: LogDir, wanted: set[TopicPartition] | None
     ) -> Iterator[tuple[str, ReplicaInfo]]:
         for (topic, index), log in sorted(directory.logs.items()):
             if wanted is None or (topic, index) in wanted:
@@ -166,14 +166,14 @@ class LogDirAdmin:
 
     # ---- altering
 
-    def alter(self, wanted: Mapping[PartitionId, str]) -> Pending[dict[PartitionId, ErrorCode]]:
+    def alter(self, wanted: Mapping[TopicPartition, str]) -> Pending[dict[TopicPartition, ErrorCode]]:
         """Has each partition move to the log directory named; the answer comes when the moves have begun."""
-        answers: dict[PartitionId, ErrorCode] = {}
-        altered: Pending[dict[PartitionId, ErrorCode]] = Pending()
+        answers: dict[TopicPartition, ErrorCode] = {}
+        altered: Pending[dict[TopicPartition, ErrorCode]] = Pending()
         if not wanted:
             altered.complete(answers)
 
-        def answered(key: PartitionId, code: ErrorCode) -> None:
+        def answered(key: TopicPartition, code: ErrorCode) -> None:
             answers[key] = code
             if len(answers) == len(wanted):
                 altered.complete({one: answers[one] for one in wanted})
@@ -182,7 +182,7 @@ class LogDirAdmin:
             self._alter(key, path).add_done_callback(lambda code, key=key: answered(key, code))  # type: ignore[misc]
         return altered
 
-    def _alter(self, key: PartitionId, path: str) -> Pending[ErrorCode]:
+    def _alter(self, key: TopicPartition, path: str) -> Pending[ErrorCode]:
         target = self._target(key, path)
         if not isinstance(target, LogDir):
             return _now(target)
@@ -196,7 +196,7 @@ class LogDirAdmin:
             return _now(ErrorCode.KAFKA_STORAGE_ERROR)
         return self._move(partition, target)
 
-    def _target(self, key: PartitionId, path: str) -> LogDir | ErrorCode:
+    def _target(self, key: TopicPartition, path: str) -> LogDir | ErrorCode:
         """The directory of that name, or why nothing goes there."""
         topic, index = key
         if len(f"{topic}-{index}") + _FUTURE_NAME_BYTES > MAX_DIR_NAME:

@@ -15,7 +15,6 @@ from barnabas.broker.coordinator.parts import RuntimeParts
 from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorShard
 from barnabas.broker.coordinator.shard_runner import ShardRunner, ShardState
 from barnabas.broker.coordinator.txn import (
-    TopicPartition,
     TransactionalProducer,
     TransactionMarker,
     TransactionVerifier,
@@ -26,6 +25,7 @@ from barnabas.broker.metadata.internal_topics import partition_for
 from barnabas.broker.pending import Pending
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.offsets import TopicPartition
 
 S = TypeVar("S", bound=CoordinatorShard)
 R = TypeVar("R")

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from barnabas.broker.pending import Pending
 from barnabas.config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from barnabas.protocol.errors import ErrorCode
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.config.broker_config import BrokerConfig
-
-TopicPartition = tuple[str, int]
 
 
 class TransactionalProducer(NamedTuple):

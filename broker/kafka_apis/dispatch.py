@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from barnabas.broker.broker import Broker
 from barnabas.broker.kafka_apis import handlers
 from barnabas.broker.kafka_apis.error_places import ErrorPlaces, error_places, errors_in
+from barnabas.broker.network.in_flight import Answer, Response
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import (
     CLOSE_CONNECTION,
@@ -39,9 +40,6 @@ from barnabas.protocol.messages.api_versions import ApiVersionsResponse
 from barnabas.protocol.messages.headers import RequestHeader
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import Chunk
-
-LateAnswer = list[Chunk] | NoResponse
-Answer = list[Chunk] | Pending[LateAnswer] | NoResponse
 
 logger = logging.getLogger("barnabas.network")
 
@@ -157,12 +155,12 @@ class KafkaApis:
         response: Pending[Message | NoResponse],
         started: float,
         handled: float,
-    ) -> Pending[LateAnswer]:
+    ) -> Pending[Response]:
         return response.then(lambda message: self._answer_late(route, number, message, started, handled))
 
     def _answer_late(
         self, route: _Route, number: bytes, response: Message | NoResponse, started: float, handled: float
-    ) -> LateAnswer:
+    ) -> Response:
         """Called by whoever completes the response, who must not suffer for a bug in how it is encoded."""
         self._times(route).record(route.version, handled - started, self._now() - handled)
         if isinstance(response, NoResponse):

@@ -19,8 +19,9 @@ from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInf
 from barnabas.protocol.framing import Frame, size_prefix
 from barnabas.protocol.wire import Chunk
 
-LateAnswer: TypeAlias = Pending[list[Chunk] | NoResponse]
-Answer: TypeAlias = list[Chunk] | LateAnswer | NoResponse
+Response: TypeAlias = list[Chunk] | NoResponse
+Answer: TypeAlias = Response | Pending[Response]
+"""What a handler returns: the response, or the one that comes later."""
 
 Handler: TypeAlias = Callable[[ConnectionInfo, Frame], Answer]
 """Answers one request, given as its frame: KafkaApis.handle. What it raises ends the connection."""

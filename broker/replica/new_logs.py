@@ -16,8 +16,8 @@ from barnabas.broker.waiting.blocking import Work
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.wire import Uuid
 from barnabas.storage.errors import AllCordonedError, DiskFullError, OutOfResourcesError, StorageError
-from barnabas.storage.log.checkpoints import TopicPartition
 from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import TopicPartition
 
 
 def new_logs(

@@ -35,14 +35,13 @@ from barnabas.storage.errors import TRANSIENT_ERRORS, InconsistentTopicIdError, 
 from barnabas.storage.log.txn_verification import VerificationGuard
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.log_manager import LogManager
-from barnabas.storage.offsets import AppendOrigin, LogAppendInfo
+from barnabas.storage.offsets import AppendOrigin, LogAppendInfo, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
 
 logger = logging.getLogger("barnabas.replica_manager")
 
-PartitionId = tuple[str, int]
 NO_REPLICA: Final = -1
 _rate_limit: Final = RateLimit()
 
@@ -71,8 +70,8 @@ class ReplicaManager:
         self._probe = probe
         self._log_dir_failed = log_dir_failed
         self._verifies_transactions = verifies_transactions
-        self._partitions: dict[PartitionId, Partition] = {}
-        self._leaving: set[PartitionId] = set()
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._leaving: set[TopicPartition] = set()
         """Of deleted topics that the published image still has: prepare() has removed them already."""
         self._without_log = MissingLogs(log_manager, node_id)
         self.on_missing_log_opened: Callable[[str, int], None] = lambda topic, index: None
@@ -158,7 +157,7 @@ class ReplicaManager:
             logger.error("new directories cannot be planned: %s", error)
         return partial(run_all, jobs) if jobs else None
 
-    def _is_known(self, key: PartitionId) -> bool:
+    def _is_known(self, key: TopicPartition) -> bool:
         """One without a log is not new, and its log may lie where nobody can look."""
         return key in self._partitions or key in self._without_log
 
@@ -205,11 +204,11 @@ class ReplicaManager:
             logger.warning("partition %s-%d has a log now, and is online", *key)
             self.on_missing_log_opened(*key)
 
-    def missing_logs_to_try(self) -> list[PartitionId]:
+    def missing_logs_to_try(self) -> list[TopicPartition]:
         """The partitions that wait for room, or a descriptor, for their logs, and may have it now."""
         return self._without_log.to_try()
 
-    def open_missing_log(self, key: PartitionId) -> None:
+    def open_missing_log(self, key: TopicPartition) -> None:
         """Tries once more to make the log of a partition, if that still has none; without success nothing changes.
 
         Makes files and syncs the log directory, on the calling thread.
@@ -263,7 +262,7 @@ class ReplicaManager:
                 error,
             )
 
-    def complete_waiting(self, key: PartitionId) -> None:
+    def complete_waiting(self, key: TopicPartition) -> None:
         """Has all that waits for something of the partition look again."""
         self.produce_purgatory.check_and_complete(key)
         self.fetch_purgatory.check_and_complete(key)
@@ -278,7 +277,7 @@ class ReplicaManager:
         timeout_ms: int,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-        guards: Mapping[PartitionId, VerificationGuard] | None = None,
+        guards: Mapping[TopicPartition, VerificationGuard] | None = None,
         transaction_version: int = 0,
     ) -> list[AppendResult] | Pending[list[AppendResult]]:
         """Appends each entry and answers in the same order.
@@ -368,7 +367,7 @@ class ReplicaManager:
     # ---- deleting records
 
     def delete_records(
-        self, wanted: Mapping[PartitionId, int], timeout_ms: int
+        self, wanted: Mapping[TopicPartition, int], timeout_ms: int
     ) -> list[DeletionResult] | Pending[list[DeletionResult]]:
         """Has each log begin at its offset (HIGH_WATERMARK for all that is replicated), and answers in the same order.
 

@@ -19,6 +19,7 @@ from barnabas.broker.logging import setup as log_setup
 from barnabas.broker.metadata.log import MetadataLogError
 from barnabas.broker.network.listeners import ListenError
 from barnabas.broker.startup.server import Server
+from barnabas.broker.startup.serving import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE
 from barnabas.broker.version import VERSION
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_LOG_FORMAT, BARNABAS_LOG_LEVEL
@@ -30,9 +31,6 @@ from barnabas.storage.errors import StorageError
 
 logger = logging.getLogger("barnabas.server")
 
-EXIT_STOPPED: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_USAGE: Final = 2
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """SIGHUP comes when the terminal goes; who started the broker with nohup wants nothing to come of it."""
 SETTLING_S: Final = 0.1

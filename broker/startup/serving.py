@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from barnabas.config.broker_config import BrokerConfig
 
+EXIT_STOPPED: Final = 0
+EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 STANDARD_STREAMS: Final = (0, 1, 2)
 

@@ -16,8 +16,8 @@ from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import AdminError
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.settings import DEFAULT_BOOTSTRAP, load_settings, parse_bootstrap
+from barnabas.cli.exit_codes import EXIT_FAILED
 
-EXIT_FAILED: Final = 1
 BOOTSTRAP_VARIABLE: Final = "BARNABAS_BOOTSTRAP_SERVER"
 EXIT_CODES: Final = """\b
 Exit codes:

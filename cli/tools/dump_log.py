@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
+from barnabas.cli.exit_codes import EXIT_FAILED
 from barnabas.cli.tools.dump_log_decoders import (
     DECODER_CLASSES,
     DEFAULT_DECODER_CLASS,
@@ -30,7 +31,6 @@ from barnabas.storage.env import RealEnv
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-EXIT_PROBLEMS: Final = 1
 FLUSH_CHARACTERS: Final = 1 << 16
 _SEGMENT_SUFFIXES: Final = (".log", ".checkpoint")
 _INDEX_SUFFIXES: Final = (".index", ".timeindex")
@@ -178,7 +178,7 @@ def run(names: Iterable[str], suffixes: tuple[str, ...], options: Options, *, as
     except BrokenPipeError:
         # The interpreter would complain about the same when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return EXIT_PROBLEMS if printer.problems else 0
+    return EXIT_FAILED if printer.problems else 0
 
 
 class Stream:

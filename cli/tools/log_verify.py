@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from barnabas.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
 from barnabas.storage.env import RealEnv
 from barnabas.storage.verify.directory import NotALogDirectoryError, Verification
 from barnabas.storage.verify.verifier import Severity, legible
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from barnabas.storage.verify.directory import Progress
     from barnabas.storage.verify.verifier import Finding
 
-EXIT_DAMAGED: Final = 1
-EXIT_UNREADABLE: Final = 2
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _MEBIBYTE: Final = 1 << 20
 
@@ -75,9 +74,9 @@ def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bo
         raise  # that is of who reads what we say, and click ends quietly
     except (NotALogDirectoryError, OSError) as error:
         click.echo(f"cannot verify: {legible(str(error))}", err=True)
-        sys.exit(EXIT_UNREADABLE)
+        sys.exit(EXIT_USAGE)
     output.summary(verification, tally)
-    sys.exit(EXIT_DAMAGED if tally[Severity.ERROR] else 0)
+    sys.exit(EXIT_FAILED if tally[Severity.ERROR] else 0)
 
 
 def _tidy(path: str) -> str:

@@ -6,8 +6,7 @@ Source: GroupCoordinatorConfig, without share groups.
 from barnabas.config.catalogue.use import ACTED, NO_BUFFER_CACHE, ONE_LOOP, STREAMS_LATER
 from barnabas.config.keys import CLUSTER_WIDE, HIGH, MEDIUM, KeySet
 from barnabas.config.validators import ListOf, OneOf, at_least
-
-INT_MAX = (1 << 31) - 1
+from barnabas.config.values import INT_MAX
 
 keys = KeySet()
 

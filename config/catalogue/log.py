@@ -6,8 +6,7 @@ Those that have a topic key of their own (catalogue/topic.py) are the default fo
 from barnabas.config.catalogue.use import ACTED, EMBEDDED_CONTROLLER
 from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, between
-
-LONG_MAX = (1 << 63) - 1
+from barnabas.config.values import LONG_MAX
 
 keys = KeySet()
 

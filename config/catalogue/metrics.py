@@ -6,8 +6,7 @@ Source: MetricConfigs, QuotaConfig.
 from barnabas.config.catalogue.use import ACTED, NO_JAVA, NO_REPLICATION, PROMETHEUS, QUOTAS_LATER
 from barnabas.config.keys import CLUSTER_WIDE, LOW, MEDIUM, KeySet
 from barnabas.config.validators import ListOf, at_least
-
-LONG_MAX = (1 << 63) - 1
+from barnabas.config.values import LONG_MAX
 
 keys = KeySet()
 

@@ -6,8 +6,7 @@ Source: SocketServerConfigs.
 from barnabas.config.catalogue.use import ACTED, BYTES_BOUND, ONE_LOOP, SECURITY_LATER
 from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from barnabas.config.validators import ListOf, at_least
-
-INT_MAX = (1 << 31) - 1
+from barnabas.config.values import INT_MAX
 
 keys = KeySet()
 

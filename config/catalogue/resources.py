@@ -7,9 +7,7 @@ from barnabas.config.catalogue import groups, share
 from barnabas.config.catalogue.use import ACTED, LOGINS_LATER, QUOTAS_LATER, SHARE_LATER, STREAMS_LATER
 from barnabas.config.keys import MEDIUM, KeySet
 from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, is_share_offset_reset
-
-INT_MAX = (1 << 31) - 1
-LONG_MAX = (1 << 63) - 1
+from barnabas.config.values import INT_MAX, LONG_MAX
 
 # A group (ConfigResource GROUP): what it says goes before the broker's key, within the broker's bounds.
 

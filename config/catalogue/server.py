@@ -16,6 +16,7 @@ from barnabas.config.catalogue.use import (
 )
 from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, KeySet
 from barnabas.config.validators import ListOf, at_least
+from barnabas.config.values import LONG_MAX
 
 keys = KeySet()
 
@@ -121,7 +122,7 @@ BROKER_SESSION_TIMEOUT_MS = keys.int_("broker.session.timeout.ms", 9_000, MEDIUM
     "How long a silent broker counts as alive; at least twice the heartbeat interval."
 )
 SERVER_MAX_STARTUP_TIME_MS = keys.long(
-    "server.max.startup.time.ms", (1 << 63) - 1, MEDIUM, EMBEDDED_CONTROLLER, at_least(0), internal=True
+    "server.max.startup.time.ms", LONG_MAX, MEDIUM, EMBEDDED_CONTROLLER, at_least(0), internal=True
 ).doc("How long a start may take before it counts as failed.")
 
 # Authorization of the built-in kind; Kafka leaves these to its authorizer, outside its own catalogue.

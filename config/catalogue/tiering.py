@@ -6,8 +6,7 @@ Source: RemoteLogManagerConfig. Nothing of it acts yet.
 from barnabas.config.catalogue.use import TIERING_LATER
 from barnabas.config.keys import CLUSTER_WIDE, LOW, MEDIUM, KeySet
 from barnabas.config.validators import NonEmpty, at_least, between
-
-LONG_MAX = (1 << 63) - 1
+from barnabas.config.values import LONG_MAX
 
 keys = KeySet()
 

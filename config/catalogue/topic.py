@@ -7,10 +7,10 @@ from barnabas.config.catalogue import log, replication, tiering
 from barnabas.config.catalogue.use import ACTED, NO_REPLICATION, TIERING_LATER
 from barnabas.config.keys import MEDIUM, KeySet
 from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, between, is_throttled_replica_list
+from barnabas.config.values import LONG_MAX
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
-LONG_MAX = (1 << 63) - 1
 THROTTLED_REPLICAS = Satisfies(is_throttled_replica_list, "a list of partition:broker pairs, or *")
 
 keys = KeySet()

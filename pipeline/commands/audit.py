@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from barnabas.pipeline.commands.common import print_rows, spark_options
+from barnabas.pipeline.commands.common import EXIT_FAILED, print_rows, spark_options
 from barnabas.pipeline.commands.options import directories_argument, here_option, report_option, tables_option
 from barnabas.storage.verify.verifier import Severity
 
 if TYPE_CHECKING:
     from barnabas.pipeline.audit.audit import AuditResult
 
-EXIT_FOUND: Final = 1
 SHOWN: Final = 20
 
 
@@ -74,7 +73,7 @@ def audit(
     result = carry_out("barnabas audit", directories, options, where, report, tables, tell, page)
     print_rows([("report", str(report)), *([("tables", tables)] if tables else [])])
     tally = result.tally()
-    sys.exit(EXIT_FOUND if tally[Severity.ERROR] or (strict and tally[Severity.WARNING]) else 0)
+    sys.exit(EXIT_FAILED if tally[Severity.ERROR] or (strict and tally[Severity.WARNING]) else 0)
 
 
 def tell(result: AuditResult) -> None:

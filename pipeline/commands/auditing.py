@@ -14,6 +14,7 @@ import click
 
 from barnabas.pipeline.commands.common import WITH_SPARK, fail, failures, spark_session
 from barnabas.pipeline.commands.progress import bytes_read, spark_tasks
+from barnabas.pipeline.session import EXIT_USAGE
 from barnabas.storage.env import RealEnv
 from barnabas.storage.segment.names import LOG_SUFFIX
 from barnabas.storage.verify.directory import NotALogDirectoryError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from barnabas.pipeline.audit.plan import AuditOptions
     from barnabas.pipeline.report.page import Page
 
-EXIT_UNREADABLE: Final = 2
 NEEDED: Final = ("pyarrow", "jinja2", "matplotlib")
 """What tables and reports are made with, also without Spark."""
 
@@ -48,7 +48,7 @@ def check(report: Path, tables: str | None, where: Where) -> None:
         raise click.UsageError(f"--here writes tables to a directory of this machine, and {tables} is none")
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        fail(f"this needs {', '.join(missing)}, {WITH_SPARK}", EXIT_UNREADABLE)
+        fail(f"this needs {', '.join(missing)}, {WITH_SPARK}", EXIT_USAGE)
     report.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(report.parent, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(report.parent))
@@ -108,7 +108,7 @@ def _look(paths: Sequence[str], options: AuditOptions, engine: Engine) -> AuditR
     try:
         return audit(RealEnv(), paths, options, engine)
     except (NotALogDirectoryError, OSError) as error:
-        fail(f"cannot look at it: {error}", EXIT_UNREADABLE)
+        fail(f"cannot look at it: {error}", EXIT_USAGE)
 
 
 def log_bytes(paths: Sequence[str]) -> int:

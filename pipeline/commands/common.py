@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from barnabas.pipeline.session import EXIT_CODE, SparkMissingError, check
+from barnabas.pipeline.session import EXIT_USAGE, SparkMissingError, check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXIT_FAILED: Final = 1
-EXIT_USAGE: Final = EXIT_CODE
 WITH_SPARK: Final = "which pip install 'barnabas[spark]' brings"
 _OURS: Final = "barnabas"
 

@@ -19,11 +19,11 @@ from barnabas.storage.log.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     PartitionMetadataFile,
-    TopicPartition,
     parse_offset_checkpoint,
 )
 from barnabas.storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from barnabas.storage.manager.loading import parse_partition_dir
+from barnabas.storage.offsets import TopicPartition
 
 MAX_LOOKS: Final = 1000
 _SEGMENT: Final = re.compile(r"\d{20}\.log")

@@ -7,9 +7,9 @@ memory, which the limit on their size bounds, and written when the segment is co
 from collections.abc import Sequence
 from typing import Final
 
+from barnabas.protocol.records.layout import NO_TIMESTAMP
 from barnabas.storage.env import Buffer, Env, remove_if_exists, write_fully
 from barnabas.storage.errors import SegmentOverflowError
-from barnabas.storage.offsets import NO_TIMESTAMP
 from barnabas.storage.segment.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
 from barnabas.storage.segment.names import (
     LOG_SUFFIX,

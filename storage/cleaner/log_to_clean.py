@@ -12,10 +12,10 @@ from barnabas.storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
     from barnabas.storage.env import Env
-    from barnabas.storage.log.checkpoints import TopicPartition
     from barnabas.storage.log.cleaning_plan import CleaningPlan, SegmentToClean
     from barnabas.storage.log.unified_log import UnifiedLog
     from barnabas.storage.manager.log_dir import LogDir
+    from barnabas.storage.offsets import TopicPartition
 
 logger = logging.getLogger("barnabas.cleaner")
 

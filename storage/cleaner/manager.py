@@ -29,10 +29,10 @@ from barnabas.storage.env import Env
 from barnabas.storage.errors import DiskFullError, KafkaStorageError, OutOfResourcesError, is_fault_of_disk
 
 if TYPE_CHECKING:
-    from barnabas.storage.log.checkpoints import TopicPartition
     from barnabas.storage.log.unified_log import UnifiedLog
     from barnabas.storage.manager.log_dir import LogDir
     from barnabas.storage.manager.log_manager import LogManager
+    from barnabas.storage.offsets import TopicPartition
 
 FIRST_RETRY_MS: Final = 15_000
 LAST_RETRY_MS: Final = 900_000

@@ -13,8 +13,7 @@ from barnabas.config.properties import PropertiesError, read_properties
 from barnabas.protocol.wire import uuid_from_string, uuid_to_string
 from barnabas.storage.env import Env, write_atomically, write_fully
 from barnabas.storage.errors import CorruptCheckpointError, InconsistentMetadataError
-
-TopicPartition = tuple[str, int]
+from barnabas.storage.offsets import TopicPartition
 
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"

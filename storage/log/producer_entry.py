@@ -3,8 +3,7 @@
 from typing import Final
 
 from barnabas.protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
-from barnabas.protocol.records.layout import MAX_SEQUENCE
-from barnabas.storage.offsets import NO_TIMESTAMP
+from barnabas.protocol.records.layout import MAX_SEQUENCE, NO_TIMESTAMP
 
 BATCHES_TO_RETAIN: Final = 5
 NO_TXN: Final = -1

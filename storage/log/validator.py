@@ -24,6 +24,7 @@ from barnabas.protocol.records.batch import (
     stamp_max_timestamp,
 )
 from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.layout import NO_TIMESTAMP
 from barnabas.storage.env import Buffer
 from barnabas.storage.errors import (
     InvalidMagicError,
@@ -32,7 +33,7 @@ from barnabas.storage.errors import (
     MissingKeyError,
     RecordTooLargeError,
 )
-from barnabas.storage.offsets import NO_TIMESTAMP, AppendOrigin
+from barnabas.storage.offsets import AppendOrigin
 
 if TYPE_CHECKING:
     from barnabas.config.log_config import LogConfig

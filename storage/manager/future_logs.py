@@ -30,7 +30,6 @@ from barnabas.storage.errors import (
     StorageError,
     storage_error,
 )
-from barnabas.storage.log.checkpoints import TopicPartition
 from barnabas.storage.log.deletion import DeletionQueue
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.future_log import (
@@ -53,6 +52,7 @@ from barnabas.storage.manager.loading import (
 )
 from barnabas.storage.manager.log_dir import LogDir
 from barnabas.storage.manager.new_directories import NewDirectories
+from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.segment.open_segments import OpenSegments
 
 OPEN_SEGMENTS: Final = 4

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from barnabas.protocol.records.errors import CorruptRecordError
 from barnabas.storage.env import Env
 from barnabas.storage.errors import StorageError
-from barnabas.storage.log.checkpoints import TopicPartition
+from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.segment.names import LOG_SUFFIX
 
 if TYPE_CHECKING:

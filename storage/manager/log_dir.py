@@ -23,9 +23,9 @@ from barnabas.storage.log.checkpoints import (
     CleanShutdownFile,
     MetaProperties,
     OffsetCheckpointFile,
-    TopicPartition,
 )
 from barnabas.storage.log.disk_space import DiskSpace
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.storage.log.unified_log import UnifiedLog

@@ -18,8 +18,9 @@ from barnabas.storage.errors import (
     KafkaStorageError,
     NoLogDirError,
 )
-from barnabas.storage.log.checkpoints import MetaProperties, TopicPartition
+from barnabas.storage.log.checkpoints import MetaProperties
 from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.storage.log.unified_log import UnifiedLog

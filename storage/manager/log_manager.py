@@ -23,7 +23,7 @@ from barnabas.storage.errors import (
     is_fault_of_disk,
     storage_error,
 )
-from barnabas.storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile, TopicPartition
+from barnabas.storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
 from barnabas.storage.log.deletion import Deletion, DeletionQueue
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.future_logs import OPEN_SEGMENTS, FutureLogs
@@ -43,6 +43,7 @@ from barnabas.storage.manager.loading import (
 from barnabas.storage.manager.log_dir import LogDir
 from barnabas.storage.manager.log_dirs import LogDirs
 from barnabas.storage.manager.new_directories import NewDirectories
+from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.segment.open_segments import DESCRIPTORS_PER_SEGMENT, NO_LIMIT, OpenSegments
 
 if TYPE_CHECKING:

@@ -7,13 +7,11 @@ import logging
 from contextlib import suppress
 
 from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.layout import NO_TIMESTAMP
 from barnabas.protocol.records.scanning import NOBODY, SegmentScanner
 from barnabas.storage.env import Env, File, remove_if_exists, sync_path
 from barnabas.storage.errors import CorruptIndexError, is_no_space
-from barnabas.storage.offsets import (
-    NO_LEADER_EPOCH,
-    NO_TIMESTAMP,
-)
+from barnabas.storage.offsets import NO_LEADER_EPOCH
 from barnabas.storage.segment.batch_pass import SegmentPass
 from barnabas.storage.segment.index import OffsetIndex, TimeIndex
 from barnabas.storage.segment.names import (

@@ -17,10 +17,10 @@ entry lies beyond the base offset; after a crash the indexes of every segment th
 import struct
 from typing import ClassVar, Final, Self
 
+from barnabas.protocol.records.layout import NO_TIMESTAMP
 from barnabas.protocol.records.searching import count_at_most
 from barnabas.storage.env import Env, Mapping, read_fully, write_fully
 from barnabas.storage.errors import CorruptIndexError, is_no_space
-from barnabas.storage.offsets import NO_TIMESTAMP
 
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 WARM_SECTION_BYTES: Final = 8192

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from barnabas.protocol.records.batch import MAGIC_V2, CorruptRecordError, entry_header
+from barnabas.protocol.records.layout import NO_TIMESTAMP
 from barnabas.protocol.records.searching import ANY_TIME, seek
 from barnabas.storage.env import File, read_fully
 from barnabas.storage.errors import CorruptIndexError
-from barnabas.storage.offsets import NO_LEADER_EPOCH, NO_TIMESTAMP
+from barnabas.storage.offsets import NO_LEADER_EPOCH
 
 SCAN_CHUNK_BYTES: Final = 4096
 _PREFIX_BYTES: Final = 17  # up to and with the magic

@@ -8,15 +8,11 @@ import logging
 from collections.abc import Sequence
 
 from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.layout import NO_TIMESTAMP
 from barnabas.protocol.records.scanning import SegmentScanner
 from barnabas.storage.env import Buffer, write_rest
 from barnabas.storage.errors import CorruptIndexError, KafkaStorageError, storage_error
-from barnabas.storage.offsets import (
-    NO_TIMESTAMP,
-    FetchDataInfo,
-    FileRecords,
-    LogOffsetMetadata,
-)
+from barnabas.storage.offsets import FetchDataInfo, FileRecords, LogOffsetMetadata
 from barnabas.storage.segment.files import SegmentFiles
 from barnabas.storage.segment.index import MAX_RELATIVE_OFFSET
 from barnabas.storage.segment.scan import batch_headers, check_indexed_batch, find_batch

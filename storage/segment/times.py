@@ -1,10 +1,11 @@
 """Searches of a segment by time: which record is the first that is young enough, and which the youngest."""
 
 from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.layout import NO_TIMESTAMP
 from barnabas.protocol.records.searching import ANY_TIME
 from barnabas.storage.env import read_fully
 from barnabas.storage.errors import CorruptIndexError
-from barnabas.storage.offsets import NO_LEADER_EPOCH, NO_TIMESTAMP, TimestampAndOffset
+from barnabas.storage.offsets import NO_LEADER_EPOCH, TimestampAndOffset
 from barnabas.storage.segment.scan import seek_batch
 from barnabas.storage.segment.segment import LogSegment
 

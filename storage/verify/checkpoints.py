@@ -11,8 +11,8 @@ from barnabas.storage.log.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     OffsetCheckpointFile,
-    TopicPartition,
 )
+from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.verify.partition import LogRange
 from barnabas.storage.verify.verifier import Findings, Severity, Situation, without_path
 

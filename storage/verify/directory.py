@@ -14,9 +14,9 @@ from barnabas.storage.log.checkpoints import (
     META_PROPERTIES,
     PARTITION_METADATA,
     MetaProperties,
-    TopicPartition,
 )
 from barnabas.storage.log.disk_space import RESERVE_FILE
+from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.segment.names import LOG_SUFFIX
 from barnabas.storage.verify.batches import SNAPSHOT_FILE, verify_batches
 from barnabas.storage.verify.checkpoints import CHECKPOINTS, Checkpoints

@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barnabas.broker.version import VERSION
-from barnabas.cli.main import EXIT_FAILED, EXIT_USAGE, main
+from barnabas.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
+from barnabas.cli.main import main
 from barnabas.config.reference import render
 
 

@@ -18,11 +18,12 @@ from barnabas.broker.coordinator.record_queue import RecordQueue
 from barnabas.broker.coordinator.transaction import appends as transactional_appends
 from barnabas.broker.coordinator.transaction.marker_writer import TxnMarkerWriter
 from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
-from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.coordinator.txn import TransactionMarker
 from barnabas.broker.startup.housekeeping import Housekeeping
 from barnabas.protocol.errors import ErrorCode
 from barnabas.storage.cleaner.cleaned_transactions import CleanedTransactions
 from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.segment.txn_index import TransactionIndex
 from tests.simulation import scenario
 from tests.simulation.scenario import LONG, Scenario

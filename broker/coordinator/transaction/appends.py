@@ -13,12 +13,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from barnabas.broker.coordinator.txn import (
-    TopicPartition,
-    TransactionalProducer,
-    TransactionVerifier,
-    asks_coordinator,
-)
+from barnabas.broker.coordinator.txn import TransactionalProducer, TransactionVerifier, asks_coordinator
 from barnabas.broker.error_map import error_code_of
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendEntry, AppendError, AppendResult
@@ -33,6 +28,7 @@ from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.records.errors import CorruptRecordError
 from barnabas.storage.errors import InvalidProducerEpochError
 from barnabas.storage.log.txn_verification import VerificationGuard
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.replica.partition import Partition

@@ -25,7 +25,7 @@ from barnabas.broker.coordinator.transaction.rules import (
     ProducerIdAndEpoch,
 )
 from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard
-from barnabas.broker.coordinator.txn import ProducerIds, TopicPartition
+from barnabas.broker.coordinator.txn import ProducerIds
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.pending import Pending, all_of
 from barnabas.config.broker_config import BrokerConfig
@@ -34,6 +34,7 @@ from barnabas.config.catalogue.transactions import (
     TRANSACTION_TWO_PHASE_COMMIT_ENABLE,
 )
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.storage.offsets import TopicPartition
 
 logger = logging.getLogger("barnabas.transactions")
 

@@ -15,7 +15,7 @@ from barnabas.broker.coordinator.java_order import (
     string_hash,
     table_after_adding,
 )
-from barnabas.broker.coordinator.txn import TopicPartition
+from barnabas.storage.offsets import TopicPartition
 
 
 def in_java_order(partitions: Iterable[TopicPartition], table: int) -> list[TopicPartition]:

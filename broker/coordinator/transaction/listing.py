@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.coordinator.transaction.metadata import NO_TIMESTAMP, TransactionMetadata
+from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
 from barnabas.broker.coordinator.transaction.state import BY_LABEL, TransactionState
-from barnabas.broker.coordinator.txn import TopicPartition
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.records.layout import NO_TIMESTAMP
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.coordinator.txn import TransactionMarker
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendResult, append_error_of
@@ -17,7 +17,7 @@ from barnabas.config.catalogue.server import REQUEST_TIMEOUT_MS
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.records.control import end_transaction_marker
 from barnabas.protocol.wire import ZERO_UUID
-from barnabas.storage.offsets import AppendOrigin
+from barnabas.storage.offsets import AppendOrigin, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.replica.replica_manager import ReplicaManager

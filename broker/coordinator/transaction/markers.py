@@ -14,8 +14,9 @@ from typing import Final
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.coordinator.transaction.java_order import in_java_order
 from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
-from barnabas.broker.coordinator.txn import MarkerWriter, TopicPartition, TransactionMarker
+from barnabas.broker.coordinator.txn import MarkerWriter, TransactionMarker
 from barnabas.protocol.errors import ErrorCode
+from barnabas.storage.offsets import TopicPartition
 
 logger = logging.getLogger("barnabas.transactions")
 

@@ -22,8 +22,8 @@ from barnabas.broker.coordinator.transaction.state import (
     VALID_PREVIOUS_STATES,
     TransactionState,
 )
-from barnabas.broker.coordinator.txn import TopicPartition
-from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
+from barnabas.storage.offsets import TopicPartition
 
 MAX_EPOCH: Final = 32767
 """The highest epoch of a producer id: never given to a client, so that each can be fenced with a higher one."""
@@ -31,7 +31,6 @@ MAX_EPOCH: Final = 32767
 NO_TIMEOUT_MS: Final = 2**31 - 1
 """The timeout of a transaction whose end another system decides (two-phase commit, KIP-939)."""
 
-NO_TIMESTAMP: Final = -1
 TV_0, TV_1, TV_2 = 0, 1, 2
 
 

@@ -11,8 +11,8 @@ from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
 from barnabas.broker.coordinator.transaction.java_order import grouped_by_topic
 from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
 from barnabas.broker.coordinator.transaction.state import BY_NUMBER, EMPTY
-from barnabas.broker.coordinator.txn import TopicPartition
 from barnabas.protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
+from barnabas.storage.offsets import TopicPartition
 
 
 class TransactionRecord(CoordinatorRecord):

@@ -24,9 +24,9 @@ from barnabas.broker.coordinator.transaction.state import (
     IDLE,
     ONGOING,
 )
-from barnabas.broker.coordinator.txn import TopicPartition
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.storage.offsets import TopicPartition
 
 
 class NewIdNeeded(enum.Enum):

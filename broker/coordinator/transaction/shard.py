@@ -25,7 +25,7 @@ from barnabas.broker.coordinator.transaction.rules import (
     answer_for,
 )
 from barnabas.broker.coordinator.transaction.state import ONGOING
-from barnabas.broker.coordinator.txn import MarkerWriter, ProducerIds, TopicPartition
+from barnabas.broker.coordinator.txn import MarkerWriter, ProducerIds
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.metadata.versions import TRANSACTION_VERSION
 from barnabas.config.catalogue.transactions import (
@@ -36,6 +36,7 @@ from barnabas.config.catalogue.transactions import (
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
 from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.storage.offsets import TopicPartition
 
 logger = logging.getLogger("barnabas.transactions")
 

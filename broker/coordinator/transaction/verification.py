@@ -11,9 +11,10 @@ from typing import Final, Protocol
 
 from barnabas.broker.coordinator.transaction.metadata import TV_2
 from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
-from barnabas.broker.coordinator.txn import TopicPartition, TransactionalProducer
+from barnabas.broker.coordinator.txn import TransactionalProducer
 from barnabas.broker.pending import Pending
 from barnabas.protocol.errors import ErrorCode
+from barnabas.storage.offsets import TopicPartition
 
 Codes = Mapping[TopicPartition, ErrorCode]
 

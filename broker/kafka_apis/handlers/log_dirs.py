@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from barnabas.broker.controller.log_dir_admin import LogDirDescription, PartitionId
+from barnabas.broker.controller.log_dir_admin import LogDirDescription
 from barnabas.broker.metadata.versions import CORDONED_LOG_DIRS
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
@@ -17,6 +17,7 @@ from barnabas.protocol.messages.log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
@@ -68,7 +69,7 @@ def alter_replica_log_dirs(
     broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> Pending[AlterReplicaLogDirsResponse]:
     # A partition that is named twice goes where it is named last.
-    wanted: dict[PartitionId, str] = {
+    wanted: dict[TopicPartition, str] = {
         (topic.name, index): directory.path
         for directory in request.dirs
         for topic in directory.topics
@@ -77,7 +78,7 @@ def alter_replica_log_dirs(
     return broker.log_dirs.alter(wanted).then(_altered)
 
 
-def _altered(codes: dict[PartitionId, ErrorCode]) -> AlterReplicaLogDirsResponse:
+def _altered(codes: dict[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
     topics: defaultdict[str, list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]]
     topics = defaultdict(list)
     for (topic, index), code in codes.items():

@@ -17,7 +17,6 @@ from barnabas.broker.coordinator.transaction.listing import (
 )
 from barnabas.broker.coordinator.transaction.metadata import TV_0, TV_2
 from barnabas.broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
-from barnabas.broker.coordinator.txn import TopicPartition
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.broker.pending import Pending, all_of
 from barnabas.broker.request import RequestContext, api
@@ -40,6 +39,7 @@ from barnabas.protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.coordinator.txn import TransactionMarker
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
@@ -17,6 +17,7 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.transactions import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker

@@ -34,6 +34,7 @@ from barnabas.storage.errors import (
     StorageError,
 )
 from barnabas.storage.manager.future_log import SourceChangedError
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.replica.log_flusher import LogFlusher
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("barnabas.alter_log_dirs")
 
-PartitionId = tuple[str, int]
 INLINE_BYTES: Final = 128 << 10
 """So little is appended at once, on the loop: or a future log would never catch up with a log that never rests."""
 
@@ -93,7 +93,7 @@ class ReplicaAlterLogDirsManager:
         self._quota = quota
         self._report = report
         self._backoff_s = backoff_s
-        self._moves: dict[PartitionId, Move] = {}
+        self._moves: dict[TopicPartition, Move] = {}
         self._ready: deque[Move] = deque()
         self._running = 0  # steps, of which there are `threads` at a time
         self._busy = 0  # moves that a thread works for
@@ -109,7 +109,7 @@ class ReplicaAlterLogDirsManager:
         """Those that are going on."""
         return list(self._moves.values())
 
-    def target_of(self, key: PartitionId) -> str | None:
+    def target_of(self, key: TopicPartition) -> str | None:
         """The log directory that a partition is moving to."""
         move = self._moves.get(key)
         return None if move is None else move.target.path
@@ -171,7 +171,7 @@ class ReplicaAlterLogDirsManager:
 
     # ---- how one ends
 
-    def cancel(self, key: PartitionId) -> Pending[None]:
+    def cancel(self, key: TopicPartition) -> Pending[None]:
         """Ends a move before its end, if there is one; completed when its files are on their way out."""
         gone: Pending[None] = Pending()
         if (move := self._moves.get(key)) is None:

@@ -18,14 +18,12 @@ from barnabas.storage.errors import (
     UnexpectedAppendOffsetError,
     is_fault_of_disk,
 )
+from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.storage.log.unified_log import UnifiedLog
     from barnabas.storage.manager.hooks import CleanerHooks
     from barnabas.storage.manager.log_dir import LogDir
-
-
-PartitionId = tuple[str, int]
 
 
 class Phase(Enum):
@@ -73,7 +71,7 @@ class Move:
         self.paused: CleanerHooks | None = None
 
     @property
-    def key(self) -> PartitionId:
+    def key(self) -> TopicPartition:
         return self.partition.topic, self.partition.index
 
     @property

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.broker.coordinator.partition_log import LogLimits
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
-from barnabas.broker.coordinator.txn import TopicPartition, TransactionalProducer
+from barnabas.broker.coordinator.txn import TransactionalProducer
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.internal_topics import partition_for
 from barnabas.broker.metadata.replay import replayed
@@ -24,7 +24,7 @@ from barnabas.protocol.messages.topic_records import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.storage.log.txn_verification import VerificationGuard
-from barnabas.storage.offsets import FileRecords
+from barnabas.storage.offsets import FileRecords, TopicPartition
 from tests.broker.coordinator.runtime_bench import Bench, Counters, MemoryLogs, marker
 from tests.broker.held_runner import HeldRunner
 

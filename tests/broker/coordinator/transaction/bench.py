@@ -14,7 +14,7 @@ from barnabas.broker.coordinator.transaction.rules import (
     ProducerIdAndEpoch,
 )
 from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard
-from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.coordinator.txn import TransactionMarker
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.pending import Pending
@@ -25,6 +25,7 @@ from barnabas.protocol.messages.topic_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from barnabas.storage.offsets import TopicPartition
 from tests.broker.coordinator.shard_bench import Logged, ShardBench
 
 SERDE = RecordSerde(TRANSACTION_RECORDS)

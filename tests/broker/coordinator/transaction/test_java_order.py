@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from barnabas.broker.coordinator.java_order import table_after_adding, table_for_copy
 from barnabas.broker.coordinator.transaction.java_order import grouped_by_topic, in_java_order
-from barnabas.broker.coordinator.txn import TopicPartition
+from barnabas.storage.offsets import TopicPartition
 
 TOPICS = ("orders", "payments", "__consumer_offsets", "a-b")
 INDEXES = (5, 0, 11, 3, 7)

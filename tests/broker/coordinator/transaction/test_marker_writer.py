@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.coordinator.transaction.marker_writer import TxnMarkerWriter
-from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.coordinator.txn import TransactionMarker
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.new_logs import MissingLog
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -16,7 +16,7 @@ from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch
 from barnabas.protocol.records.entries import batches
 from barnabas.storage.errors import DiskFullError
-from barnabas.storage.offsets import FetchIsolation
+from barnabas.storage.offsets import FetchIsolation, TopicPartition
 from tests.broker.broker_fixture import InProcessBroker
 from tests.broker.coordinator.transaction.test_appends import SlowAtTimes
 from tests.broker.coordinator.transaction.txn_fakes import PRODUCER_ID, txn_batch

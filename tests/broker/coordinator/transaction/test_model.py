@@ -19,8 +19,9 @@ from barnabas.broker.coordinator.transaction.metadata import MAX_EPOCH, Transact
 from barnabas.broker.coordinator.transaction.records import TransactionRecord
 from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
 from barnabas.broker.coordinator.transaction.state import ENDING, IDLE, ONGOING
-from barnabas.broker.coordinator.txn import TopicPartition, TransactionMarker
+from barnabas.broker.coordinator.txn import TransactionMarker
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.storage.offsets import TopicPartition
 from tests.broker.coordinator.transaction.bench import TIMEOUT_MS, Markers, TransactionBench, ids
 from tests.support.chance import explores, seeds
 

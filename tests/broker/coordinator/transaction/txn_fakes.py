@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 
 from barnabas.broker.coordinator.transaction.metadata import TV_2
 from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
-from barnabas.broker.coordinator.txn import TopicPartition
 from barnabas.broker.pending import Pending
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.records.builder import build_batch
+from barnabas.storage.offsets import TopicPartition
 from tests.broker.logs import START_MS
 
 PRODUCER_ID = 7

@@ -21,10 +21,10 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.storage.cleaner.manager import LogCleanerManager
 from barnabas.storage.env import write_atomically
 from barnabas.storage.errors import KafkaStorageError
-from barnabas.storage.log.checkpoints import TopicPartition
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.log_dir import LogDir
 from barnabas.storage.manager.log_manager import LogManager
+from barnabas.storage.offsets import TopicPartition
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner
 from tests.storage.fault_env import FaultEnv
