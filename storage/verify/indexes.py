@@ -1,4 +1,7 @@
-"""Verification of the two sparse indexes of a segment, held against its batches as these are read in order."""
+"""Verification of the two sparse indexes of a segment, held against its batches as these are read in order.
+
+It has a reader of its own on purpose: a fault in `storage.segment.index` must not hide what that has written.
+"""
 
 import struct
 from typing import Final

@@ -1,4 +1,8 @@
-"""Verification of .snapshot and .txnindex files against a replay of the batches, as these are read in order."""
+"""Verification of .snapshot and .txnindex files against a replay of the batches, as these are read in order.
+
+Entries of .txnindex are read here on purpose, not by `storage.segment.txn_index`: a fault there must not hide what it
+has written.
+"""
 
 import struct
 from typing import Final
