@@ -61,7 +61,8 @@ def pytest_sessionstart() -> None:
     sources = [] if os.environ.get("BARNABAS_INTERPRETED") else compiled.stale()
     if sources:
         pytest.exit(
-            f"changed since they were compiled: {', '.join(sources)}. `make test` compiles them,"
+            f"{len(sources)} sources changed since they were compiled ({', '.join(sources[:5])}"
+            f"{', ...' if len(sources) > 5 else ''}). `make test` compiles them,"
             " BARNABAS_INTERPRETED=1 runs the sources.",
             returncode=2,
         )

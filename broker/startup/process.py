@@ -18,8 +18,8 @@ from barnabas.broker.http.server import HttpServer
 from barnabas.broker.logging import setup as log_setup
 from barnabas.broker.metadata.log import MetadataLogError
 from barnabas.broker.network.listeners import ListenError
+from barnabas.broker.startup.exit_codes import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE
 from barnabas.broker.startup.server import Server
-from barnabas.broker.startup.serving import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE
 from barnabas.broker.version import VERSION
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_LOG_FORMAT, BARNABAS_LOG_LEVEL

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.startup.exit_codes import EXIT_USAGE
+
 if TYPE_CHECKING:
     from barnabas.config.broker_config import BrokerConfig
 
-EXIT_STOPPED: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_USAGE: Final = 2
 STANDARD_STREAMS: Final = (0, 1, 2)
 
 

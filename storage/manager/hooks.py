@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from barnabas.storage.log.checkpoints import TopicPartition
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.segment.open_segments import OpenSegments
 
 

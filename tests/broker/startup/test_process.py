@@ -16,9 +16,9 @@ import pytest
 
 from barnabas.broker import compiled
 from barnabas.broker.startup import process
+from barnabas.broker.startup.exit_codes import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE
 from barnabas.broker.startup.process import run
 from barnabas.broker.startup.server import Server
-from barnabas.broker.startup.serving import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE
 from barnabas.config.broker_config import BrokerConfig
 from tests.broker.running_server import LOCALHOST, config_of
 
