@@ -259,7 +259,7 @@ def report(found: dict[Shape, Pair], gib: float, rounds: int) -> Section:
             "few keys takes less), six times the larger of "
             "`log.cleaner.io.buffer.size` and the largest batch, six times the largest batch unpacked, and "
             "the indexes of "
-            "one segment; `storage/cleaner/cleaner.py` says it exactly, and a test holds it to that.",
+            "one segment; `storage/cleaner/cleaner.py` states it exactly, and a test checks it.",
         ],
         tables=[Table(heads, rows)],
         figures={f"{shape.name}, MiB/s": _mib_s(pair.ours, pair.size) for shape, pair in found.items()},

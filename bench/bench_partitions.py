@@ -82,7 +82,7 @@ class Figures(NamedTuple):
 
 HEADINGS: Final = (
     "partitions a second until the last creation is answered",
-    "partitions a second until all tell their offsets",
+    "partitions a second until the offsets of all are listed",
     "memory, MiB",
     "Metadata of all topics, ms",
     "Metadata of one topic, ms",
@@ -277,7 +277,7 @@ def report(found: dict[Shape, dict[str, Figures]], rounds: int, root: Path) -> S
             "the time, and ext4 the more, the more files were deleted in the minutes before. Apache Kafka answers a "
             "creation when its controller has decided it, and makes the logs afterwards; Barnabas answers when they "
             "are there. So partitions a second until the last creation is answered is not the same work for both, and "
-            "until all partitions tell their offsets is."
+            "until the offsets of all partitions are listed is."
         ],
         tables=[Table(["", "broker", *map(str, found)], rows)],
         figures={

@@ -119,11 +119,10 @@ def recovery_section(brokers: dict[str, Factory], size: int, options: argparse.N
         name="recovery",
         title=f"Recovery of a {size / GIB:g} GiB log that was not stopped in order",
         prose=[
-            "One log, from the page cache; the brokers take turns, one at a time. The time is what the "
-            "broker says that it "
-            "took to load its logs. Memory is that of the whole broker. Each recovery thread has a piece of 512 KiB, "
-            "whatever the size of log and batches, and at most two and a half times `segment.index.bytes` of "
-            "index entries."
+            "One log, from the page cache; the brokers take turns, one at a time. The time is the one that the "
+            "broker reports for loading its logs. Memory is that of the whole broker. Each recovery thread has a "
+            "piece of 512 KiB, whatever the size of log and batches, and at most two and a half times "
+            "`segment.index.bytes` of index entries."
         ],
         tables=[Table(heads, rows)],
         figures=figures,

@@ -190,7 +190,7 @@ def report(
             "A task of the connector that reads to the end of a log takes half a second (`fetch.max.wait.ms`) more "
             "than its records do: it asks where the log ends, behind a fetch that waits there for more. So the more "
             "there is to read, the more rows the connector has in a second.",
-            "The connector's share of the broker is the broker's own processor time; the source asks nobody. Bytes "
+            "The connector's share of the broker is the broker's own processor time; the source asks no broker. Bytes "
             "read are those of `.log` files and indexes, planning included.",
         ],
         tables=[throughput(samples, loads), an_hour(hours)],

@@ -1,4 +1,7 @@
-"""docs/performance.md, from results that are stored: figures come out of runs, and the prose is the benchmarks' own."""
+"""docs/performance.md and docs/performance/targets.md, from results that are stored.
+
+Figures come out of runs, and the prose is the benchmarks' own.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from typing import Final
 
 from bench.section import Section, Table
 
+TARGETS: Final = "targets"
+"""The section that is for makers of Barnabas only: it has a document of its own."""
+
 ORDER: Final = (
-    "targets",
     "produce",
     "consume",
     "latency",
@@ -36,15 +41,29 @@ _HEAD: Final = """\
 # What it costs, beside Apache Kafka
 
 Written by `python -m bench` from the results that the benchmarks left in `docs/performance/`; `make docs` writes it
-again from the same, and nothing in it is typed by hand. Client and brokers share one machine. Figures of one machine on
-one day: the ratio is what they are good for. Each section says when and on what it was measured, and by which command.
+again from the same, and nothing in it is typed by hand. Client and brokers share one machine. Figures are of one
+machine on one day: compare the ratios. Each section states when and on what it was measured, and by which command.
+"""
+
+_TARGETS_HEAD: Final = """\
+# The targets of the benchmarks
+
+For those who work on Barnabas: which ratios to Apache Kafka a run of `python -m bench` is to reach, and which it has
+reached. Targets are declared in `bench/side_by_side/targets.py`. Written by `python -m bench` and `make docs`, like
+[performance.md](../performance.md).
 """
 
 
 def render(sections: Iterable[Section]) -> str:
-    """The whole document, of sections in any order."""
-    ordered = sorted(sections, key=lambda section: place_of(section.name))
+    """docs/performance.md, of sections in any order; the targets are left out."""
+    shown = (section for section in sections if section.name != TARGETS)
+    ordered = sorted(shown, key=lambda section: place_of(section.name))
     return "\n".join([_HEAD, *map(render_section, ordered)])
+
+
+def render_targets(targets: Section) -> str:
+    """docs/performance/targets.md."""
+    return "\n".join([_TARGETS_HEAD, render_section(targets)])
 
 
 def place_of(name: str) -> tuple[int, str]:

@@ -123,10 +123,26 @@ def render(directory: Path = STORE) -> str:
     return document.render(load_all(directory))
 
 
+def render_targets(directory: Path = STORE) -> str | None:
+    """The document of the targets; None where no run beside Apache Kafka is stored."""
+    targets = [section for section in load_all(directory) if section.name == document.TARGETS]
+    return document.render_targets(*targets) if targets else None
+
+
+def targets_path(directory: Path = STORE) -> Path:
+    """The file that `render_targets` is for."""
+    return directory / f"{document.TARGETS}.md"
+
+
 def write_document(directory: Path = STORE) -> Path:
-    """Renders what the directory holds into the file beside it; README.md goes along with docs/performance.md."""
+    """Renders what the directory holds into the file beside it, and the targets into a file in it.
+
+    README.md is rewritten with docs/performance.md.
+    """
     path = directory.with_suffix(".md")
     path.write_text(render(directory))
+    if targets := render_targets(directory):
+        targets_path(directory).write_text(targets)
     if directory == STORE:
         README.write_text(readme.rewritten(README.read_text(), load_all()))
     return path

@@ -1,7 +1,7 @@
 """From spawn to the first Metadata answer: a new directory, after a stop, after kill -9; and memory when idle.
 
 The first start of ours formats its storage within that time; Apache Kafka's is formatted beforehand and does not count.
-Starts after a load are among the rows of `python -m bench targets`.
+Starts after a load are among the rows of `python -m bench`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes what is derived: docs/configuration.md, docs/apis.md, docs/cli.md, docs/performance.md, parts of others.
+"""Writes derived documents: docs/configuration.md, docs/apis.md, docs/cli.md, docs/performance.md, parts of others.
 
 python docs/generate.py           writes them
 python docs/generate.py --check   exits with 1 and says which differ; the tests do this
@@ -130,6 +130,7 @@ def documents() -> dict[Path, str]:
         ROOT / "docs" / "configuration.md": render(),
         ROOT / "docs" / "pipeline.md": with_pipeline_commands(ROOT / "docs" / "pipeline.md"),
         ROOT / "docs" / "performance.md": results.render(),
+        results.targets_path(): results.render_targets() or "",
     }
 
 

@@ -1,4 +1,4 @@
-"""The sections of docs/performance.md that a run gives."""
+"""The sections of docs/performance.md that a run gives, and that of docs/performance/targets.md."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _OF_PART: Final = {
     "have read it once, for nothing, before the first of the two brokers is measured. A request for metadata "
     "counts as a message, and its answer as the bytes.",
     Part.LATENCY: "100 B a message, linger 0. The age of a message when the consumer's application has it. "
-    "Beside a consumer that catches up, CPU is told a message that it reads.",
+    "Beside a consumer that catches up, CPU is for each message that it reads.",
 }
 
 
@@ -216,13 +216,13 @@ def _targets(samples: Samples, rows: Sequence[Workload], options: Mapping[str, s
     ]
     return Section(
         name="targets",
-        title="Targets, and whether they are kept",
+        title="Targets, and whether they are met",
         prose=[
-            "Ratios of Barnabas to Apache Kafka. Rows that nobody set a figure for have to be ahead: a ratio of 1. "
-            f"{kept} of {len(found)} are kept. {number(lost, 0)} acknowledged messages were missing at the end of any "
+            "Ratios of Barnabas to Apache Kafka. A row without a target of its own has to be ahead: a ratio of 1. "
+            f"{kept} of {len(found)} are met. {number(lost, 0)} acknowledged messages were missing at the end of any "
             "row."
         ],
-        tables=[Table(["", "target", "measured", "kept"], lines)],
+        tables=[Table(["", "target", "measured", "met"], lines)],
         figures={"kept": float(kept), "targets": float(len(found)), "missing": float(lost)},
         options=options,
     )

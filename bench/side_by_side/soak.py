@@ -183,7 +183,7 @@ def report(found: Soaked) -> Section:
             "1 KiB messages at half the peak rate into a topic of 4 partitions with segments of 16 MiB, of which "
             f"retention leaves 64 MiB a partition; keyed ones at {KEYED_PART:.0%} of the peak into a compacted topic "
             f"with segments of 4 MiB; beside them {PACE:.0f} messages a second from producer to consumer, whose ages "
-            "are told. Retention and the cleaner look every five seconds. Memory is that of the broker and, at the "
+            "are reported. Retention and the cleaner run every five seconds. Memory is that of the broker and, at the "
             "most, of the process that compacts, which comes and goes."
         ],
         tables=[Table(["", "Barnabas"], rows)],

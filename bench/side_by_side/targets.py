@@ -1,4 +1,4 @@
-"""What the ratios to Apache Kafka are to be: the issue's table as data, and the rule for rows that it does not name."""
+"""The target for each ratio to Apache Kafka, and the rule for rows without one."""
 
 from __future__ import annotations
 

@@ -88,3 +88,19 @@ def test_everything_that_is_committed_can_be_read_and_has_a_date() -> None:
 
 def test_the_document_is_what_rendering_gives() -> None:
     assert results.STORE.with_suffix(".md").read_text() == results.render()
+    assert results.targets_path().read_text() == results.render_targets()
+
+
+def test_targets_have_a_document_of_their_own(tmp_path: Path) -> None:
+    store = tmp_path / "performance"
+    results.store(section(), store)
+    results.write_document(store)
+    assert not results.targets_path(store).exists(), "none was measured"
+    results.store(section(document.TARGETS, title="Targets"), store)
+    users = results.write_document(store).read_text()
+    assert "## Lookups" in users
+    assert "## Targets" not in users
+    makers = results.targets_path(store).read_text()
+    assert makers.startswith("# The targets of the benchmarks\n")
+    assert "## Targets" in makers
+    assert "## Lookups" not in makers
