@@ -19,6 +19,7 @@ DOCUMENTS: Final = sorted(
 )
 MAPS: Final = (ROOT / "docs" / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md")
 """Documents that name every file by its path from the root; others may leave out the folders in front."""
+MOST_WORDS: Final = 2300
 NAMED_FILE: Final = re.compile(r"`([\w./-]+\.py)(?:: ([\w., ]+))?`")
 """A file in backticks, with the functions and classes that are named in it: `room/file.py: Class.method, function`."""
 CODE_BLOCK: Final = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
@@ -67,6 +68,17 @@ def test_every_relative_link_leads_somewhere(document: Path) -> None:
 @pytest.mark.parametrize("document", MAPS, ids=lambda path: path.name)
 def test_a_map_names_files_by_their_whole_path(document: Path) -> None:
     assert [path for path, _ in named_files(document) if not (ROOT / path).is_file()] == []
+
+
+def test_the_map_is_read_in_ten_minutes_and_names_every_room() -> None:
+    text = MAPS[0].read_text(encoding="utf-8")
+    assert len(text.split()) <= MOST_WORDS
+    rooms = {
+        path.parent.name
+        for package in ("broker", "storage")
+        for path in ROOT.glob(f"{package}/*/__init__.py")
+    }
+    assert {room for room in rooms if f"`{room}`" not in text} == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
