@@ -12,8 +12,8 @@ from tests.conformance.handover.cluster_view import unlike
 from tests.conformance.parity.transcript import Tree
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "differences.md"
-HISTORY = "# Where Barnabas answers otherwise than Apache Kafka"
-FIRST_ANSWERS = "## What a client sees first"
+HISTORY = "# Where Barnabas differs from Apache Kafka"
+FIRST_ANSWERS = "## First responses of a new broker"
 """The headings over the two tables of the document, of which each has a test of its own."""
 
 _ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|(.*)\|(.*)\|$")
