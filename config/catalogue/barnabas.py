@@ -17,9 +17,9 @@ BARNABAS_HTTP_HOST = keys.string("barnabas.http.host", "localhost", MEDIUM, ACTE
     "The address on which metrics and health are served over HTTP; empty means every interface."
 )
 BARNABAS_HTTP_PORT = keys.int_("barnabas.http.port", 9644, MEDIUM, ACTED, between(-1, 65_535)).doc(
-    "The port for /metrics, /health/live, /health/ready and compaction on request; 0 takes a free port and says which, "
+    "The port for /metrics, /health/live, /health/ready and compaction on request; 0 takes a free port and reports it, "
     "-1 serves none of them. Every client that can reach it may use all of it; see barnabas.http.allowed.hosts for "
-    "names that it is asked by."
+    "the names under which they reach it."
 )
 BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
     "barnabas.http.allowed.hosts",
@@ -31,8 +31,8 @@ BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
         "a comma-separated list of names without scheme and port, of .name for a name and all below it, or *",
     ),
 ).doc(
-    "Further names by which the HTTP port may be asked, so that a web page in a browser that reaches the broker cannot "
-    "read it under a name of its own (DNS rebinding). Always accepted are IP addresses, names without a dot (those of "
+    "Further names under which clients may reach the HTTP port, so that a web page in a browser that reaches the broker "
+    "cannot read it under a name of its own (DNS rebinding). Always accepted are IP addresses, names without a dot (those of "
     "containers and services), names that end in .localhost, .local or .internal, the hostname, and the hosts in "
     "listeners, advertised.listeners and barnabas.http.host. A request for any other name is rejected with status 421: "
     "what Prometheus or a proxy asks for by a name in the DNS belongs here, such as `metrics.example.com`, "
@@ -42,12 +42,12 @@ BARNABAS_CLIENT_METRICS_MAX_SERIES = keys.int_(
     "barnabas.client.metrics.max.series", 10_000, LOW, ACTED, at_least(0)
 ).doc(
     "How many series of metrics that clients push (KIP-714) are shown at /metrics; what is beyond is left out and "
-    "counted. With 0, or without the HTTP port to show them on, clients are not told that they can push."
+    "counted. With 0, or without the HTTP port to show them on, the broker offers clients no way to push them."
 )
 BARNABAS_LOG_DIR_MIN_FREE_BYTES = keys.long(
     "barnabas.log.dir.min.free.bytes", -1, HIGH, ACTED, at_least(-1)
 ).doc(
-    "How many bytes stay free on the disk of each log directory: with fewer, producers and new topics are refused "
+    "How many bytes stay free on the disk of each log directory: with fewer, producers and new topics are rejected "
     "there until there is room again, while fetches, retention, deletions, compaction and checkpoints go on. -1 keeps "
     "a twentieth of the disk free and 256 MiB at most; 0 turns the guard off, and an append fails when the disk is "
     "full to the last byte."

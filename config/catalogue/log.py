@@ -52,7 +52,7 @@ AUTO_CREATE_TOPICS_ENABLE = keys.boolean("auto.create.topics.enable", True, HIGH
     "Whether a topic comes into being when a client that allows it asks for its metadata."
 )
 MIN_INSYNC_REPLICAS = keys.int_("min.insync.replicas", 1, HIGH, ACTED, at_least(1), CLUSTER_WIDE).doc(
-    "How many replicas must be in sync for a produce request with acks=all to be taken."
+    "How many replicas must be in sync for a produce request with acks=all to be accepted."
 )
 
 # Segments and their indexes.
@@ -67,7 +67,7 @@ LOG_ROLL_HOURS = keys.int_("log.roll.hours", 168, HIGH, ACTED, at_least(1)).doc(
     "A segment older than this many hours is closed; log.roll.ms goes before it."
 )
 LOG_ROLL_JITTER_MS = keys.optional_long("log.roll.jitter.ms", None, HIGH, ACTED, None, CLUSTER_WIDE).doc(
-    "Up to this much, at random, is taken off the rolling time, so that segments do not all roll at once. "
+    "Up to this much, at random, is subtracted from the rolling time, so that segments do not all roll at once. "
     "When unset, log.roll.jitter.hours holds."
 )
 LOG_ROLL_JITTER_HOURS = keys.int_("log.roll.jitter.hours", 0, HIGH, ACTED, at_least(0)).doc(
@@ -166,11 +166,11 @@ LOG_MESSAGE_TIMESTAMP_TYPE = keys.string(
 )
 LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS = keys.long(
     "log.message.timestamp.before.max.ms", LONG_MAX, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE
-).doc("How far a record's own time may lie in the past; older ones are refused.")
+).doc("How far a record's own time may lie in the past; older ones are rejected.")
 LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS = keys.long(
     "log.message.timestamp.after.max.ms", 3_600_000, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE
 ).doc(
-    "How far a record's own time may lie in the future; later ones are refused, for they would pin retention."
+    "How far a record's own time may lie in the future; later ones are rejected, since they would pin retention."
 )
 
 COMPRESSION_TYPES = OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")

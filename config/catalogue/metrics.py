@@ -64,7 +64,7 @@ ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = keys.int_(
     "alter.log.dirs.replication.quota.window.size.seconds", 1, LOW, ACTED, at_least(1)
 ).doc("How long each of these samples is.")
 CLIENT_QUOTA_CALLBACK_CLASS = keys.class_name("client.quota.callback.class", None, LOW, NO_JAVA).doc(
-    "The class that says which quota a client has."
+    "The class that determines the quota of a client."
 )
 
 # Quotas of a broker's replication: not in the file, only set while the broker runs.

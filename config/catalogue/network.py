@@ -15,10 +15,10 @@ keys = KeySet()
 LISTENERS = keys.list_("listeners", ("PLAINTEXT://:9092",), HIGH, ACTED, ListOf(), PER_BROKER).doc(
     "Where the broker listens, as NAME://host:port, comma-separated. No host means every interface; port 0 "
     "takes a free "
-    "port and says which."
+    "port and reports it."
 )
 ADVERTISED_LISTENERS = keys.optional_list("advertised.listeners", None, HIGH, ACTED, ListOf()).doc(
-    "The addresses that clients are told to connect to. When unset, each client is told the address that it "
+    "The addresses that clients receive to connect to. When unset, each client receives the address that it "
     "dialled."
 )
 LISTENER_SECURITY_PROTOCOL_MAP = keys.string(

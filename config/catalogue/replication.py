@@ -35,7 +35,7 @@ UNCLEAN_LEADER_ELECTION_INTERVAL_MS = keys.long(
 # When a follower counts.
 
 REPLICA_LAG_TIME_MAX_MS = keys.long("replica.lag.time.max.ms", 30_000, HIGH, NO_REPLICATION).doc(
-    "A follower that has not caught up with its leader for this long is taken out of the in-sync replicas."
+    "A follower that has not caught up with its leader for this long is removed from the in-sync replicas."
 )
 REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = keys.long(
     "replica.high.watermark.checkpoint.interval.ms", 5_000, HIGH, ACTED

@@ -16,12 +16,12 @@ group_keys = KeySet()
 CONSUMER_SESSION_TIMEOUT_MS = (
     group_keys.int_("consumer.session.timeout.ms", 45_000, MEDIUM, ACTED, at_least(1))
     .follows(groups.GROUP_CONSUMER_SESSION_TIMEOUT_MS)
-    .doc("How long a member may be silent before it is taken out of the group.")
+    .doc("How long a member may be silent before it is removed from the group.")
 )
 CONSUMER_HEARTBEAT_INTERVAL_MS = (
     group_keys.int_("consumer.heartbeat.interval.ms", 5_000, MEDIUM, ACTED, at_least(1))
     .follows(groups.GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS)
-    .doc("How often members are told to send heartbeats.")
+    .doc("How often members have to send heartbeats.")
 )
 CONSUMER_ASSIGNMENT_INTERVAL_MS = (
     group_keys.int_("consumer.assignment.interval.ms", 1_000, MEDIUM, ACTED, at_least(0))
@@ -31,12 +31,12 @@ CONSUMER_ASSIGNMENT_INTERVAL_MS = (
 SHARE_SESSION_TIMEOUT_MS = (
     group_keys.int_("share.session.timeout.ms", 45_000, MEDIUM, SHARE_LATER, at_least(1))
     .follows(share.GROUP_SHARE_SESSION_TIMEOUT_MS)
-    .doc("How long a member may be silent before it is taken out of the share group.")
+    .doc("How long a member may be silent before it is removed from the share group.")
 )
 SHARE_HEARTBEAT_INTERVAL_MS = (
     group_keys.int_("share.heartbeat.interval.ms", 5_000, MEDIUM, SHARE_LATER, at_least(1))
     .follows(share.GROUP_SHARE_HEARTBEAT_INTERVAL_MS)
-    .doc("How often members of the share group are told to send heartbeats.")
+    .doc("How often members of the share group have to send heartbeats.")
 )
 SHARE_RECORD_LOCK_DURATION_MS = (
     group_keys.int_("share.record.lock.duration.ms", 30_000, MEDIUM, SHARE_LATER, at_least(1_000))
@@ -80,12 +80,12 @@ SHARE_ASSIGNMENT_INTERVAL_MS = (
 STREAMS_SESSION_TIMEOUT_MS = (
     group_keys.int_("streams.session.timeout.ms", 45_000, MEDIUM, STREAMS_LATER, at_least(1))
     .follows(groups.GROUP_STREAMS_SESSION_TIMEOUT_MS)
-    .doc("How long a member may be silent before it is taken out of the streams group.")
+    .doc("How long a member may be silent before it is removed from the streams group.")
 )
 STREAMS_HEARTBEAT_INTERVAL_MS = (
     group_keys.int_("streams.heartbeat.interval.ms", 5_000, MEDIUM, STREAMS_LATER, at_least(1))
     .follows(groups.GROUP_STREAMS_HEARTBEAT_INTERVAL_MS)
-    .doc("How often members of the streams group are told to send heartbeats.")
+    .doc("How often members of the streams group have to send heartbeats.")
 )
 STREAMS_NUM_STANDBY_REPLICAS = (
     group_keys.int_("streams.num.standby.replicas", 0, MEDIUM, STREAMS_LATER, at_least(0))
@@ -108,14 +108,13 @@ STREAMS_ASSIGNMENT_INTERVAL_MS = (
 client_metrics_keys = KeySet()
 
 CLIENT_METRICS = client_metrics_keys.list_("metrics", (), MEDIUM, ACTED, ListOf(may_be_empty=True)).doc(
-    "Prefixes of the metrics that are asked for; `*` asks for all, empty for none."
+    "Prefixes of the metrics to push; `*` means all, empty none."
 )
 CLIENT_METRICS_INTERVAL_MS = client_metrics_keys.int_("interval.ms", 300_000, MEDIUM, ACTED).doc(
     "How often clients push them, from 100 to 3600000."
 )
 CLIENT_METRICS_MATCH = client_metrics_keys.list_("match", (), MEDIUM, ACTED, ListOf(may_be_empty=True)).doc(
-    "Which clients are asked, as name=pattern of client_id, client_software_name and the like; empty asks "
-    "all."
+    "Which clients push, as name=pattern of client_id, client_software_name and the like; empty asks all."
 )
 
 # Quotas of users, client ids and addresses (AlterClientQuotas, KIP-546).

@@ -31,7 +31,7 @@ SASL_SERVER_MAX_RECEIVE_SIZE = keys.int_(
     "sasl.server.max.receive.size", 512 << 10, MEDIUM, SECURITY_LATER
 ).doc("How many bytes a client may send before it has authenticated.")
 CONNECTIONS_MAX_REAUTH_MS = keys.long("connections.max.reauth.ms", 0, MEDIUM, SECURITY_LATER).doc(
-    "How long a SASL session holds; a client that has not authenticated anew by then is disconnected. 0 sets "
+    "How long a SASL session holds; a client that has not authenticated again by then is disconnected. 0 sets "
     "no limit."
 )
 
@@ -106,7 +106,7 @@ SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS = keys.class_name(
     NO_JAVA,
 ).doc("The class that gets tokens.")
 SASL_OAUTHBEARER_SCOPE = keys.optional_string("sasl.oauthbearer.scope", None, MEDIUM, SECURITY_LATER).doc(
-    "The scope that is asked for with a token."
+    "The scope to request with a token."
 )
 SASL_OAUTHBEARER_CLIENT_CREDENTIALS_CLIENT_ID = keys.optional_string(
     "sasl.oauthbearer.client.credentials.client.id", None, MEDIUM, SECURITY_LATER
@@ -180,7 +180,7 @@ SASL_OAUTHBEARER_JWKS_ENDPOINT_URL = keys.optional_string(
 ).doc("Where the identity provider's public keys lie.")
 SASL_OAUTHBEARER_JWKS_ENDPOINT_REFRESH_MS = keys.long(
     "sasl.oauthbearer.jwks.endpoint.refresh.ms", 3_600_000, LOW, SECURITY_LATER
-).doc("How often these keys are fetched anew.")
+).doc("How often these keys are fetched again.")
 SASL_OAUTHBEARER_JWKS_ENDPOINT_RETRY_BACKOFF_MS = keys.long(
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100, LOW, SECURITY_LATER
 ).doc("How long the first retry of a failed fetch waits.")

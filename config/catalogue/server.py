@@ -33,10 +33,10 @@ PROCESS_ROLES = keys.list_(
     "process.roles", ("broker", "controller"), HIGH, ACTED, ListOf("broker", "controller")
 ).doc(
     "What this process is. Barnabas is broker and controller in one; a file that asks for only one of them "
-    "is refused."
+    "is rejected."
 )
 BROKER_RACK = keys.optional_string("broker.rack", None, MEDIUM, ACTED).doc(
-    "The rack or zone that clients and replica placement are told this broker stands in."
+    "The rack or zone of this broker, for clients and replica placement."
 )
 
 # What it allows.
@@ -56,10 +56,10 @@ EARLY_START_LISTENERS = keys.optional_list(
     "Listeners that open before the authorizer is ready, for an authorizer that keeps its rules in this cluster."
 )
 CREATE_TOPIC_POLICY_CLASS_NAME = keys.class_name("create.topic.policy.class.name", None, LOW, NO_JAVA).doc(
-    "The class that may refuse the creation of a topic."
+    "The class that may reject the creation of a topic."
 )
 ALTER_CONFIG_POLICY_CLASS_NAME = keys.class_name("alter.config.policy.class.name", None, LOW, NO_JAVA).doc(
-    "The class that may refuse the change of a configuration."
+    "The class that may reject the change of a configuration."
 )
 CONFIG_PROVIDERS = keys.list_(
     "config.providers", (), LOW, NO_PLUGINS, ListOf(may_be_empty=True), CLUSTER_WIDE
@@ -117,7 +117,7 @@ INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = keys.int_(
 ).doc("How long a starting broker tries to register with the controller before it gives up.")
 BROKER_HEARTBEAT_INTERVAL_MS = keys.int_(
     "broker.heartbeat.interval.ms", 2_000, MEDIUM, EMBEDDED_CONTROLLER
-).doc("How often a broker tells the controller that it is alive.")
+).doc("How often a broker sends a heartbeat to the controller.")
 BROKER_SESSION_TIMEOUT_MS = keys.int_("broker.session.timeout.ms", 9_000, MEDIUM, EMBEDDED_CONTROLLER).doc(
     "How long a silent broker counts as alive; at least twice the heartbeat interval."
 )

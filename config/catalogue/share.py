@@ -13,7 +13,7 @@ keys = KeySet()
 
 GROUP_SHARE_SESSION_TIMEOUT_MS = keys.int_(
     "group.share.session.timeout.ms", 45_000, MEDIUM, SHARE_LATER, at_least(1)
-).doc("How long a member of a share group may be silent before it is taken out.")
+).doc("How long a member of a share group may be silent before it is removed.")
 GROUP_SHARE_MIN_SESSION_TIMEOUT_MS = keys.int_(
     "group.share.min.session.timeout.ms", 45_000, MEDIUM, SHARE_LATER, at_least(1)
 ).doc("The shortest session timeout that a single share group may be given.")
@@ -22,7 +22,7 @@ GROUP_SHARE_MAX_SESSION_TIMEOUT_MS = keys.int_(
 ).doc("The longest session timeout that a single share group may be given.")
 GROUP_SHARE_HEARTBEAT_INTERVAL_MS = keys.int_(
     "group.share.heartbeat.interval.ms", 5_000, MEDIUM, SHARE_LATER, at_least(1)
-).doc("How often members of a share group are told to send heartbeats.")
+).doc("How often members of a share group have to send heartbeats.")
 GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS = keys.int_(
     "group.share.min.heartbeat.interval.ms", 5_000, MEDIUM, SHARE_LATER, at_least(1)
 ).doc("The shortest heartbeat interval that a single share group may be given.")

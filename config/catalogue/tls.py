@@ -27,7 +27,7 @@ SSL_CIPHER_SUITES = keys.list_(
 ).doc("The cipher suites that may be used; empty leaves the choice to the TLS library.")
 SSL_CLIENT_AUTH = keys.string(
     "ssl.client.auth", "none", MEDIUM, SECURITY_LATER, OneOf("required", "requested", "none"), PER_BROKER
-).doc("Whether clients must show a certificate, may show one, or are not asked.")
+).doc("Whether clients must show a certificate, may show one, or need none.")
 SSL_ENDPOINT_IDENTIFICATION_ALGORITHM = keys.string(
     "ssl.endpoint.identification.algorithm", "https", LOW, SECURITY_LATER, None, PER_BROKER
 ).doc("How the name in a server's certificate is checked; empty checks nothing.")
@@ -104,7 +104,7 @@ PRINCIPAL_BUILDER_CLASS = keys.class_name(
     NO_JAVA,
     None,
     PER_BROKER,
-).doc("The class that says who a connection is.")
+).doc("The class that determines the principal of a connection.")
 
 # Delegation tokens.
 

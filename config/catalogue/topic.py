@@ -33,7 +33,9 @@ SEGMENT_MS = (
 SEGMENT_JITTER_MS = (
     keys.long("segment.jitter.ms", 0, MEDIUM, ACTED, at_least(0))
     .follows(log.LOG_ROLL_JITTER_MS, (log.LOG_ROLL_JITTER_HOURS, HOUR_MS))
-    .doc("Up to this much, at random, is taken off segment.ms, so that segments do not all roll at once.")
+    .doc(
+        "Up to this much, at random, is subtracted from segment.ms, so that segments do not all roll at once."
+    )
 )
 SEGMENT_INDEX_BYTES = (
     keys.int_("segment.index.bytes", 10 << 20, MEDIUM, ACTED, at_least(4))
@@ -146,13 +148,13 @@ MESSAGE_TIMESTAMP_TYPE = (
 MESSAGE_TIMESTAMP_BEFORE_MAX_MS = (
     keys.long("message.timestamp.before.max.ms", LONG_MAX, MEDIUM, ACTED, at_least(0))
     .follows(log.LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS)
-    .doc("How far a record's own time may lie in the past; older ones are refused.")
+    .doc("How far a record's own time may lie in the past; older ones are rejected.")
 )
 MESSAGE_TIMESTAMP_AFTER_MAX_MS = (
     keys.long("message.timestamp.after.max.ms", HOUR_MS, MEDIUM, ACTED, at_least(0))
     .follows(log.LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS)
     .doc(
-        "How far a record's own time may lie in the future; later ones are refused, for they would pin "
+        "How far a record's own time may lie in the future; later ones are rejected, since they would pin "
         "retention."
     )
 )
@@ -182,7 +184,7 @@ COMPRESSION_ZSTD_LEVEL = (
 MIN_INSYNC_REPLICAS = (
     keys.int_("min.insync.replicas", 1, MEDIUM, ACTED, at_least(1))
     .follows(log.MIN_INSYNC_REPLICAS)
-    .doc("How many replicas must be in sync for a produce request with acks=all to be taken.")
+    .doc("How many replicas must be in sync for a produce request with acks=all to be accepted.")
 )
 UNCLEAN_LEADER_ELECTION_ENABLE = (
     keys.boolean("unclean.leader.election.enable", False, MEDIUM, NO_REPLICATION)

@@ -20,11 +20,9 @@ SHARE_LATER = Use(False, "share groups come in a later release")
 SECURITY_LATER = Use(False, "TLS, SASL and ACLs come in a later release; every listener is PLAINTEXT")
 LOGINS_LATER = Use(False, "it is stored and shown; logins with it come in a later release")
 QUOTAS_LATER = Use(False, "quotas are stored and shown; that clients are throttled comes in a later release")
-NO_FOLLOWERS = Use(
-    False, "nobody follows the metadata log who would need empty records to see that it has everything"
-)
+NO_FOLLOWERS = Use(False, "no follower of the metadata log needs empty records to see that it is up to date")
 TIERING_LATER = Use(False, "tiered storage comes in a later release; every segment stays on the local disk")
 NO_JAVA = Use(False, "it names a Java class, and there is no JVM here")
 NO_PURGATORY_PURGE = Use(False, "completed operations leave the purgatory at once; there is nothing to purge")
 PROMETHEUS = Use(False, "metrics are served on barnabas.http.port instead; there are no reporters or samples")
-NO_PLUGINS = Use(False, "there are no configuration providers; ${...} is taken as it stands")
+NO_PLUGINS = Use(False, "there are no configuration providers; ${...} is taken literally")
