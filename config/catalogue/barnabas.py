@@ -33,10 +33,11 @@ BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
 ).doc(
     "Further names under which clients may reach the HTTP port, so that a web page in a browser that reaches the "
     "broker cannot read it under a name of its own (DNS rebinding). Always accepted are IP addresses, names without a "
-    "dot (those of containers and services), names that end in .localhost, .local or .internal, the hostname, and the hosts in "
-    "listeners, advertised.listeners and barnabas.http.host. A request for any other name is rejected with status 421: "
-    "what Prometheus or a proxy asks for by a name in the DNS belongs here, such as `metrics.example.com`, "
-    "`.example.com`, or `.svc` for `broker.namespace.svc` in Kubernetes. `*` accepts any name and turns the check off."
+    "dot (those of containers and services), names that end in .localhost, .local or .internal, the hostname, and the "
+    "hosts in listeners, advertised.listeners and barnabas.http.host. A request for any other name is rejected with "
+    "status 421: what Prometheus or a proxy asks for by a name in the DNS belongs here, such as "
+    "`metrics.example.com`, `.example.com`, or `.svc` for `broker.namespace.svc` in Kubernetes. `*` accepts any name "
+    "and turns the check off."
 )
 BARNABAS_CLIENT_METRICS_MAX_SERIES = keys.int_(
     "barnabas.client.metrics.max.series", 10_000, LOW, ACTED, at_least(0)
