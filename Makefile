@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 PROPERTIES ?= config/server.properties
 # The plain kind of editable install: the other puts an import hook before everything, which costs each start 30 ms.
 EDITABLE := --config-settings editable_mode=compat --editable
-# How many tests of `make conformance` run side by side: they wait for processes much of the time, even on two cores.
+# How many of pytest's processes run side by side: tests wait for processes much of the time, so three keep two cores busy.
+# A file of tests is one process's, and those that take longest come first (see tests/conftest.py).
 WORKERS ?= 3
+SIDE_BY_SIDE := --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 # What `make test` runs a second time with everything compiled hidden (a minute).
 TWICE := tests/broker/network tests/broker/kafka_apis tests/broker/fetch tests/broker/replica/test_delayed_operations.py \
   tests/broker/replica/test_partition.py tests/broker/replica/test_replica_manager.py tests/broker/test_probes.py \
@@ -58,12 +60,12 @@ run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/ser
 	@exec $(BIN)/barnabas serve $(PROPERTIES)
 
 test: $(VENV)/.test ## Proves that it works: units, properties, stock Python clients, crashes
-	$(BIN)/python -m pytest -m 'not slow and not conformance and not spark'
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) --durations=20 --durations-min=1 -m 'not slow and not conformance and not spark'
 	@! ls *__mypyc*.so > /dev/null 2>&1 || { echo 'Once more as plain Python: the path of a request'; \
-	  BARNABAS_INTERPRETED=1 $(BIN)/python -m pytest -q -m 'not slow and not conformance' $(TWICE); }
+	  BARNABAS_INTERPRETED=1 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m 'not slow and not conformance' $(TWICE); }
 
 explore: $(VENV)/.test ## Runs what draws examples and seeds with others (BARNABAS_SEED=... for those of a run before)
-	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest -q -m 'explores and not slow and not conformance and not spark'
+	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m 'explores and not slow and not conformance and not spark'
 
 spark: $(VENV)/.spark ## Runs what needs Spark (Java 17; Maven for what is held against Apache Kafka)
 	@! command -v mvn > /dev/null || $(BIN)/python -m tests.conformance.kafka_jars
@@ -71,7 +73,7 @@ spark: $(VENV)/.spark ## Runs what needs Spark (Java 17; Maven for what is held 
 
 conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
-	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=40 --durations-min=5 -m '(slow or conformance) and not spark'
+	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) --durations=40 --durations-min=5 -m '(slow or conformance) and not spark'
 
 differential: $(VENV)/.test ## Sends random requests to Apache Kafka and to Barnabas and compares (SEED=, MINUTES=60; Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from barnabas.broker import compiled
 from tests.conformance.kafka_jars import WORKER
-from tests.support import chance
+from tests.support import chance, skips
 from tests.support.apache_kafka import QUICK_JVM, ApacheKafka
 
 # How long an example takes says how busy the machine is: nothing fails for that.
@@ -29,7 +29,7 @@ settings.register_profile("fixed", settings.get_profile("explore"), derandomize=
 # Before any test is imported, which makes its own settings from these.
 settings.load_profile("fixed" if chance.run_seed() is None else "explore")
 
-LONG = (
+LONGEST_FIRST = (
     "conformance/test_storage_handover.py",
     "conformance/test_metadata_handover.py",
     "faults/test_kill.py",
@@ -40,13 +40,43 @@ LONG = (
     "simulation/test_simulation.py",
     "conformance/test_compaction.py",
     "interop/test_connect.py",
+    "interop/test_round_trip.py",
+    "faults/test_disk_full.py",
+    "interop/test_producing.py",
+    "faults/test_hostile.py",
+    "protocol/test_codec.py",
+    "faults/test_log_dirs.py",
+    "faults/test_stop.py",
+    "interop/test_group_churn.py",
+    "storage/test_log_model.py",
+    "faults/test_kill_storage.py",
+    "faults/test_kill_moves.py",
+    "pipeline/export/test_transactions.py",
+    "broker/kafka_apis/test_garbage.py",
+    "faults/test_kill_transactions.py",
+    "storage/log/test_segment_swap.py",
+    "storage/test_faults.py",
+    "interop/test_transactions.py",
+    "broker/fetch/test_resting_partitions.py",
+    "pipeline/report/test_audit_report.py",
+    "conformance/differential/test_tester.py",
+    "faults/test_kill_metadata.py",
+    "faults/test_kill.py",
+    "interop/test_registry.py",
+    "faults/test_limits.py",
+    "broker/coordinator/transaction/test_appends_properties.py",
+    "interop/test_exactly_once.py",
 )
-"""Modules that take minutes, the longest first: side by side, none of them is to be what the others wait for."""
+"""Test files that take longer than five seconds, the longest first: pytest's workers take whole files, in this order.
+
+The first ones take minutes and belong to `make conformance`; those from test_round_trip.py on to `make test`.
+"""
 
 
 @pytest.hookimpl(tryfirst=True)  # before the one of Hypothesis, which takes its seed from the option
 def pytest_configure(config: pytest.Config) -> None:
     ApacheKafka.usual_jvm = QUICK_JVM
+    skips.register(config)
     if chance.run_seed() is not None:
         config.option.hypothesis_seed = str(chance.run_seed())
 
@@ -82,5 +112,5 @@ def parameters_of(item: pytest.Function) -> Mapping[str, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if WORKER == "alone":
         return
-    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONG)}
-    items.sort(key=lambda item: ranks.get(item.path, len(LONG)))
+    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))

@@ -5,6 +5,7 @@ tests/without_tests.txt lists the modules that have none, tested together with o
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ PACKAGES: Final = ("broker", "cli", "config", "pipeline", "protocol", "storage")
 LIST: Final = ROOT / "tests" / "without_tests.txt"
 
 
+@cache
 def modules() -> set[str]:
     """The modules by path, but for those that declare messages and nothing else (they are tested as one)."""
     found = {path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py")}

@@ -516,14 +516,14 @@ def test_more_threads_take_more_logs_at_once(house: CleanerHouse) -> None:
 
 def test_a_cleaning_is_begun_anew_with_other_limits(house: CleanerHouse) -> None:
     first = house.begin()
-    change(house, log_cleaner_io_max_bytes_per_second="1000", log_cleaner_io_buffer_size="100000")
+    change(house, log_cleaner_io_max_bytes_per_second="1000000", log_cleaner_io_buffer_size="100000")
     assert first.is_killed
     first.die()
     house.settle()
     house.settle()
     plan: CleaningPlan = house.workers.last.job.argument
     assert house.workers.last is not first
-    assert (plan.max_io_bytes_per_second, plan.io_buffer_bytes) == (1000, 50_000)
+    assert (plan.max_io_bytes_per_second, plan.io_buffer_bytes) == (1_000_000, 50_000)
     house.workers.last.finish()
     house.settle()
     assert house.offsets() == LAST_OFFSETS
