@@ -22,11 +22,17 @@ PACKAGES := broker cli config pipeline protocol storage
 # What is compiled where there is a C compiler (see setup.py), and all that its types come from.
 COMPILED := $(shell find broker config protocol storage -name "*.py" -o -name "*.pxd")
 
+# By another name than MAKE, for which `make -n run` would start a broker.
+AGAIN := $(MAKE) --no-print-directory
+pip-install = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# What builds Barnabas, a line each.
+build-needs = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")'
+
 # Installs optional dependencies by themselves: to install them with the project would compile it once more.
 extra = $(BIN)/python -c 'import sys, tomllib; \
   extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
   print(*(line for name in sys.argv[1:] for line in extras[name]), sep="\n")' $(1) \
-  | $(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement /dev/stdin
+  | $(pip-install) --requirement /dev/stdin
 
 # What is left to chance follows from this in runs that explore: another with each, or the one that is given.
 seed = $(or $(BARNABAS_SEED),$(shell $(BIN)/python -c 'import random; print(random.randrange(10**9))'))
@@ -37,16 +43,35 @@ seed = $(or $(BARNABAS_SEED),$(shell $(BIN)/python -c 'import random; print(rand
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/.run: pyproject.toml setup.py $(COMPILED)
+# What is set up and compiled one after the other, also where `make` runs twice at the same time.
+ifndef HAS_LOCK
+$(VENV)/.run: pyproject.toml
+$(VENV)/.compiled: pyproject.toml setup.py $(COMPILED)
+$(VENV)/.run $(VENV)/.compiled:
+	@mkdir -p build
+	@$(PYTHON) -c 'import fcntl, subprocess, sys; lock = open("build/.lock", "w"); fcntl.flock(lock, fcntl.LOCK_EX); \
+	  sys.exit(subprocess.call(sys.argv[1:]))' $(AGAIN) HAS_LOCK=1 $@
+else
+$(VENV)/.run: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barnabas needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another with make PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Setting up $(VENV) (a few minutes the first time, for the C compiler; less for what has changed)"
+	@echo "Setting up $(VENV)"
+	@$(build-needs) | grep setuptools | $(pip-install) --requirement /dev/stdin
+	@BARNABAS_INTERPRETED=1 $(pip-install) --no-build-isolation $(EDITABLE) .
+	@touch $@
+
+$(VENV)/.compiled: pyproject.toml setup.py $(COMPILED) | $(VENV)/.run
+	@echo "Compiling Barnabas (a minute or two the first time; less for what has changed)"
 	@touch $@.begun
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) .
+	@{ $(build-needs) | $(pip-install) --requirement /dev/stdin && $(BIN)/python setup.py build_ext --inplace; } \
+	  > build/compile.log 2>&1 || { tail -n 5 build/compile.log; echo "Compiling failed: build/compile.log says why" >&2; exit 1; }
+	@ls barnabas__mypyc*.so > /dev/null 2>&1 \
+	  || echo "Barnabas cannot be compiled here, and runs as plain Python: build/compile.log says why" >&2
 	@$(BIN)/python -m compileall -q barnabas $(PACKAGES)
 	@mv $@.begun $@
+endif
 
-$(VENV)/.test: pyproject.toml | $(VENV)/.run
+$(VENV)/.test: pyproject.toml | $(VENV)/.compiled
 	@$(call extra,test lint)
 	@touch $@
 
@@ -56,8 +81,11 @@ $(VENV)/.spark: pyproject.toml | $(VENV)/.test
 	@$(call extra,spark)
 	@touch $@
 
+# Where something has changed the compilers work beside the broker, also after its end, and the next start has their work.
 run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/server.properties
-	@exec $(BIN)/barnabas serve $(PROPERTIES)
+	@if $(AGAIN) HAS_LOCK=1 --question $(VENV)/.compiled; then exec $(BIN)/barnabas serve $(PROPERTIES); fi; \
+	  (nice -n 19 $(AGAIN) --silent $(VENV)/.compiled < /dev/null &); \
+	  BARNABAS_INTERPRETED=1 BARNABAS_BEING_COMPILED=1 exec $(BIN)/barnabas serve $(PROPERTIES)
 
 test: $(VENV)/.test ## Proves that it works: units, properties, stock Python clients, crashes
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) --durations=20 --durations-min=1 -m 'not slow and not conformance and not spark'
@@ -110,7 +138,7 @@ wheel: $(VENV)/.run ## Builds dist/barnabas-*.whl for this Python, which install
 docs: $(VENV)/.test ## Writes the derived documents anew
 	$(BIN)/python docs/generate.py
 
-interpreted: ## Removes what is compiled: all runs as plain Python until a source changes (or .venv/.run goes)
+interpreted: ## Removes what is compiled: all runs as plain Python until a source changes (or .venv/.compiled goes)
 	find broker config protocol storage -name '*.so' -delete
 	rm -f *__mypyc*.so
 

@@ -59,20 +59,27 @@ def extensions() -> list[Extension]:
 
 
 class Build(build_ext):
-    """All or nothing: the modules know each other's layout in C. A library that is not rebuilt does not stay."""
+    """All or nothing: the modules know each other's layout in C. A library that is not rebuilt does not stay.
+
+    They are built in a folder of their own; those in the checkout are replaced when all are there.
+    """
 
     def run(self) -> None:
         in_place = self.inplace or self.editable_mode
-        if in_place:
-            COMPILED["remove_libraries"](".")
         try:
             super().run()
         except Exception as error:
             print(f"Nothing is compiled, all runs as Python: {error}", file=sys.stderr)
             self.extensions = []
             COMPILED["remove_libraries"](self.build_lib)
-        if in_place and self.extensions:
-            Path(COMPILED["record_path"](".")).write_text(RECORD)
+        if in_place and not self.extensions:
+            COMPILED["remove_libraries"](".")
+
+    def copy_extensions_to_source(self) -> None:
+        names = [
+            self.get_ext_filename(self.get_ext_fullname(extension.name)) for extension in self.extensions
+        ]
+        COMPILED["put_in_place"](self.build_lib, names, ".", RECORD)
 
     def build_extensions(self) -> None:
         compile_in_turn = self.compiler.compile

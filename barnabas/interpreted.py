@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
-from importlib.util import spec_from_file_location
-from pathlib import Path
 from types import ModuleType
 
 PLAIN = {"BARNABAS_INTERPRETED": "1"}
@@ -26,8 +25,10 @@ class SourceFinder(PathFinder):
         spec = super().find_spec(fullname, path, target)
         if spec is None or spec.origin is None or not spec.origin.endswith(tuple(EXTENSION_SUFFIXES)):
             return spec
-        source = Path(spec.origin).with_name(f"{fullname.rpartition('.')[2]}.py")
-        return spec_from_file_location(fullname, source)
+        from importlib.util import spec_from_file_location  # where nothing is built a start does without
+
+        directory = os.path.dirname(spec.origin)
+        return spec_from_file_location(fullname, os.path.join(directory, f"{fullname.rpartition('.')[2]}.py"))
 
 
 def hide_compiled() -> None:

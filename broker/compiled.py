@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 from typing import Final
 
 LIBRARY: Final = "barnabas__mypyc"
-"""What all of mypyc's modules are in; each has an extension module of its name besides, which loads it."""
+"""What all of mypyc's modules are in; each has an extension module of its name besides, which loads it.
+
+A process in which `barnabas` is imported while it is not there runs as plain Python to its end (barnabas/__init__.py).
+"""
+BEING_COMPILED: Final = "BARNABAS_BEING_COMPILED"
+"""Set by `make run` for a broker beside which the compilers work."""
 PACKAGES: Final = ("broker", "config", "protocol", "storage")
 
 MODULES: Final = (
@@ -77,6 +82,14 @@ def form(modules: Mapping[str, ModuleType] | None = None) -> str:
     return f"compiled but for {', '.join(sorted(interpreted))}" if compiled else "interpreted"
 
 
+def form_at_start() -> str:
+    """The form for the ready line, and what the next start will run where that is being built."""
+    being_compiled = (
+        ", while compiled code is built for the next start" if BEING_COMPILED in os.environ else ""
+    )
+    return form() + being_compiled
+
+
 def loops(checkout: str) -> list[tuple[str, str]]:
     """The modules that Cython compiles, and their sources: those beside which a .pxd of the same name lies."""
     found = []
@@ -129,6 +142,23 @@ def remove_libraries(root: str) -> None:
     """Removes all that this Python would load instead of a source."""
     for library in list(_libraries(root)):
         os.unlink(library)
+
+
+def put_in_place(built: str, names: Iterable[str], checkout: str, known: str) -> None:
+    """Replaces the libraries of a checkout by those `names` under `built`, and the record of their sources by `known`.
+
+    While that goes on LIBRARY is absent, so that a process that starts meanwhile loads none of them.
+    """
+    import shutil  # only where something was built
+
+    remove_libraries(checkout)
+    for name in sorted(names, key=lambda name: name.startswith(LIBRARY)):
+        if name.startswith(LIBRARY):
+            with open(record_path(checkout), "w", encoding="utf-8") as file:
+                file.write(known)
+        path = os.path.join(checkout, name)
+        shutil.copyfile(os.path.join(built, name), f"{path}.new")
+        os.replace(f"{path}.new", path)
 
 
 def _libraries(root: str) -> Iterator[str]:

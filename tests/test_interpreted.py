@@ -9,6 +9,10 @@ import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
+import pytest
+
+import barnabas
+from barnabas.broker import compiled
 from barnabas.interpreted import PLAIN
 from tests.support.broker_process import BrokerProcess
 
@@ -32,15 +36,52 @@ def test_nothing_of_ours_is_compiled() -> None:
     assert all(file.endswith(".py") for file in json.loads(files))
 
 
-def test_a_library_beside_a_source_is_not_loaded(tmp_path: Path) -> None:
-    package = tmp_path / "barnabas" / "room"
-    package.mkdir(parents=True)
+MODULE = f"module{EXTENSION_SUFFIXES[0]}"
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The package with one module, which is not compiled."""
+    room = tmp_path / "barnabas" / "room"
+    room.mkdir(parents=True)
     for name in ("__init__.py", "interpreted.py"):
         (tmp_path / "barnabas" / name).write_bytes((ROOT / "barnabas" / name).read_bytes())
-    (package / "__init__.py").touch()
-    (package / "module.py").write_text("WORD = 'source'")
-    (package / f"module{EXTENSION_SUFFIXES[0]}").write_bytes(b"no library")
-    assert in_a_process("from barnabas.room import module; print(module.WORD)", tmp_path) == "source\n"
+    (room / "__init__.py").touch()
+    (room / "module.py").write_text("WORD = 'source'")
+    return tmp_path
+
+
+def test_a_library_beside_a_source_is_not_loaded(installed: Path) -> None:
+    (installed / barnabas.LIBRARY).touch()
+    (installed / "barnabas" / "room" / MODULE).write_bytes(b"no library")
+    assert in_a_process("from barnabas.room import module; print(module.WORD)", installed) == "source\n"
+
+
+APPEARING = f"""
+import barnabas, sys
+sys.path_importer_cache.clear()
+open(sys.argv[1] + "/barnabas/room/{MODULE}", "w").close()
+open(sys.argv[1] + "/" + barnabas.LIBRARY, "w").close()
+from barnabas.room import module
+print(module.WORD)
+"""
+
+
+def test_libraries_that_appear_while_a_process_runs_are_not_loaded(installed: Path) -> None:
+    """Or it would run some modules compiled, and those that it imported before as Python."""
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    environment.pop("BARNABAS_INTERPRETED", None)
+    command = [sys.executable, "-c", APPEARING, str(installed)]
+    ran = [
+        subprocess.run(command, cwd=installed, env=environment, capture_output=True, text=True, check=False)
+        for _ in range(2)
+    ]
+    assert (ran[0].stdout, ran[0].stderr) == ("source\n", "")
+    assert "ImportError" in ran[1].stderr  # the next process finds the libraries: here, empty files
+
+
+def test_a_build_names_the_library_that_it_brings_last() -> None:
+    assert f"{compiled.LIBRARY}{EXTENSION_SUFFIXES[0]}" == barnabas.LIBRARY
 
 
 def test_a_broker_says_so_in_its_ready_line(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def _ready_line(server: Server, http: HttpServer | None) -> str:
     if http is not None:
         metrics = f", metrics on http://{server.config[BARNABAS_HTTP_HOST] or '0.0.0.0'}:{http.port}/metrics"
     return (
-        f"Barnabas {VERSION} is ready on {addresses}, data in {data}{metrics}, {compiled.form()}, "
+        f"Barnabas {VERSION} is ready on {addresses}, data in {data}{metrics}, {compiled.form_at_start()}, "
         f"started in {_seconds_since_spawn():.2f} s"
     )
 

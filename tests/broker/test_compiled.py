@@ -72,6 +72,14 @@ def test_what_is_said_of_it(modules: dict[str, ModuleType], form: str) -> None:
     assert compiled.form(modules) == form
 
 
+def test_the_ready_line_says_what_the_next_start_will_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(compiled.BEING_COMPILED, raising=False)
+    assert compiled.form_at_start() == compiled.form()
+    monkeypatch.setenv(compiled.BEING_COMPILED, "1")
+    expected = f"{compiled.form()}, while compiled code is built for the next start"
+    assert compiled.form_at_start() == expected
+
+
 def test_what_is_loaded_here_has_a_form() -> None:
     importlib.import_module("barnabas.protocol.records.record")
     assert compiled.form().startswith(("compiled", "interpreted"))
@@ -172,6 +180,23 @@ def test_sources_come_and_go(checkout: Checkout) -> None:
 def test_libraries_that_nothing_is_known_of_are_stale(checkout: Checkout) -> None:
     Path(compiled.record_path(str(checkout.root))).unlink()
     assert compiled.stale(str(checkout.root)) == ["all of it"]
+
+
+def test_a_build_is_put_in_place_as_a_whole(checkout: Checkout, tmp_path: Path) -> None:
+    *others, last = names = [library.relative_to(checkout.root).as_posix() for library in checkout.libraries]
+    built = tmp_path / "built"
+    for name in others:
+        checkout.write(built / name, name)
+    with pytest.raises(FileNotFoundError):  # the last one is missing
+        compiled.put_in_place(str(built), reversed(names), str(checkout.root), "")
+    assert [(checkout.root / name).read_text() for name in others] == others
+    assert not (checkout.root / last).exists()
+    assert checkout.stale()
+    checkout.write(built / last, last)
+    known = compiled.record(str(checkout.root))
+    compiled.put_in_place(str(built), names, str(checkout.root), known)
+    assert [(checkout.root / name).read_text() for name in names] == names
+    assert checkout.stale() == []
 
 
 def test_what_is_not_compiled_is_never_stale(checkout: Checkout) -> None:
