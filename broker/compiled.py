@@ -60,7 +60,6 @@ MODULES: Final = (
     "barnabas.storage.log.unified_log",
     "barnabas.storage.log.validator",
     "barnabas.storage.offsets",
-    "barnabas.storage.segment.files",
     "barnabas.storage.segment.index",
     "barnabas.storage.segment.segment",
 )

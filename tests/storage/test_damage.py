@@ -355,7 +355,7 @@ def test_retention_goes_on_over_a_damaged_batch(
     assert manager.cleanup_logs() > 0
     assert not manager.offline_dirs
     assert [log.log_start_offset for log in manager.all_logs()] == [12, 12]
-    assert sum("youngest timestamp is taken to be" in message for message in caplog.messages) == 1
+    assert sum("largest timestamp is taken to be" in message for message in caplog.messages) == 1
 
 
 def test_readers_hear_of_a_damaged_batch_whether_an_index_knows_it_or_not() -> None:
