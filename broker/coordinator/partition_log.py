@@ -83,7 +83,7 @@ class ReplicaLogs:
                 ErrorCode.NOT_ENOUGH_REPLICAS, f"{found} has too few replicas in sync: {len(found.isr)}."
             )
         if not is_needed and log.disk_space.is_full:
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, str(log.disk_space.refuse()))
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, str(log.disk_space.reject()))
         return LogLimits(log.log_end_offset, min(log.config.max_message_bytes, log.config.segment_bytes))
 
     def check_batch(self, partition: int, batch: bytes, guard: VerificationGuard | None) -> None:

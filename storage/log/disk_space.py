@@ -72,8 +72,8 @@ class DiskSpace:
         if self.free_bytes < self._measure_below:
             self.check()
 
-    def refuse(self) -> DiskFullError:
-        """The error for a producer that comes while `is_full`."""
+    def reject(self) -> DiskFullError:
+        """Counts an append that is rejected while `is_full`; returns its error."""
         self.refusals += 1
         return DiskFullError(
             f"The log directory {self.path} is full: {max(self.free_bytes, 0)} bytes are free, and "

@@ -1,14 +1,12 @@
 """UnifiedLog: one partition's log as the broker knows it.
 
-Over the segments (`LocalLog`) it keeps the offsets that readers and replicas go by, always in the order
-
-    log start offset <= last stable offset <= high watermark <= log end offset
-
-and, for every append, validation, offset assignment, producer states and leader epochs, in one uninterrupted step:
-nothing of a batch is visible until all of it is. Not thread-safe; of a flush, `FlushJob.run` may leave the thread.
+Over the segments (`LocalLog`) it keeps the offsets that bound readers (`LogOffsets`). An append validates batches,
+assigns offsets, writes, and updates producer states and leader epochs in one uninterrupted step: no part of a batch is
+visible before all of it is. Not thread-safe, but `FlushJob.run` may run on another thread.
 """
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.protocol.records.batch import (
@@ -19,9 +17,12 @@ from barnabas.protocol.records.batch import (
     RecordBatch,
 )
 from barnabas.protocol.records.entries import batches
-from barnabas.storage.env import Buffer, remove_tree
+from barnabas.protocol.wire import uuid_to_string
+from barnabas.storage.env import Buffer, Env, remove_tree
 from barnabas.storage.errors import (
+    CorruptCheckpointError,
     DiskFullError,
+    InconsistentTopicIdError,
     KafkaStorageError,
     OffsetOutOfRangeError,
     OffsetsOutOfOrderError,
@@ -33,40 +34,290 @@ from barnabas.storage.errors import (
     storage_error,
     suppress_no_space,
 )
+from barnabas.storage.log.checkpoints import PARTITION_METADATA, PartitionMetadataFile
+from barnabas.storage.log.disk_space import DiskSpace
 from barnabas.storage.log.flush import FlushJob
+from barnabas.storage.log.leader_epochs import LeaderEpochFileCache
+from barnabas.storage.log.local_log import LocalLog
+from barnabas.storage.log.log_offsets import LogOffsets
 from barnabas.storage.log.producer_entry import BatchMetadata
 from barnabas.storage.log.producer_replay import apply_batch, rebuild_producer_state, take_missing_snapshot
+from barnabas.storage.log.producer_state import ProducerStateManager
 from barnabas.storage.log.retention import deletable_segments, warn_of_the_future
-from barnabas.storage.log.state import LogState
 from barnabas.storage.log.txn_verification import VerificationGuard
-from barnabas.storage.log.validator import ValidatedRecords
+from barnabas.storage.log.validator import LogValidator, ValidatedRecords
 from barnabas.storage.offsets import (
     AppendOrigin,
     EpochEndOffset,
     FetchDataInfo,
     FetchIsolation,
     LogAppendInfo,
+    LogOffsetMetadata,
     LogStartOffsetIncrementReason,
     TimestampAndOffset,
 )
 from barnabas.storage.segment.names import DELETED_SUFFIX
+from barnabas.storage.segment.open_segments import OpenSegments
 from barnabas.storage.segment.segment import LogSegment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from barnabas.config.log_config import LogConfig
     from barnabas.storage.log.cleaning_plan import CleanedSegment
 
 logger = logging.getLogger("barnabas.storage")
 
-# A member of an enum is looked up slowly, and these are asked for with every append and read.
+_MAX_FLUSH_MESSAGES: Final = 1 << 60
+"""flush.messages is 2^63 - 1 when no flush is due by count; mypyc compares a number of that size slowly."""
+
+# A lookup of an enum member is slow, and every append and read needs these.
 _CLIENT: Final = AppendOrigin.CLIENT
 _RAFT_LEADER: Final = AppendOrigin.RAFT_LEADER
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 
 
-class UnifiedLog(LogState):
-    """The log of one partition. Made by `log_loader.open_log`."""
+class UnifiedLog:
+    """The log of one partition. Opened by `storage.manager.loader.open_log`."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_env",
+        "_failure",
+        "_flush_messages",
+        "_local",
+        "_max_segment_ms",
+        "_partition_metadata",
+        "_segment_bytes",
+        "_validator",
+        "_warned_of_segment",
+        "config",
+        "disk_space",
+        "leader_epoch_cache",
+        "offsets",
+        "partition",
+        "producer_state_manager",
+        "topic",
+        "topic_id",
+        "truncated_bytes",
+    )
+
+    def __init__(
+        self,
+        env: Env,
+        topic: str,
+        partition: int,
+        local: LocalLog,
+        *,
+        log_start_offset: int,
+        leader_epoch_cache: LeaderEpochFileCache,
+        producer_state_manager: ProducerStateManager,
+        partition_metadata: PartitionMetadataFile,
+    ) -> None:
+        self._env = env
+        self._local = local
+        self._partition_metadata = partition_metadata
+        self._failure: str | None = None
+        self._warned_of_segment = -1  # the last one that retention has warned of
+        self.disk_space = DiskSpace(env, local.directory)  # LogManager sets that of the log directory
+        self.topic = topic
+        self.partition = partition
+        self._apply_config(local.config)
+        self.topic_id: bytes | None = None
+        self.leader_epoch_cache = leader_epoch_cache
+        self.producer_state_manager = producer_state_manager
+        self.truncated_bytes = 0  # by the recovery when the log was opened
+        self.offsets = LogOffsets(local, producer_state_manager, log_start_offset)
+        self._load_topic_id()
+
+    # -- identity, size, offsets --
+
+    @property
+    def name(self) -> str:
+        """topic-partition."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def directory(self) -> str:
+        return self._local.directory
+
+    @property
+    def log_dir(self) -> str:
+        """The log directory (one of log.dirs) that holds the partition's directory."""
+        return self._local.directory.rpartition("/")[0]
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._local.log_end_offset
+
+    @property
+    def log_end_offset_metadata(self) -> LogOffsetMetadata:
+        return self._local.log_end_offset_metadata
+
+    @property
+    def recovery_point(self) -> int:
+        """The offset up to which everything is on stable storage."""
+        return self._local.recovery_point
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' .log files."""
+        return self._local.segments.size
+
+    @property
+    def segments(self) -> "Sequence[LogSegment]":
+        """The segments, oldest first; a copy."""
+        return list(self._local.segments)
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._local.segments)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The epoch of the last leader that appended; -1 if unknown."""
+        return self.leader_epoch_cache.latest_epoch
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the log takes no appends or reads: a failed write could not be undone, or the log was deleted."""
+        return self._failure is not None
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that readers may ask for."""
+        return self.offsets.log_start_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset up to which everything is replicated, exclusive."""
+        return self.offsets.high_watermark
+
+    @property
+    def high_watermark_metadata(self) -> LogOffsetMetadata:
+        return self.offsets.high_watermark_metadata
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where read_committed ends: the first offset of an undecided transaction, at most the high watermark."""
+        return self.offsets.last_stable_offset
+
+    @property
+    def last_stable_offset_metadata(self) -> LogOffsetMetadata:
+        return self.offsets.last_stable_offset_metadata
+
+    def __repr__(self) -> str:
+        return f"UnifiedLog({self.offsets!r})"
+
+    # -- directory and open files --
+
+    def rename_dir(self, directory: str) -> None:
+        """Renames the partition's directory, without a sync of the directory above. Raises OSError."""
+        self._env.rename(self.directory, directory)
+        self._local.update_directory(directory)
+        self.leader_epoch_cache.update_directory(directory)
+        self.producer_state_manager.snapshots.directory = directory
+        self._partition_metadata.path = f"{directory}/{PARTITION_METADATA}"
+
+    def release(self) -> None:
+        """Closes files and maps; the next use opens them again."""
+        for segment in self._local.segments:
+            segment.release()
+
+    def share_open_segments(self, ring: OpenSegments) -> None:
+        """Closes files and maps; segments opened from here on count in `ring`."""
+        self.release()
+        self._local.share_open_segments(ring)
+
+    # -- topic id and configuration --
+
+    def _load_topic_id(self) -> None:
+        try:
+            self.topic_id = self._partition_metadata.read()
+        except CorruptCheckpointError as error:
+            logger.warning("%s; it is rewritten once the topic id is known", error)
+
+    def sync_topic_id_with_next_flush(self) -> None:
+        """Has the next flush sync partition.metadata, which was written without a sync."""
+        self._local.sync_with_next_flush(self._partition_metadata.path)
+
+    def assign_topic_id(self, topic_id: bytes) -> None:
+        """Stores the topic id in partition.metadata. Raises InconsistentTopicIdError, OSError."""
+        if self.topic_id is None:
+            self._partition_metadata.write(topic_id)
+            self.topic_id = topic_id
+        elif self.topic_id != topic_id:
+            raise InconsistentTopicIdError(
+                f"{self.directory} belongs to topic id {uuid_to_string(self.topic_id)}, "
+                f"and {self.name} has {uuid_to_string(topic_id)}"
+            )
+
+    def update_config(self, config: "LogConfig") -> None:
+        """Replaces the configuration."""
+        self._local.config = config
+        self._apply_config(config)
+        for segment in self._local.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    def _apply_config(self, config: "LogConfig") -> None:
+        """Caches the values that every append needs."""
+        self.config = config
+        self._validator = LogValidator(self.name, config)
+        self._segment_bytes = config.segment_bytes
+        self._max_segment_ms = config.max_segment_ms
+        self._flush_messages = min(config.flush_messages, _MAX_FLUSH_MESSAGES)
+
+    # -- failure --
+
+    def _check_online(self) -> None:
+        if self._failure is not None:
+            raise KafkaStorageError(f"{self.name} is offline: {self._failure}")
+
+    def fail(self, why: str, *, quietly: bool = False) -> None:
+        """Takes the log offline: the state on disk is in doubt until it is loaded again."""
+        if self._failure is None:
+            if not quietly:
+                logger.error("%s is offline: %s", self.directory, why)
+            self._failure = why
+
+    @contextmanager
+    def _failing(self, what: str) -> "Iterator[None]":
+        """Fails the log on an OSError within, which leaves the files in doubt."""
+        try:
+            yield
+        except OSError as error:
+            self.fail(f"{what}: {error}")
+            raise KafkaStorageError(f"{self.name}: {what}: {error}", cause=error) from error
+
+    # -- offsets --
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Moves the high watermark, within the log start and end offset; returns the new one."""
+        return self.offsets.update_high_watermark(offset)
+
+    def maybe_increment_log_start_offset(self, offset: int, reason: LogStartOffsetIncrementReason) -> bool:
+        """Moves the log start offset forward; False if it is there already.
+
+        Records before it are not read any more, and retention deletes their segments. Raises OffsetOutOfRangeError for
+        an offset above the high watermark.
+        """
+        offsets = self.offsets
+        if offset > offsets.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.name} cannot start at {offset}, above its high watermark {self.high_watermark}",
+                offset,
+                self.log_start_offset,
+                self.log_end_offset,
+            )
+        if offset <= offsets.log_start_offset:
+            return False
+        offsets.log_start_offset = offset
+        logger.info("%s starts at offset %d: %s", self.name, offset, reason.value)
+        self.leader_epoch_cache.truncate_from_start(offset)
+        self.producer_state_manager.on_log_start_offset_incremented(offset)
+        offsets.update_first_unstable_offset()
+        offsets.check_order()
+        return True
 
     # -- append --
 
@@ -79,15 +330,15 @@ class UnifiedLog(LogState):
         verification_guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> LogAppendInfo:
-        """Validates batches, numbers them and appends them; answers a repeated one with its first offsets.
+        """Validates batches, assigns offsets and appends them; returns the first offsets of a repeated batch.
 
-        What a Raft leader appends is numbered already, and must be of its epoch. `verification_guard` is what
-        `start_transaction_verification` gave, `transaction_version` that of the transaction which a marker ends.
+        Batches of a Raft leader have offsets already, and must be of its epoch. `verification_guard` comes from
+        `start_transaction_verification`; `transaction_version` is that of the transaction which a marker ends.
 
         Raises CorruptRecordError, InvalidRecordError, UnsupportedCompressionError (from protocol.records), and
         RecordTooLargeError, RecordBatchTooLargeError, InvalidTimestampError, OutOfOrderSequenceError,
-        InvalidProducerEpochError, InvalidTxnStateError, KafkaStorageError, and DiskFullError, for clients also where
-        there is room that is not for them (`disk_space`). Whatever it raises, nothing was appended.
+        InvalidProducerEpochError, InvalidTxnStateError, KafkaStorageError, and DiskFullError, for clients also when
+        only reserved room is left (`disk_space`). After any of them nothing was appended.
         """
         if self._failure is not None:
             self._check_online()
@@ -96,7 +347,7 @@ class UnifiedLog(LogState):
         now_ms = self._env.now_ms()
         valid = self._validator.validate(records, self._local.log_end_offset, leader_epoch, origin, now_ms)
         if valid.size > self._segment_bytes:
-            self._refuse_size(valid)
+            self._reject_size(valid)
         for batch in valid.of_producers:
             known = self.producer_state_manager.check_append(
                 batch, origin, verification_guard, transaction_version
@@ -104,16 +355,16 @@ class UnifiedLog(LogState):
             if known is not None:
                 return self._duplicate(known)
         if self.disk_space.is_full and origin is _CLIENT:
-            raise self.disk_space.refuse()
+            raise self.disk_space.reject()
         return self._append(valid, now_ms)
 
     def append_as_follower(
         self, records: Buffer, leader_epoch: int, *, is_copy: bool = False
     ) -> LogAppendInfo:
-        """Appends batches that a leader has numbered, as they are; those of an epoch above `leader_epoch` are left out.
+        """Appends batches with the offsets that a leader assigned, up to the first of an epoch above `leader_epoch`.
 
-        With `is_copy` they come from a log of this broker, which may hold what no leader sends: message sets, and a
-        batch that is larger than segment.bytes. Raises CorruptRecordError, OffsetsOutOfOrderError,
+        With `is_copy` they come from a log of this broker, which may hold message sets, and a batch larger than
+        segment.bytes; a leader sends neither. Raises CorruptRecordError, OffsetsOutOfOrderError,
         UnexpectedAppendOffsetError, RecordBatchTooLargeError, KafkaStorageError.
         """
         self._check_online()
@@ -122,9 +373,9 @@ class UnifiedLog(LogState):
     def start_transaction_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
     ) -> VerificationGuard | None:
-        """To be called before the coordinator is asked about a transaction; see `storage.log.txn_verification`.
+        """A guard, to be taken before the coordinator verifies a transaction; see `storage.log.txn_verification`.
 
-        None where the transaction is open already. Raises InvalidProducerEpochError for an epoch that is over.
+        None if the transaction is open already. Raises InvalidProducerEpochError for an old epoch.
         """
         return self.producer_state_manager.start_verification(
             producer_id,
@@ -157,23 +408,23 @@ class UnifiedLog(LogState):
                 break
             last_offset = batch.last_offset
             end = batch.position + batch.size_in_bytes
-            # A message of an old format answers whatever is asked of a batch from here on.
+            # A message of an old format has every attribute of a batch that is used from here on.
             valid.add_batch(cast(RecordBatch, batch), (memoryview(batch.buffer)[batch.position : end],))
         if not valid.batches:
             return LogAppendInfo(-1, -1, self.log_start_offset)
         if valid.first_offset < self._local.log_end_offset:
             raise UnexpectedAppendOffsetError(
-                f"{self.name} ends at {self.log_end_offset} and is given offsets {valid.first_offset}..{last_offset}",
+                f"{self.name} ends at {self.log_end_offset} and got offsets {valid.first_offset}..{last_offset}",
                 valid.first_offset,
                 last_offset,
             )
         if valid.size > self._segment_bytes and not (is_copy and len(valid.batches) == 1):
-            self._refuse_size(valid)
+            self._reject_size(valid)
         return self._append(valid, self._env.now_ms())
 
-    def _refuse_size(self, valid: ValidatedRecords) -> None:
+    def _reject_size(self, valid: ValidatedRecords) -> None:
         raise RecordBatchTooLargeError(
-            f"{valid.size} bytes for {self.name} in one piece; segment.bytes is {self.config.segment_bytes}"
+            f"an append of {valid.size} bytes to {self.name}; segment.bytes is {self.config.segment_bytes}"
         )
 
     def _append(self, valid: ValidatedRecords, now_ms: int) -> LogAppendInfo:
@@ -201,7 +452,7 @@ class UnifiedLog(LogState):
         except DiskFullError:
             self.disk_space.ran_out()
             raise
-        self._take_in(valid)
+        self._append_to_state(valid)
         self.disk_space.take(valid.size)
         return LogAppendInfo(
             first_offset,
@@ -212,8 +463,8 @@ class UnifiedLog(LogState):
             valid.conversion_count,
         )
 
-    def _take_in(self, valid: ValidatedRecords) -> None:
-        """What follows from batches that are in the log now: epochs, producers, transactions."""
+    def _append_to_state(self, valid: ValidatedRecords) -> None:
+        """Updates leader epochs, producers and transactions with batches that were written."""
         producers = self.producer_state_manager
         epochs = self.leader_epoch_cache
         for batch in valid.batches:
@@ -221,10 +472,10 @@ class UnifiedLog(LogState):
             if epoch != epochs.latest_epoch and epoch >= 0:
                 epochs.assign(epoch, batch.base_offset)
         for batch in valid.of_producers:
-            self._follow_producer(batch)
+            self._append_to_producers(batch)
         producers.map_end_offset = valid.next_offset
 
-    def _follow_producer(self, batch: RecordBatch) -> None:
+    def _append_to_producers(self, batch: RecordBatch) -> None:
         segment = self._local.segments.active
         try:
             apply_batch(self.producer_state_manager, batch, segment)
@@ -232,7 +483,7 @@ class UnifiedLog(LogState):
             self.fail(f"{segment.txn_index.path}: {error}")
             raise KafkaStorageError(f"{segment.txn_index.path}: {error}", cause=error) from error
         if batch.attributes & (TRANSACTIONAL_MASK | CONTROL_MASK):
-            self._update_first_unstable_offset()
+            self.offsets.update_first_unstable_offset()
 
     def _duplicate(self, known: BatchMetadata) -> LogAppendInfo:
         return LogAppendInfo(
@@ -240,7 +491,7 @@ class UnifiedLog(LogState):
             known.last_offset,
             self.log_start_offset,
             known.offset_delta + 1,
-            known.timestamp,  # whatever the topic's type of timestamp, as Kafka does
+            known.timestamp,  # as Kafka does for either type of timestamp
             duplicate=True,
         )
 
@@ -252,9 +503,9 @@ class UnifiedLog(LogState):
             self._roll(self._local.log_end_offset)
 
     def _roll(self, base_offset: int) -> None:
-        """Starts a segment at `base_offset`, with a snapshot of the producers at that point.
+        """Starts a segment at `base_offset`, with a snapshot of the producers there.
 
-        When that fails, the active segment stays what it was and takes appends that still fit.
+        On failure the active segment is unchanged and takes appends that still fit.
         """
         try:
             segment = self._local.roll(base_offset)
@@ -266,7 +517,7 @@ class UnifiedLog(LogState):
             path = producers.take_snapshot(sync=False)
         except OSError as error:
             logger.warning("%s: no snapshot of the producers at %d: %s", self.name, base_offset, error)
-            return  # an older one does, with more to replay
+            return  # an older snapshot serves, with more to replay
         if path is not None:
             self._local.sync_with_next_flush(path)
 
@@ -275,14 +526,15 @@ class UnifiedLog(LogState):
     def read(
         self, start_offset: int, max_length: int, isolation: FetchIsolation, *, min_one_message: bool
     ) -> FetchDataInfo:
-        """Batches from the one with `start_offset` on, as far as `isolation` lets the reader see.
+        """Batches from the one with `start_offset` to the limit of `isolation`.
 
-        At most `max_length` bytes, though with `min_one_message` the first batch comes whole. Raises
-        OffsetOutOfRangeError; CorruptRecordError where the segment is damaged; KafkaStorageError.
+        At most `max_length` bytes, but with `min_one_message` the whole first batch. Raises OffsetOutOfRangeError;
+        CorruptRecordError if the segment is damaged; KafkaStorageError.
         """
         if self._failure is not None:
             self._check_online()
-        if start_offset < self.log_start_offset or start_offset > self._local.log_end_offset:
+        offsets = self.offsets
+        if start_offset < offsets.log_start_offset or start_offset > self._local.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"offset {start_offset} of {self.name} is not within {self.log_start_offset}..{self.log_end_offset}",
                 start_offset,
@@ -290,21 +542,21 @@ class UnifiedLog(LogState):
                 self._local.log_end_offset,
             )
         try:
-            limit = self._limit(isolation)
+            limit = offsets.limit(isolation)
             info = self._local.read(start_offset, max_length, limit, min_one_message=min_one_message)
             if isolation is _TXN_COMMITTED:
                 info.aborted_transactions = self._local.collect_aborted_transactions(info)
         except OSError as error:
             raise read_error(self.name, error) from error
-        info.high_watermark = self.high_watermark
-        info.last_stable_offset = self.last_stable_offset
-        info.log_start_offset = self.log_start_offset
+        info.high_watermark = offsets.high_watermark
+        info.last_stable_offset = offsets.last_stable_offset
+        info.log_start_offset = offsets.log_start_offset
         return info
 
     # -- by time and by epoch --
 
     def fetch_offset_by_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
-        """The first record at least as young as the timestamp; None when there is none.
+        """The first record with this timestamp or a larger one; None if there is none.
 
         Raises CorruptRecordError, InvalidRecordError, KafkaStorageError.
         """
@@ -314,18 +566,18 @@ class UnifiedLog(LogState):
             raise read_error(self.name, error) from error
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record that has the youngest timestamp; None in an empty log. Raises as the search by time does."""
+        """The first record with the largest timestamp; None in an empty log. Raises as `fetch_offset_by_timestamp`."""
         try:
             return self._local.offset_of_max_timestamp()
         except OSError as error:
             raise read_error(self.name, error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset | None:
-        """Where the epoch, or the largest one below it, ends (OffsetForLeaderEpoch); None when that is not known."""
+        """The end of the epoch, or of the largest one below it (OffsetForLeaderEpoch); None if unknown."""
         return self.leader_epoch_cache.end_offset_for(epoch, self.log_end_offset)
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
-        """Notes that a leader's epoch begins, as becoming leader does before anything is appended."""
+        """Starts a leader's epoch, before its first append."""
         self.leader_epoch_cache.assign(epoch, start_offset)
 
     # -- flush --
@@ -345,9 +597,9 @@ class UnifiedLog(LogState):
         return unflushed > 0 and now_ms >= local.last_flush_ms + self.config.flush_ms and not self.is_failed
 
     def prepare_flush(self) -> FlushJob:
-        """Decides what has to be synced for everything appended so far to be durable. See `storage.log.flush`.
+        """A job that syncs all that was appended so far. See `storage.log.flush`.
 
-        One job of a log at a time. Raises KafkaStorageError when a file cannot be opened.
+        One job of a log at a time. Raises KafkaStorageError if a file cannot be opened.
         """
         try:
             job = self._local.prepare_flush()
@@ -358,11 +610,11 @@ class UnifiedLog(LogState):
         return job
 
     def complete_flush(self, job: FlushJob) -> None:
-        """Moves the recovery point to where a job reached.
+        """Moves the recovery point to the offset that a job covers.
 
-        Raises KafkaStorageError when it failed; the log is offline then: the kernel may have dropped what it could
-        not write, and a second fsync would not tell. Not so DiskFullError and OutOfResourcesError: no fsync failed,
-        there was no descriptor for one, or no room for the leader epochs; the recovery point waits for the next job.
+        Raises KafkaStorageError if a sync failed; then the log is offline, since the kernel may have dropped dirty
+        pages and a second fsync would not report it. Raises DiskFullError or OutOfResourcesError, and stays online, if
+        there was no room for the leader epochs or no descriptor for a sync; the next job moves the recovery point.
         """
         assert job.is_done, "the job has not run"
         if job.error is not None:
@@ -375,16 +627,39 @@ class UnifiedLog(LogState):
         self._local.complete_flush(job)
 
     def flush(self) -> None:
-        """All three steps at once, on the calling thread, if there is anything to do. Raises KafkaStorageError."""
+        """Prepares, runs and completes a flush job, if there is anything to sync. Raises KafkaStorageError."""
         if self._local.has_unflushed or self.leader_epoch_cache.is_dirty:
             job = self.prepare_flush()
             job.run()
             self.complete_flush(job)
 
+    # -- replacing another log --
+
+    def skip_to(self, offset: int) -> None:
+        """Starts a segment at `offset`, beyond the end, because all records before it were compacted away.
+
+        Raises OSError.
+        """
+        self._local.skip_to(offset)
+        self.producer_state_manager.map_end_offset = offset
+
+    def take_over(self, other: "UnifiedLog") -> None:
+        """Takes over the state of `other`, of which this log has all batches; `other` gets no appends any more.
+
+        The state: offsets, leader epochs (also those without a batch), producers (also those whose batches were
+        deleted) and transactions that are being verified.
+        """
+        assert self.log_end_offset == other.log_end_offset, f"{self!r} is no copy of {other!r}"
+        self.leader_epoch_cache.take_over(other.leader_epoch_cache)
+        self.producer_state_manager.take_over(other.producer_state_manager)
+        self.offsets.log_start_offset = max(self.log_start_offset, other.log_start_offset)
+        self.offsets.update_first_unstable_offset()
+        self.update_high_watermark(other.high_watermark)
+
     # -- truncation, deletion, end --
 
     def truncate_to(self, offset: int) -> bool:
-        """Cuts the log so that `offset` is the next to be appended; False when it ended at or before it.
+        """Truncates the log so that `offset` is its end; False if it ended at or before it.
 
         Durable on return. Raises KafkaStorageError.
         """
@@ -397,41 +672,31 @@ class UnifiedLog(LogState):
             return True
         with self._failing("truncation"):
             try:
-                self._forget_snapshots(self._local.truncate_to(offset))
+                self._remove_snapshots(self._local.truncate_to(offset))
             finally:
-                self._after_truncation(min(self.log_start_offset, offset))
+                self.offsets.reset(min(self.log_start_offset, offset))
             self.leader_epoch_cache.truncate_from_end(offset)
             self.rebuild_producer_state()
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Empties the log; it goes on at `offset`. Raises KafkaStorageError."""
+        """Empties the log; the next record gets `offset`. Raises KafkaStorageError."""
         with self._failing("truncation"):
             try:
-                self._forget_snapshots(self._local.truncate_fully_and_start_at(offset))
+                self._remove_snapshots(self._local.truncate_fully_and_start_at(offset))
             finally:
-                self._after_truncation(offset)
+                self.offsets.reset(offset)
             self.leader_epoch_cache.clear_and_flush()
             self.producer_state_manager.truncate_fully_and_start_at(offset)
-            self._env.sync_dir(self.directory)  # or a crash brings snapshots back
-            self._update_first_unstable_offset()
+            self._env.sync_dir(self.directory)  # without it a crash restores the snapshots
+            self.offsets.update_first_unstable_offset()
 
-    def _forget_snapshots(self, segments: list[LogSegment]) -> None:
+    def _remove_snapshots(self, segments: list[LogSegment]) -> None:
         for segment in segments:
             self.producer_state_manager.snapshots.remove(segment.base_offset)
 
-    def _after_truncation(self, log_start_offset: int) -> None:
-        """Brings the offsets in order again, before anything else can fail."""
-        self.first_unstable_offset = None
-        self.log_start_offset = log_start_offset
-        end = self._local.log_end_offset
-        if self.high_watermark >= end or self.high_watermark < log_start_offset:
-            self.high_watermark = end
-        self._forget_positions()
-        self._check_order()
-
     def rebuild_producer_state(self) -> None:
-        """Follows the producers through the log again, from the latest snapshot. Raises OSError."""
+        """Rebuilds the producer state from the latest snapshot and the log. Raises OSError."""
         local = self._local
         rebuild_producer_state(
             self.producer_state_manager,
@@ -441,10 +706,10 @@ class UnifiedLog(LogState):
             self._env.now_ms(),
         )
         self.producer_state_manager.on_high_watermark_updated(self.high_watermark)
-        self._update_first_unstable_offset()
+        self.offsets.update_first_unstable_offset()
 
     def delete_old_segments(self) -> int:
-        """Deletes the segments that retention lets go, by time, by size and below the log start; how many.
+        """Deletes the segments that retention by time, by size or by log start offset allows; returns how many.
 
         Their files are renamed at once and removed after file.delete.delay.ms. Raises KafkaStorageError.
         """
@@ -460,7 +725,7 @@ class UnifiedLog(LogState):
             except OSError as error:
                 if is_fault_of_disk(error):
                     raise
-                raise read_error(self.name, error) from error  # it was only a look, and nothing is in doubt
+                raise read_error(self.name, error) from error  # only reads so far: no file is in doubt
             if not doomed:
                 return 0
             if len(doomed) == len(self._local.segments) and not self._roll_for_retention():
@@ -471,14 +736,14 @@ class UnifiedLog(LogState):
             if path is not None:
                 self._local.sync_with_next_flush(path)
             self._local.delete_segments(doomed)
-            # After the segments: a crash in between leaves snapshots too many, and none too few.
+            # After the segments: a crash in between leaves extra snapshots, and none is missing.
             snapshots = self.producer_state_manager.snapshots
             paths = [snapshots.detach(segment.base_offset, DELETED_SUFFIX) for segment in doomed]
             self._local.delete_later([path for path in paths if path])
         return len(doomed)
 
     def _roll_for_retention(self) -> bool:
-        """A new segment, so that the active one may go too; without room for one it waits until the others went."""
+        """Rolls so that the active segment can be deleted too; False, for a later round, if there is no room."""
         try:
             self._roll(self.log_end_offset)
         except (DiskFullError, OutOfResourcesError):
@@ -486,10 +751,10 @@ class UnifiedLog(LogState):
         return True
 
     def replace_segments(self, cleaned: "CleanedSegment") -> bool:
-        """Puts a cleaned segment whose files wait as .swap in the place of those that it stands for.
+        """Replaces segments by the cleaned one whose files end in .swap: the last steps of `segment_swap`.
 
-        The last steps of `segment_swap`, in one piece. False, and nothing done, where those segments are not there any
-        more as they were when the cleaning began. Raises KafkaStorageError.
+        False, with no change, if those segments are no longer as they were when the cleaning began. Raises
+        KafkaStorageError.
         """
         self._check_online()
         old = self._local.segments_of(cleaned.replaces)
@@ -500,22 +765,22 @@ class UnifiedLog(LogState):
             vanished = [base_offset for base_offset in cleaned.replaces if base_offset != cleaned.base_offset]
             paths = [snapshots.detach(base_offset, DELETED_SUFFIX) for base_offset in vanished]
             self._local.replace_segments(old, cleaned.size, [path for path in paths if path])
-        self._forget_positions()
+        self.offsets.forget_positions()
         return True
 
     def close(self) -> None:
-        """Trims the indexes, saves the producers, gives files back. Flush first for a clean stop. Raises OSError."""
+        """Saves the producers, trims the indexes, closes files. Flush first for a clean stop. Raises OSError."""
         if not self.is_failed:
             producers = self.producer_state_manager
             producers.map_end_offset = self.log_end_offset
-            with suppress_no_space():  # an older one does, with more to replay
+            with suppress_no_space():  # an older snapshot serves, with more to replay
                 producers.take_snapshot(sync=True)
             if self.leader_epoch_cache.is_dirty:
                 self.leader_epoch_cache.flush()
         self._local.close()
 
     def delete(self) -> None:
-        """Removes the log with its directory, at once. Raises OSError."""
+        """Removes the log's directory at once. Raises OSError."""
         self.release()
         self.fail("it was deleted")
         remove_tree(self._env, self.directory)

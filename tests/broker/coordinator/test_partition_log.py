@@ -91,7 +91,7 @@ def test_a_log_gives_everything_that_is_in_it_segment_by_segment(tmp_path: Path)
     pieces = logs.contents(0)
     assert len(pieces) == 3
     assert [found.base_offset for piece in pieces for found in batches(piece.read())] == [0, 2, 4, 6, 8, 10]
-    log.log_start_offset = 5
+    log.offsets.log_start_offset = 5
     pieces = logs.contents(0)
     assert [found.base_offset for piece in pieces for found in batches(piece.read())] == [4, 6, 8, 10]
 

@@ -114,7 +114,7 @@ def test_a_high_watermark_that_stood_in_an_old_segment_is_looked_up_again(env: F
     house.fill(10)
     assert house.log.high_watermark_metadata.segment_base_offset == 5
     house.log.append_as_leader(make_batch(b"x" * 120, key=b"not replicated yet"), 0)
-    house.log.first_unstable_offset = None
+    house.log.offsets.first_unstable_offset = None
     assert bases(house) == [0, 5, 10]
     house.compact()
     metadata = house.log.high_watermark_metadata

@@ -213,29 +213,6 @@ def test_readers_see_as_far_as_they_may(log: UnifiedLog) -> None:
             assert (info.high_watermark, info.last_stable_offset, info.log_start_offset) == (10, 8, 0)
 
 
-def test_where_the_last_stable_offset_lies(log: UnifiedLog) -> None:
-    fill(log, 3)
-    assert log.last_stable_offset_metadata == log.high_watermark_metadata
-    log.append_as_leader(make_batch(b"open", producer=(7, 0, 0), transactional=True), 0)
-    append(log, b"after it")
-    log.update_high_watermark(log.log_end_offset)
-    metadata = log.last_stable_offset_metadata
-    assert (metadata.message_offset, metadata.segment_base_offset) == (3, 0)
-    assert (
-        metadata.position
-        == log.read(0, 10_000, FetchIsolation.TXN_COMMITTED, min_one_message=True).records.size
-    )
-    assert log.last_stable_offset_metadata is metadata  # looked up once
-    log.truncate_to(1)
-    append(log, b"longer than what was cut off")
-    append(log, b"x")
-    log.append_as_leader(make_batch(b"open", producer=(7, 0, 0), transactional=True), 0)
-    log.update_high_watermark(log.log_end_offset)
-    assert log.last_stable_offset_metadata.message_offset == 3
-    cut = log.read(0, 10_000, FetchIsolation.TXN_COMMITTED, min_one_message=True)
-    assert log.last_stable_offset_metadata.position == cut.records.size != metadata.position
-
-
 def test_offsets_outside_are_out_of_range(log: UnifiedLog) -> None:
     fill(log, 8)
     log.maybe_increment_log_start_offset(3, DELETED)
@@ -306,17 +283,6 @@ def test_a_limit_of_nothing_gives_the_aborted_transaction_at_hand(log: UnifiedLo
     assert log.read(2, 0, FetchIsolation.TXN_COMMITTED, min_one_message=False).aborted_transactions == []
 
 
-def test_a_transaction_is_stable_once_its_marker_is_replicated(log: UnifiedLog) -> None:
-    append(log, b"plain")
-    log.append_as_leader(make_batch(b"a", producer=(7, 0, 0), transactional=True), 0)
-    log.update_high_watermark(2)
-    assert log.last_stable_offset == 1
-    log.append_as_leader(end_txn(7, 0, commit=True), 0, AppendOrigin.COORDINATOR)
-    assert log.last_stable_offset == 1
-    log.update_high_watermark(3)
-    assert (log.last_stable_offset, log.first_unstable_offset) == (3, None)
-
-
 def test_search_by_time_over_segments(log: UnifiedLog) -> None:
     for number in range(12):
         append(log, bytes(100), timestamp=T0 + 10 * number)
@@ -342,17 +308,6 @@ def test_an_empty_log_has_no_times(log: UnifiedLog) -> None:
 
 
 # -- offsets --
-
-
-def test_the_high_watermark_keeps_within_the_log(log: UnifiedLog) -> None:
-    fill(log, 8)
-    assert log.update_high_watermark(99) == 8
-    assert log.update_high_watermark(3) == 3
-    assert log.update_high_watermark(5) == 5
-    assert log.high_watermark_metadata.segment_base_offset == 5
-    log.maybe_increment_log_start_offset(4, DELETED)
-    assert log.update_high_watermark(1) == 4
-    assert "start=4" in repr(log)
 
 
 def test_the_start_moves_forward_up_to_the_high_watermark(log: UnifiedLog) -> None:
@@ -424,9 +379,9 @@ def test_truncation_below_the_first_segment_empties_the_log(log: UnifiedLog) -> 
 def test_truncation_takes_a_transaction_back(log: UnifiedLog) -> None:
     append(log, b"plain")
     log.append_as_leader(make_batch(b"a", producer=(7, 0, 0), transactional=True), 0)
-    assert log.first_unstable_offset == 1
+    assert log.offsets.first_unstable_offset == 1
     log.truncate_to(1)
-    assert log.first_unstable_offset is None
+    assert log.offsets.first_unstable_offset is None
 
 
 def test_a_truncation_that_fails_takes_the_log_offline(env: FaultEnv, log: UnifiedLog) -> None:
@@ -833,7 +788,7 @@ def test_a_transaction_is_verified_before_its_first_batch(log: UnifiedLog) -> No
     with pytest.raises(InvalidProducerEpochError):
         log.append_as_leader(marker, 0, AppendOrigin.COORDINATOR, transaction_version=2)
     log.append_as_leader(end_txn(7, 1, commit=True), 0, AppendOrigin.COORDINATOR, transaction_version=2)
-    assert log.first_unstable_offset is not None  # until the marker is replicated
+    assert log.offsets.first_unstable_offset is not None  # until the marker is replicated
     log.update_high_watermark(2)
     assert log.last_stable_offset == 2
 

@@ -290,7 +290,7 @@ def test_transactions_are_found_again(env: FaultEnv, is_clean: bool) -> None:
         for entry in aborted
     ]
     log.update_high_watermark(log.log_end_offset)
-    assert log.last_stable_offset == log.first_unstable_offset == 8
+    assert log.last_stable_offset == log.offsets.first_unstable_offset == 8
 
 
 def test_a_snapshot_at_the_recovery_point_is_believed(env: FaultEnv) -> None:
