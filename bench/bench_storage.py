@@ -169,7 +169,7 @@ def opening(directory: Path, partitions: int) -> Figures:
     env = RealEnv()
     path = str(directory / "many")
     manager = LogManager(env, [path], lambda _topic: LogConfig())
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     manager.prepare_logs([("bench", index, TOPIC_ID) for index in range(partitions)]).run()
     data = make_batch(16)
@@ -177,7 +177,7 @@ def opening(directory: Path, partitions: int) -> Figures:
         manager.get_or_create_log("bench", index, TOPIC_ID).append_as_leader(data, 0)
     manager.shutdown()
     manager = LogManager(env, [path], lambda _topic: LogConfig())
-    manager.lock_dirs()
+    manager.dirs.lock()
     start = time.perf_counter()
     manager.load_logs()
     took = time.perf_counter() - start

@@ -36,15 +36,15 @@ class CordonedLogDirs:
 
     def reconfigure(self) -> None:
         """Goes by the configuration as it is now."""
-        known = [*(one.path for one in self._log_manager.dirs), *self._log_manager.offline_dirs]
+        known = [*(one.path for one in self._log_manager.dirs), *self._log_manager.dirs.offline]
         wanted = self._config[CORDONED_LOG_DIRS]
         named = {absolute_path(path.rstrip("/")) for path in wanted}
         cordoned = frozenset(path for path in known if wanted == ALL or absolute_path(path) in named)
-        if cordoned != self._log_manager.cordoned:
+        if cordoned != self._log_manager.dirs.cordoned:
             logger.info(
                 "cordoned log directories, which get no new partitions: %s", sorted(cordoned) or "none"
             )
-        self._log_manager.cordoned = cordoned
+        self._log_manager.dirs.cordoned = cordoned
         self._report(self._controller.image)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -53,7 +53,7 @@ class CordonedLogDirs:
             self._report(image)
 
     def _ids(self) -> list[Uuid]:
-        cordoned = self._log_manager.cordoned
+        cordoned = self._log_manager.dirs.cordoned
         return [
             one.directory_id for one in self._log_manager.dirs if one.path in cordoned and one.directory_id
         ]

@@ -50,14 +50,14 @@ class DirectoryAssignment:
         if not new:
             return
         try:
-            chosen = self._log_manager.choose_directories(len(new), self._decided)
+            chosen = self._log_manager.dirs.choose(len(new), self._decided)
         except KafkaStorageError as error:
             logger.error("new partitions have no place: %s", error)
             return
         names = {record.topic_id: record.name for record in records if isinstance(record, TopicRecord)}
         for record, default in zip(new, chosen, strict=True):
             name = names.get(record.topic_id) or self._image().topic_names.get(record.topic_id, "")
-            directory = self._log_manager.preferred(name, record.partition_id) or default
+            directory = self._log_manager.dirs.preferred(name, record.partition_id) or default
             self._decided[directory] += 1
             image = PartitionImage.of(record)
             record.directories = image.with_directory(self._node_id, directory.directory_id or ZERO_UUID)

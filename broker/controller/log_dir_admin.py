@@ -144,7 +144,7 @@ class LogDirAdmin:
         topics: defaultdict[str, list[ReplicaInfo]] = defaultdict(list)
         for topic, replica in self._replicas_in(directory, wanted):
             topics[topic].append(replica)
-        is_cordoned = shows_cordoned and path in self._log_manager.cordoned
+        is_cordoned = shows_cordoned and path in self._log_manager.dirs.cordoned
         return LogDirDescription(shown, ErrorCode.NONE, dict(sorted(topics.items())), *space, is_cordoned)
 
     def _replicas_in(
@@ -190,7 +190,7 @@ class LogDirAdmin:
         if partition is None and self._replicas.lacks_log(*key):
             return _now(ErrorCode.KAFKA_STORAGE_ERROR)
         if partition is None:
-            self._log_manager.prefer(*key, target)  # for the log to come; nobody is told so
+            self._log_manager.dirs.prefer(*key, target)  # for the log to come; nobody is told so
             return _now(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.offline:
             return _now(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -207,7 +207,7 @@ class LogDirAdmin:
         directory = next((one for one in self._log_manager.dirs if one.path == own), None)
         if directory is None:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if own in self._log_manager.cordoned:
+        if own in self._log_manager.dirs.cordoned:
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         return directory
 

@@ -17,17 +17,17 @@ CLIENT_ID: Final = "ReplicaAlterLogDirs"
 def add_log_dirs(metrics: Metrics, log_dirs: LogDirs, moves: Callable[[], list[Move]]) -> None:
     """`moves` gives those that are going on."""
     prefix = "kafka_log_logmanager"
-    metrics.add_value(f"{prefix}_offlinelogdirectorycount", lambda: len(log_dirs.offline_dirs))
+    metrics.add_value(f"{prefix}_offlinelogdirectorycount", lambda: len(log_dirs.offline))
     metrics.add_value(f"{prefix}_cordonedlogdirectorycount", lambda: len(log_dirs.cordoned))
 
     def each(holds: Callable[[str], bool]) -> Callable[[], list[Sample]]:
         def source() -> list[Sample]:
-            paths = [*(one.path for one in log_dirs.dirs), *log_dirs.offline_dirs]
+            paths = [*(one.path for one in log_dirs), *log_dirs.offline]
             return [((path,), int(holds(path))) for path in paths]
 
         return source
 
-    metrics.add(f"{prefix}_logdirectoryoffline", each(lambda path: path in log_dirs.offline_dirs))
+    metrics.add(f"{prefix}_logdirectoryoffline", each(lambda path: path in log_dirs.offline))
     metrics.add(f"{prefix}_logdirectorycordoned", each(lambda path: path in log_dirs.cordoned))
     for metric, read in {
         "maxlag": lambda: max((move.lag for move in moves()), default=0),

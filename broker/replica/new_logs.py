@@ -103,5 +103,5 @@ class MissingLogs:
 
     def _has_room(self, missing: MissingLog) -> bool:
         directory_id = missing.partition.directory_of(self._node_id)
-        own = self._log_manager.directory_with_id(directory_id)
+        own = self._log_manager.dirs.with_id(directory_id)
         return any(not one.space.is_full for one in ([own] if own is not None else self._log_manager.dirs))

@@ -85,7 +85,7 @@ class ReplicaManager:
     @property
     def offline_log_dirs(self) -> set[str]:
         """The log directories that have failed."""
-        return set(self.log_manager.offline_dirs)
+        return set(self.log_manager.dirs.offline)
 
     def partitions(self) -> Iterable[Partition]:
         return self._partitions.values()
@@ -127,7 +127,7 @@ class ReplicaManager:
     @property
     def has_offline_partitions(self) -> bool:
         """Whether is_offline() can be true of any partition."""
-        return bool(self._without_log or self.log_manager.offline_dirs)
+        return bool(self._without_log or self.log_manager.dirs.offline)
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether this broker's replica of the partition cannot be used: its disk failed, or it never got a log."""
@@ -148,7 +148,7 @@ class ReplicaManager:
         """
         for topic in delta.deleted_topics.values():
             self._remove(topic)
-        jobs: list[Work] = [self.log_manager.sync_dirs] if delta.deleted_topics else []
+        jobs: list[Work] = [self.log_manager.dirs.sync] if delta.deleted_topics else []
         try:
             if new := new_logs(image, delta, self._node_id, self._is_known):
                 wanted = [(name, index, image.topics[name].topic_id) for name, index in new]

@@ -102,20 +102,20 @@ class Housekeeping:
         """Removes files whose file.delete.delay.ms is over."""
         for deletion in self._log_manager.take_due_deletions():
             paths = [deletion.directory] if deletion.directory is not None else deletion.paths
-            log_dir = self._log_manager.dir_of_path(paths[0]) if paths else None
+            log_dir = self._log_manager.dirs.of_path(paths[0]) if paths else None
             self._in_background("removing deleted files", deletion.run, log_dir)
 
     def checkpoint_recovery_points(self) -> None:
-        self._checkpoint("writing recovery points", self._log_manager.recovery_point_jobs())
+        self._checkpoint("writing recovery points", self._log_manager.dirs.recovery_point_jobs())
 
     def checkpoint_log_start_offsets(self) -> None:
-        self._checkpoint("writing log start offsets", self._log_manager.log_start_offset_jobs())
+        self._checkpoint("writing log start offsets", self._log_manager.dirs.log_start_offset_jobs())
 
     def checkpoint_high_watermarks(self) -> None:
-        self._checkpoint("writing high watermarks", self._log_manager.high_watermark_jobs())
+        self._checkpoint("writing high watermarks", self._log_manager.dirs.high_watermark_jobs())
 
     def _checkpoint(self, what: str, jobs: Sequence[Work]) -> None:
-        for directory, job in zip(list(self._log_manager.dirs), jobs, strict=True):
+        for directory, job in zip(self._log_manager.dirs, jobs, strict=True):
             self._in_background(what, job, directory)
 
     def expire_producers(self) -> None:

@@ -42,7 +42,7 @@ def settle_identity(
 
     Raises InvalidConfigError where the configuration contradicts the directories, StorageError.
     """
-    stored = log_manager.load_meta_properties() or metadata_dir.load_own()
+    stored = log_manager.dirs.load_meta_properties() or metadata_dir.load_own()
     node_id = config.settle_node_id(None if stored is None else stored.node_id, log_manager.dirs[0].path)
     if stored is None:
         cluster_id = config.cluster_id or uuid_to_string(random_uuid(env.random_bytes))
@@ -58,7 +58,7 @@ def settle_identity(
 def format_new_dirs(log_manager: LogManager, identity: Identity, env: Env) -> None:
     """Makes those of the directories that are not formatted the node's own. Raises NoLogDirError."""
     records = bootstrap_records(default_levels(LATEST_PRODUCTION))
-    log_manager.format_dirs(
+    log_manager.dirs.format(
         identity.cluster_id,
         identity.node_id,
         lambda: uuid_to_string(random_uuid(env.random_bytes)),
@@ -133,7 +133,7 @@ class MetadataDir:
 
     def _refuse_in_place_of_offline(self, identity: Identity) -> None:
         """While a directory is offline nothing is begun anew beside what may lie in it."""
-        offline = self._manager.offline_dirs
+        offline = self._manager.dirs.offline
         if offline and (identity.was_formatted or self._wanted in offline):
             raise NoLogDirError(
                 "the metadata are in none of the log directories that can be used, and the broker cannot start without "

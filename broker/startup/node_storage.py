@@ -119,7 +119,7 @@ class NodeStorage:
     # -- the metadata --
 
     def _open_metadata(self, config: BrokerConfig) -> None:
-        self.log_manager.lock_dirs()
+        self.log_manager.dirs.lock()
         self._metadata_dir.lock()
         identity = settle_identity(self.log_manager, self._metadata_dir, config, self._env)
         self.cluster_id, self.node_id = identity.cluster_id, identity.node_id

@@ -32,8 +32,9 @@ class LogOffsets:
         self.log_start_offset = log_start_offset
         self.high_watermark = log_start_offset
         self.first_unstable_offset: int | None = None
+        self._high_watermark_metadata = LogOffsetMetadata(-1)
+        self._last_stable_metadata = LogOffsetMetadata(-1)
         self.update_first_unstable_offset()
-        self.forget_positions()
         self.check_order()
 
     def check_order(self) -> None:

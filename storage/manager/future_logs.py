@@ -325,6 +325,6 @@ class FutureLogs:
 
     def discard(self, log: UnifiedLog, *, is_stray: bool = False) -> None:
         """Has a detached log deleted after file.delete.delay.ms, or put aside. Raises KafkaStorageError."""
-        directory = self._manager.dir_of_path(log.directory)
+        directory = self._manager.dirs.of_path(log.directory)
         if directory is not None:
             self._manager.rename_away(log, directory, STRAY_DIR_SUFFIX if is_stray else DELETE_DIR_SUFFIX)

@@ -1,10 +1,10 @@
 """What LogManager and its parts know of each other without importing each other."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.log_dir import LogDir
+from barnabas.storage.manager.log_dirs import LogDirs
 from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.segment.open_segments import OpenSegments
 
@@ -35,7 +35,7 @@ class LogRegistry(Protocol):
     """What FutureLogs needs of the LogManager that it is a part of."""
 
     @property
-    def dirs(self) -> Sequence[LogDir]: ...
+    def dirs(self) -> LogDirs: ...
 
     @property
     def open_segments(self) -> OpenSegments: ...
@@ -46,8 +46,6 @@ class LogRegistry(Protocol):
     def get_log(self, topic: str, partition: int) -> UnifiedLog | None: ...
 
     def directory_of(self, log: UnifiedLog) -> LogDir: ...
-
-    def dir_of_path(self, path: str) -> LogDir | None: ...
 
     def register(
         self, log: UnifiedLog, directory: LogDir, logs: dict[TopicPartition, UnifiedLog]

@@ -1,7 +1,4 @@
-"""LogDirs: which log directories there are, whose they are, which of them work, and which logs lie in them.
-
-The half of `LogManager` that every other part of it stands on; it is of no use alone.
-"""
+"""LogDirs: the log directories of one broker, whose they are, which of them work, and where new logs go."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final, overload
 
 from barnabas.storage.env import Env
 from barnabas.storage.errors import (
@@ -22,199 +19,157 @@ from barnabas.storage.log.checkpoints import MetaProperties
 from barnabas.storage.manager.log_dir import LogDir
 from barnabas.storage.offsets import TopicPartition
 
-if TYPE_CHECKING:
-    from barnabas.storage.log.unified_log import UnifiedLog
-
 logger = logging.getLogger("barnabas.storage")
 
 MAX_PREFERRED: Final = 20_000
-"""How many wishes for logs to come are remembered: twice as many as one request may create partitions."""
+"""How many preferences for new logs are kept: twice as many as one request may create partitions."""
 
 
-class LogDirs:
-    """The log directories of one broker.
+class LogDirs(Sequence[LogDir]):
+    """The log directories that work, in the order of log.dirs.
 
-    `dirs` are those that work. One that fails leaves them for `offline_dirs`, with the reason, and its logs with it; it
-    comes back at the next start. Nothing is placed and nothing is written there any more.
+    One that fails moves to `offline`, with the reason, until the next start; nothing is placed or written there.
     """
 
-    __slots__ = (
-        "_env",
-        "_future_logs",
-        "_logs",
-        "_preferred",
-        "cordoned",
-        "dirs",
-        "offline_dirs",
-        "on_log_dir_failed",
-    )
+    __slots__ = ("_env", "_fail", "_preferred", "_working", "cordoned", "offline")
 
-    def __init__(self, env: Env, log_dirs: Sequence[str], min_free_bytes: int) -> None:
+    def __init__(
+        self, env: Env, paths: Sequence[str], min_free_bytes: int, fail: Callable[[str, str], None]
+    ) -> None:
+        """`fail(path, why)` takes a directory offline with its logs: LogManager.log_dir_failed."""
         self._env = env
-        self._logs: dict[TopicPartition, UnifiedLog] = {}
-        self._future_logs: dict[TopicPartition, UnifiedLog] = {}
-        self.dirs = [LogDir(env, path.rstrip("/") or "/", min_free_bytes) for path in log_dirs]
-        self.offline_dirs: dict[str, str] = {}
+        self._fail = fail
+        self._working = [LogDir(env, path.rstrip("/") or "/", min_free_bytes) for path in paths]
+        self._preferred: dict[TopicPartition, LogDir] = {}
+        self.offline: dict[str, str] = {}
         self.cordoned: frozenset[str] = frozenset()
         """The paths of those that get no new logs (KIP-1066)."""
-        self._preferred: dict[TopicPartition, LogDir] = {}
-        self.on_log_dir_failed: Callable[[str], None] = lambda path: None
-        """Hears of each directory that has failed, when it and its logs are out already."""
 
-    def sync_dirs(self) -> None:
-        """Makes durable which partitions' directories there are, and by which names; in a thread if you like.
+    def __len__(self) -> int:
+        return len(self._working)
 
-        Raises OSError.
-        """
-        for directory in list(self.dirs):
+    @overload
+    def __getitem__(self, position: int) -> LogDir: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> list[LogDir]: ...
+
+    def __getitem__(self, position: int | slice) -> LogDir | list[LogDir]:
+        return self._working[position]
+
+    def __iter__(self) -> Iterator[LogDir]:
+        """Safe while directories fail."""
+        return iter(tuple(self._working))
+
+    def sync(self) -> None:
+        """Makes the creation, rename and removal of partition directories durable; safe in a thread. Raises OSError."""
+        for directory in self:
             self._env.sync_dir(directory.path)
 
-    # -- whose they are --
-
-    def lock_dirs(self) -> None:
-        """Makes the directories where they are missing and claims them; those that cannot be had are offline.
-
-        Raises LogDirLockedError, and NoLogDirError when all of them are.
-        """
-        for directory in list(self.dirs):
-            with self._failing(directory):
-                directory.lock()
-        self._need_one()
+    # -- health --
 
     @contextmanager
-    def _failing(self, directory: LogDir) -> Iterator[None]:
-        """An error of the disk within takes the directory offline, and is over."""
+    def failing(self, directory: LogDir) -> Iterator[None]:
+        """Takes the directory offline on an error of the disk within, and suppresses the error."""
         try:
             yield
         except (OSError, KafkaStorageError) as error:
-            self.log_dir_failed(directory.path, str(error))
+            self._fail(directory.path, str(error))
 
-    def _need_one(self) -> None:
-        if not self.dirs:
-            why = "; ".join(f"{path}: {reason}" for path, reason in self.offline_dirs.items())
+    def require_one(self) -> None:
+        """Raises NoLogDirError when every directory is offline."""
+        if not self._working:
+            why = "; ".join(f"{path}: {reason}" for path, reason in self.offline.items())
             raise NoLogDirError(f"no log directory can be used: {why}")
 
-    def log_dir_failed(self, path: str, why: str) -> None:
-        """Takes a log directory offline, and every log in it. Kafka's LogManager.handleLogDirFailure."""
-        directory = next((candidate for candidate in self.dirs if candidate.path == path), None)
-        if directory is None:
-            return
-        logger.error("log directory %s has failed and is taken offline: %s", path, why)
-        self.dirs.remove(directory)
-        self.offline_dirs[path] = why
-        for key, log in directory.logs.items():
-            log.fail(f"its log directory has failed: {why}", quietly=True)
-            log.release()
-            for logs in (self._logs, self._future_logs):
-                if logs.get(key) is log:
-                    del logs[key]
-        directory.unlock()
-        self.on_log_dir_failed(path)
+    def take_offline(self, path: str, why: str) -> LogDir | None:
+        """Removes a directory from those that work, and fails its logs; None if it is not one of them."""
+        directory = next((candidate for candidate in self if candidate.path == path), None)
+        if directory is not None:
+            logger.error("log directory %s has failed and is taken offline: %s", path, why)
+            self._working.remove(directory)
+            self.offline[path] = why
+            for log in directory.logs.values():
+                log.fail(f"its log directory has failed: {why}", quietly=True)
+                log.release()
+            directory.unlock()
+        return directory
+
+    # -- identity --
+
+    def lock(self) -> None:
+        """Creates missing directories and locks all; those that cannot be locked go offline.
+
+        Raises LogDirLockedError, and NoLogDirError if none is left.
+        """
+        for directory in self:
+            with self.failing(directory):
+                directory.lock()
+        self.require_one()
 
     def load_meta_properties(self) -> MetaProperties | None:
-        """What the directories agree on; None when none of them is formatted.
+        """The meta.properties that the directories share; None if none is formatted.
 
-        One whose meta.properties cannot be read is offline. Raises InconsistentMetadataError, NoLogDirError.
+        A directory whose meta.properties cannot be read goes offline. Raises InconsistentMetadataError, NoLogDirError.
         """
         found: dict[str, MetaProperties] = {}
-        for directory in list(self.dirs):
+        for directory in self:
             try:
                 properties = directory.load_meta_properties()
             except (OSError, InconsistentMetadataError) as error:
-                self.log_dir_failed(directory.path, str(error))
+                self._fail(directory.path, str(error))
                 continue
             if properties is not None:
                 found[directory.path] = properties
-        self._need_one()
+        self.require_one()
         _check_agreement(found)
         return next(iter(found.values()), None)
 
-    def format_dirs(
+    def format(
         self,
         cluster_id: str,
         node_id: int,
         new_directory_id: Callable[[], str],
         before: Callable[[str], None] = lambda path: None,
     ) -> None:
-        """Writes meta.properties into each directory that has none, or one from before directories had ids.
+        """Writes meta.properties into each directory that has none, or one without a directory id.
 
-        `before` is called with the path of each that has none, for what has to be there first. A directory in which
-        that fails is offline. Raises NoLogDirError.
+        `before(path)` is called for each without meta.properties, to write what must exist before it. A directory in
+        which this fails goes offline. Raises NoLogDirError.
         """
-        for directory in list(self.dirs):
+        for directory in self:
             properties = directory.meta_properties
             if properties is not None and properties.directory_id:
                 continue
             others = None if properties is None else properties.others
-            with self._failing(directory):
+            with self.failing(directory):
                 if properties is None:
                     before(directory.path)
                 directory.format(MetaProperties(cluster_id, node_id, new_directory_id(), others))
-        self._need_one()
+        self.require_one()
 
-    def directory_with_id(self, directory_id: bytes | None) -> LogDir | None:
+    def with_id(self, directory_id: bytes | None) -> LogDir | None:
         """The working directory that has the id."""
-        return next((one for one in self.dirs if directory_id and one.directory_id == directory_id), None)
+        return next((one for one in self if directory_id and one.directory_id == directory_id), None)
 
-    # -- what lies in them --
+    def of_path(self, path: str) -> LogDir | None:
+        """The working directory that contains a path."""
+        return next((one for one in self if path.startswith(f"{one.path}/")), None)
 
-    def __len__(self) -> int:
-        return len(self._logs)
+    # -- placement --
 
-    def all_logs(self) -> Iterator[UnifiedLog]:
-        """Every open log, apart from those that are to replace one."""
-        return iter(list(self._logs.values()))
+    def choose(self, count: int, decided: Mapping[LogDir, int] = MappingProxyType({})) -> list[LogDir]:
+        """The directories for `count` new logs: each goes to the one with the fewest logs then, full ones last.
 
-    def future_logs(self) -> Iterator[UnifiedLog]:
-        """The logs that are to replace one in another directory."""
-        return iter(list(self._future_logs.values()))
-
-    def get_log(self, topic: str, partition: int) -> UnifiedLog | None:
-        return self._logs.get((topic, partition))
-
-    def get_future_log(self, topic: str, partition: int) -> UnifiedLog | None:
-        """The log that is to replace a partition's."""
-        return self._future_logs.get((topic, partition))
-
-    def directory_of(self, log: UnifiedLog) -> LogDir:
-        """The log directory that a log lies in."""
-        key = (log.topic, log.partition)
-        return next(directory for directory in self.dirs if directory.logs.get(key) is log)
-
-    def places(self) -> dict[TopicPartition, bytes]:
-        """The id of the log directory that each log in use lies in."""
-        return {
-            key: directory.directory_id
-            for directory in self.dirs
-            for key, log in directory.logs.items()
-            if directory.directory_id and self._logs.get(key) is log
-        }
-
-    def dir_of_path(self, path: str) -> LogDir | None:
-        """The working log directory that a path lies in."""
-        return next((one for one in self.dirs if path.startswith(f"{one.path}/")), None)
-
-    # -- where new ones go --
-
-    @property
-    def has_room(self) -> bool:
-        """Whether new logs may go anywhere: not when every directory that works is cordoned."""
-        return any(directory.path not in self.cordoned for directory in self.dirs)
-
-    def choose_directories(
-        self, count: int, decided: Mapping[LogDir, int] = MappingProxyType({})
-    ) -> list[LogDir]:
-        """Where so many new logs go: each to the directory that has the fewest then, full ones last.
-
-        `decided` are how many go to each beside those that it has. Cordoned ones get none. Raises AllCordonedError, and
-        KafkaStorageError when all have failed.
+        `decided` counts new logs that were already assigned to directories. Cordoned directories get none. Raises
+        AllCordonedError, and KafkaStorageError if all have failed.
         """
         counts = {
             directory: len(directory.logs) + decided.get(directory, 0)
-            for directory in self.dirs
+            for directory in self
             if directory.path not in self.cordoned
         }
-        if not self.dirs:
+        if not self._working:
             raise KafkaStorageError("every log directory has failed")
         if not counts:
             raise AllCordonedError("every log directory that works is cordoned")
@@ -226,9 +181,9 @@ class LogDirs:
         return chosen
 
     def prefer(self, topic: str, partition: int, directory: LogDir) -> None:
-        """Has a log that is not there yet made in a directory, whatever else speaks for another.
+        """Has a log that does not exist yet created in a directory.
 
-        Anybody may say so of any topic, be there ever one of that name or not; the oldest wish makes room.
+        Clients may ask this for topics that are never created; beyond MAX_PREFERRED the oldest preference is dropped.
         """
         self._preferred.pop((topic, partition), None)
         self._preferred[topic, partition] = directory
@@ -236,9 +191,13 @@ class LogDirs:
             del self._preferred[next(iter(self._preferred))]
 
     def preferred(self, topic: str, partition: int) -> LogDir | None:
-        """The directory that was preferred for a log to come, if it works."""
+        """The directory that was preferred for a new log, if it works."""
         directory = self._preferred.get((topic, partition))
-        return directory if directory in self.dirs else None
+        return directory if directory in self._working else None
+
+    def forget_preferred(self, topic: str, partition: int) -> None:
+        """To be called when the log has been created."""
+        self._preferred.pop((topic, partition), None)
 
     # -- checkpoints --
 
@@ -247,19 +206,19 @@ class LogDirs:
 
         What is written is settled now, and an older job never overwrites a newer one. Each raises OSError; so below.
         """
-        return [directory.recovery_point_job() for directory in self.dirs]
+        return [directory.recovery_point_job() for directory in self]
 
     def log_start_offset_jobs(self) -> list[Callable[[], None]]:
         """Saves the log start offsets that do not follow from the segments."""
-        return [directory.log_start_offset_job() for directory in self.dirs]
+        return [directory.log_start_offset_job() for directory in self]
 
     def high_watermark_jobs(self) -> list[Callable[[], None]]:
         """Saves the high watermarks."""
-        return [directory.high_watermark_job() for directory in self.dirs]
+        return [directory.high_watermark_job() for directory in self]
 
     def checkpoint_all(self) -> None:
         """Writes all checkpoints at once. Raises OSError."""
-        for directory in self.dirs:
+        for directory in self:
             directory.checkpoint_all()
 
 

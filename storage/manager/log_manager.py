@@ -7,7 +7,7 @@ the checkpoints. It has no threads and no schedule of its own: the broker calls 
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -56,17 +56,22 @@ UNASSIGNED_DIR: Final = bytes(16)
 logger = logging.getLogger("barnabas.storage")
 
 
-class LogManager(LogDirs):
+class LogManager:
     """The logs of one broker, over one or more log directories."""
 
     __slots__ = (
         "_assigned_dir",
         "_config_of",
         "_deletions",
+        "_env",
         "_expiration_ms",
+        "_future_logs",
+        "_logs",
         "_planned",
         "cleaner",
+        "dirs",
         "future",
+        "on_log_dir_failed",
         "open_segments",
     )
 
@@ -87,7 +92,12 @@ class LogManager(LogDirs):
         `max_open_segments` bounds what is kept open (`OpenSegments`); by default half of the descriptors that the
         process may have go there. `min_free_bytes` is what a DiskSpace takes.
         """
-        super().__init__(env, log_dirs, min_free_bytes)
+        self._env = env
+        self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._future_logs: dict[TopicPartition, UnifiedLog] = {}
+        self.dirs = LogDirs(env, log_dirs, min_free_bytes, self.log_dir_failed)
+        self.on_log_dir_failed: Callable[[str], None] = lambda path: None
+        """Called with the path of each directory that has failed, after it and its logs went offline."""
         self._config_of = config_of
         self._expiration_ms = producer_id_expiration_ms
         self._assigned_dir = assigned_dir
@@ -100,10 +110,20 @@ class LogManager(LogDirs):
         """Told what becomes of logs, where logs are compacted: the LogCleanerManager."""
 
     def log_dir_failed(self, path: str, why: str) -> None:
-        """Takes a log directory offline, and every log in it; what compacts them ends first."""
-        if self.cleaner is not None and path not in self.offline_dirs:
+        """Takes a log directory offline, and every log in it, after any compaction there has ended.
+
+        Kafka's LogManager.handleLogDirFailure.
+        """
+        if self.cleaner is not None and path not in self.dirs.offline:
             self.cleaner.handle_log_dir_failure(path)
-        super().log_dir_failed(path, why)
+        directory = self.dirs.take_offline(path, why)
+        if directory is None:
+            return
+        for key, log in directory.logs.items():
+            for logs in (self._logs, self._future_logs):
+                if logs.get(key) is log:
+                    del logs[key]
+        self.on_log_dir_failed(path)
 
     # -- loading --
 
@@ -118,17 +138,17 @@ class LogManager(LogDirs):
         the tasks run, in threads if it likes; `on_loaded` hears of each log, for progress. Raises
         InconsistentMetadataError, NoLogDirError.
         """
-        tasks = [task for directory in list(self.dirs) for task in self._plan(directory)]
+        tasks = [task for directory in self.dirs for task in self._plan(directory)]
         for task in run_tasks(tasks):
             log = self._loaded(task)
             if log is not None and on_loaded is not None:
                 on_loaded(log)
         self.future.settle(self._assigned_dir)
-        self._need_one()
+        self.dirs.require_one()
 
     def _plan(self, directory: LogDir) -> list[LoadTask]:
         tasks: list[LoadTask] = []
-        with self._failing(directory):
+        with self.dirs.failing(directory):
             names = sorted(name for name, is_dir in self._env.scan_dir(directory.path) if is_dir)
             directory.start_loading()
             tasks += [task for name in names if (task := self._task(directory, name))]
@@ -203,7 +223,7 @@ class LogManager(LogDirs):
         A move between directories that was interrupted leaves this. Raises InconsistentMetadataError where the metadata
         do not say.
         """
-        assigned = self.directory_with_id(self._assigned_dir(second.topic, second.partition))
+        assigned = self.dirs.with_id(self._assigned_dir(second.topic, second.partition))
         first_dir = self.directory_of(first)
         if assigned not in (first_dir, second_dir):
             raise InconsistentMetadataError(
@@ -243,6 +263,38 @@ class LogManager(LogDirs):
 
     # -- the logs --
 
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def all_logs(self) -> Iterator[UnifiedLog]:
+        """Every open log, apart from those that are to replace one."""
+        return iter(list(self._logs.values()))
+
+    def future_logs(self) -> Iterator[UnifiedLog]:
+        """The logs that are to replace one in another directory."""
+        return iter(list(self._future_logs.values()))
+
+    def get_log(self, topic: str, partition: int) -> UnifiedLog | None:
+        return self._logs.get((topic, partition))
+
+    def get_future_log(self, topic: str, partition: int) -> UnifiedLog | None:
+        """The log that is to replace a partition's."""
+        return self._future_logs.get((topic, partition))
+
+    def directory_of(self, log: UnifiedLog) -> LogDir:
+        """The log directory that a log lies in."""
+        key = (log.topic, log.partition)
+        return next(directory for directory in self.dirs if directory.logs.get(key) is log)
+
+    def places(self) -> dict[TopicPartition, bytes]:
+        """The id of the log directory that each log in use lies in."""
+        return {
+            key: directory.directory_id
+            for directory in self.dirs
+            for key, log in directory.logs.items()
+            if directory.directory_id and self._logs.get(key) is log
+        }
+
     def prepare_logs(
         self,
         wanted: Sequence[tuple[str, int, bytes]],
@@ -259,9 +311,9 @@ class LogManager(LogDirs):
         for topic, partition, topic_id in missing:
             key = (topic, partition)
             wanted_id = (assigned or {}).get(key)
-            directory = self.preferred(topic, partition) or self.directory_with_id(wanted_id)
+            directory = self.dirs.preferred(topic, partition) or self.dirs.with_id(wanted_id)
             if directory is None:
-                (directory,) = self.choose_directories(1, decided)
+                (directory,) = self.dirs.choose(1, decided)
             decided[directory] += 1
             directory.forget(topic, partition)
             name = f"{topic}-{partition}"
@@ -313,19 +365,19 @@ class LogManager(LogDirs):
                 self.log_dir_failed(directory.path, f"{topic}-{partition} cannot be made: {error}")
             raise
         self.register(log, directory, self._logs)
-        self._preferred.pop((topic, partition), None)
+        self.dirs.forget_preferred(topic, partition)
         return log
 
     def _place(self, topic: str, partition: int, directory_id: bytes, is_new: bool) -> LogDir:
-        assigned = self.preferred(topic, partition) or self.directory_with_id(directory_id)
+        assigned = self.dirs.preferred(topic, partition) or self.dirs.with_id(directory_id)
         if assigned is not None:
             return assigned
-        if self.offline_dirs and not (is_new and directory_id == UNASSIGNED_DIR):
+        if self.dirs.offline and not (is_new and directory_id == UNASSIGNED_DIR):
             raise KafkaStorageError(
                 f"{topic}-{partition} is not made anew, since its log may lie in a log directory that has failed: "
-                f"{', '.join(self.offline_dirs)}"
+                f"{', '.join(self.dirs.offline)}"
             )
-        return self.choose_directories(1)[0]
+        return self.dirs.choose(1)[0]
 
     def delete_log(self, topic: str, partition: int) -> bool:
         """Takes a log away: its directory is renamed now and removed after file.delete.delay.ms. False: there was none.

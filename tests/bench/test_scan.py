@@ -11,7 +11,7 @@ from tests.storage.helpers import TOPIC_ID, make_batch, small_config
 def test_an_hour_of_a_week(tmp_path: Path) -> None:
     """The earlier and the more exactly it is known where the hour ends, the less of the rest is touched."""
     manager = LogManager(UnsyncedEnv(), [str(tmp_path)], lambda _topic: small_config(retention_ms=-1))
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     for partition in range(PARTITIONS):
         log = manager.get_or_create_log(TOPIC, partition, TOPIC_ID)

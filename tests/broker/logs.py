@@ -40,7 +40,7 @@ def log_manager(directory: Path, env: ManualEnv, config: LogConfig | None = None
     """A LogManager over one new directory, where every topic has `config`."""
     effective = config or LogConfig()
     manager = LogManager(env, [str(directory)], lambda topic: effective)
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     return manager
 

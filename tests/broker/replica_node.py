@@ -152,7 +152,7 @@ class Node:
             lambda topic: self.config,
             min_free_bytes=min_free_bytes,
         )
-        self.log_manager.lock_dirs()
+        self.log_manager.dirs.lock()
         self.log_manager.load_logs()
         self.timer = ManualTimer()
         self.disk = HeldRunner()

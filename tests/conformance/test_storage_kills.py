@@ -95,7 +95,7 @@ def test_kafka_then_ours_then_kafka(written: Written, tmp_path: Path) -> None:
     for topic in TOPICS:
         fill(log_of(manager, topic), 3, rounds=30)
     compact(manager, ["compacted"])
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     fill(log_of(manager, "codec-none"), 4, rounds=10)
     expected = {(log.topic, log.partition): our_view(log) for log in manager.all_logs()}
     manager.abandon()

@@ -45,8 +45,8 @@ class Compacted:
         self.env = env
         self.group_bytes = group_bytes
         self.manager = LogManager(env, [log_dir], lambda _topic: config or compacted())
-        self.manager.lock_dirs()
-        self.manager.load_meta_properties()
+        self.manager.dirs.lock()
+        self.manager.dirs.load_meta_properties()
         self.manager.load_logs()
         self.manager.cleaner = self.cleaner = LogCleanerManager(env, self.manager)
         self.log = self.manager.get_or_create_log("t", 0, TOPIC_ID)

@@ -73,7 +73,7 @@ class LogLife(LogAppends):
             max_open_segments=3,
         )
         self.manager.cleaner = self.cleaner = LogCleanerManager(self.env, self.manager)
-        self.manager.lock_dirs()
+        self.manager.dirs.lock()
         self.manager.load_logs()
         self.log: UnifiedLog = self.manager.get_or_create_log("t", 0, TOPIC_ID)
 
@@ -272,7 +272,7 @@ class LogLife(LogAppends):
         self.model.checkpointed_high_watermark = self.model.high_watermark
 
     def checkpoint(self, _rng: Random) -> None:
-        self.manager.checkpoint_all()
+        self.manager.dirs.checkpoint_all()
         self.checkpointed()
 
     def rename_and_delete(self, rng: Random) -> None:
@@ -284,7 +284,7 @@ class LogLife(LogAppends):
         assert (self.manager.delete_log if rng.random() < 0.5 else self.manager.mark_stray)("t", 0)
         assert held.read() == before
         if rng.random() < 0.5:
-            self.manager.checkpoint_all()
+            self.manager.dirs.checkpoint_all()
         self.model = LogModel()
         self.log = self.manager.get_or_create_log("t", 0, TOPIC_ID)
 

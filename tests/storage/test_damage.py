@@ -29,9 +29,9 @@ CLIENT = LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION
 
 def opened(env: FaultEnv, config: LogConfig | None = None) -> LogManager:
     manager = LogManager(env, ["/a"], lambda _topic: config or small_config())
-    manager.lock_dirs()
-    manager.load_meta_properties()
-    manager.format_dirs("cluster", 1, lambda: "AAAAAAAAAAAAAAAAAAAAAQ")
+    manager.dirs.lock()
+    manager.dirs.load_meta_properties()
+    manager.dirs.format("cluster", 1, lambda: "AAAAAAAAAAAAAAAAAAAAAQ")
     manager.load_logs()
     return manager
 
@@ -68,7 +68,7 @@ def made(*, clean: bool) -> FaultEnv:
         manager.shutdown()
     else:
         log.flush()
-        manager.checkpoint_all()
+        manager.dirs.checkpoint_all()
         append(log, b"late", epoch=4, timestamp=T0 + 300)
     env.kill()
     return env
@@ -353,7 +353,7 @@ def test_retention_goes_on_over_a_damaged_batch(
     assert later.offset == 11, "who asks for what is not damaged gets it"
     env.time_ms += 120_000
     assert manager.cleanup_logs() > 0
-    assert not manager.offline_dirs
+    assert not manager.dirs.offline
     assert [log.log_start_offset for log in manager.all_logs()] == [12, 12]
     assert sum("largest timestamp is taken to be" in message for message in caplog.messages) == 1
 

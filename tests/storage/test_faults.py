@@ -47,7 +47,7 @@ class Life:
     def live(self) -> None:
         self.producer_id += 1
         manager = LogManager(self.env, ["/logs"], lambda _topic: small_config())
-        manager.lock_dirs()
+        manager.dirs.lock()
         manager.load_logs()
         log = manager.get_or_create_log("t", 0, TOPIC_ID)
         self.manager, self.log = manager, log
@@ -75,10 +75,10 @@ class Life:
         yield lambda: self.append(b"nor this" + bytes(100), epoch=1)
         yield self.flush
         yield self.truncate
-        yield self.manager.checkpoint_all
+        yield self.manager.dirs.checkpoint_all
         yield self.delete_some
         yield self.log.delete_old_segments
-        yield self.manager.checkpoint_all
+        yield self.manager.dirs.checkpoint_all
         yield self.remove_due
         yield lambda: self.log.read(
             self.log.log_start_offset, 10_000, FetchIsolation.LOG_END, min_one_message=True
@@ -124,7 +124,7 @@ class Life:
 
     def check_after_restart(self, required: set[int]) -> None:
         manager = LogManager(self.env, ["/logs"], lambda _topic: small_config())
-        manager.lock_dirs()
+        manager.dirs.lock()
         manager.load_logs()
         log = manager.get_or_create_log("t", 0, TOPIC_ID)
         found = read_values(log)

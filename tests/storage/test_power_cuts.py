@@ -27,7 +27,7 @@ def env() -> FaultEnv:
 def opened(env: FaultEnv, **config: object) -> tuple[LogManager, UnifiedLog]:
     """The log of t-0 in a manager, all of it visible."""
     manager = LogManager(env, ["/logs"], lambda _topic: small_config(**config))
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
     log.update_high_watermark(log.log_end_offset)
@@ -49,7 +49,7 @@ def test_what_recovery_wrote_is_on_the_disk_before_the_recovery_point_passes_it(
     env.kill()
     manager, log = opened(env)
     log.flush()
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     env.crash(Random(seed))
     _, log = opened(env)
     assert len(read_values(log)) == 21
@@ -62,7 +62,7 @@ def test_a_roll_right_after_a_flush_leaves_indexes_to_be_built_anew(env: FaultEn
     manager, log = opened(env)
     fill(log, 4)
     log.flush()
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     log.roll()
     env.crash(Random(seed))
     _, log = opened(env)
@@ -94,7 +94,7 @@ def test_deleted_records_stay_deleted_when_the_deletion_of_their_segments_does_n
     start = log.log_start_offset
     log.delete_old_segments()
     assert log.segments[0].base_offset == start
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     env.crash(Random(seed))
     _, log = opened(env)
     assert log.log_start_offset == start
@@ -122,7 +122,7 @@ def test_a_preallocated_segment_that_a_roll_has_trimmed_stays_so(env: FaultEnv, 
         env.kill()
         manager, log = opened(env, preallocate=True)
     log.flush()
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     env.crash(Random(seed))
     _, log = opened(env, preallocate=True)
     assert read_values(log) == {0: b"one", 1: b"two"}
@@ -154,7 +154,7 @@ def test_retention_makes_up_for_a_snapshot_that_a_roll_could_not_take(env: Fault
     reason = LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION
     log.maybe_increment_log_start_offset(1, reason)
     assert log.delete_old_segments() == 1
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     env.kill()
     _, log = opened(env)
     assert log.append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 0).duplicate

@@ -117,7 +117,7 @@ def test_only_this_nodes_replicas_are_placed(tmp_path: Path) -> None:
     ours, others = record(0, replicas=(2, 1)), record(1, replicas=(2,))
     assignment(storage).assign([TopicRecord(name="t", topic_id=TOPIC_ID), ours, others])
     assert ours.directories[0] == ZERO_UUID
-    assert storage.log_manager.directory_with_id(ours.directories[1]) is not None
+    assert storage.log_manager.dirs.with_id(ours.directories[1]) is not None
     assert others.directories == []
     storage.close()
 
@@ -150,7 +150,7 @@ def test_metadata_from_before_directories_had_ids_are_completed(tmp_path: Path) 
     storage.log_manager.get_or_create_log("t", 0, TOPIC_ID)
     storage.close()
     again = opened(tmp_path)
-    assert again.log_manager.directory_with_id(directory_of(again, 0)) is not None
+    assert again.log_manager.dirs.with_id(directory_of(again, 0)) is not None
     again.close()
 
 

@@ -18,7 +18,7 @@ def test_directories_and_the_move_that_is_farthest_behind(monkeypatch: pytest.Mo
     node.start()
     node.append(9)
     metrics = Metrics()
-    add_log_dirs(metrics, node.log_manager, lambda: node.moves.moves)
+    add_log_dirs(metrics, node.log_manager.dirs, lambda: node.moves.moves)
     assert values(metrics, "kafka_server_replicaalterlogdirsmanager_maxlag") == {("ReplicaAlterLogDirs",): 0}
     node.move("/b")
     node.step()
@@ -26,7 +26,7 @@ def test_directories_and_the_move_that_is_farthest_behind(monkeypatch: pytest.Mo
     assert values(metrics, "kafka_server_replicaalterlogdirsmanager_failedpartitionscount") == {
         ("ReplicaAlterLogDirs",): 0
     }
-    node.log_manager.cordoned = frozenset({"/c"})
+    node.log_manager.dirs.cordoned = frozenset({"/c"})
     assert value(metrics, "kafka_log_logmanager_cordonedlogdirectorycount") == 1
     assert value(metrics, "kafka_log_logmanager_offlinelogdirectorycount") == 0
     node.log_dir_failed("/b")

@@ -266,11 +266,11 @@ def test_each_waits_for_its_own_directory() -> None:
 def test_a_directory_that_is_not_cordoned_any_more_takes_it() -> None:
     """A request may place a partition where all directories are cordoned."""
     house = House()
-    house.broker.log_manager.cordoned = frozenset({"/disk"})
+    house.broker.log_manager.dirs.cordoned = frozenset({"/disk"})
     house.create()
     house.pass_time()
     assert house.produce() is ErrorCode.KAFKA_STORAGE_ERROR
-    house.broker.log_manager.cordoned = frozenset()
+    house.broker.log_manager.dirs.cordoned = frozenset()
     house.pass_time()
     assert house.produce() is ErrorCode.NONE
 

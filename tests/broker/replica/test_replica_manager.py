@@ -141,7 +141,7 @@ def test_directories_that_cannot_be_planned_leave_the_partition_offline(
 ) -> None:
     """Checkpoints speak of the topic that had the name before, and cannot be written anew."""
     node.create()
-    node.log_manager.checkpoint_all()
+    node.log_manager.dirs.checkpoint_all()
     node.delete()
     node.env.broken.add("rename")
     node.create("t", U)

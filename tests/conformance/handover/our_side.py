@@ -36,8 +36,8 @@ LIMITS = CleanerLimits(1 << 22, 0.9, 1 << 16, float("inf"))
 def open_ours(directory: Path, config_of: Callable[[str], LogConfig]) -> LogManager:
     """Every log of a directory that Apache Kafka, or ours before, has left; the only replica there is."""
     manager = LogManager(RealEnv(), [str(directory)], config_of)
-    manager.lock_dirs()
-    assert manager.load_meta_properties() is not None
+    manager.dirs.lock()
+    assert manager.dirs.load_meta_properties() is not None
     manager.load_logs()
     for log in manager.all_logs():
         log.update_high_watermark(log.log_end_offset)
@@ -183,7 +183,7 @@ def work_until_killed(directory: Path, seed: int) -> None:
                 log.roll()
             print(topic, log.log_end_offset, flush=True)
         if number % 7 == 6:
-            manager.checkpoint_all()
+            manager.dirs.checkpoint_all()
 
 
 if __name__ == "__main__":

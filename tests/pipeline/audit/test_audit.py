@@ -96,7 +96,7 @@ def test_it_is_what_a_verification_finds(damages: list[tuple[str, int]]) -> None
 def gapped(env: Env, *batches: bytes) -> None:
     """A log with these batches, as a follower takes them: what they say is not looked at."""
     manager = LogManager(env, [LOG_DIR], lambda _topic: small_config())
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     log = manager.get_or_create_log("orders", 0, TOPIC_ID)
     for batch in batches:

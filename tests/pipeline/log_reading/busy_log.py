@@ -63,7 +63,7 @@ class Busy:
             segment_bytes=16_384, retention_bytes=131_072, retention_ms=-1, file_delete_delay_ms=0
         )
         self.manager = LogManager(UnsyncedEnv(), [str(directory / "logs")], lambda _topic: config)
-        self.manager.lock_dirs()
+        self.manager.dirs.lock()
         self.manager.load_logs()
         self.plain = self.manager.get_or_create_log("plain", 0, TOPIC_ID)
         self.txn = self.manager.get_or_create_log("txn", 0, TOPIC_ID)

@@ -25,7 +25,7 @@ class Logs:
     def __init__(self, directory: Path) -> None:
         self.path = str(directory)
         self.manager = LogManager(UnsyncedEnv(), [self.path], lambda _topic: small_config())
-        self.manager.lock_dirs()
+        self.manager.dirs.lock()
         self.manager.load_logs()
 
     def log(self, topic: str = "orders", partition: int = 0) -> UnifiedLog:

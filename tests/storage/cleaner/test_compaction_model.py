@@ -144,7 +144,7 @@ class Life:
         self.durable_end = self.end
 
     def checkpoint(self) -> None:
-        self.house.manager.checkpoint_all()
+        self.house.manager.dirs.checkpoint_all()
 
     def roll(self) -> None:
         self.house.log.roll()
@@ -170,7 +170,7 @@ class Life:
         reason = LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION
         if self.house.log.maybe_increment_log_start_offset(offset, reason):
             self.start = offset
-        self.house.manager.checkpoint_all()
+        self.house.manager.dirs.checkpoint_all()
 
     def retain(self) -> None:
         self.house.cleaner.delete_old_segments()

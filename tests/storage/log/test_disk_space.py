@@ -287,7 +287,7 @@ def test_a_directory_is_opened_on_a_full_disk(blocks: int, guard: int) -> None:
 
     def opened() -> tuple[LogManager, UnifiedLog]:
         manager = LogManager(env, ["/logs"], lambda _topic: small_config(), min_free_bytes=guard)
-        manager.lock_dirs()
+        manager.dirs.lock()
         manager.load_logs()
         return manager, manager.get_or_create_log("t", 0, TOPIC_ID)
 
@@ -342,7 +342,7 @@ root = sys.argv[1]
 def opened():
     config = small_config(segment_bytes=200_000, segment_index_bytes=1 << 20, index_interval_bytes=64)
     manager = LogManager(RealEnv(), [root], lambda _topic: config)
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     return manager, [manager.get_or_create_log(f"t{number}", 0, TOPIC_ID) for number in range(4)]
 

@@ -367,7 +367,7 @@ def started(env: FaultEnv) -> Compacted:
     append(house.log, b"last")
     house.log.roll()
     house.log.flush()
-    house.manager.checkpoint_all()
+    house.manager.dirs.checkpoint_all()
     return house
 
 

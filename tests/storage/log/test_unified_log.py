@@ -817,7 +817,7 @@ def test_deleted_records_stay_away_after_a_stop_and_may_come_back_after_a_crash(
 
     def opened() -> tuple[LogManager, UnifiedLog]:
         manager = LogManager(env, ["/logs"], lambda _topic: small_config())
-        manager.lock_dirs()
+        manager.dirs.lock()
         manager.load_logs()
         return manager, manager.get_or_create_log("t", 0, TOPIC_ID)
 
@@ -826,7 +826,7 @@ def test_deleted_records_stay_away_after_a_stop_and_may_come_back_after_a_crash(
     fill(log, 30)
     log.update_high_watermark(30)
     log.maybe_increment_log_start_offset(5, DELETED)
-    for job in manager.log_start_offset_jobs():
+    for job in manager.dirs.log_start_offset_jobs():
         job()
     log.maybe_increment_log_start_offset(6, DELETED)
     env.kill()

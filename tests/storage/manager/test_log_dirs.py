@@ -22,10 +22,10 @@ IDS = {"/a": "AAAAAAAAAAAAAAAAAAAACg", "/b": "AAAAAAAAAAAAAAAAAAAACw", "/c": "AA
 def new_manager(env: FaultEnv, *dirs: str, **settings: Any) -> LogManager:
     """A manager that has done all that comes before the logs are loaded."""
     manager = LogManager(env, dirs or ["/a", "/b"], lambda _topic: small_config(), **settings)
-    manager.lock_dirs()
-    manager.load_meta_properties()
+    manager.dirs.lock()
+    manager.dirs.load_meta_properties()
     fresh = iter([IDS[one.path] for one in manager.dirs if one.meta_properties is None])
-    manager.format_dirs("cluster", 1, lambda: next(fresh))
+    manager.dirs.format("cluster", 1, lambda: next(fresh))
     return manager
 
 
@@ -56,7 +56,7 @@ def test_what_cannot_be_made_or_locked_is_offline(env: FaultEnv, caplog: pytest.
     env.inject(refusing("/a"))
     manager = opened(env)
     assert [one.path for one in manager.dirs] == ["/b"]
-    assert "injected" in manager.offline_dirs["/a"]
+    assert "injected" in manager.dirs.offline["/a"]
     assert any("/a has failed" in message for message in caplog.messages)
     assert append(manager.get_or_create_log("t", 0, TOPIC_ID), b"x") == 0
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_made_or_locked_is_offline(env: FaultEnv, caplog: pytest.
 def test_a_file_in_the_place_of_a_directory(env: FaultEnv) -> None:
     env.mkdir("/b")
     env.write_file("/a", b"no directory")
-    assert set(opened(env).offline_dirs) == {"/a"}
+    assert set(opened(env).dirs.offline) == {"/a"}
 
 
 def test_without_any_directory_there_is_no_start(env: FaultEnv) -> None:
@@ -77,8 +77,8 @@ def test_nonsense_in_meta_properties_takes_one_directory_offline(env: FaultEnv) 
     opened(env).shutdown()
     env.write_file("/a/meta.properties", b"version=77\nnode.id=1\n")
     manager = opened(env)
-    assert set(manager.offline_dirs) == {"/a"}
-    assert "version" in manager.offline_dirs["/a"]
+    assert set(manager.dirs.offline) == {"/a"}
+    assert "version" in manager.dirs.offline["/a"]
     env.write_file("/b/meta.properties", b"node.id=one\n")
     manager.abandon()
     with pytest.raises(NoLogDirError):
@@ -89,10 +89,10 @@ def test_meta_properties_from_before_directories_had_ids(env: FaultEnv) -> None:
     env.mkdir("/a")
     env.write_file("/a/meta.properties", b"version=1\nnode.id=1\ncluster.id=cluster\nodd=kept\n")
     manager = LogManager(env, ["/a"], lambda _topic: small_config())
-    manager.lock_dirs()
-    assert manager.load_meta_properties() is not None
+    manager.dirs.lock()
+    assert manager.dirs.load_meta_properties() is not None
     assert [one.directory_id for one in manager.dirs] == [None]
-    manager.format_dirs("cluster", 1, lambda: IDS["/a"])
+    manager.dirs.format("cluster", 1, lambda: IDS["/a"])
     assert [one.directory_id for one in manager.dirs] == [A_ID]
     assert b"odd=kept" in env.read_file("/a/meta.properties")
 
@@ -117,7 +117,7 @@ def test_a_log_that_cannot_be_loaded_takes_its_directory_offline(env: FaultEnv, 
     env.inject(refusing(f"{where}/t-0", kind))
     manager.load_logs()
     env.inject(None)
-    assert set(manager.offline_dirs) == {where}
+    assert set(manager.dirs.offline) == {where}
     assert len(manager) == 2
     assert not any(log.directory.startswith(f"{where}/") for log in manager.all_logs())
     manager.shutdown()
@@ -139,13 +139,13 @@ def test_a_directory_that_fails_takes_its_logs_with_it(env: FaultEnv) -> None:
     manager.log_dir_failed("/a", "it clicks")
     manager.log_dir_failed("/a", "twice")
     assert heard == ["/a"]
-    assert manager.offline_dirs == {"/a": "it clicks"}
+    assert manager.dirs.offline == {"/a": "it clicks"}
     assert sum(log.is_failed for log in logs) == 2
     assert len(manager) == 2
     for partition in range(4, 7):
         log = manager.get_or_create_log("t", partition, TOPIC_ID)
         assert manager.directory_of(log).path == "/b"
-    assert len(manager.recovery_point_jobs()) == 1
+    assert len(manager.dirs.recovery_point_jobs()) == 1
     assert not manager.delete_log("t", int(next(log.name for log in logs if log.is_failed)[-1]))
 
 
@@ -167,14 +167,14 @@ def test_a_failed_directory_gets_no_marker_and_the_others_do(env: FaultEnv) -> N
 
 def test_a_retention_that_fails_takes_the_directory_offline(env: FaultEnv) -> None:
     manager = LogManager(env, ["/a", "/b"], lambda _topic: small_config(retention_bytes=0))
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
     fill(log, 12)
     where = manager.directory_of(log).path
     env.inject(refusing(where, "rename"))
     assert manager.cleanup_logs() == 0
-    assert set(manager.offline_dirs) == {where}
+    assert set(manager.dirs.offline) == {where}
 
 
 # -- what is not made anew --
@@ -234,12 +234,12 @@ def test_what_was_planned_in_a_directory_that_failed_goes_elsewhere(env: FaultEn
 def test_places_are_shared_out_evenly(env: FaultEnv) -> None:
     manager = opened(env, "/a", "/b", "/c")
     manager.get_or_create_log("t", 0, TOPIC_ID, directory_id=A_ID)
-    chosen = [directory.path for directory in manager.choose_directories(5)]
+    chosen = [directory.path for directory in manager.dirs.choose(5)]
     assert sorted(chosen) == ["/a", "/b", "/b", "/c", "/c"]
     for path in ("/a", "/b", "/c"):
         manager.log_dir_failed(path, "gone")
     with pytest.raises(KafkaStorageError, match="every log directory"):
-        manager.choose_directories(1)
+        manager.dirs.choose(1)
 
 
 # -- one partition in two directories --
@@ -394,7 +394,7 @@ def test_only_what_is_beyond_the_recovery_point_is_announced(env: FaultEnv) -> N
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
     fill(log, 12)
     log.flush()
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     active = log.segments[-1].size
     env.kill()
     manager = new_manager(env, "/a")

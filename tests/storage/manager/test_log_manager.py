@@ -44,8 +44,8 @@ def env() -> FaultEnv:
 
 def new_manager(env: FaultEnv, *dirs: str, config: LogConfig | None = None, **settings: Any) -> LogManager:
     manager = LogManager(env, dirs or ["/a"], lambda _topic: config or small_config(), **settings)
-    manager.lock_dirs()
-    manager.load_meta_properties()
+    manager.dirs.lock()
+    manager.dirs.load_meta_properties()
     manager.load_logs()
     return manager
 
@@ -59,15 +59,15 @@ def checkpoint(env: FaultEnv, name: str, directory: str = "/a") -> dict[tuple[st
 
 def test_a_new_directory_is_made_as_kafka_makes_it(env: FaultEnv) -> None:
     manager = LogManager(env, ["/a/b/"], lambda _topic: small_config())
-    manager.lock_dirs()
-    assert manager.load_meta_properties() is None
-    manager.format_dirs("cluster", 1, lambda: "dir-id")
+    manager.dirs.lock()
+    assert manager.dirs.load_meta_properties() is None
+    manager.dirs.format("cluster", 1, lambda: "dir-id")
     manager.load_logs()
     assert set(env.listdir("/a/b")) == {".lock", "meta.properties", *CHECKPOINTS}
     env.crash()
     again = LogManager(env, ["/a/b"], lambda _topic: small_config())
-    again.lock_dirs()
-    properties = again.load_meta_properties()
+    again.dirs.lock()
+    properties = again.dirs.load_meta_properties()
     assert properties is not None
     assert (properties.cluster_id, properties.node_id, properties.directory_id) == ("cluster", 1, "dir-id")
 
@@ -83,11 +83,11 @@ def test_two_brokers_are_kept_apart(env: FaultEnv) -> None:
 
 def test_directories_must_agree(env: FaultEnv) -> None:
     manager = LogManager(env, ["/a", "/b"], lambda _topic: small_config())
-    manager.lock_dirs()
+    manager.dirs.lock()
     env.write_file("/a/meta.properties", b"version=1\nnode.id=1\ncluster.id=x\ndirectory.id=d1\n")
-    found = manager.load_meta_properties()
+    found = manager.dirs.load_meta_properties()
     assert found is not None
-    manager.format_dirs(found.cluster_id, found.node_id, lambda: "d2")
+    manager.dirs.format(found.cluster_id, found.node_id, lambda: "d2")
     assert [
         directory.meta_properties.directory_id for directory in manager.dirs if directory.meta_properties
     ] == [
@@ -96,7 +96,7 @@ def test_directories_must_agree(env: FaultEnv) -> None:
     ]
     env.write_file("/b/meta.properties", b"version=1\nnode.id=2\ncluster.id=x\ndirectory.id=d1\n")
     with pytest.raises(InconsistentMetadataError, match="different brokers"):
-        manager.load_meta_properties()
+        manager.dirs.load_meta_properties()
 
 
 def test_a_new_log_goes_where_there_are_fewest(env: FaultEnv) -> None:
@@ -158,7 +158,7 @@ def test_progress_is_told(env: FaultEnv) -> None:
     for partition in range(3):
         env.mkdir(f"/a/t-{partition}")
     manager = LogManager(env, ["/a"], lambda _topic: small_config())
-    manager.lock_dirs()
+    manager.dirs.lock()
     heard: list[str] = []
     manager.load_logs(lambda log: heard.append(log.name))
     assert heard == ["t-0", "t-1", "t-2"]
@@ -188,7 +188,7 @@ def test_a_log_that_cannot_be_made_is_an_error_of_the_disk(env: FaultEnv) -> Non
     with pytest.raises(KafkaStorageError, match="t-0"):
         manager.get_or_create_log("t", 0, TOPIC_ID)
     env.inject(None)
-    assert list(manager.offline_dirs) == ["/a"]
+    assert list(manager.dirs.offline) == ["/a"]
     assert manager.get_or_create_log("u", 0, TOPIC_ID).directory == "/b/u-0"
 
 
@@ -243,7 +243,7 @@ def test_a_deletion_that_was_synced_outlasts_a_power_cut(env: FaultEnv, seed: in
     manager.prepare_logs([("t", 0, TOPIC_ID)]).run()
     append(manager.get_or_create_log("t", 0, TOPIC_ID), b"old")
     manager.delete_log("t", 0)
-    manager.sync_dirs()
+    manager.dirs.sync()
     manager.prepare_logs([("t", 0, bytes(15) + b"\1")])  # and then the power goes, before it is made
     env.crash(Random(seed))
     manager = new_manager(env)
@@ -366,8 +366,8 @@ def test_a_new_incarnation_does_not_inherit_checkpoints(env: FaultEnv) -> None:
     fill(log, 12)
     log.flush()
     log.maybe_increment_log_start_offset(7, DELETED)
-    manager.checkpoint_all()
-    late = manager.recovery_point_jobs()
+    manager.dirs.checkpoint_all()
+    late = manager.dirs.recovery_point_jobs()
     manager.delete_log("t", 0)
     fill(manager.get_or_create_log("t", 0, bytes(15) + b"\1"), 3)
     for job in late:
@@ -391,9 +391,9 @@ def test_checkpoints_say_what_kafkas_say(env: FaultEnv) -> None:
     first.maybe_increment_log_start_offset(7, DELETED)
     second.update_high_watermark(2)
     for job in (
-        *manager.recovery_point_jobs(),
-        *manager.log_start_offset_jobs(),
-        *manager.high_watermark_jobs(),
+        *manager.dirs.recovery_point_jobs(),
+        *manager.dirs.log_start_offset_jobs(),
+        *manager.dirs.high_watermark_jobs(),
     ):
         job()
     assert checkpoint(env, "recovery-point-offset") == {("t", 0): 12, ("u", 0): 0}
@@ -402,7 +402,7 @@ def test_checkpoints_say_what_kafkas_say(env: FaultEnv) -> None:
     first.delete_old_segments()
     first.maybe_increment_log_start_offset(10, DELETED)
     first.delete_old_segments()
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     # A crash may bring the segments before it back.
     assert checkpoint(env, "log-start-offset") == {("t", 0): 10}
 
@@ -413,7 +413,7 @@ def test_checkpoints_are_read_back(env: FaultEnv) -> None:
     fill(log, 12)
     log.maybe_increment_log_start_offset(7, DELETED)
     log.update_high_watermark(9)
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     env.kill()
     log = new_manager(env).get_or_create_log("t", 0)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (7, 9, 12)
@@ -513,7 +513,7 @@ def test_retention_without_descriptors_waits_for_the_next_round(env: FaultEnv) -
     env.inject(lambda _number, kind, _path: Fault(errno.EMFILE) if kind == "open" else None)
     assert manager.cleanup_logs() == 0
     env.inject(None)
-    assert not manager.offline_dirs
+    assert not manager.dirs.offline
     assert manager.cleanup_logs() == 3
 
 
@@ -540,7 +540,7 @@ def test_retention_without_descriptors_comes_again(
     assert manager.cleanup_logs() == 0
     env.inject(None)
     assert not log.is_failed
-    assert not manager.offline_dirs
+    assert not manager.dirs.offline
     assert "t-0" in caplog.text
     assert manager.cleanup_logs() > 0
     assert log.size == 0
@@ -607,7 +607,7 @@ def test_logs_that_are_loaded_side_by_side_share_no_open_files(env: FaultEnv) ->
     shared: list[int] = []
     manager = LogManager(env, ["/a"], lambda _topic: small_config())
     env.inject(lambda _number, _kind, _path: shared.append(len(manager.open_segments)))
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     env.inject(None)
     assert set(shared) == {0}
@@ -638,7 +638,7 @@ def test_truncation_is_on_disk_before_the_next_append(env: FaultEnv) -> None:
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
     fill(log, 12)
     log.flush()
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     assert manager.truncate_to(log, 4)
     assert checkpoint(env, "recovery-point-offset") == {("t", 0): 4}
     assert not manager.truncate_to(log, 4)
@@ -653,14 +653,14 @@ def test_truncation_below_the_log_start_offset_moves_its_checkpoint(env: FaultEn
     fill(log, 12)
     log.update_high_watermark(12)
     log.maybe_increment_log_start_offset(11, DELETED)
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     assert checkpoint(env, "log-start-offset") == {("t", 0): 11}
     assert manager.truncate_to(log, 2)
     assert checkpoint(env, "log-start-offset").get(("t", 0), 0) == log.log_start_offset <= 2
     fill(log, 2)
     env.kill()
     manager = LogManager(env, ["/a"], lambda _topic: small_config())
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     restarted = manager.get_log("t", 0)
     assert restarted is not None
@@ -691,7 +691,7 @@ def test_descriptors_and_maps_are_bounded_with_many_partitions(tmp_path: Path) -
 
     env = RealEnv()
     manager = LogManager(env, [str(tmp_path)], lambda _topic: small_config(), max_open_segments=limit)
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     for partition in range(100):
         fill(manager.get_or_create_log("t", partition, TOPIC_ID), 7)
@@ -702,7 +702,7 @@ def test_descriptors_and_maps_are_bounded_with_many_partitions(tmp_path: Path) -
     look()
     manager.shutdown()
     manager = LogManager(env, [str(tmp_path)], lambda _topic: small_config(), max_open_segments=limit)
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     # The lock; nothing of a log is open before it is used.
     assert open_below(tmp_path) <= 2

@@ -147,7 +147,7 @@ def log_of(*batches: bytes) -> FaultEnv:
     """A partition with these batches, taken as from a leader that checked nothing."""
     env = FaultEnv()
     manager = LogManager(env, [LOG_DIR], lambda _topic: small_config())
-    manager.lock_dirs()
+    manager.dirs.lock()
     manager.load_logs()
     log = manager.get_or_create_log("orders", 0, TOPIC_ID)
     for batch in batches:

@@ -559,7 +559,7 @@ def test_damage_before_the_recovery_point_is_an_error(env: FaultEnv) -> None:
     log = manager.get_log("orders", 0)
     assert log is not None
     log.flush()
-    manager.checkpoint_all()
+    manager.dirs.checkpoint_all()
     env.kill()
     flip(env, files(env, ".log")[1], 70)
     assert [finding.severity for finding in findings(env)] == [Severity.ERROR]

@@ -18,9 +18,9 @@ DIRECTORY_ID = "qzLvuX_YJuUwQMtNPUxuzA"
 def written(env: Env, log_dir: str = LOG_DIR, *, stop: bool = True) -> LogManager:
     """Two partitions, one with several segments, epochs and transactions; stopped in order, or killed."""
     manager = LogManager(env, [log_dir], lambda _topic: small_config())
-    manager.lock_dirs()
-    manager.load_meta_properties()
-    manager.format_dirs(CLUSTER, 1, lambda: DIRECTORY_ID)
+    manager.dirs.lock()
+    manager.dirs.load_meta_properties()
+    manager.dirs.format(CLUSTER, 1, lambda: DIRECTORY_ID)
     manager.load_logs()
     log = manager.get_or_create_log("orders", 0, TOPIC_ID)
     _write(log)

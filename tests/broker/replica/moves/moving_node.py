@@ -59,10 +59,10 @@ class MovingNode:
         self.log_manager = LogManager(
             env, LOG_DIRS, lambda _topic: self.config, assigned_dir=lambda _topic, _index: self.assigned_id()
         )
-        self.log_manager.lock_dirs()
-        self.log_manager.load_meta_properties()
+        self.log_manager.dirs.lock()
+        self.log_manager.dirs.load_meta_properties()
         fresh = iter(range(1, 9))
-        self.log_manager.format_dirs("cluster", 1, lambda: f"{'A' * 20}{'ABCDEFGHI'[next(fresh)]}A")
+        self.log_manager.dirs.format("cluster", 1, lambda: f"{'A' * 20}{'ABCDEFGHI'[next(fresh)]}A")
         self.log_manager.load_logs()
         self.log_manager.future.finish_decided(lambda _topic, _index: self.assigned_id())
         self.log_manager.cleaner = self.cleaner = LogCleanerManager(env, self.log_manager)
