@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.coordinator.group.classic.service import ClassicGroupService
-from barnabas.broker.coordinator.group.consumer.service import ConsumerGroupService
-from barnabas.broker.coordinator.group.offsets.service import OffsetService
+from barnabas.broker.coordinator.dependencies import CoordinatorLoop, RuntimeParts
+from barnabas.broker.coordinator.group.classic.classic_service import ClassicGroupService
+from barnabas.broker.coordinator.group.consumer.consumer_service import ConsumerGroupService
+from barnabas.broker.coordinator.group.offsets.offset_service import OffsetService
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.coordinator.partition_log import ReplicaLogs
-from barnabas.broker.coordinator.parts import CoordinatorLoop, RuntimeParts
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.broker.coordinator.record_types import GROUP_RECORDS, OFFSET_KEY_TYPES, TRANSACTION_RECORDS
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime

@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 
 from barnabas.broker.coordinator import errors
 from barnabas.broker.coordinator.batches import Batch, Committed, Encoded, tell
+from barnabas.broker.coordinator.dependencies import RuntimeParts
 from barnabas.broker.coordinator.partition_log import LogLimits
-from barnabas.broker.coordinator.parts import RuntimeParts
 from barnabas.broker.coordinator.shard import CoordinatorShard
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendError, AppendResult

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from barnabas.broker.coordinator import errors
 from barnabas.broker.coordinator.batches import Answer
-from barnabas.broker.coordinator.parts import RuntimeParts
+from barnabas.broker.coordinator.dependencies import RuntimeParts
 from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorShard
 from barnabas.broker.coordinator.shard_runner import ShardRunner, ShardState
 from barnabas.broker.coordinator.txn import (

@@ -85,7 +85,7 @@ def _add_offsets(metrics: Metrics, coordinators: Coordinators) -> None:
         "offset_commit_count": lambda shard: shard.offsets.committed_count,
         "offset_deletion_count": lambda shard: shard.offsets.deleted_count,
         "offset_expiration_count": lambda shard: shard.offsets.expired_count,
-        "group_completed_rebalance_count": lambda shard: shard.classic.completed_rebalances,
+        "group_completed_rebalance_count": lambda shard: shard.syncing.completed_rebalances,
         "consumer_group_rebalance_count": lambda shard: shard.consumers.rebalances,
     }.items():
         metrics.add_value(f"{GROUP_COORDINATOR_PREFIX}_{metric}", _GrowingSum(runtime, read))

@@ -20,7 +20,7 @@ from barnabas.broker.controller.log_dir_admin import LogDirAdmin, copying_thread
 from barnabas.broker.controller.producer_ids import ProducerIdManager
 from barnabas.broker.controller.topic_admin import TopicDefaults
 from barnabas.broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
-from barnabas.broker.coordinator.parts import CoordinatorLoop
+from barnabas.broker.coordinator.dependencies import CoordinatorLoop
 from barnabas.broker.coordinator.shard import random_uuid
 from barnabas.broker.fetch.cache import FetchSessionCache
 from barnabas.broker.fetch.manager import FetchManager

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec
-from barnabas.broker.coordinator.group.consumer.member import Partitions
+from barnabas.broker.coordinator.group.consumer.consumer_member import Partitions
 from barnabas.protocol.wire import Uuid
 from tests.conformance.kafka_jars import require_compiled
 

@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.broker.coordinator.group.consumer.assignors import ASSIGNORS
 from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
-from barnabas.broker.coordinator.group.consumer.member import NOTHING, Partitions
+from barnabas.broker.coordinator.group.consumer.consumer_member import NOTHING, Partitions
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes, topic_hash
 from barnabas.broker.coordinator.group.consumer.regexes import check_regex, resolve
 from barnabas.broker.coordinator.java_order import map_order, string_hash

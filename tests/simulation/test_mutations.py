@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.coordinator.group.consumer.reconciliation import Reconciliation
 from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
 from barnabas.broker.coordinator.group.offsets.store import CommittedOffset, OffsetStore, PendingOffsets

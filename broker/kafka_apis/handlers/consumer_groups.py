@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.coordinator.group.consumer.service import (
+from barnabas.broker.coordinator.group.consumer.consumer_service import (
     DescribedGroup,
     described_refused,
     heartbeat_refused,
@@ -56,14 +56,12 @@ def consumer_group_describe(
         return ConsumerGroupDescribeResponse(
             groups=[described_refused(group_id, error) for group_id in request.group_ids]
         )
-    answer: Pending[ConsumerGroupDescribeResponse] = Pending()
 
-    def described(groups: list[DescribedGroup]) -> None:
+    def described(groups: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
         if request.include_authorized_operations:
             for group in groups:
                 if group.error_code == ErrorCode.NONE:
                     group.authorized_operations = GROUP_OPERATIONS
-        answer.complete(ConsumerGroupDescribeResponse(groups=groups))
+        return ConsumerGroupDescribeResponse(groups=groups)
 
-    broker.groups.consumers.describe(request.group_ids, described)
-    return answer
+    return broker.groups.consumers.describe(request.group_ids).then(described)

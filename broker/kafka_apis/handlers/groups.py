@@ -147,14 +147,14 @@ def sync_group(
     says_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= _PROTOCOL_NEEDED_SINCE and not says_protocol:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return broker.groups.classic.sync(context, request)
+    return broker.groups.classic.sync(request)
 
 
 @api(ApiKey.HEARTBEAT, versions=(0, 4))
 def heartbeat(
     broker: Broker, context: RequestContext, request: HeartbeatRequest
 ) -> Pending[HeartbeatResponse]:
-    return broker.groups.classic.heartbeat(context, request)
+    return broker.groups.classic.heartbeat(request)
 
 
 @api(ApiKey.LEAVE_GROUP, versions=(0, 5))
@@ -163,14 +163,14 @@ def leave_group(
 ) -> Pending[LeaveGroupResponse]:
     """Before version 3 one member leaves, and its error is that of the response."""
     if context.api_version >= _MANY_MEMBERS_SINCE:
-        return broker.groups.classic.leave(context, request)
+        return broker.groups.classic.leave(request)
     request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
 
     def of_one(response: LeaveGroupResponse) -> LeaveGroupResponse:
         codes = [response.error_code, *(member.error_code for member in response.members)]
         return LeaveGroupResponse(error_code=next((code for code in codes if code), ErrorCode.NONE))
 
-    return broker.groups.classic.leave(context, request).then(of_one)
+    return broker.groups.classic.leave(request).then(of_one)
 
 
 @api(ApiKey.LIST_GROUPS, versions=(0, 5))

@@ -20,7 +20,7 @@ from barnabas.protocol.records.compression import CompressionType
 from barnabas.protocol.records.control import ControlRecordType, control_record_key, end_transaction_marker
 from barnabas.protocol.records.key_table import ENTRY_BYTES
 from barnabas.storage.offsets import FileRecords
-from tests.broker.coordinator.runtime_bench import BytesFile, Counters, counter, no_counter
+from tests.broker.coordinator.runtime_harness import BytesFile, Counters, counter, no_counter
 
 SERDE = RecordSerde(GROUP_RECORDS)
 

@@ -25,7 +25,7 @@ from barnabas.protocol.messages.topic_records import (
 from barnabas.protocol.schema import Message
 from barnabas.storage.log.txn_verification import VerificationGuard
 from barnabas.storage.offsets import FileRecords, TopicPartition
-from tests.broker.coordinator.runtime_bench import Bench, Counters, MemoryLogs, marker
+from tests.broker.coordinator.runtime_harness import Bench, Counters, MemoryLogs, marker
 from tests.broker.held_runner import HeldRunner
 
 HERE, ELSEWHERE = 1, 2

@@ -17,7 +17,7 @@ from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.coordinator.shard_runner import ShardState
 from barnabas.broker.coordinator.txn import TransactionalProducer
 from barnabas.protocol.errors import ApiError, ErrorCode
-from tests.broker.coordinator.runtime_bench import (
+from tests.broker.coordinator.runtime_harness import (
     WRITE_TIMEOUT_MS,
     Bench,
     Counters,

@@ -18,7 +18,7 @@ from barnabas.broker.pending import Pending
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.storage.errors import OutOfResourcesError
 from barnabas.storage.log.txn_verification import VerificationGuard
-from tests.broker.coordinator.runtime_bench import (
+from tests.broker.coordinator.runtime_harness import (
     MAX_BATCH_BYTES,
     WRITE_TIMEOUT_MS,
     Bench,

@@ -6,14 +6,16 @@ import ipaddress
 import logging
 from typing import Final
 
-from barnabas.broker.coordinator.group.classic.group import NO_MEMBER_ID, ClassicGroup
-from barnabas.broker.coordinator.group.classic.members import ClassicGroupMember, SupportedProtocols
+from barnabas.broker.coordinator.group.classic.classic_group import NO_MEMBER_ID, ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_member import (
+    NEW_MEMBER_JOIN_TIMEOUT_MS,
+    ClassicGroupMember,
+    SupportedProtocols,
+)
+from barnabas.broker.coordinator.group.classic.group_record import empty_group_record, group_record
 from barnabas.broker.coordinator.group.classic.rebalancing import NOTHING, Rebalancing, Result
-from barnabas.broker.coordinator.group.classic.records import empty_group_record, group_record
-from barnabas.broker.coordinator.group.classic.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
-from barnabas.broker.coordinator.group.group import Group
-from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.group import Group, Groups
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.pending import Pending

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from barnabas.broker.coordinator.group.classic.group import NO_MEMBER_ID, ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_group import NO_MEMBER_ID, ClassicGroup
 from barnabas.broker.coordinator.group.classic.rebalancing import NOTHING, Rebalancing
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.shard import CoordinatorResult
@@ -31,8 +31,9 @@ class Leaving:
     def __init__(self, rebalancing: Rebalancing) -> None:
         self._rebalancing = rebalancing
 
-    def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> HeartbeatResult:
-        """Extends a member's session. Raises ApiError; REBALANCE_IN_PROGRESS is an answer like any other."""
+    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResult:
+        """Extends a member's session. Raises ApiError; REBALANCE_IN_PROGRESS is not raised but returned."""
+        group = self._rebalancing.get(request.group_id)
         if group.state is State.DEAD:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         group.check_member(request.member_id, request.group_instance_id, "heartbeat")
@@ -44,8 +45,9 @@ class Leaving:
         code = ErrorCode.REBALANCE_IN_PROGRESS if rebalances else ErrorCode.NONE
         return CoordinatorResult(HeartbeatResponse(error_code=code))
 
-    def leave(self, group: ClassicGroup, request: LeaveGroupRequest) -> LeaveResult:
-        """Takes out the members that a LeaveGroup names (in the form of version 3), each by itself."""
+    def leave(self, request: LeaveGroupRequest) -> LeaveResult:
+        """Removes the members that a LeaveGroup of version 3 or above names, each by itself. Raises ApiError."""
+        group = self._rebalancing.get(request.group_id)
         if group.state is State.DEAD:
             return CoordinatorResult(LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         responses = [self._leave_one(group, member) for member in request.members]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from barnabas.broker.coordinator.group.classic.members import ClassicGroupMember
+from barnabas.broker.coordinator.group.classic.classic_member import ClassicGroupMember
 from barnabas.broker.coordinator.java_order import map_order, string_hash
 from barnabas.protocol.codec import MAX_ELEMENTS, decoder
 from barnabas.protocol.errors import ProtocolError

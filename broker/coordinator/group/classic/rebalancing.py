@@ -18,13 +18,20 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from barnabas.broker.coordinator.group.classic.group import NO_MEMBER_ID, ClassicGroup
-from barnabas.broker.coordinator.group.classic.members import EMPTY_ASSIGNMENT, ClassicGroupMember
-from barnabas.broker.coordinator.group.classic.records import group_record
-from barnabas.broker.coordinator.group.classic.sessions import Sessions
+from barnabas.broker.coordinator.group.classic.classic_group import NO_MEMBER_ID, ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_member import (
+    EMPTY_ASSIGNMENT,
+    ClassicGroupMember,
+    Sessions,
+)
+from barnabas.broker.coordinator.group.classic.group_record import group_record
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
-from barnabas.broker.coordinator.group.groups import Groups
-from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext, TimedOperation
+from barnabas.broker.coordinator.group.group import Groups
+from barnabas.broker.coordinator.shard import (
+    CoordinatorResult,
+    ShardContext,
+    TimedOperation,
+)
 from barnabas.config.catalogue import groups as keys
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
@@ -243,6 +250,13 @@ class Rebalancing:
         """The group, unless it was deleted or is one of another kind by now."""
         group = self._groups.find(group_id)
         return group if isinstance(group, ClassicGroup) else None
+
+    def get(self, group_id: str) -> ClassicGroup:
+        """The group. Raises ApiError(UNKNOWN_MEMBER_ID) where there is none: its members are unknown then."""
+        group = self.find(group_id)
+        if group is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
+        return group
 
     def _find_joining(self, group_id: str) -> ClassicGroup | None:
         """The group, where its members are still waited for.

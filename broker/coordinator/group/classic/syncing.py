@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from barnabas.broker.coordinator.group.classic.group import ClassicGroup
-from barnabas.broker.coordinator.group.classic.members import EMPTY_ASSIGNMENT
+from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_member import EMPTY_ASSIGNMENT
+from barnabas.broker.coordinator.group.classic.group_record import group_record
 from barnabas.broker.coordinator.group.classic.rebalancing import Rebalancing
-from barnabas.broker.coordinator.group.classic.records import group_record
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.pending import Pending
@@ -26,8 +26,9 @@ class Syncing:
         self._rebalancing = rebalancing
         self.completed_rebalances = 0
 
-    def sync(self, group: ClassicGroup, request: SyncGroupRequest) -> SyncResult:
-        """Gives a member its assignment; the leader brings everybody's. Raises ApiError."""
+    def sync(self, request: SyncGroupRequest) -> SyncResult:
+        """Gives a member its assignment; the leader's request brings those of all members. Raises ApiError."""
+        group = self._rebalancing.get(request.group_id)
         self._check(group, request)
         if group.state is State.PREPARING_REBALANCE:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -11,15 +11,15 @@ import logging
 from typing import Final
 
 from barnabas.broker.coordinator.group.classic.joining import client_host_of
-from barnabas.broker.coordinator.group.consumer import embedded, members
-from barnabas.broker.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from barnabas.broker.coordinator.group.consumer.member import (
+from barnabas.broker.coordinator.group.consumer import embedded, member_lookup
+from barnabas.broker.coordinator.group.consumer.consumer_group import PROTOCOL_TYPE, ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import (
     ClassicMemberMetadata,
     ConsumerGroupMember,
     MemberState,
 )
+from barnabas.broker.coordinator.group.consumer.group_dependencies import GroupDependencies
 from barnabas.broker.coordinator.group.consumer.migration import is_reconciling
-from barnabas.broker.coordinator.group.consumer.parts import Parts
 from barnabas.broker.coordinator.group.consumer.regexes import RegexChange
 from barnabas.broker.coordinator.group.consumer.settings import MigrationPolicy
 from barnabas.broker.coordinator.group.consumer.updates import MemberChange, Target
@@ -50,23 +50,25 @@ _KNOWN_ID_SINCE: Final = 4
 class ClassicMembers:
     """Serves them. Every method raises ApiError."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._context = parts.context
-        self._settings = parts.settings
-        self._timers = parts.timers
-        self._updates = parts.updates
-        self._regexes = parts.regexes
-        self._fencing = parts.fencing
-        self._migration = parts.migration
+    def __init__(self, shared: GroupDependencies) -> None:
+        self._context = shared.context
+        self._groups = shared.groups
+        self._settings = shared.settings
+        self._timers = shared.timers
+        self._updates = shared.updates
+        self._regexes = shared.regexes
+        self._fencing = shared.fencing
+        self._migration = shared.migration
 
     # ---- joining
 
     def join(
-        self, group: ConsumerGroup, context: RequestContext, request: JoinGroupRequest
+        self, context: RequestContext, request: JoinGroupRequest
     ) -> CoordinatorResult[JoinGroupResponse]:
         """JoinGroup to a consumer group that has members."""
+        group = member_lookup.find_group(self._groups, request.group_id)
         self._check_may_join(group, request)
-        member_id = request.member_id or members.new_member_id(self._context.new_uuid)
+        member_id = request.member_id or member_lookup.new_member_id(self._context.new_uuid)
         if _needs_known_id(context, request):
             return CoordinatorResult(
                 JoinGroupResponse(
@@ -106,8 +108,8 @@ class ClassicMembers:
         self, group: ConsumerGroup, request: JoinGroupRequest, member_id: str, out: list[CoordinatorRecord]
     ) -> ConsumerGroupMember:
         if request.group_instance_id is None:
-            return members.dynamic_member(group, member_id, may_join=True)
-        return members.static_member(
+            return member_lookup.dynamic_member(group, member_id, may_join=True)
+        return member_lookup.static_member(
             group,
             member_id,
             request.group_instance_id,
@@ -177,8 +179,9 @@ class ClassicMembers:
 
     # ---- syncing, and staying alive
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> CoordinatorResult[SyncGroupResponse]:
+    def sync(self, request: SyncGroupRequest) -> CoordinatorResult[SyncGroupResponse]:
         """SyncGroup: what the member owns from now on."""
+        group = member_lookup.find_group(self._groups, request.group_id)
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         _check_protocol(member, request)
@@ -205,10 +208,9 @@ class ClassicMembers:
 
         return CoordinatorResult(response, on_committed=committed)
 
-    def heartbeat(
-        self, group: ConsumerGroup, request: HeartbeatRequest
-    ) -> CoordinatorResult[HeartbeatResponse]:
-        """Heartbeat: the member is alive, and may be told to join again."""
+    def heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
+        """Heartbeat: extends the member's session; the response may ask it to join again."""
+        group = member_lookup.find_group(self._groups, request.group_id)
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         self._extend_session(group, member)
@@ -227,8 +229,8 @@ class ClassicMembers:
         if instance_id is None:
             member = group.member(member_id)
         else:
-            member = members.known_instance(group.static_member(instance_id), instance_id)
-            members.check_not_fenced(member, member_id, instance_id)
+            member = member_lookup.known_instance(group.static_member(instance_id), instance_id)
+            member_lookup.check_not_fenced(member, member_id, instance_id)
         if not member.uses_classic_protocol:
             raise ApiError(
                 ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not speak the classic protocol."
@@ -237,10 +239,9 @@ class ClassicMembers:
 
     # ---- leaving
 
-    def leave(
-        self, group: ConsumerGroup, request: LeaveGroupRequest
-    ) -> CoordinatorResult[LeaveGroupResponse]:
-        """LeaveGroup in the form of version 3: members of either protocol leave, or are taken out by others."""
+    def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
+        """LeaveGroup in the form of version 3: removes members of either protocol."""
+        group = member_lookup.find_group(self._groups, request.group_id)
         answers: list[LeaveGroupResponse.MemberResponse] = []
         leaving: dict[str, ConsumerGroupMember] = {}
         for identity in request.members:
@@ -263,9 +264,9 @@ def _leaving(group: ConsumerGroup, identity: LeaveGroupRequest.MemberIdentity) -
     instance_id = identity.group_instance_id
     if instance_id is None:
         return group.member(identity.member_id)
-    member = members.known_instance(group.static_member(instance_id), instance_id)
+    member = member_lookup.known_instance(group.static_member(instance_id), instance_id)
     if identity.member_id:
-        members.check_not_fenced(member, identity.member_id, instance_id)
+        member_lookup.check_not_fenced(member, identity.member_id, instance_id)
     return member
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
-from barnabas.broker.coordinator.group.consumer.member import PartitionEpochs, Partitions
+from barnabas.broker.coordinator.group.consumer.consumer_member import PartitionEpochs, Partitions
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.protocol.codec import MAX_ELEMENTS, decoder, encode
 from barnabas.protocol.errors import ProtocolError

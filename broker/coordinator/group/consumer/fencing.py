@@ -6,13 +6,13 @@ import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
-from barnabas.broker.coordinator.group.consumer import records
-from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember
+from barnabas.broker.coordinator.group.consumer import consumer_records
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import ConsumerGroupMember
+from barnabas.broker.coordinator.group.consumer.member_timers import MemberTimers
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
 from barnabas.broker.coordinator.group.consumer.migration import Migration
-from barnabas.broker.coordinator.group.consumer.timers import MemberTimers
-from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.group import Groups
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 
@@ -57,14 +57,14 @@ class Fencing:
     ) -> None:
         name = group.group_id
         for member in members:
-            out += records.member_tombstones(name, member.member_id)
+            out += consumer_records.member_tombstones(name, member.member_id)
         after = group.subscriptions.after_leaving(members)
         left = {member.subscribed_topic_regex for member in members}
         for regex in group.subscriptions.regexes:
             if regex in left and regex not in after.regexes:
-                out.append(records.regular_expression_tombstone(name, regex))
+                out.append(consumer_records.regular_expression_tombstone(name, regex))
         metadata_hash = self._hashes.group_hash(after.topics, self._context.image())
-        out.append(records.group_epoch(name, group.group_epoch + 1, metadata_hash))
+        out.append(consumer_records.group_epoch(name, group.group_epoch + 1, metadata_hash))
         logger.info("group %s: epoch %d", name, group.group_epoch + 1)
         for member in members:
             self._timers.cancel(name, member.member_id)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 
-from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.coordinator.group.classic.joining import client_host_of
-from barnabas.broker.coordinator.group.consumer import members, records
-from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.broker.coordinator.group.consumer.member import (
+from barnabas.broker.coordinator.group.consumer import consumer_records, member_lookup
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     OWNS_NOTHING,
@@ -19,7 +19,7 @@ from barnabas.broker.coordinator.group.consumer.member import (
     ConsumerGroupMember,
     PartitionEpochs,
 )
-from barnabas.broker.coordinator.group.consumer.parts import Parts
+from barnabas.broker.coordinator.group.consumer.group_dependencies import GroupDependencies
 from barnabas.broker.coordinator.group.consumer.reconciliation import Owned
 from barnabas.broker.coordinator.group.consumer.regexes import RegexChange
 from barnabas.broker.coordinator.group.consumer.updates import MemberChange
@@ -41,15 +41,15 @@ Result = CoordinatorResult[Response]
 class Heartbeats:
     """Takes heartbeats of members of the consumer protocol."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._context = parts.context
-        self._groups = parts.groups
-        self._settings = parts.settings
-        self._timers = parts.timers
-        self._updates = parts.updates
-        self._regexes = parts.regexes
-        self._fencing = parts.fencing
-        self._migration = parts.migration
+    def __init__(self, shared: GroupDependencies) -> None:
+        self._context = shared.context
+        self._groups = shared.groups
+        self._settings = shared.settings
+        self._timers = shared.timers
+        self._updates = shared.updates
+        self._regexes = shared.regexes
+        self._fencing = shared.fencing
+        self._migration = shared.migration
 
     def heartbeat(self, context: RequestContext, request: Request) -> Result:
         """Raises ApiError, as Kafka has it."""
@@ -98,15 +98,15 @@ class Heartbeats:
     def _member(
         self, group: ConsumerGroup, request: Request, owned: Owned | None, out: list[CoordinatorRecord]
     ) -> ConsumerGroupMember:
-        member_id = request.member_id or members.new_member_id(self._context.new_uuid)
+        member_id = request.member_id or member_lookup.new_member_id(self._context.new_uuid)
         joins = request.member_epoch == JOIN_EPOCH
         if request.instance_id is None:
-            member = members.dynamic_member(group, member_id, may_join=joins)
+            member = member_lookup.dynamic_member(group, member_id, may_join=joins)
         else:
-            member = members.static_member(
+            member = member_lookup.static_member(
                 group, member_id, request.instance_id, out, may_join=joins, is_classic=False
             )
-        members.check_epoch(member, request.member_epoch, owned)
+        member_lookup.check_epoch(member, request.member_epoch, owned)
         return member
 
     # ---- what comes of it
@@ -140,14 +140,14 @@ class Heartbeats:
     # ---- leaving
 
     def _leave(self, request: Request) -> Result:
-        group = self._groups.get(request.group_id)
-        if not isinstance(group, ConsumerGroup):
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+        group = member_lookup.find_group(self._groups, request.group_id)
         if request.instance_id is None:
             member = group.member(request.member_id)
         else:
-            member = members.known_instance(group.static_member(request.instance_id), request.instance_id)
-            members.check_not_fenced(member, request.member_id, request.instance_id)
+            member = member_lookup.known_instance(
+                group.static_member(request.instance_id), request.instance_id
+            )
+            member_lookup.check_not_fenced(member, request.member_id, request.instance_id)
             if request.member_epoch == STATIC_LEAVE_EPOCH:
                 return _leave_for_a_while(group, member)
         logger.info("group %s: member %s leaves", group.group_id, member.member_id)
@@ -164,7 +164,7 @@ def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember) -> Res
         assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},
     )
     response = Response(member_id=member.member_id, member_epoch=STATIC_LEAVE_EPOCH)
-    return CoordinatorResult(response, [records.current_assignment(group.group_id, away)])
+    return CoordinatorResult(response, [consumer_records.current_assignment(group.group_id, away)])
 
 
 def _owned(request: Request) -> Owned | None:

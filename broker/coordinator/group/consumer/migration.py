@@ -12,24 +12,24 @@ import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
-from barnabas.broker.coordinator.group.classic.group import ClassicGroup
-from barnabas.broker.coordinator.group.classic.groups import ClassicGroups
-from barnabas.broker.coordinator.group.classic.members import ClassicGroupMember
-from barnabas.broker.coordinator.group.classic.records import group_record
+from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_groups import ClassicGroups
+from barnabas.broker.coordinator.group.classic.classic_member import ClassicGroupMember
+from barnabas.broker.coordinator.group.classic.group_record import group_record
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState
-from barnabas.broker.coordinator.group.consumer import embedded, records
-from barnabas.broker.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from barnabas.broker.coordinator.group.consumer.member import (
+from barnabas.broker.coordinator.group.consumer import consumer_records, embedded
+from barnabas.broker.coordinator.group.consumer.consumer_group import PROTOCOL_TYPE, ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import (
     NOTHING,
     ClassicMemberMetadata,
     ConsumerGroupMember,
     Partitions,
     owned_in,
 )
+from barnabas.broker.coordinator.group.consumer.member_timers import MemberTimers
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
 from barnabas.broker.coordinator.group.consumer.settings import GroupSettings
-from barnabas.broker.coordinator.group.consumer.timers import MemberTimers
-from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.group import Groups
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -201,7 +201,7 @@ class Migration:
             self._timers.cancel(group.group_id, member_id)
         self._classic.adopt(classic)
         if rebalance_reason is not None:
-            out += self._classic.prepare_rebalance(classic, rebalance_reason).records
+            out += self._classic.rebalancing.prepare(classic, rebalance_reason).records
         logger.info("group %s is a classic group now", group.group_id)
         return CoordinatorResult(
             response, out, on_committed=lambda error: self._undo(group, error), replays=False
@@ -280,14 +280,14 @@ def _records_of(group: ConsumerGroup) -> list[CoordinatorRecord]:
     """The whole of a group that has just come out of a classic one."""
     name, members = group.group_id, group.members.values()
     return [
-        *(records.member_subscription(name, member) for member in members),
-        records.group_epoch(name, group.group_epoch, group.metadata_hash),
+        *(consumer_records.member_subscription(name, member) for member in members),
+        consumer_records.group_epoch(name, group.group_epoch, group.metadata_hash),
         *(
-            records.target_assignment(name, member_id, group.target_of(member_id))
+            consumer_records.target_assignment(name, member_id, group.target_of(member_id))
             for member_id in group.members
         ),
-        records.target_assignment_epoch(name, group.assignment_epoch, group.assignment_timestamp_ms),
-        *(records.current_assignment(name, member) for member in members),
+        consumer_records.target_assignment_epoch(name, group.assignment_epoch, group.assignment_timestamp_ms),
+        *(consumer_records.current_assignment(name, member) for member in members),
     ]
 
 
@@ -300,7 +300,7 @@ def _tombstones(
     if joining is not None:
         gone = {member.member_id for member in leaving}
         ids = [joining.member_id if member_id in gone else member_id for member_id in ids]
-    return records.group_tombstones(group.group_id, ids, group.subscriptions.resolved)
+    return consumer_records.group_tombstones(group.group_id, ids, group.subscriptions.resolved)
 
 
 def _record_of(classic: ClassicGroup, *, rebalances: bool) -> CoordinatorRecord:

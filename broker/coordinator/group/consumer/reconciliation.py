@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
-from barnabas.broker.coordinator.group.consumer.member import (
+from barnabas.broker.coordinator.group.consumer.consumer_member import (
     OWNS_NOTHING,
     ConsumerGroupMember,
     MemberState,

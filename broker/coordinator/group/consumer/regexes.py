@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 
-from barnabas.broker.coordinator.group.consumer import records
-from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember
+from barnabas.broker.coordinator.group.consumer import consumer_records
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import ConsumerGroupMember
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
 from barnabas.broker.coordinator.group.consumer.settings import (
     MIN_REGEX_REFRESH_MS,
@@ -27,7 +27,7 @@ from barnabas.broker.coordinator.group.consumer.subscriptions import (
     ResolvedRegularExpression,
     count,
 )
-from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.group import Groups
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.metadata.image import MetadataImage
@@ -86,7 +86,7 @@ class RegexSubscriptions:
             return RegexChange.NONE, False
         regexes = group.subscriptions.regexes
         if old and regexes.get(old) == 1:
-            out.append(records.regular_expression_tombstone(group.group_id, old))
+            out.append(consumer_records.regular_expression_tombstone(group.group_id, old))
         if not new:
             return (RegexChange.RESOLVED if old else RegexChange.UPDATED), False
         if new not in regexes:
@@ -131,12 +131,12 @@ class RegexSubscriptions:
             before = group.subscriptions.resolved.get(regex, UNRESOLVED)
             has_changed = has_changed or before.topics != resolved[regex].topics
             after.resolve(regex, resolved[regex])
-            out.append(records.regular_expression(group_id, regex, resolved[regex]))
+            out.append(consumer_records.regular_expression(group_id, regex, resolved[regex]))
         metadata_hash = self._hashes.group_hash(after.topics, image)
         if has_changed or metadata_hash != group.metadata_hash:
             self.rebalances += 1
             epoch = group.group_epoch + 1
-            out.append(records.group_epoch(group_id, epoch, metadata_hash))
+            out.append(consumer_records.group_epoch(group_id, epoch, metadata_hash))
             logger.info("group %s: epoch %d, since its patterns stand for other topics", group_id, epoch)
             group.refreshed(self._context.now_ms() + REFRESH_INTERVAL_MS, epoch)
         return CoordinatorResult(None, out)

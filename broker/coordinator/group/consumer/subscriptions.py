@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember
+from barnabas.broker.coordinator.group.consumer.consumer_member import ConsumerGroupMember
 
 
 class ResolvedRegularExpression(NamedTuple):

@@ -9,10 +9,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from barnabas.broker.coordinator.group.consumer import records
+from barnabas.broker.coordinator.group.consumer import consumer_records
 from barnabas.broker.coordinator.group.consumer.assignors.spec import Assign, GroupSpec, MemberSpec
-from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.broker.coordinator.group.consumer.member import NOTHING, ConsumerGroupMember, Partitions
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import (
+    NOTHING,
+    ConsumerGroupMember,
+    Partitions,
+)
 from barnabas.broker.coordinator.java_order import map_order, string_hash
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.broker.metadata.image import MetadataImage
@@ -48,11 +52,11 @@ def compute_target(
     spec = _spec(group, members, before, is_homogeneous=is_homogeneous, image=image)
     assigned = assign(spec)
     changed = [
-        records.target_assignment(group.group_id, member_id, assigned.get(member_id, NOTHING))
+        consumer_records.target_assignment(group.group_id, member_id, assigned.get(member_id, NOTHING))
         for member_id in spec.members
         if group.target.get(member_id) != assigned.get(member_id, NOTHING)
     ]
-    changed.append(records.target_assignment_epoch(group.group_id, epoch, now_ms))
+    changed.append(consumer_records.target_assignment_epoch(group.group_id, epoch, now_ms))
     return TargetAssignment(assigned, changed)
 
 

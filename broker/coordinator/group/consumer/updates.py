@@ -8,16 +8,20 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from barnabas.broker.coordinator.group.consumer import records
+from barnabas.broker.coordinator.group.consumer import consumer_records
 from barnabas.broker.coordinator.group.consumer.assignors import ASSIGNORS
 from barnabas.broker.coordinator.group.consumer.assignors.preference import preferred_with_change
-from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember, MemberState, Partitions
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import (
+    ConsumerGroupMember,
+    MemberState,
+    Partitions,
+)
+from barnabas.broker.coordinator.group.consumer.member_timers import MemberTimers
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
 from barnabas.broker.coordinator.group.consumer.reconciliation import Owned, Reconciliation
 from barnabas.broker.coordinator.group.consumer.settings import REFRESH_INTERVAL_MS, GroupSettings
 from barnabas.broker.coordinator.group.consumer.target import compute_target
-from barnabas.broker.coordinator.group.consumer.timers import MemberTimers
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.broker.coordinator.shard import ShardContext
 
@@ -36,7 +40,7 @@ class MemberChange(NamedTuple):
         """Writes down what has changed about the member; says whether it names other topics than before."""
         if self.new == self.old:
             return False
-        self.out.append(records.member_subscription(self.group.group_id, self.new))
+        self.out.append(consumer_records.member_subscription(self.group.group_id, self.new))
         return self.new.subscribed_topic_names != self.old.subscribed_topic_names
 
 
@@ -80,12 +84,12 @@ class GroupUpdates:
         epoch = group.group_epoch
         if is_due or metadata_hash != group.metadata_hash:
             epoch += 1
-            change.out.append(records.group_epoch(group.group_id, epoch, metadata_hash))
+            change.out.append(consumer_records.group_epoch(group.group_id, epoch, metadata_hash))
             self.rebalances += 1
             logger.info("group %s: epoch %d", group.group_id, epoch)
         group.refreshed(self._context.now_ms() + REFRESH_INTERVAL_MS, epoch)
         if group.has_subscription_metadata_record:
-            change.out.append(records.partition_metadata_tombstone(group.group_id))
+            change.out.append(consumer_records.partition_metadata_tombstone(group.group_id))
         return Epoch(epoch, after.is_homogeneous(_size_after(change)))
 
     def waits_for_a_join(self, group: ConsumerGroup) -> bool:
@@ -158,7 +162,7 @@ class GroupUpdates:
             owned=owned,
         ).apply(member)
         if after != member:
-            change.out.append(records.current_assignment(group.group_id, after))
+            change.out.append(consumer_records.current_assignment(group.group_id, after))
             self._watch_revocation(group.group_id, after)
         return after
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from barnabas.broker.coordinator.group.group import Group, PartitionCheck
-from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.group import Group, Groups, PartitionCheck
 from barnabas.broker.coordinator.group.offsets.commit import (
     Codes,
     FetchedOffset,

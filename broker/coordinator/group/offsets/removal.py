@@ -13,8 +13,7 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-from barnabas.broker.coordinator.group.group import Group, GroupType
-from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.group import Group, Groups, GroupType
 from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
 from barnabas.broker.coordinator.group.offsets.records import offset_tombstone
 from barnabas.broker.coordinator.group.offsets.store import NO_EXPIRATION, CommittedOffset, OffsetStore

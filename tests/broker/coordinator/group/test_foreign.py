@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.coordinator.group.classic.classic_service import list_groups
 from barnabas.broker.coordinator.group.foreign import ShareGroup, StreamsGroup
 from barnabas.broker.coordinator.group.group import GroupType
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
@@ -11,9 +12,8 @@ from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages import share_group_state as share
 from barnabas.protocol.messages import streams_group_state as streams
-from barnabas.protocol.messages.groups import ListGroupsRequest
 from barnabas.protocol.schema import Message
-from tests.broker.coordinator.shard_bench import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardBench
 
 Bench = ShardBench[GroupCoordinatorShard]
 
@@ -100,7 +100,7 @@ def test_the_state_of_a_streams_group(records: tuple[tuple[Message, Message]], s
     group = streams_group(*records)
     assert group.state_name == state
     assert group.is_empty == (state == "Empty")
-    (listed,) = loaded(*records).shard.classic.listed(ListGroupsRequest())
+    (listed,) = list_groups(loaded(*records).shard.groups, [], [])
     assert (listed.group_type, listed.protocol_type, listed.group_state) == ("streams", "streams", state)
 
 
@@ -144,7 +144,7 @@ def test_offsets_of_topics_that_a_streams_group_reads_stay() -> None:
 def test_a_streams_group_without_members_is_deleted_with_all_its_records() -> None:
     assert code_of(streams_group(*STREAMS).check_delete) is ErrorCode.NON_EMPTY_GROUP
     bench = loaded(whole(3), TOPOLOGY, target(3))
-    bench.run(lambda shard: shard.classic.delete("g"))
+    bench.run(lambda shard: shard.delete_group("g"))
     assert bench.shard.groups.find("g") is None
     assert not bench.state()
 

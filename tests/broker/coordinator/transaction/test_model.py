@@ -22,7 +22,12 @@ from barnabas.broker.coordinator.transaction.state import ENDING, IDLE, ONGOING
 from barnabas.broker.coordinator.txn import TransactionMarker
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.storage.offsets import TopicPartition
-from tests.broker.coordinator.transaction.bench import TIMEOUT_MS, Markers, TransactionBench, ids
+from tests.broker.coordinator.transaction.transaction_harness import (
+    TIMEOUT_MS,
+    Markers,
+    TransactionBench,
+    ids,
+)
 from tests.support.chance import explores, seeds
 
 HISTORIES: Final = int(os.environ.get("BARNABAS_TRANSACTION_HISTORIES", "300"))

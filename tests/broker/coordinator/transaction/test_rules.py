@@ -18,7 +18,7 @@ from barnabas.broker.coordinator.transaction.state import (
     PREPARE_COMMIT,
 )
 from barnabas.protocol.errors import ApiError, ErrorCode
-from tests.broker.coordinator.transaction.bench import T0, T1, TX, TransactionBench, ids
+from tests.broker.coordinator.transaction.transaction_harness import T0, T1, TX, TransactionBench, ids
 
 FENCED, MAPPING = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING
 CONCURRENT, INVALID = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE

@@ -20,7 +20,7 @@ from barnabas.broker.coordinator.transaction.state import (
 )
 from barnabas.broker.coordinator.txn import TransactionMarker
 from barnabas.protocol.errors import ApiError, ErrorCode
-from tests.broker.coordinator.transaction.bench import (
+from tests.broker.coordinator.transaction.transaction_harness import (
     T0,
     T1,
     TIMEOUT_MS,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED
-from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
 from barnabas.broker.metadata.internal_topics import GROUP, TRANSACTION
 from barnabas.protocol.errors import ErrorCode

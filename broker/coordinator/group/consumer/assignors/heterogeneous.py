@@ -12,7 +12,7 @@ from typing import Final
 
 from barnabas.broker.coordinator.group.consumer.assignors.loads import Loads
 from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec
-from barnabas.broker.coordinator.group.consumer.member import Partitions
+from barnabas.broker.coordinator.group.consumer.consumer_member import Partitions
 from barnabas.protocol.wire import Uuid
 
 _ROUNDS: Final = 16

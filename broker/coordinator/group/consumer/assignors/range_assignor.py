@@ -7,7 +7,7 @@ Source: org.apache.kafka.coordinator.group.assignor.RangeAssignor.
 from __future__ import annotations
 
 from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
-from barnabas.broker.coordinator.group.consumer.member import Partitions
+from barnabas.broker.coordinator.group.consumer.consumer_member import Partitions
 from barnabas.protocol.wire import Uuid
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from barnabas.broker.coordinator.group.consumer.member import Partitions
+from barnabas.broker.coordinator.group.consumer.consumer_member import Partitions
 from barnabas.protocol.wire import Uuid
 
 

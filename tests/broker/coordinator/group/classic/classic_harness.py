@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import ConnectionInfo, RequestContext
@@ -20,7 +20,7 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from tests.broker.coordinator.shard_bench import ShardBench
+from tests.broker.coordinator.shard_harness import ShardBench
 
 R = TypeVar("R")
 Protocols = Sequence[tuple[str, bytes]]
@@ -183,7 +183,7 @@ class Member:
         """One JoinGroup, whatever comes of it."""
         request = self.join_request()
         return self._heard(
-            lambda shard: shard.classic.join(self.context, request),
+            lambda shard: shard.joining.join(self.context, request),
             lambda error: JoinGroupResponse(error_code=error.code),
         )
 
@@ -223,7 +223,7 @@ class Member:
         for name, value in changes.items():
             setattr(request, name, value)
         return self._heard(
-            lambda shard: shard.classic.sync(request),
+            lambda shard: shard.syncing.sync(request),
             lambda error: SyncGroupResponse(error_code=error.code),
         )
 
@@ -236,7 +236,7 @@ class Member:
             group_instance_id=self.instance,
         )
         try:
-            response = self.house.shard.classic.heartbeat(request).response
+            response = self.house.shard.leaving.heartbeat(request).response
         except ApiError as error:
             return error.code
         assert not isinstance(response, Pending)
@@ -249,7 +249,7 @@ class Member:
     def leave_all(self, *members: LeaveGroupRequest.MemberIdentity) -> Heard[LeaveGroupResponse]:
         request = LeaveGroupRequest(group_id=self.group, members=list(members))
         return self._heard(
-            lambda shard: shard.classic.leave(request),
+            lambda shard: shard.leaving.leave(request),
             lambda error: LeaveGroupResponse(error_code=error.code),
         )
 

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from barnabas.broker.coordinator.group.classic.classic_member import NEW_MEMBER_JOIN_TIMEOUT_MS
 from barnabas.broker.coordinator.group.classic.joining import client_host_of
-from barnabas.broker.coordinator.group.classic.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -374,7 +374,7 @@ def test_a_rebalance_that_begins_before_the_new_id_is_committed_answers() -> Non
 
 def uncommitted(house: ClassicHouse, member: Member) -> CoordinatorResult[JoinGroupResponse]:
     """The result of a JoinGroup whose records are still on their way."""
-    return house.shard.classic.join(member.context, member.join_request())
+    return house.shard.joining.join(member.context, member.join_request())
 
 
 # ---- groups that cannot be written, and groups of another kind

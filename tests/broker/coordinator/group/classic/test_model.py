@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.coordinator.shard import CoordinatorResult
@@ -23,7 +23,7 @@ from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import GroupMetadataValue
 from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 from tests.broker.coordinator.group.classic.classic_harness import SUBSCRIBED, ClassicHouse, Heard, Member
-from tests.broker.coordinator.shard_bench import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardBench
 
 HISTORIES: Final = int(os.environ.get("BARNABAS_CLASSIC_HISTORIES", "40"))
 PARTITIONS: Final = range(6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.coordinator.group.classic.members import ClassicGroupMember
+from barnabas.broker.coordinator.group.classic.classic_member import ClassicGroupMember
 from barnabas.broker.coordinator.group.classic.protocols import (
     ProtocolCounts,
     select_protocol,

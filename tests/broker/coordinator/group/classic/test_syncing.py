@@ -34,7 +34,7 @@ def test_followers_wait_for_the_leader() -> None:
     assert (heard.said.assignment, waiting.said.assignment) == (b"1", b"2")
     assert (heard.said.protocol_type, heard.said.protocol_name) == ("consumer", "range")
     assert house.group().state is State.STABLE
-    assert house.shard.classic.completed_rebalances == 3
+    assert house.shard.syncing.completed_rebalances == 3
     assert follower.sync().said.assignment == b"2"
 
 
@@ -132,7 +132,7 @@ def test_an_assignment_that_cannot_be_written_makes_a_rebalance() -> None:
 def uncommitted(house: ClassicHouse, leader: Member) -> CoordinatorResult[SyncGroupResponse]:
     """What comes of the leader's SyncGroup whose record is still on its way."""
     request = SyncGroupRequest(group_id="g", generation_id=leader.generation, member_id=leader.id)
-    return house.shard.classic.sync(request)
+    return house.shard.syncing.sync(request)
 
 
 @pytest.mark.parametrize("error", [None, REFUSED])

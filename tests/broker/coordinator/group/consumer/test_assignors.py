@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from barnabas.broker.coordinator.group.consumer.assignors import ASSIGNORS
 from barnabas.broker.coordinator.group.consumer.assignors.java_order import partition_order, uuid_hash
 from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
-from barnabas.broker.coordinator.group.consumer.member import NOTHING, Partitions
+from barnabas.broker.coordinator.group.consumer.consumer_member import NOTHING, Partitions
 from barnabas.broker.coordinator.java_order import set_order
 from barnabas.protocol.wire import Uuid
 

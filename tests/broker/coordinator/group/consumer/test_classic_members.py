@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.coordinator.group.consumer.embedded import read_assignment
 from barnabas.broker.pending import Pending
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import ConsumerGroupMetadataValue, GroupMetadataValue
 from barnabas.protocol.messages.groups import JoinGroupRequest, LeaveGroupRequest
-from tests.broker.coordinator.group.consumer.consumers import (
+from tests.broker.coordinator.group.consumer.consumer_harness import (
     SESSION_MS,
     ClassicConsumer,
     ConsumerBench,
@@ -54,7 +54,7 @@ def bench_join(bench: ConsumerBench, member: ClassicConsumer) -> None:
         protocol_type="consumer",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription("t"))],
     )
-    response: Any = bench.shard_bench.run(lambda shard: shard.classic.join(context(9), request))
+    response: Any = bench.shard_bench.run(lambda shard: shard.joining.join(context(9), request))
     bench.advance(0)
     if isinstance(response, Pending):
         answers: list[Any] = []
@@ -261,7 +261,7 @@ def test_who_waits_goes_on_waiting_where_a_consumer_is_refused() -> None:
         protocol_type="consumer",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription("t"))],
     )
-    waiting = bench.shard_bench.run(lambda shard: shard.classic.join(context(9), request))
+    waiting = bench.shard_bench.run(lambda shard: shard.joining.join(context(9), request))
     assert isinstance(waiting, Pending)
     with pytest.raises(ApiError, match="GROUP_MAX_SIZE_REACHED"):
         bench.join("g", "new", "t")
@@ -476,7 +476,7 @@ def test_members_leave_one_by_one_and_each_is_answered(bench: ConsumerBench) -> 
             for member_id, instance_id in identities
         ],
     )
-    response: Any = bench.shard_bench.run(lambda shard: shard.consumers.classic_leave(context(5), request))
+    response: Any = bench.shard_bench.run(lambda shard: shard.classic_members.leave(request))
     assert [answer.error_code for answer in response.members] == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -524,7 +524,7 @@ def test_an_old_client_needs_no_id_to_join(bench: ConsumerBench) -> None:
             JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription("t", version=0))
         ],
     )
-    response: Any = bench.shard_bench.run(lambda shard: shard.consumers.classic_join(context(3), request))
+    response: Any = bench.shard_bench.run(lambda shard: shard.classic_members.join(context(3), request))
     assert response.error_code == ErrorCode.NONE
     assert len(response.member_id) == 22
 

@@ -11,7 +11,12 @@ from barnabas.protocol.messages.group_state import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataValue,
 )
-from tests.broker.coordinator.group.consumer.consumers import SESSION_MS, Consumer, ConsumerBench, id_of
+from tests.broker.coordinator.group.consumer.consumer_harness import (
+    SESSION_MS,
+    Consumer,
+    ConsumerBench,
+    id_of,
+)
 
 
 @pytest.fixture

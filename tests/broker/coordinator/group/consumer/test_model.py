@@ -12,7 +12,7 @@ import pytest
 
 from barnabas.protocol.errors import ApiError
 from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
-from tests.broker.coordinator.group.consumer.consumers import ConsumerBench, id_of
+from tests.broker.coordinator.group.consumer.consumer_harness import ConsumerBench, id_of
 from tests.support.chance import seeds
 
 SEEDS = int(os.environ.get("BARNABAS_CONSUMER_SEEDS", "8"))

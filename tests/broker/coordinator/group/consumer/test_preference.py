@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.coordinator.group.consumer.assignors.preference import preferred, preferred_with_change
-from tests.broker.coordinator.group.consumer.consumers import ConsumerBench
+from tests.broker.coordinator.group.consumer.consumer_harness import ConsumerBench
 
 
 @pytest.mark.parametrize(

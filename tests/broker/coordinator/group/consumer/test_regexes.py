@@ -17,7 +17,7 @@ from barnabas.protocol.messages.group_state import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
 )
-from tests.broker.coordinator.group.consumer.consumers import Consumer, ConsumerBench
+from tests.broker.coordinator.group.consumer.consumer_harness import Consumer, ConsumerBench
 
 ALL = {"t1": [0, 1], "t2": [0]}
 

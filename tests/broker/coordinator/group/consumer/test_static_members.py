@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.protocol.errors import ApiError, ErrorCode
-from tests.broker.coordinator.group.consumer.consumers import SESSION_MS, Consumer, ConsumerBench
+from tests.broker.coordinator.group.consumer.consumer_harness import SESSION_MS, Consumer, ConsumerBench
 
 
 @pytest.fixture

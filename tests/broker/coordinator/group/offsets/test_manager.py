@@ -24,7 +24,7 @@ from barnabas.protocol.messages.group_state import (
     OffsetCommitValue,
 )
 from barnabas.protocol.wire import ZERO_UUID
-from tests.broker.coordinator.group.offsets.offset_shard import (
+from tests.broker.coordinator.group.offsets.offset_harness import (
     OffsetShard,
     commit,
     commit_in_transaction,
@@ -36,7 +36,7 @@ from tests.broker.coordinator.group.offsets.offset_shard import (
     tombstones,
     topic_of,
 )
-from tests.broker.coordinator.shard_bench import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardBench
 
 NONE, TOO_LARGE = ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE
 TOPIC_ID, OTHER_ID = b"topic".ljust(16), b"other".ljust(16)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from barnabas.protocol.messages.group_state import OffsetCommitValue
-from tests.broker.coordinator.group.offsets.offset_shard import (
+from tests.broker.coordinator.group.offsets.offset_harness import (
     OffsetShard,
     ScriptedGroup,
     commit,
@@ -22,7 +22,7 @@ from tests.broker.coordinator.group.offsets.offset_shard import (
     offsets_in,
     topic_of,
 )
-from tests.broker.coordinator.shard_bench import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardBench
 
 Key = tuple[str, str, int]
 GROUPS, TOPICS, PRODUCERS = ("g", "h"), ("t", "u"), (1, 2, 3)

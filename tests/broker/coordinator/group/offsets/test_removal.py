@@ -13,7 +13,7 @@ from barnabas.broker.coordinator.group.offsets.store import CommittedOffset
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from barnabas.protocol.wire import ZERO_UUID
-from tests.broker.coordinator.group.offsets.offset_shard import (
+from tests.broker.coordinator.group.offsets.offset_harness import (
     OffsetShard,
     commit,
     commit_in_transaction,
@@ -23,7 +23,7 @@ from tests.broker.coordinator.group.offsets.offset_shard import (
     tombstones,
     topic_of,
 )
-from tests.broker.coordinator.shard_bench import ShardBench
+from tests.broker.coordinator.shard_harness import ShardBench
 
 MINUTE_MS = 60_000
 SETTINGS = {"offsets.retention.minutes": "10", "offsets.retention.check.interval.ms": str(MINUTE_MS)}

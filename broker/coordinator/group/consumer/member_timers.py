@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember
+from barnabas.broker.coordinator.group.consumer.consumer_member import ConsumerGroupMember
 from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorTimer
 
 Fence = Callable[[str, str, str, int | None], CoordinatorResult[None]]

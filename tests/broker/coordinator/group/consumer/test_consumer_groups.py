@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.broker.coordinator.group.consumer.member import MemberState
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import MemberState
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages import group_state as state
 from barnabas.protocol.schema import Message
-from tests.broker.coordinator.group.consumer.consumers import Consumer, ConsumerBench, id_of
-from tests.broker.coordinator.shard_bench import Logged, ShardBench
+from tests.broker.coordinator.group.consumer.consumer_harness import Consumer, ConsumerBench, id_of
+from tests.broker.coordinator.shard_harness import Logged, ShardBench
 from tests.support.chance import seeds
 
 Current = state.ConsumerGroupCurrentMemberAssignmentValue

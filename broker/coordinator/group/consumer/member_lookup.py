@@ -10,10 +10,11 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinator.group.consumer import records
-from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.broker.coordinator.group.consumer.member import STATIC_LEAVE_EPOCH, ConsumerGroupMember
+from barnabas.broker.coordinator.group.consumer import consumer_records
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import STATIC_LEAVE_EPOCH, ConsumerGroupMember
 from barnabas.broker.coordinator.group.consumer.reconciliation import Owned
+from barnabas.broker.coordinator.group.group import Groups
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.protocol.errors import ApiError, ErrorCode
 
@@ -29,6 +30,14 @@ def new_member_id(new_uuid: Callable[[], UUID]) -> str:
         text = urlsafe_b64encode(new_uuid().bytes).decode().rstrip("=")
         if not text.startswith("-"):
             return text
+
+
+def find_group(groups: Groups, group_id: str) -> ConsumerGroup:
+    """Raises ApiError(GROUP_ID_NOT_FOUND)."""
+    group = groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    return group
 
 
 def dynamic_member(group: ConsumerGroup, member_id: str, *, may_join: bool) -> ConsumerGroupMember:
@@ -80,10 +89,10 @@ def _replaced(
     group: ConsumerGroup, old: ConsumerGroupMember, member_id: str, out: list[CoordinatorRecord]
 ) -> ConsumerGroupMember:
     new = old._replace(member_id=member_id, member_epoch=0, previous_member_epoch=0)
-    out += records.member_tombstones(group.group_id, old.member_id)
-    out.append(records.member_subscription(group.group_id, new))
-    out.append(records.target_assignment(group.group_id, member_id, group.target_of(old.member_id)))
-    out.append(records.current_assignment(group.group_id, new))
+    out += consumer_records.member_tombstones(group.group_id, old.member_id)
+    out.append(consumer_records.member_subscription(group.group_id, new))
+    out.append(consumer_records.target_assignment(group.group_id, member_id, group.target_of(old.member_id)))
+    out.append(consumer_records.current_assignment(group.group_id, new))
     return new
 
 

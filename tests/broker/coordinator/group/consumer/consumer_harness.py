@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_service import describe_group
+from barnabas.broker.coordinator.group.consumer.member_lookup import find_group
+from barnabas.broker.coordinator.group.consumer.settings import assignor_names
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
-from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.request import ConnectionInfo, RequestContext
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.codec import encode
@@ -40,7 +42,7 @@ from barnabas.protocol.messages.topic_records import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import Uuid
-from tests.broker.coordinator.shard_bench import ShardBench
+from tests.broker.coordinator.shard_harness import ShardBench
 
 GROUP_RESOURCE = 32
 SESSION_MS = 45_000
@@ -119,7 +121,7 @@ class ConsumerBench:
         return member
 
     def heartbeat(self, request: Request, version: int = 1) -> ConsumerGroupHeartbeatResponse:
-        response = self.shard_bench.run(lambda shard: shard.consumers.heartbeat(context(version), request))
+        response = self.shard_bench.run(lambda shard: shard.heartbeats.heartbeat(context(version), request))
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return response
 
@@ -131,9 +133,8 @@ class ConsumerBench:
         return group
 
     def describe(self, group_id: str = "g") -> ConsumerGroupDescribeResponse.DescribedGroup:
-        described = self.shard_bench.run(lambda shard: CoordinatorResult(shard.consumers.describe(group_id)))
-        assert isinstance(described, ConsumerGroupDescribeResponse.DescribedGroup)
-        return described
+        group = find_group(self.shard_bench.shard.groups, group_id)
+        return describe_group(group, assignor_names(self.shard_bench.config)[0], self.shard_bench.image)
 
     def advance(self, ms: int) -> None:
         self.shard_bench.advance(ms)
@@ -288,9 +289,9 @@ class ClassicConsumer:
         to_consumers = self._is_consumer_group
         response = self.bench.shard_bench.run(
             lambda shard: (
-                shard.consumers.classic_join(context(9), request)
+                shard.classic_members.join(context(9), request)
                 if to_consumers
-                else shard.classic.join(context(9), request)
+                else shard.joining.join(context(9), request)
             )
         )
         assert isinstance(response, JoinGroupResponse), response
@@ -310,11 +311,7 @@ class ClassicConsumer:
         )
         to_consumers = self._is_consumer_group
         return self.bench.shard_bench.run(
-            lambda shard: (
-                shard.consumers.classic_sync(context(5), request)
-                if to_consumers
-                else shard.classic.sync(request)
-            )
+            lambda shard: shard.classic_members.sync(request) if to_consumers else shard.syncing.sync(request)
         )
 
     def heartbeat(self, **fields: Any) -> int:
@@ -326,9 +323,7 @@ class ClassicConsumer:
         to_consumers = self._is_consumer_group
         response: Any = self.bench.shard_bench.run(
             lambda shard: (
-                shard.consumers.classic_heartbeat(context(4), request)
-                if to_consumers
-                else shard.classic.heartbeat(request)
+                shard.classic_members.heartbeat(request) if to_consumers else shard.leaving.heartbeat(request)
             )
         )
         return int(response.error_code)
@@ -336,4 +331,4 @@ class ClassicConsumer:
     def leave(self) -> Any:
         identity = LeaveGroupRequest.MemberIdentity(member_id=self.id, group_instance_id=self.instance_id)
         request = LeaveGroupRequest(group_id=self.group_id, members=[identity])
-        return self.bench.shard_bench.run(lambda shard: shard.consumers.classic_leave(context(5), request))
+        return self.bench.shard_bench.run(lambda shard: shard.classic_members.leave(request))

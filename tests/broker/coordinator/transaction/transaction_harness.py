@@ -26,7 +26,7 @@ from barnabas.protocol.messages.topic_records import (
     TopicRecord,
 )
 from barnabas.storage.offsets import TopicPartition
-from tests.broker.coordinator.shard_bench import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardBench
 
 SERDE = RecordSerde(TRANSACTION_RECORDS)
 TX = "tx"

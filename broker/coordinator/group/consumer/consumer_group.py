@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from barnabas.broker.coordinator.group.consumer import records
-from barnabas.broker.coordinator.group.consumer.member import (
+from barnabas.broker.coordinator.group.consumer import consumer_records
+from barnabas.broker.coordinator.group.consumer.consumer_member import (
     NOTHING,
     ConsumerGroupMember,
     MemberState,
@@ -155,7 +155,7 @@ class ConsumerGroup:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        return records.group_tombstones(self.group_id, self.members, self.subscriptions.resolved)
+        return consumer_records.group_tombstones(self.group_id, self.members, self.subscriptions.resolved)
 
     # ---- members
 

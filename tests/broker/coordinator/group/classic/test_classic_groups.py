@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.coordinator.group.classic.records import group_record
+from barnabas.broker.coordinator.group.classic.classic_service import describe_group, list_groups
+from barnabas.broker.coordinator.group.classic.group_record import group_record
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.group.group import GroupType
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
-from barnabas.protocol.messages.groups import ListGroupsRequest
 from barnabas.protocol.messages.share_group_state import ShareGroupMetadataKey, ShareGroupMetadataValue
 from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
@@ -20,7 +20,7 @@ from tests.broker.coordinator.group.classic.classic_harness import (
     ClassicHouse,
     Member,
 )
-from tests.broker.coordinator.shard_bench import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardBench
 
 KEY = GroupMetadataKey(group="g")
 
@@ -150,28 +150,28 @@ def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
     house = ClassicHouse(AT_ONCE)
     house.stable("a")
     house.stable("b", group="second")[0].leave()
-    listed = house.shard.classic.listed
+    groups = house.shard.groups
 
     def names(states: list[str], types: list[str]) -> list[str]:
-        return [each.group_id for each in listed(ListGroupsRequest(states_filter=states, types_filter=types))]
+        return [each.group_id for each in list_groups(groups, states, types)]
 
     assert names([], []) == ["g", "second"]
     assert names([" sTable "], []) == ["g"]
     assert names(["Empty", "Stable"], ["Classic"]) == ["g", "second"]
     assert names([], ["consumer"]) == names(["nothing"], []) == names([], ["nothing"]) == []
-    first = listed(ListGroupsRequest())[0]
+    first = list_groups(groups, [], [])[0]
     assert (first.protocol_type, first.group_state, first.group_type) == ("consumer", "Stable", "classic")
 
 
 def test_what_members_say_is_shown_of_stable_groups_only() -> None:
     house = ClassicHouse(AT_ONCE)
     (member,) = house.stable("a")
-    shown = house.shard.classic.describe("g", 6)
+    shown = describe_group(house.shard.groups, "g", 6)
     assert (shown.group_state, shown.protocol_data, shown.protocol_type) == ("Stable", "range", "consumer")
     assert shown.members[0].member_metadata == member.protocols[0][1]
     assert (shown.members[0].client_id, shown.members[0].client_host) == ("a", "/127.0.0.1")
     house.member("b").join()
-    shown = house.shard.classic.describe("g", 6)
+    shown = describe_group(house.shard.groups, "g", 6)
     assert (shown.group_state, shown.protocol_data) == ("PreparingRebalance", "")
     assert {member.member_metadata for member in shown.members} == {b""}
 
@@ -180,7 +180,7 @@ def test_what_members_say_is_shown_of_stable_groups_only() -> None:
 def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error(
     version: int, code: ErrorCode
 ) -> None:
-    shown = ClassicHouse().shard.classic.describe("g", version)
+    shown = describe_group(ClassicHouse().shard.groups, "g", version)
     assert (shown.group_state, shown.error_code) == ("Dead", code)
     assert (shown.error_message is not None) == (code is not ErrorCode.NONE)
 
@@ -189,13 +189,13 @@ def test_an_empty_group_is_deleted_with_a_record_and_others_are_not() -> None:
     house = ClassicHouse(AT_ONCE)
     (member,) = house.stable("a")
     with pytest.raises(ApiError, match="NON_EMPTY_GROUP"):
-        house.shard.classic.delete("g")
+        house.shard.delete_group("g")
     member.leave()
-    house.bench.run(lambda shard: shard.classic.delete("g"))
+    house.bench.run(lambda shard: shard.delete_group("g"))
     assert house.shard.groups.find("g") is None
     assert house.bench.records[-1] == CoordinatorRecord(KEY, None)
     with pytest.raises(ApiError, match="GROUP_ID_NOT_FOUND"):
-        house.shard.classic.delete("g")
+        house.shard.delete_group("g")
 
 
 def test_a_group_that_comes_from_another_kind_has_sessions() -> None:
@@ -210,7 +210,7 @@ def test_a_group_that_comes_from_another_kind_has_sessions() -> None:
     assert group.type is GroupType.CLASSIC
     member.generation = 3
     assert member.heartbeat() is ErrorCode.NONE
-    house.shard.classic.prepare_rebalance(group, "it is new")
+    house.shard.classic.rebalancing.prepare(group, "it is new")
     assert member.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     house.advance(SESSION_MS)
     assert group.is_empty

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from barnabas.broker.coordinator.group.group import GroupType, PartitionCheck
-from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.group import Groups, GroupType, PartitionCheck
 from barnabas.broker.coordinator.group.offsets.commit import CommitTopic, OffsetCommit, OffsetFetch
 from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
 from barnabas.broker.coordinator.group.offsets.removal import OffsetRemoval
@@ -17,7 +16,7 @@ from barnabas.protocol.errors import ApiError
 from barnabas.protocol.messages.commits import OffsetCommitRequest
 from barnabas.protocol.messages.group_state import GroupMetadataKey, OffsetCommitKey
 from barnabas.protocol.wire import ZERO_UUID, Uuid
-from tests.broker.coordinator.shard_bench import ShardBench
+from tests.broker.coordinator.shard_harness import ShardBench
 
 Partition = OffsetCommitRequest.OffsetCommitRequestPartition
 GROUP_METADATA = 2

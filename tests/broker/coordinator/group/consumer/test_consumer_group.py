@@ -7,7 +7,7 @@ import pytest
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes, topic_hash
 from barnabas.broker.coordinator.group.group import GroupType, PartitionCheck
 from barnabas.protocol.errors import ApiError, ErrorCode
-from tests.broker.coordinator.group.consumer.consumers import ClassicConsumer, ConsumerBench, id_of
+from tests.broker.coordinator.group.consumer.consumer_harness import ClassicConsumer, ConsumerBench, id_of
 
 HASH_OF_T = -6549748494807795269
 HASH_OF_BOTH = 8225684860879486945

@@ -1,17 +1,21 @@
-"""ClassicGroupMember: one member of a classic group.
+"""ClassicGroupMember: one member of a classic group; and Sessions, the timers of members.
 
-Source: org.apache.kafka.coordinator.group.classic.ClassicGroupMember.
+Source: org.apache.kafka.coordinator.group.classic.ClassicGroupMember, GroupMetadataManager
+(rescheduleClassicGroupMemberHeartbeat, classicGroupHeartbeatKey).
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final
 
+from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorTimer
 from barnabas.broker.pending import Pending
 from barnabas.protocol.messages.groups import DescribeGroupsResponse, JoinGroupResponse, SyncGroupResponse
 
 EMPTY_ASSIGNMENT: Final = b""
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
+"""How long the first JoinGroup of a member may wait: by then its client has given up and asked again under a new id."""
 
 SupportedProtocols = tuple[tuple[str, bytes], ...]
 """What a member can do: the protocols' names, the dearest first, each with what the member has to say in it."""
@@ -153,3 +157,31 @@ def for_leader(
         )
         for member in members
     ]
+
+
+Expired = Callable[[str, str], CoordinatorResult[None]]
+"""What happens to a member of a group (their ids) whose session is over."""
+
+
+class Sessions:
+    """One timer for each member of the classic groups of a shard, and for each id that waits for its member."""
+
+    __slots__ = ("_expired", "_timer")
+
+    def __init__(self, timer: CoordinatorTimer, expired: Expired) -> None:
+        self._timer = timer
+        self._expired = expired
+
+    def extend(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        """The member was heard of: `timeout_ms` begin anew."""
+        expired = self._expired
+        self._timer.schedule(
+            ("classic-session", group_id, member_id),
+            max(timeout_ms, 0),
+            lambda: expired(group_id, member_id),
+            retry=False,
+        )
+
+    def end(self, group_id: str, member_id: str) -> None:
+        """The member has left."""
+        self._timer.cancel(("classic-session", group_id, member_id))

@@ -1,21 +1,21 @@
-"""The parts that the operations on consumer groups share, put together once for each shard."""
+"""GroupDependencies: the objects that the operations on the consumer groups of one shard share."""
 
 from __future__ import annotations
 
-from barnabas.broker.coordinator.group.classic.groups import ClassicGroups
+from barnabas.broker.coordinator.group.classic.classic_groups import ClassicGroups
 from barnabas.broker.coordinator.group.consumer.fencing import Fencing
+from barnabas.broker.coordinator.group.consumer.member_timers import MemberTimers
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
 from barnabas.broker.coordinator.group.consumer.migration import Migration
 from barnabas.broker.coordinator.group.consumer.regexes import RegexSubscriptions
 from barnabas.broker.coordinator.group.consumer.settings import GroupSettings
-from barnabas.broker.coordinator.group.consumer.timers import MemberTimers
 from barnabas.broker.coordinator.group.consumer.updates import GroupUpdates
-from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.group import Groups
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 
 
-class Parts:
-    """See the module; each part says for itself what it is for."""
+class GroupDependencies:
+    """What the operations on consumer groups share, created once per shard."""
 
     __slots__ = (
         "context",

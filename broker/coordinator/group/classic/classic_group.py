@@ -10,8 +10,9 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from barnabas.broker.coordinator.group.classic.members import (
+from barnabas.broker.coordinator.group.classic.classic_member import (
     ClassicGroupMember,
+    Sessions,
     SupportedProtocols,
     for_leader,
 )
@@ -21,7 +22,6 @@ from barnabas.broker.coordinator.group.classic.protocols import (
     select_protocol,
     subscribed_topics,
 )
-from barnabas.broker.coordinator.group.classic.sessions import Sessions
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.group.group import GroupType
 from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone

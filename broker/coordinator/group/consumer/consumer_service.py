@@ -5,13 +5,24 @@ Source: GroupCoordinatorService (consumerGroupHeartbeat, consumerGroupDescribe).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.coordinator.group.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from barnabas.broker.coordinator.group.consumer.assignors.preference import preferred
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOTHING,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroupMember,
+    Partitions,
+)
+from barnabas.broker.coordinator.group.consumer.member_lookup import find_group
 from barnabas.broker.coordinator.group.consumer.settings import assignor_names
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
-from barnabas.broker.pending import Pending
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.pending import Pending, all_of
 from barnabas.broker.request import RequestContext
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -20,11 +31,17 @@ from barnabas.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from barnabas.protocol.wire import Uuid
 
 if TYPE_CHECKING:
     from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 
+DescribeResponse = ConsumerGroupDescribeResponse
 DescribedGroup = ConsumerGroupDescribeResponse.DescribedGroup
+
+CLASSIC_MEMBER: Final = 0
+CONSUMER_MEMBER: Final = 1
+"""Which protocol a member speaks (member_type)."""
 
 _MEMBER_MAKES_ID_SINCE: Final = 1
 """The version of ConsumerGroupHeartbeat from which on members come with an id of their own."""
@@ -46,7 +63,7 @@ class ConsumerGroupService:
         except ApiError as error:
             return heartbeat_refused(error)
         return self._runtime.write(
-            request.group_id, lambda shard: shard.consumers.heartbeat(context, request), heartbeat_refused
+            request.group_id, lambda shard: shard.heartbeats.heartbeat(context, request), heartbeat_refused
         )
 
     def _check(self, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
@@ -73,19 +90,9 @@ class ConsumerGroupService:
                 f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(known)}.",
             )
 
-    def describe(self, group_ids: Sequence[str], done: Callable[[list[DescribedGroup]], None]) -> None:
-        """Hands `done` the groups, in the order in which they were asked for."""
-        answers: dict[int, DescribedGroup] = {}
-
-        def answered(index: int, group: DescribedGroup) -> None:
-            answers[index] = group
-            if len(answers) == len(group_ids):
-                done([answers[at] for at in range(len(group_ids))])
-
-        if not group_ids:
-            done([])
-        for index, group_id in enumerate(group_ids):
-            self._describe(group_id).add_done_callback(lambda group, at=index: answered(at, group))  # type: ignore[misc]
+    def describe(self, group_ids: Sequence[str]) -> Pending[list[DescribedGroup]]:
+        """ConsumerGroupDescribe: each group by itself, in the order of the request."""
+        return all_of([self._describe(group_id) for group_id in group_ids])
 
     def _describe(self, group_id: str) -> Pending[DescribedGroup]:
         if not group_id:
@@ -94,7 +101,9 @@ class ConsumerGroupService:
             return refused
         return self._runtime.read(
             group_id,
-            lambda shard: shard.consumers.describe(group_id),
+            lambda shard: describe_group(
+                find_group(shard.groups, group_id), assignor_names(self._config)[0], shard.context.image()
+            ),
             lambda error: described_refused(group_id, error),
         )
 
@@ -127,3 +136,52 @@ def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
         raise _invalid(
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
         )
+
+
+def describe_group(group: ConsumerGroup, default_assignor: str, image: MetadataImage) -> DescribedGroup:
+    """The group with its members, what they own and what they are to own; topics that are gone are left out."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=preferred(group.assignor_counts) or default_assignor,
+        members=[
+            _member(member, group.target.get(member_id, NOTHING), image)
+            for member_id, member in group.members.items()
+        ],
+    )
+
+
+def _member(member: ConsumerGroupMember, target: Partitions, image: MetadataImage) -> DescribeResponse.Member:
+    owned: dict[Uuid, list[int]] = {}
+    for epochs_of in (member.assigned, member.pending_revocation):
+        for topic_id, epochs in epochs_of.items():
+            owned.setdefault(topic_id, []).extend(epochs)
+    return DescribeResponse.Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.subscribed_topic_names),
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        assignment=_assignment(owned.items(), image),
+        target_assignment=_assignment(target.items(), image),
+        member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
+    )
+
+
+def _assignment(
+    topics: Iterable[tuple[Uuid, Iterable[int]]], image: MetadataImage
+) -> DescribeResponse.Assignment:
+    return DescribeResponse.Assignment(
+        topic_partitions=[
+            DescribeResponse.TopicPartitions(
+                topic_id=topic_id, topic_name=image.topic_names[topic_id], partitions=sorted(partitions)
+            )
+            for topic_id, partitions in topics
+            if topic_id in image.topic_names
+        ]
+    )

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.broker.coordinator.group.consumer.member import ConsumerGroupMember, PartitionEpochs, Partitions
+from barnabas.broker.coordinator.group.consumer.consumer_member import (
+    ConsumerGroupMember,
+    PartitionEpochs,
+    Partitions,
+)
 from barnabas.broker.coordinator.group.consumer.subscriptions import ResolvedRegularExpression
 from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
 from barnabas.protocol.messages import group_state as state

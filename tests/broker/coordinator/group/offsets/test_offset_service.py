@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from barnabas.broker.coordinator.group.offsets.commit import OffsetCommit
-from barnabas.broker.coordinator.group.offsets.service import OffsetService
+from barnabas.broker.coordinator.group.offsets.offset_service import OffsetService
 from barnabas.broker.coordinator.txn import TransactionalProducer
 from barnabas.broker.pending import Pending
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.protocol.errors import ApiError, ErrorCode
-from tests.broker.coordinator.group.offsets.offset_shard import commit_of, fetch_of, topic_of
+from tests.broker.coordinator.group.offsets.offset_harness import commit_of, fetch_of, topic_of
 
 PRODUCER = TransactionalProducer("x", 7, 0, supports_epoch_bump=False)
 

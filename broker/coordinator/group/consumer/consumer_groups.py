@@ -1,29 +1,79 @@
-"""Consumer groups out of their records: every key type, in whatever state compaction leaves the log.
+"""The consumer groups of one shard: replayed from their records, loaded, and kept up with the metadata.
 
-A record with a value makes the group, or the member, that it speaks of where there is none; one without does nothing
-where there is nothing to delete. Source: GroupMetadataManager (replay).
+A record with a value creates the group, or the member, that it names where that is missing; one without a value does
+nothing where there is nothing to delete. So every log that compaction leaves can be replayed.
+Source: GroupMetadataManager (replay, onLoaded, onNewMetadataImage).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from barnabas.broker.coordinator.group.consumer.group import ConsumerGroup
-from barnabas.broker.coordinator.group.consumer.member import (
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from barnabas.broker.coordinator.group.consumer.consumer_member import (
     LEAVE_EPOCH,
     OWNS_NOTHING,
     ConsumerGroupMember,
     MemberState,
     PartitionEpochs,
 )
+from barnabas.broker.coordinator.group.consumer.group_dependencies import GroupDependencies
 from barnabas.broker.coordinator.group.consumer.subscriptions import ResolvedRegularExpression
-from barnabas.broker.coordinator.group.groups import Groups
+from barnabas.broker.coordinator.group.group import Groups
+from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.protocol.messages import group_state as state
+
+logger = logging.getLogger("barnabas.groups")
 
 NO_EPOCH: Final = -1
 
 _TopicPartitions = state.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
+
+
+class ConsumerGroups:
+    """Loads the consumer groups of one shard and follows the metadata for them."""
+
+    def __init__(self, shared: GroupDependencies) -> None:
+        self._groups = shared.groups
+        self._shared = shared
+
+    @property
+    def rebalances(self) -> int:
+        """How many epochs groups have begun here."""
+        return self._shared.updates.rebalances + self._shared.regexes.rebalances
+
+    def on_loaded(self) -> None:
+        """Schedules the sessions of the members that were loaded."""
+        self._shared.regexes.newest_topics = self._shared.context.image().offset
+        for group in self._groups:
+            if isinstance(group, ConsumerGroup):
+                self._watch(group)
+
+    def _watch(self, group: ConsumerGroup) -> None:
+        logger.info("group %s is loaded, with %d members", group.group_id, len(group.members))
+        timeout_ms = self._shared.settings.session_timeout_ms(group.group_id)
+        for member_id, member in group.members.items():
+            asked_ms = 0 if member.classic is None else member.classic.session_timeout_ms
+            # Who asked for a longer session may not be heard of sooner; Kafka takes it out.
+            self._shared.timers.session(group.group_id, member_id, max(timeout_ms, asked_ms))
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                self._shared.timers.rebalance(group.group_id, member)
+
+    def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Groups that are subscribed to a topic that changed look at it again with their next heartbeat."""
+        if delta.created_topics:
+            self._shared.regexes.newest_topics = image.offset
+        changed = {*delta.created_topics, *delta.changed_topics}
+        changed.update(topic.name for topic in delta.deleted_topics.values())
+        if not changed:
+            return
+        for name in changed:
+            self._shared.hashes.forget(name)
+        for group in self._groups:
+            if isinstance(group, ConsumerGroup) and not changed.isdisjoint(group.subscriptions.topics):
+                group.request_refresh()
 
 
 class ConsumerGroupReplay:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from barnabas.broker.coordinator.dependencies import RuntimeParts
 from barnabas.broker.coordinator.loading import LoadSummary
 from barnabas.broker.coordinator.partition_log import LogLimits
-from barnabas.broker.coordinator.parts import RuntimeParts
 from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
 from barnabas.broker.coordinator.record_types import GROUP_RECORDS
 from barnabas.broker.coordinator.runtime_probe import RuntimeProbe

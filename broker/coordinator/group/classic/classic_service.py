@@ -6,10 +6,12 @@ ConsumerGroups to answer. Source: GroupCoordinatorService, GroupMetadataManager 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from barnabas.broker.coordinator.group.group import GroupType
+from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
+from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.group.group import Groups, GroupType
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.pending import Pending, all_of
@@ -39,6 +41,9 @@ R = TypeVar("R")
 Deleted = DeleteGroupsResponse.DeletableGroupResult
 Described = DescribeGroupsResponse.DescribedGroup
 Listed = list[ListGroupsResponse.ListedGroup]
+
+NOT_FOUND_SINCE: Final = 6
+"""From this version of DescribeGroups on a missing group is an error instead of a dead group (KIP-1043)."""
 
 
 class ClassicGroupService:
@@ -70,7 +75,7 @@ class ClassicGroupService:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         return None
 
-    def sync(self, context: RequestContext, request: SyncGroupRequest) -> Pending[SyncGroupResponse]:
+    def sync(self, request: SyncGroupRequest) -> Pending[SyncGroupResponse]:
         """SyncGroup."""
 
         def operation(shard: GroupCoordinatorShard) -> CoordinatorResult[SyncGroupResponse]:
@@ -78,8 +83,8 @@ class ClassicGroupService:
             if group is not None and group.is_empty:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
             if _is_consumer_group(shard, request.group_id):
-                return shard.consumers.classic_sync(context, request)
-            return shard.classic.sync(request)
+                return shard.classic_members.sync(request)
+            return shard.syncing.sync(request)
 
         if not request.group_id:
             return _done(SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
@@ -87,13 +92,13 @@ class ClassicGroupService:
             request.group_id, operation, lambda error: SyncGroupResponse(error_code=error.code)
         )
 
-    def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> Pending[HeartbeatResponse]:
+    def heartbeat(self, request: HeartbeatRequest) -> Pending[HeartbeatResponse]:
         """Heartbeat."""
 
         def operation(shard: GroupCoordinatorShard) -> CoordinatorResult[HeartbeatResponse]:
             if _is_consumer_group(shard, request.group_id):
-                return shard.consumers.classic_heartbeat(context, request)
-            return shard.classic.heartbeat(request)
+                return shard.classic_members.heartbeat(request)
+            return shard.leaving.heartbeat(request)
 
         def failed(error: ApiError) -> HeartbeatResponse:
             # While the group is loaded its sessions do not run; so there is no need to alarm its members.
@@ -104,13 +109,13 @@ class ClassicGroupService:
             return _done(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return self._runtime.write(request.group_id, operation, failed)
 
-    def leave(self, context: RequestContext, request: LeaveGroupRequest) -> Pending[LeaveGroupResponse]:
+    def leave(self, request: LeaveGroupRequest) -> Pending[LeaveGroupResponse]:
         """LeaveGroup, in the form of version 3."""
 
         def operation(shard: GroupCoordinatorShard) -> CoordinatorResult[LeaveGroupResponse]:
             if _is_consumer_group(shard, request.group_id):
-                return shard.consumers.classic_leave(context, request)
-            return shard.classic.leave(request)
+                return shard.classic_members.leave(request)
+            return shard.leaving.leave(request)
 
         def failed(error: ApiError) -> LeaveGroupResponse:
             if error.code is ErrorCode.UNKNOWN_MEMBER_ID:  # there is no such group
@@ -130,7 +135,7 @@ class ClassicGroupService:
             return [] if error.code is ErrorCode.NOT_COORDINATOR else error.code
 
         def listed(shard: GroupCoordinatorShard) -> Listed | ErrorCode:
-            return shard.classic.listed(request)
+            return list_groups(shard.groups, request.states_filter, request.types_filter)
 
         return all_of(self._runtime.read_all(listed, failed)).then(_all_listed)
 
@@ -141,7 +146,7 @@ class ClassicGroupService:
     def _describe(self, group_id: str, api_version: int) -> Pending[Described]:
         return self._runtime.read(
             group_id,
-            lambda shard: shard.classic.describe(group_id, api_version),
+            lambda shard: describe_group(shard.groups, group_id, api_version),
             lambda error: Described(group_id=group_id, error_code=error.code),
         )
 
@@ -152,7 +157,7 @@ class ClassicGroupService:
     def _delete(self, group_id: str) -> Pending[Deleted]:
         return self._runtime.write(
             group_id,
-            lambda shard: shard.classic.delete(group_id),
+            lambda shard: shard.delete_group(group_id),
             lambda error: Deleted(group_id=group_id, error_code=error.code),
         )
 
@@ -163,13 +168,13 @@ def _join(
     """A group with members goes on in its own protocol; an empty one becomes a classic group (but a share group)."""
     group = shard.groups.find(request.group_id)
     if group is None or group.type is GroupType.CLASSIC:
-        return shard.classic.join(context, request)
+        return shard.joining.join(context, request)
     if group.type is GroupType.CONSUMER and not group.is_empty:
-        return shard.consumers.classic_join(context, request)
+        return shard.classic_members.join(context, request)
     if group.type is GroupType.SHARE or not group.is_empty:
         code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return CoordinatorResult(JoinGroupResponse(error_code=code))
-    return shard.classic.join(context, request)
+    return shard.joining.join(context, request)
 
 
 def _is_consumer_group(shard: GroupCoordinatorShard, group_id: str) -> bool:
@@ -198,3 +203,50 @@ def _done(response: R) -> Pending[R]:
     pending: Pending[R] = Pending()
     pending.complete(response)
     return pending
+
+
+def list_groups(groups: Groups, states: Sequence[str], types: Sequence[str]) -> Listed:
+    """The groups of one shard in any of `states` and of any of `types`, whatever their case; none named: all."""
+    wanted_states = {state.lower().strip() for state in states}
+    wanted_types = {name.lower() for name in types}
+    return [
+        ListGroupsResponse.ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type,
+            group_state=group.state_name,
+            group_type=group.type.value,
+        )
+        for group in groups
+        if _is_wanted(group.state_name, wanted_states) and _is_wanted(group.type.value, wanted_types)
+    ]
+
+
+def _is_wanted(name: str, wanted: Collection[str]) -> bool:
+    return not wanted or name.lower() in wanted
+
+
+def describe_group(groups: Groups, group_id: str, api_version: int) -> Described:
+    """One group, as DescribeGroups of a version puts it; groups of other kinds have an API of their own."""
+    group = groups.find(group_id)
+    if not isinstance(group, ClassicGroup):
+        return _not_found(group_id, group is not None, api_version)
+    shown = group.protocol_name if group.state is State.STABLE else None
+    return Described(
+        group_id=group_id,
+        group_state=group.state_name,
+        protocol_type=group.protocol_type,
+        protocol_data=shown or "",
+        members=[member.describe(shown) for member in group],
+    )
+
+
+def _not_found(group_id: str, is_another_kind: bool, api_version: int) -> Described:
+    if api_version < NOT_FOUND_SINCE:
+        return Described(group_id=group_id, group_state=State.DEAD.value)
+    why = "is not a classic group" if is_another_kind else "not found"
+    return Described(
+        group_id=group_id,
+        group_state=State.DEAD.value,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} {why}.",
+    )

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.coordinator.group.classic.members import EMPTY_ASSIGNMENT, ClassicGroupMember
+from barnabas.broker.coordinator.group.classic.classic_member import EMPTY_ASSIGNMENT, ClassicGroupMember
 from barnabas.broker.coordinator.record import CoordinatorRecord
 from barnabas.protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
 
 if TYPE_CHECKING:
-    from barnabas.broker.coordinator.group.classic.group import ClassicGroup
+    from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 
 VALUE_VERSION: Final = 3
 """What every Kafka from 2.3 on writes; version 4 is one that nobody writes yet."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from barnabas.broker.coordinator.group.classic.service import ClassicGroupService
+from barnabas.broker.coordinator.group.classic.classic_service import ClassicGroupService
 from barnabas.broker.coordinator.group.foreign import ShareGroup, StreamsGroup
 from barnabas.broker.coordinator.group.group import Group, GroupType
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
@@ -86,9 +86,9 @@ class Spoken:
         leave = LeaveGroupRequest(group_id="g", members=[identity])
         answers: list[Heard[Any]] = [
             heard(service.join(context, self.member.join_request())),
-            heard(service.sync(context, sync)),
-            heard(service.heartbeat(context, heartbeat)),
-            heard(service.leave(context, leave)),
+            heard(service.sync(sync)),
+            heard(service.heartbeat(heartbeat)),
+            heard(service.leave(leave)),
         ]
         return [each.said for each in answers]
 
@@ -128,12 +128,12 @@ def test_a_consumer_group_with_members_answers_classic_members_itself() -> None:
     shard.groups.put(cast("Group", ConsumerLike(is_empty=False)))
     asked: list[type[Message]] = []
 
-    def answers(context: object, request: Message) -> CoordinatorResult[Any]:
-        asked.append(type(request))
+    def answers(*arguments: Any) -> CoordinatorResult[Any]:
+        asked.append(type(arguments[-1]))
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    for name in ("classic_join", "classic_sync", "classic_heartbeat", "classic_leave"):
-        setattr(shard.consumers, name, answers)
+    for name in ("join", "sync", "heartbeat", "leave"):
+        setattr(shard.classic_members, name, answers)
     assert spoken.codes() == [ErrorCode.REBALANCE_IN_PROGRESS] * 4
     assert [each.__name__ for each in asked] == [
         "JoinGroupRequest",
