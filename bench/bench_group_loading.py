@@ -15,9 +15,7 @@ from typing import Final, NamedTuple
 
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.coordinator.loading import ShardLoader
-from barnabas.broker.coordinator.record import CoordinatorRecord
-from barnabas.broker.coordinator.record_types import GROUP_RECORDS
-from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.records import GROUP_RECORDS, CoordinatorRecord, RecordSerde
 from barnabas.broker.coordinator.shard import ShardContext
 from barnabas.broker.coordinator.timers import ShardTimers
 from barnabas.broker.metadata.image import MetadataImage

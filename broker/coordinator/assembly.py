@@ -11,8 +11,12 @@ from barnabas.broker.coordinator.group.consumer.consumer_service import Consumer
 from barnabas.broker.coordinator.group.offsets.offset_service import OffsetService
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.coordinator.partition_log import ReplicaLogs
-from barnabas.broker.coordinator.record import CoordinatorRecord
-from barnabas.broker.coordinator.record_types import GROUP_RECORDS, OFFSET_KEY_TYPES, TRANSACTION_RECORDS
+from barnabas.broker.coordinator.records import (
+    GROUP_RECORDS,
+    OFFSET_KEY_TYPES,
+    TRANSACTION_RECORDS,
+    CoordinatorRecord,
+)
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.coordinator.shard import random_uuid
 from barnabas.broker.coordinator.transaction.appends import TransactionalAppends

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from barnabas.broker.coordinator.partition_log import PartitionLogs
-from barnabas.broker.coordinator.record import CoordinatorRecord
-from barnabas.broker.coordinator.record_types import RecordTypes
+from barnabas.broker.coordinator.records import CoordinatorRecord, RecordSerde, RecordTypes
 from barnabas.broker.coordinator.runtime_probe import RuntimeProbe
-from barnabas.broker.coordinator.serde import RecordSerde
 from barnabas.broker.coordinator.shard import CoordinatorShard, ShardContext, random_uuid
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.waiting.blocking import BlockingRunner

@@ -5,16 +5,19 @@ and to choose the same protocol is to walk in the same order. A table has a powe
 is three quarters full; entries of one bucket stay in the order in which they came.
 Kafka's timeline tables, in which the coordinators keep what they replay, begin smaller, mix the hash in another way and
 list the entries of one bucket from the last one back.
-Source: java.util.HashMap and HashSet, java.lang.String.hashCode, org.apache.kafka.timeline.BaseHashTable.
+Source: java.util.HashMap and HashSet, java.lang.String.hashCode, org.apache.kafka.timeline.BaseHashTable,
+org.apache.kafka.common.Uuid.hashCode, TopicPartition.hashCode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, TypeVar
 
 from barnabas.broker.metadata.internal_topics import java_hash
+from barnabas.protocol.wire import Uuid
+from barnabas.storage.offsets import TopicPartition
 
 K = TypeVar("K")
 HashOf = Callable[[K], int]
@@ -84,3 +87,44 @@ def timeline_order(keys: Collection[K], hash_of: HashOf[K]) -> list[K]:
 
     from_the_last = list(keys)[::-1]
     return sorted(from_the_last, key=slot)
+
+
+# ---- ids and partitions
+
+
+def uuid_hash(uuid: Uuid) -> int:
+    """Uuid.hashCode, as an unsigned number."""
+    both = int.from_bytes(uuid[:8], "big") ^ int.from_bytes(uuid[8:], "big")
+    return (both >> 32 ^ both) & 0xFFFFFFFF
+
+
+def partition_order(partitions: Collection[int]) -> list[int]:
+    """The order of a HashSet of partitions that came in ascending order; they mostly stay in it."""
+    ordered = sorted(partitions)
+    table = table_for_copy(len(ordered))
+    return ordered if not ordered or ordered[-1] < table else in_table_order(ordered, int, table)
+
+
+def in_java_order(partitions: Iterable[TopicPartition], table: int) -> list[TopicPartition]:
+    """Partitions, given in the order in which they came, as a HashSet of `table` buckets lists them."""
+    return in_table_order(partitions, _partition_hash, table)
+
+
+def grouped_by_topic(partitions: Sequence[TopicPartition], table: int) -> Mapping[str, list[int]]:
+    """The partitions of each topic, topics in the order of a HashMap that Collectors.groupingBy fills.
+
+    That does it with computeIfAbsent, which puts a new entry in front of the others of its bucket, and looks whether
+    the table is full before it does and not after.
+    """
+    topics: dict[str, list[int]] = {}
+    for topic, partition in in_java_order(partitions, table):
+        topics.setdefault(topic, []).append(partition)
+    buckets = table_after_adding(SMALLEST_TABLE, len(topics) - 1)
+    newest_first = list(reversed(topics))
+    newest_first.sort(key=lambda name: bucket_of(string_hash(name), buckets))
+    return {name: topics[name] for name in newest_first}
+
+
+def _partition_hash(partition: TopicPartition) -> int:
+    topic, index = partition
+    return 31 * (31 + index) + string_hash(topic)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from barnabas.broker.coordinator.serde import RecordSerde, UnknownRecordTypeError
+from barnabas.broker.coordinator.records import RecordSerde, UnknownRecordTypeError
 from barnabas.broker.coordinator.shard import CoordinatorShard
 from barnabas.protocol.records.batch import CorruptRecordError, RecordBatch, entry_header
 from barnabas.protocol.records.cleaning import KeyMapper, RecordFilter

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Generic, TypeVar
 
 from barnabas.broker.coordinator import errors
-from barnabas.broker.coordinator.batches import Answer
 from barnabas.broker.coordinator.dependencies import RuntimeParts
+from barnabas.broker.coordinator.record_queue import Answer
 from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorShard
 from barnabas.broker.coordinator.shard_runner import ShardRunner, ShardState
 from barnabas.broker.coordinator.txn import (

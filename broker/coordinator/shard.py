@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.pending import Pending
 from barnabas.config.broker_config import BrokerConfig

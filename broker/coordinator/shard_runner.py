@@ -25,10 +25,9 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from barnabas.broker.coordinator import errors
-from barnabas.broker.coordinator.batches import Answer, Batch, size_of, tell
 from barnabas.broker.coordinator.dependencies import RuntimeParts
 from barnabas.broker.coordinator.loading import LoadCancelledError, ShardLoader
-from barnabas.broker.coordinator.record_queue import RecordQueue
+from barnabas.broker.coordinator.record_queue import Answer, Batch, RecordQueue, size_of, tell
 from barnabas.broker.coordinator.shard import (
     CoordinatorResult,
     CoordinatorShard,

@@ -12,9 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from barnabas.broker.coordinator.record import CoordinatorRecord
-from barnabas.broker.coordinator.record_types import TRANSACTION_RECORDS
-from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.records import TRANSACTION_RECORDS, CoordinatorRecord, RecordSerde
 from barnabas.broker.coordinator.transaction.metadata import MAX_EPOCH
 from barnabas.broker.metadata.internal_topics import TRANSACTION_STATE, partition_for
 from barnabas.protocol.messages.cluster import UpdateFeaturesRequest

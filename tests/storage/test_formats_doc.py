@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.coordinator.record_types import TRANSACTION_RECORDS
-from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.records import TRANSACTION_RECORDS, RecordSerde
 from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
 from barnabas.broker.coordinator.transaction.records import TransactionRecord
 from barnabas.broker.metadata.quorum_state import QuorumState, QuorumStateFile

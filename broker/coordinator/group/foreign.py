@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from barnabas.broker.coordinator.group.group import Groups, GroupType
-from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages import share_group_state as share
 from barnabas.protocol.messages import streams_group_state as streams

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Protocol
 
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.wire import Uuid
 

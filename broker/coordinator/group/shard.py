@@ -22,8 +22,7 @@ from barnabas.broker.coordinator.group.foreign import ForeignGroups
 from barnabas.broker.coordinator.group.group import Groups
 from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
 from barnabas.broker.coordinator.group.offsets.removal import OffsetRemoval
-from barnabas.broker.coordinator.record import CoordinatorRecord
-from barnabas.broker.coordinator.record_types import OFFSET_KEY_TYPES
+from barnabas.broker.coordinator.records import OFFSET_KEY_TYPES, CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.protocol.messages.groups import DeleteGroupsResponse

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from barnabas.broker.coordinator.java_order import in_java_order
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
-from barnabas.broker.coordinator.transaction.java_order import in_java_order
 from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
 from barnabas.broker.coordinator.txn import MarkerWriter, TransactionMarker
 from barnabas.protocol.errors import ErrorCode

@@ -6,9 +6,8 @@ nor the client's version then. Source: org.apache.kafka.coordinator.transaction.
 
 from __future__ import annotations
 
-from barnabas.broker.coordinator.java_order import table_for_copy
-from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
-from barnabas.broker.coordinator.transaction.java_order import grouped_by_topic
+from barnabas.broker.coordinator.java_order import grouped_by_topic, table_for_copy
+from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
 from barnabas.broker.coordinator.transaction.state import BY_NUMBER, EMPTY
 from barnabas.protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.java_order import in_java_order
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.coordinator.transaction import rules
-from barnabas.broker.coordinator.transaction.java_order import in_java_order
 from barnabas.broker.coordinator.transaction.metadata import TV_0, TransactionMetadata, supports_epoch_bump
 from barnabas.broker.coordinator.transaction.pending_markers import PendingMarkers
 from barnabas.broker.coordinator.transaction.records import TransactionRecord, forgotten, metadata_of

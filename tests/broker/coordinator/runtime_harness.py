@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from barnabas.broker.coordinator.dependencies import RuntimeParts
 from barnabas.broker.coordinator.loading import LoadSummary
 from barnabas.broker.coordinator.partition_log import LogLimits
-from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
-from barnabas.broker.coordinator.record_types import GROUP_RECORDS
+from barnabas.broker.coordinator.records import GROUP_RECORDS, CoordinatorRecord, tombstone
 from barnabas.broker.coordinator.runtime_probe import RuntimeProbe
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.coordinator.shard_runner import ShardRunner

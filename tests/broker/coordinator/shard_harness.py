@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import (
     CoordinatorResult,
     CoordinatorShard,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.coordinator.txn import TransactionalProducer, TransactionMarker
 from barnabas.broker.pending import Pending

@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from barnabas.broker.coordinator import loading
 from barnabas.broker.coordinator.loading import LoadCancelledError, LoadSummary, ShardLoader
-from barnabas.broker.coordinator.record import CoordinatorRecord
-from barnabas.broker.coordinator.record_types import GROUP_RECORDS
-from barnabas.broker.coordinator.serde import RecordSerde, UnreadableRecordError
+from barnabas.broker.coordinator.records import (
+    GROUP_RECORDS,
+    CoordinatorRecord,
+    RecordSerde,
+    UnreadableRecordError,
+)
 from barnabas.protocol.records.batch import CorruptRecordError
 from barnabas.protocol.records.builder import build_batch, empty_batch
 from barnabas.protocol.records.compression import CompressionType

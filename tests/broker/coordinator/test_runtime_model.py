@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from barnabas.broker.coordinator.batches import Answer
+from barnabas.broker.coordinator.record_queue import Answer
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.coordinator.shard_runner import ShardState
 from barnabas.broker.coordinator.txn import TransactionalProducer

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.coordinator.batches import Answer
 from barnabas.broker.coordinator.loading import ShardLoader
+from barnabas.broker.coordinator.record_queue import Answer
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.coordinator.shard_runner import ShardState
 from barnabas.broker.coordinator.txn import TransactionalProducer

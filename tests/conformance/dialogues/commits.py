@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker.coordinator.record_types import GROUP_RECORDS
-from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.records import GROUP_RECORDS, RecordSerde
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.commits import OffsetDeleteRequest, OffsetFetchRequest
 from barnabas.protocol.messages.topics import DeleteTopicsRequest

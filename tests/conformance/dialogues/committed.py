@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from barnabas.broker.coordinator.record_types import GROUP_RECORDS
-from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.records import GROUP_RECORDS, RecordSerde
 from barnabas.broker.metadata.internal_topics import partition_for
 from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from barnabas.protocol.messages.fetch import FetchResponse

@@ -24,7 +24,7 @@ from barnabas.broker.coordinator.group.classic.protocols import (
 )
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.group.group import GroupType
-from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.broker.pending import Pending
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import GroupMetadataKey

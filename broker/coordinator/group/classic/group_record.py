@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.coordinator.group.classic.classic_member import EMPTY_ASSIGNMENT, ClassicGroupMember
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from barnabas.broker.coordinator.group.classic.group_record import empty_group_r
 from barnabas.broker.coordinator.group.classic.rebalancing import NOTHING, Rebalancing, Result
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.group.group import Group, Groups
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext

@@ -23,7 +23,7 @@ from barnabas.broker.coordinator.group.consumer.migration import is_reconciling
 from barnabas.broker.coordinator.group.consumer.regexes import RegexChange
 from barnabas.broker.coordinator.group.consumer.settings import MigrationPolicy
 from barnabas.broker.coordinator.group.consumer.updates import MemberChange, Target
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.request import RequestContext
 from barnabas.protocol.errors import ApiError, ErrorCode

@@ -20,7 +20,7 @@ from barnabas.broker.coordinator.group.consumer.consumer_member import (
 )
 from barnabas.broker.coordinator.group.consumer.subscriptions import Subscriptions, count
 from barnabas.broker.coordinator.group.group import GroupType, PartitionCheck
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.wire import Uuid
 

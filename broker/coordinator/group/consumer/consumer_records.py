@@ -13,7 +13,7 @@ from barnabas.broker.coordinator.group.consumer.consumer_member import (
     Partitions,
 )
 from barnabas.broker.coordinator.group.consumer.subscriptions import ResolvedRegularExpression
-from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.protocol.messages import group_state as state
 
 _Current = state.ConsumerGroupCurrentMemberAssignmentValue

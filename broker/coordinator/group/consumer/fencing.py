@@ -13,7 +13,7 @@ from barnabas.broker.coordinator.group.consumer.member_timers import MemberTimer
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
 from barnabas.broker.coordinator.group.consumer.migration import Migration
 from barnabas.broker.coordinator.group.group import Groups
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 
 logger = logging.getLogger("barnabas.groups")

@@ -24,7 +24,7 @@ from barnabas.broker.coordinator.group.consumer.reconciliation import Owned
 from barnabas.broker.coordinator.group.consumer.regexes import RegexChange
 from barnabas.broker.coordinator.group.consumer.updates import MemberChange
 from barnabas.broker.coordinator.group.group import Group
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.request import RequestContext
 from barnabas.protocol.errors import ApiError, ErrorCode

@@ -15,7 +15,7 @@ from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGr
 from barnabas.broker.coordinator.group.consumer.consumer_member import STATIC_LEAVE_EPOCH, ConsumerGroupMember
 from barnabas.broker.coordinator.group.consumer.reconciliation import Owned
 from barnabas.broker.coordinator.group.group import Groups
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:

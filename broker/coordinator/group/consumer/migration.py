@@ -30,7 +30,7 @@ from barnabas.broker.coordinator.group.consumer.member_timers import MemberTimer
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes
 from barnabas.broker.coordinator.group.consumer.settings import GroupSettings
 from barnabas.broker.coordinator.group.group import Groups
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import ConsumerGroupMemberMetadataValue, GroupMetadataValue

@@ -28,7 +28,7 @@ from barnabas.broker.coordinator.group.consumer.subscriptions import (
     count,
 )
 from barnabas.broker.coordinator.group.group import Groups
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.protocol.errors import ApiError, ErrorCode

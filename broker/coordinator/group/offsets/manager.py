@@ -15,7 +15,6 @@ from barnabas.broker.coordinator.group.offsets.commit import (
     OffsetCommit,
     OffsetFetch,
 )
-from barnabas.broker.coordinator.group.offsets.records import offset_record, offset_tombstone
 from barnabas.broker.coordinator.group.offsets.store import (
     NO_EXPIRATION,
     CommittedOffset,
@@ -23,11 +22,11 @@ from barnabas.broker.coordinator.group.offsets.store import (
     OffsetStore,
     PendingOffsets,
 )
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.config.catalogue.groups import OFFSET_METADATA_MAX_BYTES
 from barnabas.protocol.errors import ApiError, ErrorCode
-from barnabas.protocol.messages.group_state import LegacyOffsetCommitValue
+from barnabas.protocol.messages.group_state import LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.records.layout import NO_PRODUCER_ID
 from barnabas.protocol.wire import ZERO_UUID, Uuid
 
@@ -39,6 +38,11 @@ _LAST_MS: Final = (1 << 63) - 1
 """As late as a record can put it. A retention beyond that is one for ever; Kafka's sum comes out negative, and the
 offset expires at once."""
 _NOTHING: Final[Mapping[Any, Any]] = {}
+
+_VERSION: Final = 4
+"""The version in which Kafka 4.3 writes OffsetCommitValue."""
+_VERSION_WITH_EXPIRATION: Final = 1
+"""The only version with an expire timestamp; it has neither a leader epoch nor a topic id."""
 
 
 class OffsetManager:
@@ -165,6 +169,7 @@ class OffsetManager:
         expires_ms = (
             NO_EXPIRATION if commit.retention_ms == -1 else min(now_ms + commit.retention_ms, _LAST_MS)
         )
+        version = _VERSION if expires_ms == NO_EXPIRATION else _VERSION_WITH_EXPIRATION
         max_metadata = self._context.config[OFFSET_METADATA_MAX_BYTES]
         records: list[CoordinatorRecord] = []
         codes: list[ErrorCode] = []
@@ -178,19 +183,16 @@ class OffsetManager:
                 if check is not None:
                     check(name, topic_id, partition.partition_index)
                 codes.append(ErrorCode.NONE)
-                records.append(
-                    offset_record(
-                        commit.group_id,
-                        name,
-                        partition.partition_index,
-                        offset=partition.committed_offset,
-                        leader_epoch=partition.committed_leader_epoch,
-                        metadata=metadata or "",
-                        commit_timestamp_ms=now_ms,
-                        expire_timestamp_ms=expires_ms,
-                        topic_id=recorded_id,
-                    )
+                key = OffsetCommitKey(group=commit.group_id, topic=name, partition=partition.partition_index)
+                value = OffsetCommitValue(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=metadata or "",
+                    commit_timestamp=now_ms,
+                    expire_timestamp=expires_ms,
+                    topic_id=recorded_id,
                 )
+                records.append(CoordinatorRecord(key, value, version))
         self.committed_count += len(records)
         return CoordinatorResult(codes, records)
 
@@ -311,3 +313,7 @@ def _fetched(partition: int, committed: CommittedOffset | None, topic_id: Uuid) 
     if committed is None or not committed.is_of(topic_id):
         return FetchedOffset(partition)
     return FetchedOffset(partition, committed.offset, committed.leader_epoch, committed.metadata)
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
+    return tombstone(OffsetCommitKey(group=group_id, topic=topic, partition=partition))

@@ -14,10 +14,9 @@ from itertools import count
 from typing import Final
 
 from barnabas.broker.coordinator.group.group import Group, Groups, GroupType
-from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
-from barnabas.broker.coordinator.group.offsets.records import offset_tombstone
+from barnabas.broker.coordinator.group.offsets.manager import OffsetManager, offset_tombstone
 from barnabas.broker.coordinator.group.offsets.store import NO_EXPIRATION, CommittedOffset, OffsetStore
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.metadata.topics import TopicImage
 from barnabas.config.catalogue.groups import OFFSETS_RETENTION_CHECK_INTERVAL_MS, OFFSETS_RETENTION_MINUTES

@@ -8,7 +8,7 @@ from barnabas.broker.coordinator.group.classic.classic_service import list_group
 from barnabas.broker.coordinator.group.foreign import ShareGroup, StreamsGroup
 from barnabas.broker.coordinator.group.group import GroupType
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
-from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages import share_group_state as share
 from barnabas.protocol.messages import streams_group_state as streams

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.broker.coordinator.record_types import TRANSACTION_RECORDS
-from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.records import TRANSACTION_RECORDS, RecordSerde
 from barnabas.broker.coordinator.transaction.metadata import TV_2, TransactionMetadata
 from barnabas.broker.coordinator.transaction.records import (
     TransactionRecord,

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from barnabas.broker.coordinator.group.consumer.assignors.heterogeneous import assign_heterogeneous
-from barnabas.broker.coordinator.group.consumer.assignors.java_order import partition_order, uuid_hash
 from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
 from barnabas.broker.coordinator.group.consumer.consumer_member import Partitions
-from barnabas.broker.coordinator.java_order import map_order, set_order
+from barnabas.broker.coordinator.java_order import map_order, partition_order, set_order, uuid_hash
 from barnabas.protocol.wire import Uuid
 
 

@@ -9,7 +9,7 @@ from barnabas.broker.coordinator.group.classic.group_record import group_record
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.group.group import GroupType
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
-from barnabas.broker.coordinator.record import CoordinatorRecord
+from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
 from barnabas.protocol.messages.share_group_state import ShareGroupMetadataKey, ShareGroupMetadataValue

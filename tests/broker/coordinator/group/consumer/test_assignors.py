@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.broker.coordinator.group.consumer.assignors import ASSIGNORS
-from barnabas.broker.coordinator.group.consumer.assignors.java_order import partition_order, uuid_hash
 from barnabas.broker.coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec
 from barnabas.broker.coordinator.group.consumer.consumer_member import NOTHING, Partitions
-from barnabas.broker.coordinator.java_order import set_order
+from barnabas.broker.coordinator.java_order import partition_order, set_order, uuid_hash
 from barnabas.protocol.wire import Uuid
 
 TOPICS = [bytes([at]) * 16 for at in range(1, 5)]

@@ -9,7 +9,7 @@ import pytest
 from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
 from barnabas.broker.coordinator.group.consumer.consumer_member import MemberState
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
-from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages import group_state as state
 from barnabas.protocol.schema import Message

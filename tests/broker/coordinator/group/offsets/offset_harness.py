@@ -9,7 +9,7 @@ from barnabas.broker.coordinator.group.group import Groups, GroupType, Partition
 from barnabas.broker.coordinator.group.offsets.commit import CommitTopic, OffsetCommit, OffsetFetch
 from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
 from barnabas.broker.coordinator.group.offsets.removal import OffsetRemoval
-from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
+from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.broker.coordinator.shard import ShardContext
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.protocol.errors import ApiError

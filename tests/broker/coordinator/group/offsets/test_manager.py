@@ -9,9 +9,7 @@ import pytest
 from barnabas.broker.coordinator.group.group import GroupType
 from barnabas.broker.coordinator.group.offsets.commit import FetchedOffset, FetchedTopic
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
-from barnabas.broker.coordinator.record import CoordinatorRecord
-from barnabas.broker.coordinator.record_types import GROUP_RECORDS
-from barnabas.broker.coordinator.serde import RecordSerde
+from barnabas.broker.coordinator.records import GROUP_RECORDS, CoordinatorRecord, RecordSerde
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import (
     ConsumerGroupMetadataKey,

@@ -1,7 +1,7 @@
-"""RecordSerde: keys and values of coordinators' records, to bytes and back.
+"""The records of __consumer_offsets and __transaction_state: CoordinatorRecord, the types of records, and RecordSerde.
 
-    key    int16 type | message, always in version 0
-    value  int16 version | message; absent for a record that deletes
+    key    int16 type (the `api_key` of the key's message) | message, always in version 0
+    value  int16 version | message; absent for a record that deletes what the key names
 
 The group "g" at generation 0 has the key
 
@@ -10,20 +10,73 @@ The group "g" at generation 0 has the key
     |     length 1
     type 2: a classic group
 
-Source: CoordinatorRecordSerde, GroupCoordinatorRecordSerde, TransactionLog.
+Source: CoordinatorRecord and CoordinatorRecordSerde in org.apache.kafka.coordinator.common.runtime,
+CoordinatorRecordType of the group coordinator and of the transaction coordinator, TransactionLog.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from types import ModuleType
 from typing import Final
 
-from barnabas.broker.coordinator.record import CoordinatorRecord
-from barnabas.broker.coordinator.record_types import RecordTypes
 from barnabas.protocol.codec import decoder, encode
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages import group_state, share_group_state, streams_group_state, transaction_state
 from barnabas.protocol.schema import Message
+
+RecordTypes = tuple[tuple[type[Message], type[Message]], ...]
+
+_KEY: Final = "Key"
+
+
+def _records_of(*modules: ModuleType) -> RecordTypes:
+    """GroupMetadataKey belongs with GroupMetadataValue, and so on."""
+    return tuple(
+        (key, getattr(module, f"{name.removesuffix(_KEY)}Value"))
+        for module in modules
+        for name, key in vars(module).items()
+        if name.endswith(_KEY)
+    )
+
+
+GROUP_RECORDS: Final = _records_of(group_state, share_group_state, streams_group_state)
+OFFSET_KEY_TYPES: Final = frozenset(
+    {group_state.LegacyOffsetCommitKey.api_key, group_state.OffsetCommitKey.api_key}
+)
+"""Key types of committed offsets; all others of __consumer_offsets are of groups."""
+
+TRANSACTION_RECORDS: Final = _records_of(transaction_state)
+
+
+class CoordinatorRecord:
+    """A key, and what it stands for from now on: `value`, written in `version` of its message, or None: nothing."""
+
+    __slots__ = ("key", "value", "version")
+
+    def __init__(self, key: Message, value: Message | None, version: int = 0) -> None:
+        self.key = key
+        self.value = value
+        self.version = version
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CoordinatorRecord) and (self.key, self.value, self.version) == (
+            other.key,
+            other.value,
+            other.version,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"CoordinatorRecord({self.key!r}, {self.value!r}, version={self.version})"
+
+
+def tombstone(key: Message) -> CoordinatorRecord:
+    """The record that deletes what `key` names."""
+    return CoordinatorRecord(key, None)
+
 
 _INT16: Final = struct.Struct(">h")
 _KEY_VERSION: Final = 0

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.coordinator.record import CoordinatorRecord, tombstone
-from barnabas.broker.coordinator.record_types import GROUP_RECORDS, TRANSACTION_RECORDS
-from barnabas.broker.coordinator.serde import RecordSerde, UnknownRecordTypeError, UnreadableRecordError
+from barnabas.broker.coordinator.records import (
+    GROUP_RECORDS,
+    TRANSACTION_RECORDS,
+    CoordinatorRecord,
+    RecordSerde,
+    UnknownRecordTypeError,
+    UnreadableRecordError,
+    tombstone,
+)
 from barnabas.protocol.messages.group_state import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.messages.transaction_state import TransactionLogKey, TransactionLogValue
 
