@@ -26,6 +26,11 @@ class ApiKey(IntEnum):
         member.module = module
         return member
 
+    @property
+    def title(self) -> str:
+        """The name as Kafka's documentation writes it: ListOffsets."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
     PRODUCE = 0, "produce"
     FETCH = 1, "fetch"
     LIST_OFFSETS = 2, "offsets"
@@ -148,5 +153,5 @@ def response_header_version(key: int, version: int) -> int:
 @cache
 def _message_type(key: ApiKey, kind: str) -> type[Message]:
     module = import_module(f"barnabas.protocol.messages.{key.module}")
-    found: type[Message] = getattr(module, "".join(word.capitalize() for word in key.name.split("_")) + kind)
+    found: type[Message] = getattr(module, key.title + kind)
     return found

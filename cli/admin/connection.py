@@ -50,7 +50,7 @@ class VersionChoice(NamedTuple):
 
     def newest(self, address: Address) -> int:
         """The newest version of both. Raises UnsupportedApiError."""
-        name = api_name(self.key)
+        name = self.key.title
         if self.theirs is None:
             raise UnsupportedApiError(
                 f"the broker at {address} does not serve {name} (API key {self.key.value})"
@@ -62,11 +62,6 @@ class VersionChoice(NamedTuple):
                 f"and this needs one of {self.ours}"
             )
         return high
-
-
-def api_name(key: ApiKey) -> str:
-    """As Kafka writes it: ListGroups."""
-    return "".join(word.capitalize() for word in key.name.split("_"))
 
 
 class Connection:

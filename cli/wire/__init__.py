@@ -1,17 +1,14 @@
-"""`barnabas wire`: shows how a message is laid out, and explains bytes that were sent.
+"""`barnabas wire`: shows the layout of a message, and explains the bytes of requests and responses.
 
 commands.py     the two commands, their options and exit codes
-names.py        messages and APIs by name, with near names for a wrong one
-layouts.py      the layout of a message in one version, as text and as JSON
-tree.py         what was read, and what is wrong
-walking.py      bytes to a tree of fields with their offsets, and what is wrong in them
-batches.py      the record batches inside Produce and Fetch
+layouts.py      messages and APIs by name, and the layout of a message in one version, as text and as JSON
+walking.py      bytes to a tree of fields with their offsets, and the bytes that are wrong; record batches
 frames.py       one request or response: header, body, trailing bytes
-inputs.py       hex, base64 and raw bytes; where one frame ends and the next begins
+inputs.py       hex, base64 and raw bytes, split into frames
 captures.py     pcap and pcapng files to packets
 tcp.py          packets to the bytes of each connection, in order
 exchanges.py    the frames of a connection, each response with the API and version of its request
 printing.py     frames as a tree and as JSON
 
-The layouts are those of `protocol.reference`; nothing here declares a field again.
+The layouts are those of `protocol.reference`; no field is declared here again.
 """

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
+from barnabas.cli.exit_codes import EXIT_FAILED
 from barnabas.cli.wire import inputs
-from barnabas.cli.wire.names import UnknownNameError, find_api, find_message, message_types, version_of
+from barnabas.cli.wire.layouts import UnknownNameError, find_api, find_message, message_types, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from barnabas.cli.wire.frames import Frame
     from barnabas.protocol.api_keys import ApiKey
-
-EXIT_WRONG: Final = 1
 
 
 @click.group(short_help="Show how messages are laid out, and explain bytes that were sent.")
@@ -67,16 +67,9 @@ def show(name: str | None, version: int | None, as_json: bool) -> None:
 
 def _list_messages(as_json: bool) -> None:
     for name, message in message_types().items():
-        if as_json:
-            shown = {
-                "type": "message",
-                "name": name,
-                "versions": str(message.versions),
-                "api_key": message.api_key,
-            }
-            click.echo(json.dumps(shown))
-        else:
-            click.echo(f"{name:45} {message.versions}")
+        versions = str(message.versions)
+        shown = {"type": "message", "name": name, "versions": versions, "api_key": message.api_key}
+        click.echo(json.dumps(shown) if as_json else f"{name:45} {versions}")
 
 
 @wire.command(short_help="Explain the bytes of requests and responses.")
@@ -122,17 +115,15 @@ def decode(
     """
     content = _content(source, kind)
     kind = kind or inputs.kind_of(content)
-    asked = _asked(response, api, version)
+    request = _request_of(response, api, version)
+    if kind != inputs.PCAP and port is not None:
+        raise click.UsageError("--port is for captures")
+    if kind == inputs.PCAP and request is not None:
+        raise click.UsageError("--response is not for captures: they hold the request of each response")
     if kind == inputs.PCAP:
-        if asked is not None:
-            raise click.UsageError(
-                "a capture holds the requests that say what each response is: no --response"
-            )
         frames = _captured(content, port, with_records)
     else:
-        if port is not None:
-            raise click.UsageError("--port is for captures")
-        frames = _given(content, kind, asked, with_records)
+        frames = _given(content, kind, request, with_records)
     sys.exit(_print(frames, as_json))
 
 
@@ -140,30 +131,27 @@ def _content(source: str, kind: str | None) -> bytes:
     """The bytes of a file or of the standard input, or the text of the command line."""
     if source == "-":
         return sys.stdin.buffer.read()
-    try:
-        if Path(source).exists():
-            return Path(source).read_bytes()
-    except OSError as error:
-        if len(source) < 256:  # longer ones are no file names, but hex
-            raise click.UsageError(f"{source} cannot be read: {error.strerror}") from None
-    except ValueError:
-        pass  # a character that no file name has
+    with suppress(ValueError):  # a character that no file name has
+        try:
+            if Path(source).exists():
+                return Path(source).read_bytes()
+        except OSError as error:
+            if len(source) < 256:  # longer text is hex, not the name of a file
+                raise click.UsageError(f"{source} cannot be read: {error.strerror}") from None
     content = source.encode("utf-8", "surrogateescape")
     if (kind or inputs.kind_of_text(content)) not in {inputs.HEX, inputs.BASE64}:
-        raise click.UsageError(f"{source[:60]!r} is no file, and neither hex nor base64 of a frame")
+        raise click.UsageError(f"{source[:60]!r} is not a file, and neither hex nor base64 of a frame")
     return content
 
 
-def _asked(response: bool, api: str | None, version: int | None) -> tuple[ApiKey, int] | None:
-    """The API and version of --response."""
+def _request_of(response: bool, api: str | None, version: int | None) -> tuple[ApiKey, int] | None:
+    """The API and version that --response needs."""
     if not response:
         if api is not None or version is not None:
-            raise click.UsageError("--api and --version are for --response: a request says itself what it is")
+            raise click.UsageError("--api and --version are for --response: the header of a request has both")
         return None
     if api is None or version is None:
-        raise click.UsageError(
-            "--response needs --api and --version: a response does not say what it answers"
-        )
+        raise click.UsageError("--response needs --api and --version: a response has neither")
     from barnabas.protocol.api_keys import response_type
 
     try:
@@ -174,10 +162,10 @@ def _asked(response: bool, api: str | None, version: int | None) -> tuple[ApiKey
 
 
 def _given(
-    content: bytes, kind: str, asked: tuple[ApiKey, int] | None, with_records: bool
+    content: bytes, kind: str, request: tuple[ApiKey, int] | None, with_records: bool
 ) -> Iterator[Frame]:
-    from barnabas.cli.wire.frames import decode_request, decode_response
-    from barnabas.cli.wire.tree import Wrong
+    from barnabas.cli.wire.frames import REQUEST, RESPONSE, Frame, decode_request, decode_response
+    from barnabas.cli.wire.walking import Wrong
 
     try:
         data = inputs.decoded(content, kind)
@@ -185,18 +173,15 @@ def _given(
         raise click.UsageError(_sentence(error)) from None
     if not data:
         raise click.UsageError("there are no bytes to decode")
-    for piece in inputs.split(data, is_response=asked is not None):
-        if asked is None:
-            frame = decode_request(piece.data, piece.start, with_records=with_records)
+    for start, of_frame, missing in inputs.split(data, is_response=request is not None):
+        if request is None:
+            frame = decode_request(Frame(REQUEST, of_frame, start), with_records=with_records)
         else:
-            frame = decode_response(piece.data, *asked, piece.start, with_records=with_records)
-        if piece.missing:
-            size = len(piece.data) + piece.missing
-            frame.wrongs.append(
-                Wrong(
-                    len(piece.data), "(frame)", f"a frame of {size} bytes", f"{len(piece.data)} bytes of it"
-                )
-            )
+            frame = decode_response(Frame(RESPONSE, of_frame, start, *request), with_records=with_records)
+        if missing:
+            size = len(of_frame)
+            expected, found = f"a frame of {size + missing} bytes", f"{size} bytes of it"
+            frame.wrongs.append(Wrong(size, "(frame)", expected, found))
         yield frame
 
 
@@ -212,28 +197,23 @@ def _captured(content: bytes, port: int | None, with_records: bool) -> Iterator[
     except CaptureError as error:
         problem = error
     connections = [
-        connection
-        for connection in traffic.connections
-        if port is None or port in {end.port for end in connection.ends}
+        each for each in traffic.connections if port is None or port in {end.port for end in each.ends}
     ]
     for connection in connections:
         yield from frames_of(connection, port=port, with_records=with_records)
-    for count, what in (
-        (traffic.fragments, "parts of IP packets"),
-        (traffic.unknown, "packets of unknown form"),
-    ):
-        if count:
-            click.echo(f"Note: {count} {what} were left out.", err=True)
+    if traffic.unread:
+        click.echo(
+            f"Note: {traffic.unread} packets were skipped: IP fragments, or an unknown form.", err=True
+        )
     if problem is not None:
         raise click.UsageError(_sentence(problem))
     if not connections:
-        raise click.UsageError(
-            f"the capture has no TCP connection{'' if port is None else f' with port {port}'}"
-        )
+        on_port = "" if port is None else f" with port {port}"
+        raise click.UsageError(f"the capture has no TCP connection{on_port}")
 
 
 def _print(frames: Iterable[Frame], as_json: bool) -> int:
-    """Prints them; returns the exit code."""
+    """Prints the frames; returns the exit code."""
     from barnabas.cli.wire import printing
 
     code = 0
@@ -241,9 +221,9 @@ def _print(frames: Iterable[Frame], as_json: bool) -> int:
         if as_json:
             click.echo(json.dumps(printing.as_json(frame)))
         else:
-            click.echo("\n".join(["" for _ in range(number > 0)] + list(printing.tree_lines(frame))))
+            click.echo("\n" * (number > 0) + "\n".join(printing.tree_lines(frame)))
         if frame.wrongs:
-            code = EXIT_WRONG
+            code = EXIT_FAILED
     return code
 
 

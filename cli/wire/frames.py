@@ -6,9 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Final
 
-from barnabas.cli.wire.names import api_name
-from barnabas.cli.wire.tree import Node, Wrong
-from barnabas.cli.wire.walking import Walk, walk
+from barnabas.cli.wire.walking import Node, Walk, Wrong, walk
 from barnabas.protocol.api_keys import (
     ApiKey,
     request_header_version,
@@ -18,12 +16,12 @@ from barnabas.protocol.api_keys import (
 )
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
-from barnabas.protocol.reference import layout
+from barnabas.protocol.reference import StructOf, layout
 
 REQUEST: Final = "request"
 RESPONSE: Final = "response"
 _KEY_AND_VERSION = struct.Struct(">hh")
-_INT16 = struct.Struct(">h")
+_UNSUPPORTED_VERSION = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
 
 
 @dataclass(slots=True)
@@ -49,13 +47,13 @@ class Frame:
     @property
     def title(self) -> str:
         """`Fetch v13`, as far as it is known."""
-        name = "unknown API" if self.api is None else api_name(self.api)
+        name = "unknown API" if self.api is None else self.api.title
         return name if self.version is None else f"{name} v{self.version}"
 
 
-def decode_request(data: bytes, base: int = 0, *, with_records: bool = False) -> Frame:
-    """A request; its header says which."""
-    frame = Frame(REQUEST, data, base)
+def decode_request(frame: Frame, *, with_records: bool = False) -> Frame:
+    """Decodes a request, whose header says which; returns the frame."""
+    data = frame.data
     if len(data) < _KEY_AND_VERSION.size:
         found = f"{len(data)} bytes and then the end"
         frame.wrongs.append(Wrong(0, "header", "an API key and a version of 2 bytes each", found))
@@ -67,53 +65,51 @@ def decode_request(data: bytes, base: int = 0, *, with_records: bool = False) ->
     except ValueError:
         frame.wrongs.append(Wrong(0, "header.request_api_key", "an API key of Kafka 4.3", str(key)))
         return frame
-    header = walk(layout(RequestHeader, request_header_version(key, version)), data, 0, "header")
-    versions = request_type(key).versions
-    if not _take_header(frame, header):
+    end = _decode_header(frame, layout(RequestHeader, request_header_version(key, version)))
+    if end is None:
         return frame
-    if not versions.has(version):
-        expected = f"a version of {api_name(frame.api)} that Kafka 4.3 has: {versions}"
+    shape = request_type(key)
+    if not shape.versions.has(version):
+        expected = f"a version of {frame.api.title} that Kafka 4.3 has: {shape.versions}"
         frame.wrongs.append(Wrong(2, "header.request_api_version", expected, str(version)))
         return frame
-    body = walk(layout(request_type(key), version), data, header.end, "body", with_records=with_records)
-    return _with_body(frame, body)
+    return _decode_body(frame, walk(layout(shape, version), data, end, "body", with_records=with_records))
 
 
-def decode_response(
-    data: bytes, api: ApiKey, version: int, base: int = 0, *, with_records: bool = False
-) -> Frame:
-    """A response to a request of that API and version, which has to be one that exists."""
-    frame = Frame(RESPONSE, data, base, api, version)
-    header = walk(layout(ResponseHeader, response_header_version(api, version)), data, 0, "header")
-    if not _take_header(frame, header):
+def decode_response(frame: Frame, *, with_records: bool = False) -> Frame:
+    """Decodes a response to a request of the frame's API and version, both of which must exist; returns the frame."""
+    assert frame.api is not None
+    assert frame.version is not None
+    end = _decode_header(frame, layout(ResponseHeader, response_header_version(frame.api, frame.version)))
+    if end is None:
         return frame
-    if _is_refusal(data, api, version, header.end):
-        frame.version = version = 0
-        frame.note = "the broker does not know the request's version, and answers in version 0 (KIP-511)"
-    shape = layout(response_type(api), version)
-    body = walk(shape, data, header.end, "body", with_records=with_records, may_be_cut=api is ApiKey.FETCH)
-    return _with_body(frame, body)
+    if (
+        frame.api is ApiKey.API_VERSIONS
+        and frame.data[end : end + 2] == _UNSUPPORTED_VERSION
+        and frame.version
+    ):
+        frame.version = 0
+        frame.note = "the broker does not have the request's version, and answers in version 0 (KIP-511)"
+    shape = layout(response_type(frame.api), frame.version)
+    is_fetch = frame.api is ApiKey.FETCH
+    return _decode_body(
+        frame, walk(shape, frame.data, end, "body", with_records=with_records, may_be_cut=is_fetch)
+    )
 
 
-def _is_refusal(data: bytes, api: ApiKey, version: int, at: int) -> bool:
-    """Whether this is an answer to an ApiVersions in a version that the broker does not have."""
-    if api is not ApiKey.API_VERSIONS or version == 0 or len(data) < at + _INT16.size:
-        return False
-    return bool(_INT16.unpack_from(data, at)[0] == ErrorCode.UNSUPPORTED_VERSION)
-
-
-def _take_header(frame: Frame, header: Walk) -> bool:
-    """Whether it can be read on behind the header."""
+def _decode_header(frame: Frame, shape: StructOf) -> int | None:
+    """Where the header ends; None if it cannot be decoded."""
+    header = walk(shape, frame.data, 0, "header")
     frame.header = header.root
     for wrong in header.wrongs:
         frame.wrongs.append(Wrong(wrong.offset, f"header.{wrong.path}", wrong.expected, wrong.found))
     for node in header.root.children or ():
         if node.name == "correlation_id" and node.value is not None:
             frame.correlation_id = node.value
-    return header.is_whole
+    return header.end if header.is_whole else None
 
 
-def _with_body(frame: Frame, body: Walk) -> Frame:
+def _decode_body(frame: Frame, body: Walk) -> Frame:
     frame.body = body.root
     frame.wrongs += body.wrongs
     if body.is_whole and body.end < len(frame.data):

@@ -1,4 +1,4 @@
-"""What was given to decode: hex, base64 or raw bytes, and where one frame in it ends and the next begins."""
+"""The input of `wire decode`: its format, and the frames in bytes that are not a capture."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import re
 import struct
 from typing import Final, NamedTuple
 
-from barnabas.protocol.api_keys import ApiKey, request_type
+from barnabas.cli.wire.captures import MAGICS
+from barnabas.protocol.api_keys import request_type
 
 HEX, BASE64, RAW, PCAP = "hex", "base64", "raw", "pcap"
 FORMATS: Final = (HEX, BASE64, RAW, PCAP)
 
-_CAPTURE_MAGICS: Final = frozenset(
-    bytes.fromhex(magic) for magic in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "0a0d0d0a")
-)
 _SIZE = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
 _HEX_NOISE = re.compile(rb"0x|\\x|[\s:,;-]+", re.IGNORECASE)
@@ -23,7 +21,7 @@ _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]+={0,2}")
 
 
 class InputError(Exception):
-    """What was given is not what it was said to be."""
+    """The input is not of the format that --input names."""
 
 
 class Piece(NamedTuple):
@@ -36,17 +34,16 @@ class Piece(NamedTuple):
 
 def kind_of(content: bytes) -> str:
     """One of FORMATS."""
-    if content[:4] in _CAPTURE_MAGICS:
+    if content[:4] in MAGICS:
         return PCAP
     if _HEX.fullmatch(_HEX_NOISE.sub(b"", content)):
         return HEX
-    if _BASE64.fullmatch(b"".join(content.split())) and len(b"".join(content.split()).rstrip(b"=")) % 4 != 1:
-        return BASE64
-    return RAW
+    text = b"".join(content.split())
+    return BASE64 if _BASE64.fullmatch(text) and len(text.rstrip(b"=")) % 4 != 1 else RAW
 
 
 def kind_of_text(content: bytes) -> str | None:
-    """The same for what stands on a command line, where words that are no frame may look like base64.
+    """HEX or BASE64 for the text of a command line; None for other words, some of which look like base64.
 
     A frame begins with a byte that is zero: the high one of a size, an API key or a correlation id.
     """
@@ -114,11 +111,11 @@ def _ends_with_a_frame(data: bytes) -> bool:
 
 
 def is_plausible_request(data: bytes) -> bool:
-    """Whether bytes begin with an API key and a version that go together."""
+    """Whether bytes begin with an API key and a version of that API."""
     if len(data) < _KEY_AND_VERSION.size:
         return False
     key, version = _KEY_AND_VERSION.unpack_from(data)
     try:
-        return request_type(ApiKey(key)).versions.has(version)
+        return request_type(key).versions.has(version)
     except ValueError:
         return False

@@ -14,7 +14,7 @@ from barnabas.protocol.wire import uuid_to_string
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from barnabas.cli.wire.tree import Node, Wrong
+    from barnabas.cli.wire.walking import Node, Wrong
 
 AROUND: Final = 16
 """How many bytes before and behind a wrong one are shown."""

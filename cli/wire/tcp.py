@@ -1,7 +1,7 @@
-"""TCP out of packets: who speaks to whom, and the bytes of each direction in order.
+"""TCP connections of captured packets, and the bytes of each direction in order.
 
-A segment that comes again, or overlaps another, is taken once; one that comes late is put in its place. What is
-missing stays missing: the stream says where.
+A segment that comes again, or overlaps another, counts once; one that comes late is put in its place. Bytes that were
+not captured are a gap between two pieces.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from barnabas.cli.wire.captures import Packet
 
-_FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
+_SYN, _ACK = 0x02, 0x10
 _TCP: Final = 6
 _IPV6_EXTENSIONS: Final = frozenset({0, 43, 60, 135})
 _IPV6_FRAGMENT: Final = 44
-_ETHER_IPV4, _ETHER_IPV6 = 0x0800, 0x86DD
+_ETHER_IP: Final = frozenset({0x0800, 0x86DD})
 _ETHER_TAGS: Final = frozenset({0x8100, 0x88A8, 0x9100})
-_NULL, _ETHERNET, _LOOP, _LINUX_SLL, _LINUX_SLL2, _IPV4, _IPV6 = 0, 1, 108, 113, 276, 228, 229
-_RAW: Final = frozenset({12, 14, 101, _IPV4, _IPV6})
+_RAW: Final = frozenset({12, 14, 101, 228, 229})
+_LOOPBACK: Final = frozenset({0, 108})
+_ETHER_TYPE_AT: Final = {1: (12, 14), 113: (14, 16), 276: (0, 20)}
+"""By link type (Ethernet, Linux SLL, Linux SLL2): where the ether type and where the packet begins."""
 _HALF, _WHOLE = 1 << 31, 1 << 32
 
 
@@ -39,7 +41,7 @@ class Address(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """What one TCP packet carries."""
+    """One TCP packet."""
 
     source: Address
     target: Address
@@ -60,17 +62,17 @@ class Piece:
 
     def time_at(self, position: int) -> float | None:
         """When the byte at `position` of the piece came."""
-        index = bisect.bisect_right([start for start, _ in self.times], position) - 1
+        index = bisect.bisect_right(self.times, position, key=lambda entry: entry[0]) - 1
         return self.times[max(index, 0)][1] if self.times else None
 
 
 @dataclass(slots=True)
 class Direction:
-    """What one end sent."""
+    """The segments of one end."""
 
     segments: list[Segment] = field(default_factory=list)
     first: int | None = None
-    """The number of the first byte where the beginning of the connection was captured."""
+    """The sequence number of the first byte, if the beginning of the connection was captured."""
 
     def pieces(self) -> list[Piece]:
         """The bytes in order, in more than one piece where some were not captured."""
@@ -78,34 +80,25 @@ class Direction:
         if not filled:
             return []
         anchor = filled[0].sequence if self.first is None else self.first
-        placed = sorted(
-            ((_distance(anchor, segment.sequence), index) for index, segment in enumerate(filled)),
-        )
+        placed = sorted((_distance(anchor, each.sequence), index) for index, each in enumerate(filled))
         origin = placed[0][0] if self.first is None else 0
         pieces: list[Piece] = []
-        parts: list[bytes] = []
-        end = 0  # of what has been put together
+        parts: list[list[bytes]] = []
+        end = 0  # of the bytes that are in a piece
         for offset, index in placed:
-            segment = filled[index]
-            start = offset - origin
-            if start + len(segment.data) <= end:
+            start, data = offset - origin, filled[index].data
+            if start + len(data) <= end:
                 continue
             if start > end or not pieces:
-                _finish(pieces, parts)
-                pieces.append(Piece(max(start, end), b"", []))
                 end = max(start, end)
-            fresh = segment.data[end - start :]
-            pieces[-1].times.append((end - pieces[-1].start, segment.time))
-            parts.append(fresh)
-            end += len(fresh)
-        _finish(pieces, parts)
+                pieces.append(Piece(end, b"", []))
+                parts.append([])
+            pieces[-1].times.append((end - pieces[-1].start, filled[index].time))
+            parts[-1].append(data[end - start :])
+            end = start + len(data)
+        for piece, of_piece in zip(pieces, parts, strict=True):
+            piece.data = b"".join(of_piece)
         return pieces
-
-
-def _finish(pieces: list[Piece], parts: list[bytes]) -> None:
-    if pieces:
-        pieces[-1].data = b"".join(parts)
-    parts.clear()
 
 
 def _distance(anchor: int, sequence: int) -> int:
@@ -115,50 +108,49 @@ def _distance(anchor: int, sequence: int) -> int:
 
 @dataclass(slots=True)
 class Connection:
-    """Two ends and what each sent. `client` is the end that opened the connection, if that was captured."""
+    """Two ends and the bytes that each sent. `client` is the end that opened it, if that was captured."""
 
     ends: tuple[Address, Address]
     directions: dict[Address, Direction]
     client: Address | None = None
-    has_begun: bool = False
-    """Whether data, or the answer to a SYN, was captured: a SYN after that is another connection's."""
 
     def other(self, end: Address) -> Address:
         """The end that is not this one."""
         return self.ends[1] if end == self.ends[0] else self.ends[0]
 
+    def is_another(self, syn: Segment) -> bool:
+        """Whether this SYN opens a new connection between the same ports, and is not the first one once more."""
+        first = self.directions[syn.source].first
+        has_begun = first is not None or any(each.segments for each in self.directions.values())
+        return has_begun and first != (syn.sequence + 1) % _WHOLE
+
 
 @dataclass(slots=True)
 class Traffic:
-    """The connections of a capture in the order in which they appear, and how many packets were left out."""
+    """The connections of a capture in the order in which they appear."""
 
     connections: list[Connection] = field(default_factory=list)
-    fragments: int = 0
-    unknown: int = 0
+    unread: int = 0
+    """Packets that were skipped: fragments of IP packets, and those of unknown form."""
 
     def add(self, packets: Iterable[Packet]) -> Traffic:
-        """Takes the packets in; what was taken stays when the file proves to be damaged."""
+        """Adds packets; those before an error that `packets` raises stay."""
         current: dict[frozenset[Address], Connection] = {}
         for packet in packets:
-            segment = self._segment(packet)
+            try:
+                segment = _segment(packet)
+            except (struct.error, LookupError):
+                self.unread += 1
+                continue
             if segment is not None:
-                self._take(current, segment)
+                self._add_segment(current, segment)
         return self
 
-    def _segment(self, packet: Packet) -> Segment | None:
-        try:
-            return _segment(packet)
-        except _FragmentError:
-            self.fragments += 1
-        except (struct.error, IndexError):
-            self.unknown += 1
-        return None
-
-    def _take(self, current: dict[frozenset[Address], Connection], segment: Segment) -> None:
+    def _add_segment(self, current: dict[frozenset[Address], Connection], segment: Segment) -> None:
         ends = frozenset((segment.source, segment.target))
         found = current.get(ends)
         opens = segment.flags & (_SYN | _ACK) == _SYN
-        if found is None or (opens and _is_another(found, segment)):
+        if found is None or (opens and found.is_another(segment)):
             pair = (segment.source, segment.target)
             found = current[ends] = Connection(pair, {end: Direction() for end in pair})
             self.connections.append(found)
@@ -168,89 +160,56 @@ class Traffic:
             found.client = segment.source if opens else segment.target
         elif segment.data:
             direction.segments.append(segment)
-            found.has_begun = True
 
 
-def _is_another(connection: Connection, syn: Segment) -> bool:
-    """Whether this opens a new connection between the same ports, and is not the same SYN once more."""
-    first = connection.directions[syn.source].first
-    return first != (syn.sequence + 1) % _WHOLE and (connection.has_begun or first is not None)
-
-
-class _FragmentError(Exception):
-    """A part of an IP packet."""
+# ---- headers of packets
 
 
 def _segment(packet: Packet) -> Segment | None:
-    """The TCP segment in a packet; None for other traffic. Raises struct.error where the packet is too short."""
-    data = _network_layer(packet)
-    if not data:
+    """The TCP segment in a packet; None for other traffic.
+
+    Raises struct.error where the packet is too short, LookupError for a link type or a fragment that is not read.
+    """
+    data = _ip_packet(packet.data, packet.link_type)
+    if not data or data[0] >> 4 not in {4, 6}:
         return None
-    version = data[0] >> 4
-    if version == 4:
-        return _from_ipv4(data, packet.time)
-    return _from_ipv6(data, packet.time) if version == 6 else None
-
-
-def _network_layer(packet: Packet) -> bytes | None:
-    """What lies behind the link layer, None where that is no IP."""
-    data, link = packet.data, packet.link_type
-    if link in _RAW:
-        return data
-    if link in {_NULL, _LOOP}:
-        return data[4:]
-    if link == _ETHERNET:
-        at = 12
-    elif link == _LINUX_SLL:
-        at = 14
-    elif link == _LINUX_SLL2:
-        (ether_type,) = struct.unpack_from(">H", data)
-        return data[20:] if ether_type in {_ETHER_IPV4, _ETHER_IPV6} else None
+    if data[0] >> 4 == 4:
+        size, fragment, protocol, source, target = struct.unpack_from(">2xH2xHxB2x4s4s", data)
+        start = (data[0] & 0x0F) * 4
+        is_fragment = protocol == _TCP and fragment & 0x3FFF
     else:
-        raise IndexError(f"link type {link}")
-    (ether_type,) = struct.unpack_from(">H", data, at)
-    while ether_type in _ETHER_TAGS:
-        at += 4
-        (ether_type,) = struct.unpack_from(">H", data, at)
-    return data[at + 2 :] if ether_type in {_ETHER_IPV4, _ETHER_IPV6} else None
-
-
-def _from_ipv4(data: bytes, time: float | None) -> Segment | None:
-    total, fragment = struct.unpack_from(">2xH2xH", data)
-    protocol, source, target = struct.unpack_from(">9xB2x4s4s", data)
+        size, protocol, source, target = struct.unpack_from(">4xHBx16s16s", data)
+        size = 40 + size if size else 0
+        start = 40
+        while protocol in _IPV6_EXTENSIONS:
+            protocol, length = struct.unpack_from(">BB", data, start)
+            start += (length + 1) * 8
+        is_fragment = protocol == _IPV6_FRAGMENT
+    if is_fragment:
+        raise LookupError("a fragment of an IP packet")
     if protocol != _TCP:
         return None
-    if fragment & 0x3FFF:
-        raise _FragmentError
-    header = (data[0] & 0x0F) * 4
-    end = total or len(data)  # 0 where the network card was to cut it into packets
-    return _from_tcp(data[header:end], source, target, time)
-
-
-def _from_ipv6(data: bytes, time: float | None) -> Segment | None:
-    length, protocol, source, target = struct.unpack_from(">4xHBx16s16s", data)
-    end = 40 + length if length else len(data)
-    at = 40
-    while protocol in _IPV6_EXTENSIONS:
-        protocol, size = struct.unpack_from(">BB", data, at)
-        at += (size + 1) * 8
-    if protocol == _IPV6_FRAGMENT:
-        raise _FragmentError
-    return _from_tcp(data[at:end], source, target, time) if protocol == _TCP else None
-
-
-def _from_tcp(data: bytes, source: bytes, target: bytes, time: float | None) -> Segment:
-    source_port, target_port, sequence, offset, flags = struct.unpack_from(">HHI4xBB", data)
+    tcp = data[start : size or len(data)]  # size 0: the network card was to cut the packet
+    source_port, target_port, sequence, offset, flags = struct.unpack_from(">HHI4xBB", tcp)
     return Segment(
         Address(str(ipaddress.ip_address(source)), source_port),
         Address(str(ipaddress.ip_address(target)), target_port),
         sequence,
         flags,
-        data[(offset >> 4) * 4 :],
-        time,
+        tcp[(offset >> 4) * 4 :],
+        packet.time,
     )
 
 
-def connections_of(packets: Iterator[Packet]) -> Traffic:
-    """All TCP connections of a capture."""
-    return Traffic().add(packets)
+def _ip_packet(data: bytes, link_type: int) -> bytes:
+    """The packet behind the link layer, empty where it is not IP. Raises LookupError for an unknown link type."""
+    if link_type in _RAW:
+        return data
+    if link_type in _LOOPBACK:
+        return data[4:]
+    at, start = _ETHER_TYPE_AT[link_type]
+    (ether_type,) = struct.unpack_from(">H", data, at)
+    while ether_type in _ETHER_TAGS:
+        at, start = at + 4, start + 4
+        (ether_type,) = struct.unpack_from(">H", data, at)
+    return data[start:] if ether_type in _ETHER_IP else b""

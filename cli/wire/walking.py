@@ -1,7 +1,7 @@
-"""Bytes to a tree of fields, each with the place of its bytes, as far as they can be read.
+"""Bytes to a tree of fields with the offset of each, as far as they can be read, and the record batches in them.
 
-The constructs of `protocol.reference` read every value and every length; what is added here is where they stand, and
-what to say when they do not fit.
+The constructs of `protocol.reference` read every value and every length; this adds where they are in the frame, and
+the description of bytes that do not fit.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from construct.core import ConstructError, StreamError
 
-from barnabas.cli.wire.batches import read_batches
 from barnabas.cli.wire.layouts import type_text
-from barnabas.cli.wire.tree import Node, Wrong
+from barnabas.protocol.records.batch import RecordBatch
+from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    UnsupportedCompressionError,
+)
 from barnabas.protocol.reference import (
     BOOLEAN,
     VARINT,
@@ -32,8 +37,39 @@ if TYPE_CHECKING:
 
     from construct.core import Construct
 
+    from barnabas.protocol.records.legacy import LegacyEntry
+    from barnabas.protocol.records.record import Record
+
 UNALIGNED: Final = "unaligned_records"
 """The field of FetchSnapshot whose bytes begin and end anywhere in a file of batches."""
+MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Node:
+    """A field, an element of an array, a record batch or a record. Offsets count from the first byte of the frame.
+
+    `children` is None for a single value, whose `value` is then set. `is_read` is false for what could not be read.
+    """
+
+    name: str
+    type: str
+    start: int
+    end: int
+    value: Any = None
+    children: list[Node] | None = None
+    tag: int | None = None
+    is_read: bool = True
+
+
+@dataclass(slots=True, frozen=True)
+class Wrong:
+    """Bytes that are not what the layout wants at this place."""
+
+    offset: int
+    path: str
+    expected: str
+    found: str
 
 
 class _StoppedError(Exception):
@@ -221,3 +257,98 @@ class _Walker:
 
 def _parse(value: Construct, stream: _Stream) -> Any:
     return value._parsereport(stream, None, "")
+
+
+# ---- record batches
+
+
+def read_batches(
+    data: bytes, start: int, path: str, *, with_records: bool, may_be_cut: bool
+) -> tuple[list[Node], list[Wrong]]:
+    """A node for each batch in `data`, which lies at `start` in the frame, and what is wrong with them.
+
+    `may_be_cut`: what a consumer gets may end within a batch.
+    """
+    nodes: list[Node] = []
+    wrongs: list[Wrong] = []
+    position = 0
+    walk = batches(data)
+    while True:
+        here = f"{path}.batch[{len(nodes)}]"
+        try:
+            batch = next(walk, None)
+        except CorruptRecordError as error:
+            wrongs.append(Wrong(start + position, here, "a record batch", str(error)))
+            return nodes, wrongs
+        if batch is None:
+            break
+        at = start + position
+        node = Node(
+            f"batch[{len(nodes)}]", f"batch v{batch.magic}", at, at + batch.size_in_bytes, _summary(batch)
+        )
+        nodes.append(node)
+        wrong = _fill(node, batch, here, with_records=with_records)
+        if wrong is not None:
+            wrongs.append(wrong)
+        position += batch.size_in_bytes
+    if position < len(data):
+        left = len(data) - position
+        if may_be_cut:
+            nodes.append(
+                Node("cut off", "bytes", start + position, start + len(data), f"{left} bytes of a batch")
+            )
+        else:
+            found = f"{left} bytes, fewer than the batch claims"
+            wrongs.append(Wrong(start + position, here, "a whole record batch", found))
+    return nodes, wrongs
+
+
+def _fill(node: Node, batch: RecordBatch | LegacyEntry, path: str, *, with_records: bool) -> Wrong | None:
+    """The codec and the records of a batch, as far as they are right; what is wrong."""
+    if not batch.is_valid_crc():
+        return Wrong(
+            node.start, path, f"bytes whose CRC is the batch's, {batch.crc:#010x}", "bytes with another"
+        )
+    try:
+        node.value["codec"] = batch.compression_type.name.lower()
+        records = list(batch.records(MAX_DECOMPRESSED_BYTES)) if with_records else None
+    except (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError) as error:
+        return Wrong(node.start, path, "records that can be read", str(error))
+    if records is not None:
+        node.children = [_record_node(record, node) for record in records]
+    return None
+
+
+def _summary(batch: RecordBatch | LegacyEntry) -> dict[str, Any]:
+    if not isinstance(batch, RecordBatch):
+        return {"last_offset": batch.last_offset, "max_timestamp": batch.max_timestamp}
+    summary: dict[str, Any] = {
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "record_count": batch.record_count,
+        "max_timestamp": batch.max_timestamp,
+        "leader_epoch": batch.partition_leader_epoch,
+    }
+    if batch.has_producer_id:
+        summary |= {
+            "producer_id": batch.producer_id,
+            "producer_epoch": batch.producer_epoch,
+            "base_sequence": batch.base_sequence,
+        }
+    if batch.is_transactional:
+        summary["transactional"] = True
+    if batch.is_control:
+        summary["control"] = True
+    return summary
+
+
+def _record_node(record: Record, batch: Node) -> Node:
+    value: dict[str, Any] = {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": record.key,
+        "value": record.value,
+    }
+    if record.headers:
+        value["headers"] = [[name, content] for name, content in record.headers]
+    return Node("record", "record", batch.start, batch.end, value)

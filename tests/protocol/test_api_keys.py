@@ -58,3 +58,7 @@ def test_importing_the_keys_imports_no_message() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "[]"
+
+
+def test_titles_are_those_of_kafkas_documentation() -> None:
+    assert ApiKey.ALTER_USER_SCRAM_CREDENTIALS.title == "AlterUserScramCredentials"

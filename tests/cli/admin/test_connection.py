@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.cli.admin.connection import Connection, LostConnectionError, UnknownHostError, api_name
+from barnabas.cli.admin.connection import Connection, LostConnectionError, UnknownHostError
 from barnabas.cli.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
 from barnabas.cli.admin.settings import Address
 from barnabas.protocol.api_keys import ApiKey
@@ -119,10 +119,6 @@ def test_a_host_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_connection", unknown)
     with pytest.raises(UnknownHostError, match="is no host that is known here"):
         Connection(Address("no.such.host", 1), "me", connect_timeout_s=1, timeout_s=1)
-
-
-def test_names_as_kafka_writes_them() -> None:
-    assert api_name(ApiKey.ALTER_USER_SCRAM_CREDENTIALS) == "AlterUserScramCredentials"
 
 
 @pytest.mark.parametrize(

@@ -129,15 +129,19 @@ def test_frames_that_do_not_decode_are_exit_code_1(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("arguments", "given", "said"),
     [
-        (["nosuchfile"], None, "is no file, and neither hex nor base64"),
+        (["nosuchfile"], None, "is not a file, and neither hex nor base64"),
         (["zz", "--input", "hex"], None, "This is not hex"),
-        (["zz", "--input", "raw"], None, "is no file"),
+        (["zz", "--input", "raw"], None, "is not a file"),
         ([], b"", "no bytes"),
         (["--api", "Fetch"], FRAME, "are for --response"),
         (["--response", "--api", "Fetch"], FRAME, "--response needs --api and --version"),
         (["--response", "--api", "Fech", "--version", "4"], FRAME, "near it: Fetch"),
         (["--response", "--api", "Fetch", "--version", "99"], FRAME, "4-18, and not 99"),
-        (["--response", "--api", "Fetch", "--version", "4"], pcap(captured()), "no --response"),
+        (
+            ["--response", "--api", "Fetch", "--version", "4"],
+            pcap(captured()),
+            "--response is not for captures",
+        ),
         (["--port", "9092"], FRAME, "--port is for captures"),
         (["--port", "1"], pcap(captured()), "no TCP connection with port 1"),
         ([], pcap([]), "no TCP connection"),
@@ -168,7 +172,7 @@ def test_parts_of_packets_are_counted() -> None:
     fragment[18 + 6] = 0x20
     result = barnabas("decode", given=pcap([*packets, bytes(fragment)]))
     assert result.exit_code == 0
-    assert "1 parts of IP packets were left out" in result.stderr
+    assert "1 packets were skipped: IP fragments" in result.stderr
 
 
 @settings(max_examples=150)

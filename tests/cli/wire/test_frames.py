@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.cli.wire.frames import decode_request, decode_response
 from barnabas.protocol.api_keys import ApiKey, request_type, response_type
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse
@@ -16,7 +15,7 @@ from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.records.batch import build_batch
-from tests.cli.wire.frames_made import request, response
+from tests.cli.wire.frames_made import decode_request, decode_response, request, response
 
 SERVED = [key for key in ApiKey if request_type(key).versions.high >= 0]
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.cli.wire.frames import Frame, decode_request, decode_response
+from barnabas.cli.wire.frames import Frame
 from barnabas.cli.wire.printing import as_json, bytes_text, head_line, hex_around, tree_lines
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.codec import encode
@@ -17,7 +17,7 @@ from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.quotas import AlterClientQuotasRequest
 from barnabas.protocol.records.batch import build_batch
 from barnabas.protocol.schema import Message
-from tests.cli.wire.frames_made import request, response
+from tests.cli.wire.frames_made import decode_request, decode_response, request, response
 from tests.protocol.strategies import messages
 
 

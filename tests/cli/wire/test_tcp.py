@@ -136,11 +136,11 @@ def test_other_traffic_is_left_out() -> None:
         [Packet(None, RAW, bytes(packet)), Packet(None, RAW, b""), Packet(None, 1, b"\x08" * 14)]
     )
     assert traffic.connections == []
+    assert traffic.unread == 0
     packet[9], packet[6] = 6, 0x20
-    traffic = Traffic().add(
-        [Packet(None, RAW, bytes(packet)), Packet(None, 147, b"abc"), Packet(None, 1, b"x")]
-    )
-    assert (traffic.connections, traffic.fragments, traffic.unknown) == ([], 1, 2)
+    unread = [Packet(None, RAW, bytes(packet)), Packet(None, 147, b"abc"), Packet(None, 1, b"x")]
+    traffic = Traffic().add(unread)
+    assert (traffic.connections, traffic.unread) == ([], 3)
 
 
 @given(st.lists(st.binary(max_size=80)), st.sampled_from([ETHERNET, NULL, RAW, SLL, SLL2, 147]))
