@@ -15,13 +15,13 @@ import click
 
 from barnabas.broker.kafka_apis import handlers
 from barnabas.broker.request import REGISTRY
-from barnabas.cli.admin.reference import render as render_commands
-from barnabas.cli.admin.reference import render_command
 from barnabas.config.reference import render
 from barnabas.pipeline.cli import pipeline
 from barnabas.protocol.api_keys import ApiKey, request_type
 from bench import readme as figures
 from bench import results
+from docs.cli_reference import render as render_commands
+from docs.cli_reference import render_command
 
 ROOT: Final = Path(__file__).parent.parent
 BEGIN: Final = "<!-- generated: `make docs` writes this part from the registry of handlers -->\n"

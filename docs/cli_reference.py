@@ -1,4 +1,4 @@
-"""docs/cli.md: the admin commands with all their options, and what --json prints, out of the code itself."""
+"""Renders docs/cli.md from the commands: the options of each, and the objects that --json prints."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from barnabas.cli.admin.reference import commands, render
 from barnabas.cli.admin.shapes import ROWS, type_name
 from barnabas.cli.main import main
+from docs.cli_reference import commands, render
 
 COMMANDS = commands()
 
