@@ -13,6 +13,15 @@ from barnabas.cli.tools.java_text import decode_utf8
 from barnabas.cli.tools.kafka_json import Bytes, dumps, to_json
 from barnabas.protocol.codec import decoder
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from barnabas.protocol.records.control import ControlRecordType, control_record_type, coordinator_epoch
+from barnabas.protocol.records.errors import InvalidRecordError
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import read_unsigned_varint
 
@@ -195,7 +204,7 @@ def share_group_state_decoder() -> Decoder:
     return _coordinator_decoder("share_coordinator_state")
 
 
-# -- __cluster_metadata and __remote_log_metadata: frame version, type, version, message --
+# -- __cluster_metadata: frame version, type, version, message --
 
 
 def cluster_metadata_decoder() -> Decoder:
@@ -208,27 +217,9 @@ def cluster_metadata_decoder() -> Decoder:
         except ProtocolError as error:
             return Decoded(None, f"Error at {record.offset}, skipping. {error}")
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(message).__name__).upper()
-        return Decoded(None, _tree(name, message, version))
+        return Decoded(None, Tree({"type": name, "version": version, "data": to_json(message, version)}))
 
     return decode
-
-
-def remote_log_metadata_decoder() -> Decoder:
-    """__remote_log_metadata, as JSON where Kafka prints the text of its Java objects; keys are not looked at."""
-    types = _framed_types("remote_log_records")
-
-    def decode(record: Record) -> Decoded:
-        try:
-            message, version = _unframe(record.value, types)
-        except ProtocolError as error:
-            return Decoded(None, f"Error at offset {record.offset}, skipping. {error}")
-        return Decoded(None, _tree(type(message).__name__, message, version))
-
-    return decode
-
-
-def _tree(name: str, message: Message, version: int) -> Tree:
-    return Tree({"type": name, "version": version, "data": to_json(message, version)})
 
 
 def _messages(modules: Iterable[str]) -> Iterator[type[Message]]:
@@ -283,3 +274,54 @@ def _number_before(value: bytes, position: int, what: str) -> tuple[int, int]:
     if number > 0x7FFF:
         raise ProtocolError(f"Value for {what} was too large.")
     return number, position
+
+
+# -- control records --
+
+
+_CONTROL_MESSAGES: Final[dict[ControlRecordType, tuple[str, type[Message]]]] = {
+    ControlRecordType.LEADER_CHANGE: ("LeaderChange:", LeaderChangeMessage),
+    ControlRecordType.SNAPSHOT_HEADER: ("SnapshotHeader", SnapshotHeaderRecord),
+    ControlRecordType.SNAPSHOT_FOOTER: ("SnapshotFooter", SnapshotFooterRecord),
+    ControlRecordType.KRAFT_VERSION: ("KRaftVersion", KRaftVersionRecord),
+    ControlRecordType.KRAFT_VOTERS: ("KRaftVoters", VotersRecord),
+}
+
+
+class Control(NamedTuple):
+    """A control record: its type's name and number; the coordinator's epoch of a marker, or the KRaft message."""
+
+    name: str
+    number: int
+    coordinator_epoch: int | None = None
+    label: str = ""
+    data: dict[str, Any] | None = None
+
+    def __str__(self) -> str:
+        if self.coordinator_epoch is not None:
+            return f" endTxnMarker: {self.name} coordinatorEpoch: {self.coordinator_epoch}"
+        if self.data is not None:
+            return f" {self.label} {dumps(self.data)}"
+        return f" controlType: {self.name}({self.number})"
+
+
+def control(record: Record) -> Control:
+    """What the record says. Raises InvalidRecordError."""
+    kind = control_record_type(record.key)
+    number = int.from_bytes((record.key or b"")[2:4], "big", signed=True)
+    if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+        return Control(kind.name, number, coordinator_epoch=coordinator_epoch(record.value))
+    if kind not in _CONTROL_MESSAGES:
+        return Control(kind.name, number)
+    label, message_type = _CONTROL_MESSAGES[kind]
+    message = _read_control(message_type, record)
+    return Control(kind.name, number, label=label, data=to_json(message, getattr(message, "version", 0)))
+
+
+def _read_control(message_type: type[Message], record: Record) -> Message:
+    """Kafka reads them as version 0 and shows them as what they say that they are."""
+    value = record.value or b""
+    try:
+        return decoder(message_type, 0)(value, 0, len(value))[0]
+    except ProtocolError as error:
+        raise InvalidRecordError(f"the control record at offset {record.offset}: {error}") from None

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from barnabas.cli.tools.control_text import Control, control
-from barnabas.cli.tools.dump_log_batches import DAMAGED, FileBatch, LegacyCheck, file_batches, records
-from barnabas.cli.tools.dump_log_decoders import UndecodableError
-from barnabas.cli.tools.dump_log_indexes import MAX_INT32, batch_reaching, check_sanity, last_offset_at
+from barnabas.cli.tools.dump_log_batches import DAMAGED, FileBatch, file_batches, records
+from barnabas.cli.tools.dump_log_decoders import UndecodableError, control
+from barnabas.cli.tools.dump_log_text import Report, TextPrinter
 from barnabas.protocol.records.errors import CorruptRecordError
 from barnabas.storage.env import Env, File, read_fully
 from barnabas.storage.errors import CorruptIndexError, CorruptSnapshotError
-from barnabas.storage.log.producer_snapshots import SnapshotEntry, decode_snapshot
+from barnabas.storage.log.producer_snapshots import decode_snapshot
 from barnabas.storage.segment.index import OffsetIndex, TimeIndex
 from barnabas.storage.segment.txn_index import TransactionIndex
 
 if TYPE_CHECKING:
-    from barnabas.cli.tools.dump_log_decoders import Decoded, Decoder
+    from barnabas.cli.tools.dump_log_decoders import Decoder
+    from barnabas.cli.tools.dump_log_json import JsonPrinter
     from barnabas.protocol.records.record import Record
 
 _CHECKPOINT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 BOOTSTRAP_NAME: Final = "bootstrap.checkpoint"
 _ZEROS_BYTES: Final = 1024 * 1024
+MAX_INT32: Final = 0x7FFFFFFF
 
 
 class UnreadableError(Exception):
@@ -47,76 +49,14 @@ class Options(NamedTuple):
     skip_record_metadata: bool = False
 
 
-class Printer(Protocol):
-    """What a dump is told to. `path` is as the user wrote it."""
-
-    def file(self, path: str) -> None:
-        """A file begins."""
-
-    def unknown_file(self, path: str) -> None:
-        """It is none that can be dumped."""
-
-    def log(self, base_offset: int) -> None:
-        """It is a .log."""
-
-    def snapshot(self, end_offset: int, epoch: int) -> None:
-        """It is a KRaft snapshot."""
-
-    def bootstrap(self) -> None:
-        """It is a bootstrap snapshot."""
-
-    def batch(self, batch: FileBatch) -> None:
-        """A batch begins."""
-
-    def record(
-        self, batch: FileBatch, record: Record, check: LegacyCheck | None, control: Control | None
-    ) -> None:
-        """The metadata of a record."""
-
-    def contents(self, record: Record, decoded: Decoded, *, follows_metadata: bool) -> None:
-        """Its key and value."""
-
-    def end_record(self) -> None:
-        """Nothing more of it."""
-
-    def trailing_bytes(self, count: int, path: str) -> None:
-        """What is left at the end is no batch."""
-
-    def offset_entry(self, offset: int, position: int) -> None: ...
-
-    def time_entry(self, timestamp: int, offset: int) -> None: ...
-
-    def aborted(self, version: int, fields: tuple[int, int, int, int]) -> None:
-        """Producer id, first offset, last offset, last stable offset."""
-
-    def producer(self, producer: SnapshotEntry) -> None: ...
-
-    def empty_index(self, path: str) -> None: ...
-
-    def sane_index(self, path: str) -> None: ...
-
-    def problem(self, path: str, message: str) -> None:
-        """Something cannot be read."""
-
-
-class Report:
-    """What is said of all files at the end, by the absolute path of the file, in the order in which it was found."""
-
-    def __init__(self) -> None:
-        self.index_mismatches: dict[str, dict[int, int]] = {}
-        self.time_mismatches: dict[str, list[tuple[int, int]]] = {}
-        self.times_out_of_order: dict[str, list[tuple[int, int]]] = {}
-        self.offsets_not_found: dict[str, list[tuple[int, int]]] = {}
-        self.non_consecutive: dict[str, dict[int, int]] = {}
-
-
 class Dump:
     """Dumps one file after the other to `printer`; what concerns all of them is in `report` afterwards."""
 
-    def __init__(self, env: Env, options: Options, printer: Printer) -> None:
+    def __init__(self, env: Env, options: Options, printer: TextPrinter | JsonPrinter) -> None:
         self._env = env
         self._options = options
         self._printer = printer
+        self._last_offset = -1  # of the records of the current file
         self.report = Report()
 
     def file(self, path: str) -> None:
@@ -144,9 +84,9 @@ class Dump:
         except UnreadableError as error:
             self._printer.problem(path, str(error))
         except (CorruptRecordError, CorruptIndexError, CorruptSnapshotError) as error:
-            self.damaged(path, str(error))
+            self._damaged(path, str(error))
 
-    def damaged(self, path: str, what: str) -> None:
+    def _damaged(self, path: str, what: str) -> None:
         """A problem with the content of a file."""
         directory = os.path.dirname(path) or "."
         self._printer.problem(path, f"{what} (`barnabas log verify {directory}` finds all that is wrong)")
@@ -169,26 +109,47 @@ class Dump:
         file = self._open(path)
         size = min(file.size(), self._options.max_bytes)
         valid_bytes = 0
-        records_of = _Records(self, path)
+        self._last_offset = -1
         try:
             for batch in file_batches(file, size):
-                self._batch(batch, path, records_of)
+                self._batch(batch, path)
                 valid_bytes = batch.position + batch.entry.size_in_bytes
         except CorruptRecordError:
-            if not _zeros_only(
-                file, valid_bytes, size
-            ):  # the room of a file that is preallocated is no damage
+            if not _is_zeros(file, valid_bytes, size):  # the room of a preallocated file
                 raise
         if size > valid_bytes and self._options.max_bytes == MAX_INT32:
             self._printer.trailing_bytes(size - valid_bytes, path)
 
-    def _batch(self, batch: FileBatch, path: str, records_of: _Records) -> None:
+    def _batch(self, batch: FileBatch, path: str) -> None:
         try:
             self._printer.batch(batch)
             if self._options.deep:
-                records_of.dump(batch)
+                self._records(batch, path)
         except DAMAGED as error:
-            self.damaged(path, f"the batch at position {batch.position}: {error}")
+            self._damaged(path, f"the batch at position {batch.position}: {error}")
+
+    def _records(self, batch: FileBatch, path: str) -> None:
+        """Raises one of DAMAGED."""
+        options, printer = self._options, self._printer
+        is_control = batch.entry.is_control
+        for record, check in records(batch.entry):
+            if record.offset != self._last_offset + 1:
+                pairs = self.report.non_consecutive.setdefault(os.path.abspath(path), {})
+                pairs[self._last_offset] = record.offset
+            self._last_offset = record.offset
+            if not options.skip_record_metadata:
+                printer.record(batch, record, check, control(record) if is_control else None)
+            if options.print_data and not is_control:
+                self._contents(record, path)
+            printer.end_record()
+
+    def _contents(self, record: Record, path: str) -> None:
+        try:
+            decoded = self._options.decode(record)
+        except UndecodableError as error:
+            self._printer.problem(path, str(error))
+            return
+        self._printer.contents(record, decoded, follows_metadata=not self._options.skip_record_metadata)
 
     # -- indexes --
 
@@ -200,7 +161,7 @@ class Dump:
             self._printer.empty_index(path)
             return
         if self._options.index_sanity_check:
-            check_sanity(data, OffsetIndex)
+            _check_sanity(data, OffsetIndex)
             self._printer.sane_index(path)
             return
         for slot in range(count):
@@ -208,7 +169,7 @@ class Dump:
             if not relative and slot:
                 return  # the room that is preallocated reads as zeros
             offset = base_offset + relative
-            last_offset = last_offset_at(log, position, self._options.max_message_size)
+            last_offset = _last_offset_at(log, position, self._options.max_message_size)
             if last_offset != offset:
                 self.report.index_mismatches.setdefault(os.path.abspath(path), {})[offset] = last_offset
             if not self._options.verify_index_only:
@@ -227,7 +188,7 @@ class Dump:
         base_offset, log = self._beside(path, name)
         data = self._env.read_file(path)
         if self._options.index_sanity_check:
-            check_sanity(data, TimeIndex)
+            _check_sanity(data, TimeIndex)
             self._printer.sane_index(path)
             return
         index_path = os.path.join(os.path.dirname(path), name.partition(".")[0] + ".index")
@@ -238,7 +199,7 @@ class Dump:
             offset = base_offset + relative
             if not relative and slot:
                 return
-            found = batch_reaching(log, offsets.lookup(offset)[1], offset)
+            found = _batch_reaching(log, offsets.lookup(offset)[1], offset)
             self._check_time_entry(path, found, (timestamp, offset), previous)
             if not self._options.verify_index_only:
                 self._printer.time_entry(timestamp, offset)
@@ -280,43 +241,7 @@ class Dump:
             self._printer.producer(producer)
 
 
-class _Records:
-    """The records of one file, batch by batch."""
-
-    def __init__(self, dump: Dump, path: str) -> None:
-        self._options = dump._options
-        self._printer = dump._printer
-        self._non_consecutive = dump.report.non_consecutive
-        self._path = path
-        self._last_offset = -1
-
-    def dump(self, batch: FileBatch) -> None:
-        """Raises one of DAMAGED."""
-        prints_contents = self._options.print_data and not batch.entry.is_control
-        prints_metadata = not self._options.skip_record_metadata
-        printer = self._printer
-        for record, check in records(batch.entry):
-            if record.offset != self._last_offset + 1:
-                pairs = self._non_consecutive.setdefault(os.path.abspath(self._path), {})
-                pairs[self._last_offset] = record.offset
-            self._last_offset = record.offset
-            if prints_metadata:
-                said = control(record) if batch.entry.is_control else None
-                printer.record(batch, record, check, said)
-            if prints_contents:
-                self._contents(record, prints_metadata)
-            printer.end_record()
-
-    def _contents(self, record: Record, follows_metadata: bool) -> None:
-        try:
-            decoded = self._options.decode(record)
-        except UndecodableError as error:
-            self._printer.problem(self._path, str(error))
-            return
-        self._printer.contents(record, decoded, follows_metadata=follows_metadata)
-
-
-def _zeros_only(file: File, position: int, end: int) -> bool:
+def _is_zeros(file: File, position: int, end: int) -> bool:
     while position < end:
         chunk = read_fully(file, min(_ZEROS_BYTES, end - position), position)
         if not chunk or chunk.strip(b"\0"):
@@ -330,3 +255,39 @@ def _base_offset(name: str) -> int:
     if not re.fullmatch(r"[+-]?\d+", stem, re.ASCII):
         raise UnreadableError(f"its name does not begin with the base offset of a segment: {stem!r}")
     return int(stem)
+
+
+def _check_sanity(data: bytes, index: type[OffsetIndex | TimeIndex]) -> None:
+    """What Kafka checks at a start to decide whether an index is built anew. Raises CorruptIndexError."""
+    size = index.ENTRY.size
+    if len(data) % size:
+        raise CorruptIndexError(f"it has {len(data)} bytes, which is no multiple of {size}")
+    if not data:
+        return
+    first, last = index.ENTRY.unpack_from(data), index.ENTRY.unpack_from(data, len(data) - size)
+    if index is TimeIndex and (last[0] < first[0] or last[1] < 0):
+        raise CorruptIndexError("its last entry lies before its first")
+    if index is OffsetIndex and last[0] < 0:
+        raise CorruptIndexError("its last entry lies before the base offset of the segment")
+
+
+def _last_offset_at(log: File, position: int, max_message_size: int) -> int:
+    """The last offset of the batch at `position`. Raises CorruptIndexError, CorruptRecordError."""
+    found = next(_batches_from(log, position, max_message_size), None)
+    if found is None:
+        raise CorruptIndexError(
+            f"it points to position {position} of the log, where no batch of at most {max_message_size} bytes begins"
+        )
+    return found.entry.last_offset
+
+
+def _batch_reaching(log: File, position: int, offset: int) -> FileBatch | None:
+    """The first batch from `position` on that ends at `offset` or later."""
+    return next((found for found in _batches_from(log, position) if found.entry.last_offset >= offset), None)
+
+
+def _batches_from(log: File, position: int, limit: int = MAX_INT32) -> Iterator[FileBatch]:
+    size = log.size()
+    if not 0 <= position <= size:
+        raise CorruptIndexError(f"it points to position {position} of a log of {size} bytes")
+    return file_batches(log, min(position + limit, size), position)

@@ -11,10 +11,9 @@ from barnabas.cli.tools.dump_log_batches import TIMESTAMP_TYPES
 from barnabas.cli.tools.java_text import file_text
 
 if TYPE_CHECKING:
-    from barnabas.cli.tools.control_text import Control
     from barnabas.cli.tools.dump_log_batches import FileBatch, LegacyCheck
-    from barnabas.cli.tools.dump_log_decoders import Decoded
-    from barnabas.cli.tools.dump_log_files import Report
+    from barnabas.cli.tools.dump_log_decoders import Control, Decoded
+    from barnabas.cli.tools.dump_log_text import Report
     from barnabas.protocol.records.record import Record
     from barnabas.storage.log.producer_snapshots import SnapshotEntry
 

@@ -10,14 +10,23 @@ from barnabas.cli.tools.dump_log_batches import TIMESTAMP_TYPES
 from barnabas.cli.tools.java_text import file_text, hash_map_order
 
 if TYPE_CHECKING:
-    from barnabas.cli.tools.control_text import Control
     from barnabas.cli.tools.dump_log_batches import FileBatch, LegacyCheck
-    from barnabas.cli.tools.dump_log_decoders import Decoded
-    from barnabas.cli.tools.dump_log_files import Report
+    from barnabas.cli.tools.dump_log_decoders import Control, Decoded
     from barnabas.protocol.records.record import Record
     from barnabas.storage.log.producer_snapshots import SnapshotEntry
 
 Write = Callable[[str], object]
+
+
+class Report:
+    """The findings that are printed after the last file, by the absolute path of the file, in the order they were found."""
+
+    def __init__(self) -> None:
+        self.index_mismatches: dict[str, dict[int, int]] = {}
+        self.time_mismatches: dict[str, list[tuple[int, int]]] = {}
+        self.times_out_of_order: dict[str, list[tuple[int, int]]] = {}
+        self.offsets_not_found: dict[str, list[tuple[int, int]]] = {}
+        self.non_consecutive: dict[str, dict[int, int]] = {}
 
 
 class TextPrinter:
