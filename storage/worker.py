@@ -1,12 +1,12 @@
 """A process of its own for work that would hold up an event loop: `python -m barnabas.storage.worker`.
 
-It takes jobs from its standard input, one at a time, and answers on its standard output (`worker_messages`). What it
-does to files it does through an Env, like all of storage. It ends when its input does: so it outlives neither a parent
-that closes the pipe nor one that was killed. A thread watches for that, for a job may be busy for minutes; this is a
-program and no part of any other, so it may have one.
+It takes jobs from its standard input, one at a time, and answers on its standard output (`worker_messages`). It changes
+files through an Env, like all of storage. It ends when its input does, so it outlives neither a parent that closes the
+pipe nor one that was killed. A thread watches for that, since a job may take minutes.
 """
 
 import os
+import pickle
 import subprocess
 import sys
 import traceback
@@ -14,25 +14,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from barnabas.storage.env import Env, RealEnv
 from barnabas.storage.log.segment_swap import DirectoryBusyError, lock_directory
-from barnabas.storage.worker_messages import (
-    Done,
-    Failed,
-    FailureKind,
-    Job,
-    Message,
-    Progress,
-    Unpacker,
-    pack,
-)
+from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job, Progress
 
 if TYPE_CHECKING:
     from barnabas.storage.log.cleaning_plan import CleaningPlan, CleaningResult
 
-READ_BYTES: Final = 65536
 NICENESS: Final = 5
 """Clients go first when there is not enough CPU for all; about a third of a share is still left for the work."""
 
@@ -41,11 +31,11 @@ EXIT_PARENT_GONE: Final = 0
 
 OnProgress = Callable[[float], None]
 JobFunction = Callable[[Env, Any, OnProgress], Any]
-"""Takes what the job is about and tells now and then which part of it is done; its result must pickle."""
+"""Takes the job's argument and reports now and then which part is done; its result must pickle."""
 
 
 def _clean(env: Env, plan: "CleaningPlan", on_progress: OnProgress) -> "CleaningResult":
-    """Compacts one log: see `log_cleaner.clean`. The lock keeps a worker away whose broker was killed just now."""
+    """Compacts one log: see `cleaner.clean`. The lock keeps out the worker of a broker that was killed just now."""
     from barnabas.storage.cleaner.cleaner import clean
 
     lock = lock_directory(env, plan.directory)
@@ -59,7 +49,7 @@ JOBS: Final[dict[str, JobFunction]] = {"clean": _clean}
 
 
 def perform(env: Env, job: Job, on_progress: OnProgress) -> Done | Failed:
-    """Does a job; whatever goes wrong in it is the answer."""
+    """Does a job; its errors become the answer."""
     try:
         return Done(JOBS[job.name](env, job.argument, on_progress))
     except DirectoryBusyError as error:
@@ -73,12 +63,12 @@ def perform(env: Env, job: Job, on_progress: OnProgress) -> Done | Failed:
 
 
 class Worker:
-    """The loop of the process, over two descriptors."""
+    """The loop of the process, over two streams."""
 
-    def __init__(self, env: Env, input_fd: int, output_fd: int) -> None:
+    def __init__(self, env: Env, jobs: BinaryIO, answers: BinaryIO) -> None:
         self._env = env
-        self._input_fd = input_fd
-        self._output_fd = output_fd
+        self._input = jobs
+        self._output = answers
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
 
     def serve(self, on_end: Callable[[], None]) -> None:
@@ -88,35 +78,33 @@ class Worker:
             self._send(perform(self._env, job, lambda fraction: self._send(Progress(fraction))))
 
     def _watch(self, on_end: Callable[[], None]) -> None:
-        unpacker = Unpacker()
-        while data := os.read(self._input_fd, READ_BYTES):
-            for message in unpacker.feed(data):
-                self._jobs.put(message)
-        self._jobs.put(None)
-        on_end()
+        try:
+            while True:
+                self._jobs.put(pickle.load(self._input))
+        except (EOFError, pickle.UnpicklingError):  # the end, perhaps in the middle of a job
+            self._jobs.put(None)
+            on_end()
 
-    def _send(self, message: Message) -> None:
-        data = memoryview(pack(message))
-        while data:
-            data = data[os.write(self._output_fd, data) :]
+    def _send(self, message: Progress | Done | Failed) -> None:
+        pickle.dump(message, self._output, pickle.HIGHEST_PROTOCOL)
+        self._output.flush()
 
 
 def spawn() -> "subprocess.Popen[bytes]":
-    """Starts a worker, with pipes for all three streams and nothing else inherited. Blocks for a moment."""
+    """Starts a worker with pipes for all three streams; it inherits nothing else. Blocks for a moment."""
     root = str(Path(__file__).absolute().parents[__name__.count(".")])
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "barnabas.storage.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        bufsize=0,
         env=_environment(os.environ, root),
         start_new_session=True,  # a Ctrl-C at the terminal is for the broker, which ends its workers
     )
 
 
 def _environment(inherited: Mapping[str, str], root: str) -> dict[str, str]:
-    """The parent's, with the packages that the parent runs from before all others."""
+    """The parent's, with the folder that the parent's packages come from before all others."""
     paths = [root, *filter(None, [inherited.get("PYTHONPATH")])]
     return {**inherited, "PYTHONPATH": os.pathsep.join(paths)}
 
@@ -124,9 +112,9 @@ def _environment(inherited: Mapping[str, str], root: str) -> dict[str, str]:
 def main() -> None:
     """The process."""
     os.nice(NICENESS)
-    output_fd = os.dup(1)
-    os.dup2(2, 1)  # whatever prints must not disturb the frames
-    Worker(RealEnv(), 0, output_fd).serve(on_end=lambda: os._exit(EXIT_PARENT_GONE))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints must not disturb the answers
+    Worker(RealEnv(), os.fdopen(0, "rb"), answers).serve(on_end=lambda: os._exit(EXIT_PARENT_GONE))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,17 @@
-"""What a worker process and its parent say to each other over two pipes: frames of a length and a pickle.
+"""The messages between a worker process and its parent: pickles, one after the other, over two pipes.
 
     parent to worker    Job
-    worker to parent    Progress, again and again; in the end Done or Failed
+    worker to parent    Progress, any number of times; in the end Done or Failed
 
-Format of a frame: the length of the pickle (uint32, big-endian), the pickle. Both sides are the same program, and
-nobody else can write to the pipes, so what arrives is trusted.
+Both sides are the same program, and no other process can write to the pipes, so what arrives is trusted.
 """
 
-import struct
-from collections.abc import Iterator
 from enum import Enum
-from typing import Any, Final, NamedTuple
-
-_LENGTH: Final = struct.Struct(">I")
+from typing import Any, NamedTuple
 
 
 class Job(NamedTuple):
-    """What is to be done: the name of one of the worker's jobs, and what that takes."""
+    """The name of one of the worker's jobs, and its argument."""
 
     name: str
     argument: Any
@@ -35,7 +30,7 @@ class Done(NamedTuple):
 
 
 class FailureKind(Enum):
-    """Why a job failed, as far as it matters to whoever gave it."""
+    """Why a job failed, as far as the caller acts on it."""
 
     DISK = "disk"  # an OSError: full, failing, or a file that is not there
     MEMORY = "memory"
@@ -45,42 +40,8 @@ class FailureKind(Enum):
 
 
 class Failed(NamedTuple):
-    """The job came to nothing; `traceback` is for the log."""
+    """The job failed; `traceback` is for the log."""
 
     kind: FailureKind
     text: str
     traceback: str
-
-
-Message = Job | Progress | Done | Failed
-
-
-def pack(message: Message) -> bytes:
-    """One frame."""
-    import pickle  # a broker that never compacts does without
-
-    body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    return _LENGTH.pack(len(body)) + body
-
-
-class Unpacker:
-    """Cuts what arrives into messages."""
-
-    __slots__ = ("_data",)
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[Any]:
-        """The messages that are whole now."""
-        import pickle
-
-        self._data += data
-        while len(self._data) >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._data)
-            end = _LENGTH.size + length
-            if len(self._data) < end:
-                return
-            body = bytes(self._data[_LENGTH.size : end])
-            del self._data[:end]
-            yield pickle.loads(body)

@@ -1,198 +1,155 @@
-"""Worker processes (storage.worker) and what they are told and tell, on the event loop without ever blocking it.
+"""Worker processes (storage.worker), each behind a thread that blocks on its pipes in place of the event loop.
 
-A process is started when there is a job for it, takes further ones, and is let go when it has been idle for a while.
-Source of the idea: the broker's state has one owner, the loop; what takes long turns files into files elsewhere.
+A process is started when a job needs one, takes further jobs, and is closed when it has been idle for a while.
+multiprocessing would start a tracker process beside every broker that compacts, import the broker's command line into
+each worker, and lose what a dying worker prints.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import subprocess
+import threading
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
 from typing import Final
 
-from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.broker.waiting.timer import TimerHandle
-from barnabas.storage.worker_messages import (
-    Done,
-    Failed,
-    FailureKind,
-    Job,
-    Progress,
-    Unpacker,
-    pack,
-)
-
-logger = logging.getLogger("barnabas.worker")
+from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job, Progress
 
 IDLE_S: Final = 30.0
-KEPT_STDERR_BYTES: Final = 4096
+KEPT_STDERR_LINES: Final = 40
 
 OnProgress = Callable[[float], None]
 OnDone = Callable[[Done | Failed], None]
 
 
-class _Output(asyncio.Protocol):
-    """One of a worker's output streams."""
-
-    def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        self._on_data = on_data
-        self._on_end = on_end
-
-    def data_received(self, data: bytes) -> None:
-        self._on_data(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._on_end()
-
-
-class _Input(asyncio.BaseProtocol):
-    """A worker's input; that it has gone is noticed at the output."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        pass
-
-
 class WorkerProcess:
-    """One worker. `on_end` is called when it has ended, however that came about, after `on_done` of its job."""
+    """One worker. `on_end` is called when it has ended, for whatever reason, after `on_done` of its job."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, runner: BlockingRunner, on_end: Callable[[WorkerProcess], None]
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[WorkerProcess], None]) -> None:
         self._loop = loop
-        self._runner = runner
         self._on_end = on_end
         self._process: subprocess.Popen[bytes] | None = None
-        self._input: asyncio.WriteTransport | None = None
-        self._connecting: asyncio.Task[None] | None = None
-        self._unpacker = Unpacker()
-        self._stderr = bytearray()
-        self._to_send: list[bytes] = []
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._on_progress: OnProgress | None = None
         self._on_done: OnDone | None = None
-        self._open_streams = 0
         self.is_killed = False
-        self._spawn_error: BaseException | None = None
         self.has_ended = False
         self.idle_timer: TimerHandle | None = None
-        runner.submit(self._spawn, self._spawned)
+        try:
+            threading.Thread(target=self._run, name="barnabas-worker", daemon=True).start()
+        except RuntimeError as error:  # the system has no thread to give
+            loop.call_soon(self._ended, _not_started(error))
 
     @property
     def pid(self) -> int | None:
-        """None before it was started."""
+        """None before the process was started."""
         return None if self._process is None else self._process.pid
 
-    # ---- what it is told
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def start(self, job: Job, on_progress: OnProgress, on_done: OnDone) -> None:
-        """Gives it a job; it has none now."""
+        """Gives a job to a worker that has none."""
         assert self._on_done is None, "it has a job"
         self._on_progress, self._on_done = on_progress, on_done
-        frame = bytearray()  # packed in a thread: a plan may name thousands of segments and producers
-        self._runner.submit(lambda: frame.extend(pack(job)), lambda _: self._send(frame))
+        self._jobs.put(job)
 
     def kill(self) -> None:
-        """Ends it at once, whatever it is doing: not one more step of its job is taken after this."""
+        """Ends the process at once: it takes not one more step of its job after this."""
         self.is_killed = True
         if self._process is not None:
             self._process.kill()
+        self.close()
 
     def close(self) -> None:
-        """Lets an idle one go: it ends by itself."""
-        if self._input is not None:
-            self._input.close()
+        """Ends the process after its job."""
+        self._jobs.put(None)
 
-    def _send(self, frame: bytes | bytearray) -> None:
-        if self._input is None:
-            self._to_send.append(bytes(frame))
-        else:
-            self._input.write(frame)
+    # ---- in its thread
 
-    # ---- its life
-
-    def _spawn(self) -> None:
+    def _run(self) -> None:
         from barnabas.storage.worker import spawn
 
-        self._process = spawn()
-
-    def _spawned(self, error: BaseException | None) -> None:
-        if error is not None:
-            self._spawn_error = error
-            self._ended()
-            return
-        if self.is_killed:
-            self.kill()
-        self._connecting = self._loop.create_task(self._connect())
-
-    async def _connect(self) -> None:
-        process, loop = self._process, self._loop
-        assert process is not None
-        self._open_streams = 2
-        await loop.connect_read_pipe(lambda: _Output(self._heard, self._stream_ended), process.stdout)
-        await loop.connect_read_pipe(lambda: _Output(self._complained, self._stream_ended), process.stderr)
-        self._input, _ = await loop.connect_write_pipe(_Input, process.stdin)
-        for frame in self._to_send:
-            self._input.write(frame)
-
-    def _heard(self, data: bytes) -> None:
-        for message in self._unpacker.feed(data):
+        try:
+            process = self._process = spawn()
+        except OSError as error:
+            end = _not_started(error)
+        else:
             if self.is_killed:
-                return  # too late: whoever had it killed takes nothing from it any more
-            if isinstance(message, Progress):
-                if self._on_progress is not None:
-                    self._on_progress(message.fraction)
-            else:
-                self._answer(message)
+                process.kill()
+            end = self._serve(process)
+        self._loop.call_soon_threadsafe(self._ended, end)
 
-    def _complained(self, data: bytes) -> None:
-        self._stderr += data
-        del self._stderr[:-KEPT_STDERR_BYTES]
+    def _serve(self, process: subprocess.Popen[bytes]) -> str:
+        """Passes jobs to the process until it ends or is to end; returns how it ended."""
+        assert process.stdin is not None
+        assert process.stderr is not None
+        lines: deque[bytes] = deque(maxlen=KEPT_STDERR_LINES)
+        stderr = threading.Thread(target=lines.extend, args=(process.stderr,), daemon=True)
+        with process:
+            try:
+                stderr.start()
+                while (job := self._jobs.get()) is not None:
+                    self._do(process, job)
+            except Exception:  # the process has ended, or ends with its input
+                pass
+            with suppress(OSError):  # the process may have ended before it had read everything
+                process.stdin.close()
+            stderr.join()
+        code = process.returncode
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+        printed = b"".join(lines).decode(errors="replace").strip()
+        return f"worker process {process.pid} {how}" + (f", saying: {printed}" if printed else "")
 
-    def _stream_ended(self) -> None:
-        self._open_streams -= 1
-        if not self._open_streams:
-            process = self._process
-            assert process is not None
+    def _do(self, process: subprocess.Popen[bytes], job: Job) -> None:
+        import pickle  # a broker that never compacts does without
 
-            def wait() -> None:
-                process.wait()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        pickle.dump(job, process.stdin, pickle.HIGHEST_PROTOCOL)
+        process.stdin.flush()
+        while isinstance(message := pickle.load(process.stdout), Progress):
+            self._loop.call_soon_threadsafe(self._progressed, message)
+        self._loop.call_soon_threadsafe(self._answered, message)
 
-            self._runner.submit(wait, lambda _: self._ended())
+    # ---- on the event loop
 
-    def _ended(self) -> None:
+    def _progressed(self, progress: Progress) -> None:
+        if self._on_progress is not None and not self.is_killed:
+            self._on_progress(progress.fraction)
+
+    def _answered(self, answer: Done | Failed) -> None:
+        if not self.is_killed:  # else it fails when the process is dead, whatever it answered before
+            self._complete(answer)
+
+    def _ended(self, how: str) -> None:
         self.has_ended = True
-        if self._input is not None:
-            self._input.close()
-        if self._on_done is not None:
-            self._answer(Failed(FailureKind.ENDED, self._why(), ""))
+        self._complete(Failed(FailureKind.ENDED, how, ""))
         self._on_end(self)
 
-    def _answer(self, answer: Done | Failed) -> None:
+    def _complete(self, answer: Done | Failed) -> None:
         on_done, self._on_done, self._on_progress = self._on_done, None, None
         if on_done is not None:
             on_done(answer)
 
-    def _why(self) -> str:
-        """What can be said of a process that ended before its job did."""
-        if self._spawn_error is not None:
-            return f"no worker process could be started: {self._spawn_error}"
-        assert self._process is not None
-        code = self._process.returncode
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
-        said = self._stderr.decode(errors="replace").strip()
-        return f"worker process {self._process.pid} {how}" + (f", saying: {said}" if said else "")
+
+def _not_started(error: Exception) -> str:
+    return f"no worker process could be started: {error}"
 
 
 class WorkerPool:
     """As many workers as there are jobs at a time, and idle ones for a while."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, runner: BlockingRunner) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._runner = runner
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
-        self._all_gone: asyncio.Future[None] | None = None
+        self._all_ended: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self._all)
@@ -215,39 +172,37 @@ class WorkerPool:
         return worker
 
     def _take_idle(self) -> WorkerProcess | None:
-        if not self._idle:
-            return None
-        worker = self._idle.pop()
-        if worker.idle_timer is not None:
-            worker.idle_timer.cancel()
-        return worker
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.idle_timer is not None:
+                worker.idle_timer.cancel()
+            if worker.is_running:
+                return worker
+            worker.close()
+        return None
 
     def _new(self) -> WorkerProcess:
-        worker = WorkerProcess(self._loop, self._runner, self._forget)
+        worker = WorkerProcess(self._loop, self._forget)
         self._all.add(worker)
         return worker
 
     def _keep(self, worker: WorkerProcess) -> None:
         self._idle.append(worker)
-        worker.idle_timer = self._loop.call_later(IDLE_S, self._let_go, worker)
+        worker.idle_timer = self._loop.call_later(IDLE_S, self._close, worker)
 
-    def _let_go(self, worker: WorkerProcess) -> None:
+    def _close(self, worker: WorkerProcess) -> None:
         self._idle.remove(worker)
         worker.close()
 
     def _forget(self, worker: WorkerProcess) -> None:
         self._all.discard(worker)
-        if worker in self._idle:
-            self._idle.remove(worker)
-        if worker.idle_timer is not None:
-            worker.idle_timer.cancel()
-        if self._all_gone is not None and not self._all and not self._all_gone.done():
-            self._all_gone.set_result(None)
+        if self._all_ended is not None and not self._all and not self._all_ended.done():
+            self._all_ended.set_result(None)
 
     async def close(self) -> None:
         """Ends all workers, and returns when they are gone."""
         for worker in list(self._all):
             worker.kill()
         if self._all:
-            self._all_gone = self._loop.create_future()
-            await self._all_gone
+            self._all_ended = self._loop.create_future()
+            await self._all_ended

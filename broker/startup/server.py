@@ -80,7 +80,7 @@ class Server:
             runner=self._runner,
             copying=self._copying,
             loading=self._loading,
-            workers=WorkerPool(loop, self._runner),
+            workers=WorkerPool(loop),
             host_names=HostLookup(loop),
             topic_probe=self.observers.topics,
             request_probe=self.observers.requests,

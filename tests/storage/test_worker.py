@@ -2,19 +2,20 @@
 
 import errno
 import os
+import pickle
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from barnabas.storage import worker
 from barnabas.storage.env import Env, RealEnv
 from barnabas.storage.worker import JOBS, OnProgress, Worker, perform, spawn
-from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job, Progress, Unpacker, pack
+from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job, Progress
 from tests.storage.compacting import Compacted, last_values
 from tests.storage.fault_env import Fault, FaultEnv
 
@@ -36,35 +37,35 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.fixture
-def house() -> Compacted:
+def compacted() -> Compacted:
     env = FaultEnv(seed=1)
     env.mkdir("/a")
-    house = Compacted(env)
-    house.fill(22)
-    return house
+    compacted = Compacted(env)
+    compacted.fill(22)
+    return compacted
 
 
-def test_a_log_is_cleaned(house: Compacted) -> None:
-    found = house.grab()
-    wanted = last_values(house.log)
-    done = perform(house.env, Job("clean", house.plan(found)), ignore)
+def test_a_log_is_cleaned(compacted: Compacted) -> None:
+    found = compacted.grab()
+    wanted = last_values(compacted.log)
+    done = perform(compacted.env, Job("clean", compacted.plan(found)), ignore)
     assert isinstance(done, Done)
-    house.swap(found, done.result)
-    assert last_values(house.log) == wanted
-    assert house.log.segment_count == 2
+    compacted.swap(found, done.result)
+    assert last_values(compacted.log) == wanted
+    assert compacted.log.segment_count == 2
 
 
-def test_two_never_clean_the_same_directory(house: Compacted) -> None:
+def test_two_never_clean_the_same_directory(compacted: Compacted) -> None:
     """The worker of a broker that was killed may live a moment longer than the broker."""
-    lock = house.env.lock_dir("/a/t-0")
+    lock = compacted.env.lock_dir("/a/t-0")
     assert lock is not None
-    job = Job("clean", house.plan(house.grab()))
-    failed = perform(house.env, job, ignore)
+    job = Job("clean", compacted.plan(compacted.grab()))
+    failed = perform(compacted.env, job, ignore)
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.BUSY
     lock.release()
-    assert isinstance(perform(house.env, job, ignore), Done)
-    assert isinstance(perform(house.env, job, ignore), Done), "the lock was given back"
+    assert isinstance(perform(compacted.env, job, ignore), Done)
+    assert isinstance(perform(compacted.env, job, ignore), Done), "the lock was given back"
 
 
 @pytest.mark.parametrize(
@@ -92,11 +93,11 @@ def test_a_job_that_does_not_exist_fails() -> None:
     assert failed.kind is FailureKind.JOB
 
 
-def test_a_disk_that_fails_under_a_cleaning(house: Compacted) -> None:
-    plan = house.plan(house.grab())
-    assert isinstance(house.env, FaultEnv)
-    house.env.inject(lambda _, kind, path: Fault() if kind == "pwritev" and "cleaned" in path else None)
-    failed = perform(house.env, Job("clean", plan), ignore)
+def test_a_disk_that_fails_under_a_cleaning(compacted: Compacted) -> None:
+    plan = compacted.plan(compacted.grab())
+    assert isinstance(compacted.env, FaultEnv)
+    compacted.env.inject(lambda _, kind, path: Fault() if kind == "pwritev" and "cleaned" in path else None)
+    failed = perform(compacted.env, Job("clean", plan), ignore)
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.DISK
 
@@ -108,31 +109,32 @@ class Parent:
     """The other ends of a worker's pipes; the worker runs in a thread."""
 
     def __init__(self) -> None:
-        to_worker, self._write = os.pipe()
-        self._read, from_worker = os.pipe()
-        self._unpacker = Unpacker()
-        self._heard: list[Any] = []
+        (worker_input, self.jobs), (self.answers, worker_output) = map(_pipe, range(2))
         self.ended = threading.Event()
-        self._loop = Worker(RealEnv(), to_worker, from_worker)
-        self._ends = (to_worker, from_worker, self._read)
-        self._thread = threading.Thread(target=self._loop.serve, args=(self.ended.set,), daemon=True)
+        self._ends = (worker_input, worker_output, self.answers)
+        worker = Worker(RealEnv(), worker_input, worker_output)
+        self._thread = threading.Thread(target=worker.serve, args=(self.ended.set,), daemon=True)
         self._thread.start()
 
-    def say(self, data: bytes) -> None:
-        os.write(self._write, data)
+    def send(self, data: bytes) -> None:
+        self.jobs.write(data)
+        self.jobs.flush()
 
-    def hear(self) -> Any:
-        while not self._heard:
-            self._heard += self._unpacker.feed(os.read(self._read, 100))
-        return self._heard.pop(0)
+    def receive(self) -> Any:
+        return pickle.load(self.answers)
 
     def close(self) -> None:
-        os.close(self._write)
+        self.jobs.close()
         assert self.ended.wait(LIMIT_S)
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
-        for descriptor in self._ends:
-            os.close(descriptor)
+        for end in self._ends:
+            end.close()
+
+
+def _pipe(_: int) -> tuple[BinaryIO, BinaryIO]:
+    reading, writing = os.pipe()
+    return os.fdopen(reading, "rb"), os.fdopen(writing, "wb")
 
 
 @pytest.fixture
@@ -148,16 +150,20 @@ def test_jobs_are_done_one_after_the_other(jobs: dict[str, Any], parent: Parent)
         return 2 * number
 
     jobs["double"] = double
-    frames = pack(Job("double", 1)) + pack(Job("double", 2))
-    parent.say(frames[:7])
-    parent.say(frames[7:])
-    assert [parent.hear() for _ in range(4)] == [Progress(0.5), Done(2), Progress(0.5), Done(4)]
+    both = pickle.dumps(Job("double", 1)) + pickle.dumps(Job("double", 2))
+    parent.send(both[:7])
+    parent.send(both[7:])
+    assert [parent.receive() for _ in range(4)] == [Progress(0.5), Done(2), Progress(0.5), Done(4)]
+
+
+def test_a_parent_that_dies_in_the_middle_of_a_job_ends_the_worker(parent: Parent) -> None:
+    parent.send(pickle.dumps(Job("double", 1))[:7])
 
 
 def test_a_large_answer_comes_whole(jobs: dict[str, Any], parent: Parent) -> None:
     jobs["large"] = lambda _env, size, _on_progress: b"x" * size
-    parent.say(pack(Job("large", 500_000)))
-    assert parent.hear() == Done(b"x" * 500_000)
+    parent.send(pickle.dumps(Job("large", 500_000)))
+    assert parent.receive() == Done(b"x" * 500_000)
 
 
 # -- the process --
@@ -183,8 +189,9 @@ def test_it_ends_when_its_parent_closes_the_pipe(process: "subprocess.Popen[byte
 def test_it_answers(process: "subprocess.Popen[bytes]") -> None:
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(pack(Job("make coffee", None)))
-    (failed,) = Unpacker().feed(process.stdout.read(4096))
+    pickle.dump(Job("make coffee", None), process.stdin)
+    process.stdin.flush()
+    failed = pickle.load(process.stdout)
     assert failed.kind is FailureKind.JOB
 
 
@@ -201,7 +208,8 @@ def test_it_inherits_pipes_and_nothing_else(process: "subprocess.Popen[bytes]") 
         try:
             assert other.stdin is not None
             assert other.stdout is not None
-            other.stdin.write(pack(Job("make coffee", None)))
+            pickle.dump(Job("make coffee", None), other.stdin)
+            other.stdin.flush()
             other.stdout.read(10)  # it has started
             targets = {os.readlink(path) for path in Path(f"/proc/{other.pid}/fd").iterdir()}
         finally:

@@ -1,9 +1,10 @@
-"""Worker processes on an event loop: real ones, which are killed and let go."""
+"""Worker processes on an event loop: real ones, which are killed and closed."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import pytest
 
 from barnabas.broker.compaction import worker_pool
 from barnabas.broker.compaction.worker_pool import WorkerPool, WorkerProcess
-from barnabas.broker.waiting.blocking import ThreadRunner
 from barnabas.storage.env import RealEnv
 from barnabas.storage.log.cleaning_plan import CleaningPlan, CleaningResult
 from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job
@@ -19,18 +19,18 @@ from tests.storage.compacting import Compacted
 
 LIMIT_S = 60.0
 COFFEE = Job("make coffee", None)
-"""A job that there is not: it fails at once."""
+"""No such job exists: it fails at once."""
 
 
 async def until(condition: Callable[[], bool]) -> None:
     """Waits for something that another process brings about."""
     async with asyncio.timeout(LIMIT_S):
-        while not condition():  # noqa: ASYNC110  # nobody is told
+        while not condition():  # noqa: ASYNC110  # no event says so
             await asyncio.sleep(0.01)
 
 
 class Jobs:
-    """A pool, and what became of the jobs given to it."""
+    """A pool, and the answers to the jobs given to it."""
 
     def __init__(self, pool: WorkerPool) -> None:
         self.pool = pool
@@ -48,19 +48,17 @@ class Jobs:
 @pytest.fixture
 async def jobs() -> AsyncIterator[Jobs]:
     loop = asyncio.get_running_loop()
-    runner = ThreadRunner(loop, 2)
-    pool = WorkerPool(loop, runner)
+    pool = WorkerPool(loop)
     yield Jobs(pool)
     await asyncio.wait_for(pool.close(), LIMIT_S)
-    runner.close()
     assert len(pool) == 0
 
 
 def plan(directory: Path, *, bytes_per_second: float = float("inf")) -> CleaningPlan:
-    house = Compacted(RealEnv(), log_dir=str(directory))
-    house.fill(60)
-    plan = house.plan(house.grab())
-    house.manager.abandon()
+    compacted = Compacted(RealEnv(), log_dir=str(directory))
+    compacted.fill(60)
+    plan = compacted.plan(compacted.grab())
+    compacted.manager.abandon()
     return plan._replace(max_io_bytes_per_second=bytes_per_second)
 
 
@@ -94,7 +92,7 @@ async def test_as_many_workers_as_jobs(jobs: Jobs) -> None:
     await asyncio.wait_for(asyncio.gather(*(answered for _, answered in started)), LIMIT_S)
 
 
-async def test_an_idle_worker_is_let_go(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_worker_is_closed(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "IDLE_S", 0.01)
     await jobs.do(COFFEE)
     await until(lambda: len(jobs.pool) == 0)
@@ -113,7 +111,7 @@ async def test_a_worker_that_is_killed_fails_its_job(jobs: Jobs, tmp_path: Path)
     assert isinstance(await jobs.do(COFFEE), Failed)
 
 
-async def test_a_kill_is_answered_when_it_is_dead(jobs: Jobs, tmp_path: Path) -> None:
+async def test_a_killed_worker_fails_its_job_when_it_is_dead(jobs: Jobs, tmp_path: Path) -> None:
     worker, answered = jobs.start(Job("clean", plan(tmp_path, bytes_per_second=500.0)))
     await until(lambda: bool(jobs.progress))
     worker.kill()
@@ -125,12 +123,34 @@ async def test_a_kill_is_answered_when_it_is_dead(jobs: Jobs, tmp_path: Path) ->
         os.kill(worker.pid, 0)
 
 
-async def test_a_kill_before_it_has_started(jobs: Jobs) -> None:
+async def test_a_worker_killed_before_it_has_started(jobs: Jobs) -> None:
     worker, answered = jobs.start(COFFEE)
     worker.kill()
     failed = await asyncio.wait_for(answered, LIMIT_S)
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.ENDED
+
+
+async def test_an_idle_worker_that_died_takes_no_job(jobs: Jobs) -> None:
+    await jobs.do(COFFEE)
+    (dead,) = jobs.pool.pids
+    os.kill(dead, 9)
+    await asyncio.to_thread(os.waitid, os.P_PID, dead, os.WEXITED | os.WNOWAIT)
+    failed = await jobs.do(COFFEE)
+    assert isinstance(failed, Failed)
+    assert failed.kind is FailureKind.JOB
+    await until(lambda: dead not in jobs.pool.pids)
+
+
+async def test_a_thread_that_cannot_be_started(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuses)
+        failed = await jobs.do(COFFEE)
+    assert isinstance(failed, Failed)
+    assert failed.text == "no worker process could be started: can't start new thread"
 
 
 async def test_a_worker_that_cannot_be_started(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +164,9 @@ async def test_a_worker_that_cannot_be_started(jobs: Jobs, monkeypatch: pytest.M
     assert "no worker process could be started" in failed.text
 
 
-async def test_what_a_dying_worker_says_is_told(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_failure_quotes_what_a_dying_worker_prints(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     failed = await jobs.do(COFFEE)
     assert isinstance(failed, Failed)
@@ -152,7 +174,7 @@ async def test_what_a_dying_worker_says_is_told(jobs: Jobs, monkeypatch: pytest.
     assert "saying:" in failed.text
 
 
-async def test_the_end_waits_for_nobody(jobs: Jobs, tmp_path: Path) -> None:
+async def test_close_does_not_wait_for_jobs(jobs: Jobs, tmp_path: Path) -> None:
     _, answered = jobs.start(Job("clean", plan(tmp_path, bytes_per_second=1.0)))
     await asyncio.wait_for(jobs.pool.close(), LIMIT_S)
     assert answered.done()
