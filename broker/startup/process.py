@@ -42,6 +42,8 @@ WARM_S: Final = 60.0
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long a thread beside the loop may keep the interpreter while the loop wants it. With Python's own 5 ms each call
 to the system costs the loop up to that, while metrics are rendered or a coordinator loads."""
+_MACOS_OPEN_MAX: Final = 10_240
+"""OPEN_MAX: macOS has a hard limit of "unlimited", and refuses a soft limit of that."""
 _CANNOT_START: Final = (ListenError, StorageError, MetadataLogError, OSError)
 
 
@@ -217,5 +219,6 @@ def _raise_open_files_limit() -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    wanted = min(hard, _MACOS_OPEN_MAX) if sys.platform == "darwin" else hard
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -7,7 +7,11 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from bench import accounting
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 _BURN = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True)\ninput()"
 

@@ -7,6 +7,7 @@ import gzip
 import socket
 import statistics
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -218,6 +219,7 @@ def test_silent_clients_cost_little(broker: BrokerProcess) -> None:
         silent[-1].read_frame()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_closed_connections_leave_nothing_behind(broker: BrokerProcess) -> None:
     def descriptors() -> int:
         return len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))

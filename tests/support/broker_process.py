@@ -203,7 +203,9 @@ class Output:
 
 
 def rss_bytes(pid: int) -> int:
-    """Resident memory of a process (Linux)."""
+    """Resident memory of a process."""
+    if sys.platform == "darwin":
+        return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(pid)])) * 1024
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024

@@ -84,6 +84,7 @@ def test_a_metric_that_has_no_samples_is_left_out() -> None:
     assert lines(metrics) == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="prometheus_client looks into /proc")
 def test_the_process_itself_is_shown() -> None:
     text = scrape(Metrics())
     for name in ("process_open_fds", "process_cpu_seconds_total", "process_resident_memory_bytes"):

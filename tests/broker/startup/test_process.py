@@ -158,6 +158,21 @@ def test_where_metrics_are_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert f"metrics on http://{LOCALHOST}:" in ready_line(monkeypatch, config, signal.SIGTERM)
 
 
+@pytest.mark.parametrize(("system", "limit"), [("linux", sys.maxsize), ("darwin", 10_240)])
+def test_as_many_files_may_be_open_as_the_system_allows(
+    monkeypatch: pytest.MonkeyPatch, system: str, limit: int
+) -> None:
+    """macOS says that there is no limit, and refuses to have none."""
+    hard = sys.maxsize
+    limits: list[tuple[int, int]] = []
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr("resource.getrlimit", lambda _: (256, hard))
+    monkeypatch.setattr("resource.setrlimit", lambda _, wanted: limits.append(wanted))
+    process._raise_open_files_limit()
+    assert limits == [(limit, hard)]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.usefixtures("_process")
 def test_a_ready_line_that_cannot_be_written_keeps_no_broker_from_serving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
