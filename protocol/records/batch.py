@@ -50,9 +50,11 @@ from barnabas.protocol.records.layout import (
     ENTRY_HEADER,
     HEADER,
     KNOWN_ATTRIBUTES_MASK,
+    LEADER_PREFIX,
     LEGACY_OVERHEAD_V0,
     LENGTH_POSITION,
     LOG_OVERHEAD,
+    MAGIC_POSITION,
     MAGIC_V0,
     MAGIC_V1,
     MAGIC_V2,
@@ -126,8 +128,6 @@ _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
 _INT16 = struct.Struct(">h")
 _INT64 = struct.Struct(">q")
-_LEADER_PREFIX = struct.Struct(">qii")
-_LEADER_PREFIX_BYTES = 16
 
 SMALL_BATCH_BYTES = 4096
 """A batch up to this size is written in one piece: copying it costs less than a second buffer in the system call."""
@@ -136,6 +136,7 @@ SMALL_BATCH_BYTES = 4096
 _MAGIC = MAGIC_V2
 _OVERHEAD = RECORD_BATCH_OVERHEAD
 _LENGTH_END = LOG_OVERHEAD
+_LEADER_PREFIX_BYTES = MAGIC_POSITION
 _SMALL = SMALL_BATCH_BYTES
 _CRC_START = CRC_START
 _COMPRESSED = COMPRESSION_MASK
@@ -349,7 +350,7 @@ class RecordBatch:
         self.partition_leader_epoch = partition_leader_epoch
         if COMPILED and self.size_in_bytes <= _SMALL:
             return (stamped_copy(self),)  # type: ignore[name-defined]  # noqa: F821
-        prefix = _LEADER_PREFIX.pack(base_offset, self.size_in_bytes - _LENGTH_END, partition_leader_epoch)
+        prefix = LEADER_PREFIX.pack(base_offset, self.size_in_bytes - _LENGTH_END, partition_leader_epoch)
         rest = self._from(_LEADER_PREFIX_BYTES)
         return (prefix + rest,) if self.size_in_bytes <= _SMALL else (prefix, rest)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.protocol.records.batch import RecordBatch, entry_header
-from barnabas.protocol.records.layout import ENTRY_HEADER, MAGIC_V2
+from barnabas.protocol.records.layout import ENTRY_HEADER_BYTES, MAGIC_V2
 from barnabas.protocol.records.legacy import LegacyEntry
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch | LegacyE
     length that the format cannot have.
     """
     end = len(buffer)
-    while end - position >= ENTRY_HEADER.size:
+    while end - position >= ENTRY_HEADER_BYTES:
         _, size, magic = entry_header(buffer, position)
         if size > end - position:
             return

@@ -1,4 +1,6 @@
-"""Numbers and flags of the record formats; the layout itself is described in batch.py and legacy.py."""
+"""The layout of record batches in numbers, defined once for all that read or write them; batch.py and legacy.py
+describe the formats. The .pxd files repeat some as C literals, which the tests of compiled modules cover.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,16 @@ from enum import IntEnum
 from typing import Final
 
 HEADER: Final = struct.Struct(">qiiBIhiqqqhii")
-ENTRY_HEADER: Final = struct.Struct(
-    ">qiiB"
-)  # what all formats begin with: offset, length, (epoch or CRC), magic
+"""All fields of a v2 header."""
+HEADER_TO_MAX_TIMESTAMP: Final = struct.Struct(">qiiBIhiqq")
+"""The fields of a v2 header up to the max timestamp."""
+LENGTH_MAGIC_ATTRIBUTES: Final = struct.Struct(">8xi4xB5xB38x")
+"""Length, magic and the low byte of the attributes; needs all bytes of a v2 header."""
+LEADER_PREFIX: Final = struct.Struct(">qii")
+"""Base offset, length and leader epoch: the fields before the magic, of which the leader sets two."""
+ENTRY_HEADER: Final = struct.Struct(">qiiB")
+"""The first fields of all formats: offset, length, leader epoch or CRC, magic."""
+ENTRY_HEADER_BYTES: Final = 17
 RECORD_BATCH_OVERHEAD: Final = 61
 LOG_OVERHEAD: Final = 12
 LEGACY_OVERHEAD_V0: Final = 14  # CRC, magic, attributes, key length, value length
@@ -17,17 +26,18 @@ MAGIC_V0: Final = 0
 MAGIC_V1: Final = 1
 MAGIC_V2: Final = 2
 
-# Where the fields of a v2 header lie; length and magic lie there in all formats.
+# The positions of the fields in a v2 header; length and magic have them in all formats.
 LENGTH_POSITION: Final = 8
 LEADER_EPOCH_POSITION: Final = 12
 MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 CRC_START: Final = 21
 ATTRIBUTES_POSITION: Final = 21
-ATTRIBUTES_LOW_POSITION: Final = 22  # the byte of the attributes that has bits
+ATTRIBUTES_LOW_POSITION: Final = 22  # the byte of the attributes with all known bits
 LAST_OFFSET_DELTA_POSITION: Final = 23
 BASE_TIMESTAMP_POSITION: Final = 27
 MAX_TIMESTAMP_POSITION: Final = 35
+MAX_TIMESTAMP_END: Final = 43
 PRODUCER_ID_POSITION: Final = 43
 PRODUCER_EPOCH_POSITION: Final = 51
 BASE_SEQUENCE_POSITION: Final = 53
@@ -47,13 +57,13 @@ TRANSACTIONAL_MASK: Final = 0x10
 CONTROL_MASK: Final = 0x20
 DELETE_HORIZON_MASK: Final = 0x40
 KNOWN_ATTRIBUTES_MASK: Final = 0x7F
-"""All attributes that there are."""
+"""The attributes that exist."""
 
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024
 
 
 class TimestampType(IntEnum):
-    """Who set a batch's timestamps: nobody (format v0), the producer, or the broker at append."""
+    """Who set a batch's timestamps: the producer, the broker at append, or neither (format v0)."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0

@@ -39,7 +39,9 @@ from barnabas.protocol.records.layout import (
     COMPRESSION_MASK,
     DEFAULT_MAX_DECOMPRESSED_BYTES,
     ENTRY_HEADER,
+    ENTRY_HEADER_BYTES,
     LEGACY_OVERHEAD_V0,
+    LEGACY_TIMESTAMP_POSITION,
     LOG_OVERHEAD,
     MAGIC_V0,
     MAGIC_V1,
@@ -65,7 +67,6 @@ _INT64 = struct.Struct(">q")
 _CRC_POSITION = 12
 _CRC_START = 16
 _ATTRIBUTES_POSITION = 17
-_TIMESTAMP_POSITION = 18
 
 
 class LegacyEntry:
@@ -118,7 +119,7 @@ class LegacyEntry:
         self.attributes: int = buffer[position + _ATTRIBUTES_POSITION]
         self.max_timestamp: int = NO_TIMESTAMP
         if magic == MAGIC_V1:
-            (self.max_timestamp,) = _INT64.unpack_from(buffer, position + _TIMESTAMP_POSITION)
+            (self.max_timestamp,) = _INT64.unpack_from(buffer, position + LEGACY_TIMESTAMP_POSITION)
 
     @property
     def next_offset(self) -> int:
@@ -179,7 +180,7 @@ class LegacyEntry:
 
     def key_and_value(self) -> tuple[bytes | None, bytes | None]:
         """The message's key and value; raises CorruptRecordError when their lengths do not fit in it."""
-        key, position = self._sized(self.position + _TIMESTAMP_POSITION + 8 * self.magic)
+        key, position = self._sized(self.position + LEGACY_TIMESTAMP_POSITION + 8 * self.magic)
         value, _ = self._sized(position)
         return key, value
 
@@ -266,7 +267,7 @@ def _entries(payload: Buffer) -> list[LegacyEntry | RecordBatch]:
     """As `entries.batches` has them; that module knows this one, so that this one cannot ask it."""
     found: list[LegacyEntry | RecordBatch] = []
     position, end = 0, len(payload)
-    while end - position >= ENTRY_HEADER.size:
+    while end - position >= ENTRY_HEADER_BYTES:
         _, size, magic = entry_header(payload, position)
         if size > end - position:
             break

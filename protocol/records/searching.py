@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas.protocol.records.layout import (
-    ENTRY_HEADER,
+    ENTRY_HEADER_BYTES,
     LAST_OFFSET_DELTA_POSITION,
     LEGACY_OVERHEAD_V0,
     LEGACY_TIMESTAMP_POSITION,
     LENGTH_POSITION,
     LOG_OVERHEAD,
     MAGIC_POSITION,
+    MAX_TIMESTAMP_END,
     MAX_TIMESTAMP_POSITION,
     RECORD_BATCH_OVERHEAD,
 )
@@ -31,8 +32,8 @@ COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 ANY_TIME = -(1 << 63)
 """A `least_timestamp` that every batch has."""
 
-_PREFIX = ENTRY_HEADER.size
-_TO_TIMESTAMP = MAX_TIMESTAMP_POSITION + 8
+_PREFIX = ENTRY_HEADER_BYTES
+_TO_TIMESTAMP = MAX_TIMESTAMP_END
 _LEGACY_OVERHEAD = LOG_OVERHEAD + LEGACY_OVERHEAD_V0
 _MAX_INT32 = (1 << 31) - 1
 _LOW_32 = (1 << 32) - 1

@@ -17,10 +17,10 @@ being written, plus 300 bytes for each aborted transaction in the log.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from barnabas.protocol.records.batch import MAGIC_V2, CorruptRecordError, RecordBatch, entry_header
 from barnabas.protocol.records.cleaning import KeyMapper
+from barnabas.protocol.records.layout import ENTRY_HEADER_BYTES
 from barnabas.protocol.records.legacy import LegacyEntry
 from barnabas.storage.cleaner.batch_filter import BatchFilter
 from barnabas.storage.cleaner.cleaned_segment import CleanedSegmentWriter
@@ -38,8 +38,6 @@ from barnabas.storage.log.cleaning_plan import (
 )
 from barnabas.storage.segment.index import MAX_RELATIVE_OFFSET, OffsetIndex
 from barnabas.storage.segment.names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, segment_path
-
-_ENTRY_HEADER_BYTES: Final = 17
 
 
 def clean(
@@ -179,9 +177,9 @@ class Cleaner:
         self._check_stop()
         left = segment.size - position
         chunk = read_fully(file, min(self._plan.io_buffer_bytes, left), position)
-        if len(chunk) < min(_ENTRY_HEADER_BYTES, left):
-            chunk = read_fully(file, min(_ENTRY_HEADER_BYTES, left), position)
-        if len(chunk) < _ENTRY_HEADER_BYTES:
+        if len(chunk) < min(ENTRY_HEADER_BYTES, left):
+            chunk = read_fully(file, min(ENTRY_HEADER_BYTES, left), position)
+        if len(chunk) < ENTRY_HEADER_BYTES:
             raise self._corrupt(segment, position, f"{len(chunk)} bytes are too few for a batch")
         _, size, _ = entry_header(chunk)
         if size > len(chunk):
@@ -376,7 +374,7 @@ class Cleaner:
 
 def _batch_at(chunk: bytes, at: int) -> RecordBatch | LegacyEntry | None:
     """The whole batch at a position; None when it is cut off there. Raises CorruptRecordError."""
-    if len(chunk) - at < _ENTRY_HEADER_BYTES:
+    if len(chunk) - at < ENTRY_HEADER_BYTES:
         return None
     _, size, magic = entry_header(chunk, at)
     if size > len(chunk) - at:

@@ -1,4 +1,8 @@
-"""Producer snapshots: the .snapshot files of a partition, and which of them there are."""
+"""Producer snapshots: the .snapshot files of a partition.
+
+The layout is that of Kafka's message ProducerSnapshot; storage does not know the wire protocol, so a test holds the two
+equal.
+"""
 
 import struct
 from bisect import insort

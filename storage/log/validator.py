@@ -6,7 +6,6 @@ to be set, and rebuilt only when the topic's compression.type differs from the p
 formats are converted to v2 first.
 """
 
-import struct
 from typing import TYPE_CHECKING, Final
 
 from barnabas.protocol.records.batch import (
@@ -21,10 +20,11 @@ from barnabas.protocol.records.batch import (
     RecordBatch,
     TimestampType,
     build_batch,
+    stamp,
     stamp_max_timestamp,
 )
 from barnabas.protocol.records.entries import batches
-from barnabas.protocol.records.layout import NO_TIMESTAMP
+from barnabas.protocol.records.layout import MAGIC_POSITION, NO_TIMESTAMP
 from barnabas.storage.env import Buffer
 from barnabas.storage.errors import (
     InvalidMagicError,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from barnabas.protocol.records.legacy import LegacyEntry
     from barnabas.storage.segment.segment import AppendedBatch
 
-MAGIC_POSITION: Final = 16
 UNPACKED_BYTES_FLOOR: Final = 64 * 1024 * 1024
 UNPACKED_RATIO: Final = 64
 """See `most_unpacked_bytes`."""
@@ -49,7 +48,6 @@ _EVERY_AGE_MS: Final = 1 << 60
 """No time from 1970 on is so long ago."""
 
 _ANY_TIME: Final = (-(1 << 63), (1 << 63) - 1)
-_LEADER_PREFIX: Final = struct.Struct(">qii")
 _CLIENT: Final = (
     AppendOrigin.CLIENT
 )  # a member of an enum is looked up slowly, and this is asked of each batch
@@ -350,7 +348,7 @@ class LogValidator:
     ) -> bytearray:
         """A copy with timestamps as the topic has them: the time of the append, or the true maximum."""
         data = bytearray(memoryview(batch.buffer)[batch.position : batch.position + batch.size_in_bytes])
-        _LEADER_PREFIX.pack_into(data, 0, offset, batch.size_in_bytes - 12, leader_epoch)
+        stamp(data, 0, offset, leader_epoch)
         if self._log_append_time:
             stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, now_ms)
         else:

@@ -20,6 +20,7 @@ from typing import Final
 
 from barnabas.protocol.records.batch import entry_header
 from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.layout import ENTRY_HEADER_BYTES
 from barnabas.storage.errors import StorageError, storage_error
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.offsets import FetchIsolation, FileRecords, LogStartOffsetIncrementReason
@@ -29,7 +30,6 @@ PIECE_BATCHES: Final = 64
 """So many batches are appended in one go: what is written in one piece is undone in one piece."""
 
 ANY_EPOCH: Final = (1 << 31) - 1
-ENTRY_HEADER_BYTES: Final = 17
 
 
 class SourceChangedError(StorageError):

@@ -15,7 +15,7 @@ from barnabas.protocol.records.batch import (
     entry_header,
 )
 from barnabas.protocol.records.checksum import crc32c
-from barnabas.protocol.records.layout import CRC_START, MAGIC_V2
+from barnabas.protocol.records.layout import CRC_START, ENTRY_HEADER_BYTES, MAGIC_V2
 from barnabas.protocol.records.scanning import CONTROL, DAMAGED, LEGACY, SegmentScanner
 from barnabas.storage.env import File, read_fully, read_into
 
@@ -95,7 +95,7 @@ class SegmentPass:
         """Takes in a batch that is larger than a piece. False when there is none, or it is damaged."""
         position = scanner.position
         header = read_fully(file, RECORD_BATCH_OVERHEAD, position)
-        if len(header) < min(RECORD_BATCH_OVERHEAD, end - position) or end - position < 17:
+        if len(header) < min(RECORD_BATCH_OVERHEAD, end - position) or end - position < ENTRY_HEADER_BYTES:
             scanner.reject(f"{end - position} bytes are too few for a batch")
             return False
         _, size, magic = entry_header(header)

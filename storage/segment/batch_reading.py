@@ -5,6 +5,7 @@ from typing import Final
 
 from barnabas.protocol.records.batch import CorruptRecordError, RecordBatch, entry_header
 from barnabas.protocol.records.entries import batches
+from barnabas.protocol.records.layout import ENTRY_HEADER_BYTES
 from barnabas.protocol.records.legacy import LegacyEntry
 from barnabas.storage.env import File, read_into
 
@@ -12,14 +13,13 @@ Batch = RecordBatch | LegacyEntry
 
 PIECE_BYTES: Final = 256 * 1024
 """That are read at a time: what stays in a core's own cache until it has been decoded, a tenth faster."""
-_ENTRY_HEADER_BYTES: Final = 17
 
 
 class Pieces:
     """One piece, and the file's next when that has been gone through. A larger batch has more room made for it."""
 
     def __init__(self, piece_bytes: int = PIECE_BYTES) -> None:
-        self._piece_bytes = max(piece_bytes, _ENTRY_HEADER_BYTES)
+        self._piece_bytes = max(piece_bytes, ENTRY_HEADER_BYTES)
         self._view = memoryview(bytearray(self._piece_bytes))
 
     def batches(self, file: File, position: int, end: int) -> Iterator[Batch]:
@@ -31,7 +31,7 @@ class Pieces:
         while position < end:
             wanted = min(self._piece_bytes, end - position)
             length = read_into(file, self._view[:wanted], position)
-            if length < _ENTRY_HEADER_BYTES:
+            if length < ENTRY_HEADER_BYTES:
                 raise CorruptRecordError(
                     f"{end - position} bytes at position {position} are too few for a batch"
                 )

@@ -10,16 +10,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from barnabas.protocol.records.batch import MAGIC_V2, CorruptRecordError, entry_header
-from barnabas.protocol.records.layout import NO_TIMESTAMP
+from barnabas.protocol.records.layout import (
+    ENTRY_HEADER_BYTES,
+    HEADER_TO_MAX_TIMESTAMP,
+    LEGACY_TIMESTAMP_POSITION,
+    MAX_TIMESTAMP_END,
+    NO_TIMESTAMP,
+)
 from barnabas.protocol.records.searching import ANY_TIME, seek
 from barnabas.storage.env import File, read_fully
 from barnabas.storage.errors import CorruptIndexError
 from barnabas.storage.offsets import NO_LEADER_EPOCH
 
 SCAN_CHUNK_BYTES: Final = 4096
-_PREFIX_BYTES: Final = 17  # up to and with the magic
-_V2_PREFIX_BYTES: Final = 43  # up to and with the max timestamp
-_V2_PREFIX: Final = struct.Struct(">qiiBIhiqq")
 _LEGACY_TIMESTAMP: Final = struct.Struct(">q")
 
 
@@ -33,8 +36,8 @@ class BatchHeader:
         self.position = position
         self.base_offset, self.size, self.magic = entry_header(buffer, at)
         if self.magic == MAGIC_V2:
-            _, _, self.leader_epoch, _, _, _, delta, _, self.max_timestamp = _V2_PREFIX.unpack_from(
-                buffer, at
+            _, _, self.leader_epoch, _, _, _, delta, _, self.max_timestamp = (
+                HEADER_TO_MAX_TIMESTAMP.unpack_from(buffer, at)
             )
             self.last_offset = self.base_offset + delta
             return
@@ -42,7 +45,7 @@ class BatchHeader:
         self.leader_epoch = NO_LEADER_EPOCH
         self.max_timestamp = NO_TIMESTAMP
         if self.magic == 1:
-            (self.max_timestamp,) = _LEGACY_TIMESTAMP.unpack_from(buffer, at + 18)
+            (self.max_timestamp,) = _LEGACY_TIMESTAMP.unpack_from(buffer, at + LEGACY_TIMESTAMP_POSITION)
 
     @property
     def next_position(self) -> int:
@@ -57,12 +60,12 @@ def batch_headers(
     Raises CorruptRecordError where there is no header.
     """
     chunk, start = b"", position
-    while position + _PREFIX_BYTES <= end:
+    while position + ENTRY_HEADER_BYTES <= end:
         at = position - start
-        if at + _V2_PREFIX_BYTES > len(chunk):
+        if at + MAX_TIMESTAMP_END > len(chunk):
             start, at = position, 0
             chunk = read_fully(file, min(chunk_bytes, end - position), position)
-            if len(chunk) < min(_V2_PREFIX_BYTES, end - position):
+            if len(chunk) < min(MAX_TIMESTAMP_END, end - position):
                 return  # the file is shorter than the caller believed
         try:
             header = BatchHeader(chunk, at, position)
@@ -79,7 +82,7 @@ def check_indexed_batch(file: File, position: int, end: int, least: int, most: i
 
     That is what an entry of an offset index claims, with the base offset of the segment and the offset of the entry.
     """
-    header = file.pread(_PREFIX_BYTES, position) if position + _PREFIX_BYTES <= end else b""
+    header = file.pread(ENTRY_HEADER_BYTES, position) if position + ENTRY_HEADER_BYTES <= end else b""
     try:
         offset, size, _ = entry_header(header)
     except (CorruptRecordError, struct.error):
@@ -113,9 +116,9 @@ def seek_batch(
 
     `batch_headers` without the objects: every fetch passes here.
     """
-    if indexed is not None and position + _PREFIX_BYTES > end:
+    if indexed is not None and position + ENTRY_HEADER_BYTES > end:
         raise CorruptIndexError(f"no batch begins at byte {position} of {end}")
-    while position + _PREFIX_BYTES <= end:
+    while position + ENTRY_HEADER_BYTES <= end:
         chunk = read_fully(file, min(SCAN_CHUNK_BYTES, end - position), position)
         if indexed is not None:
             _check_first(chunk, position, indexed)

@@ -26,6 +26,7 @@ from barnabas.storage.segment.names import TXN_INDEX_SUFFIX, segment_path
 from barnabas.storage.verify.segment import is_dense
 from barnabas.storage.verify.verifier import REBUILT, REMOVED, Check, Findings, Severity, Situation
 
+# Not TransactionIndex.ENTRY: a fault there must not hide what it has written.
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
 _SEQUENCE_REMEDY: Final = "a start takes it as it is; records of this producer are missing, or there twice"
 _NEVER_MS: Final = 1 << 62

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.protocol.records.batch import (
-    ENTRY_HEADER,
+    ENTRY_HEADER_BYTES,
     MAGIC_V2,
     TIMESTAMP_TYPE_MASK,
     CorruptRecordError,
@@ -147,11 +147,11 @@ class SegmentVerifier:
         position, start, chunk, end = 0, 0, b"", self._end
         while position < end:
             at = position - start
-            if at + ENTRY_HEADER.size > len(chunk):
+            if at + ENTRY_HEADER_BYTES > len(chunk):
                 chunk, start, at = read_fully(file, min(CHUNK_BYTES, end - position), position), position, 0
                 self._on_progress(len(chunk))
             try:
-                if len(chunk) < ENTRY_HEADER.size:
+                if len(chunk) < ENTRY_HEADER_BYTES:
                     raise CorruptRecordError(f"{end - position} bytes are too few for a batch")
                 _, size, magic = entry_header(chunk, at)
                 if size > end - position:

@@ -24,10 +24,13 @@ from barnabas.protocol.records.errors import (
     UnsupportedCompressionError,
 )
 from barnabas.protocol.records.layout import (
-    ATTRIBUTES_POSITION,
+    ATTRIBUTES_LOW_POSITION,
     COMPRESSION_MASK,
     LEGACY_OVERHEAD_V0,
+    LENGTH_MAGIC_ATTRIBUTES,
+    LENGTH_POSITION,
     LOG_OVERHEAD,
+    MAGIC_POSITION,
     MAGIC_V2,
     TRANSACTIONAL_MASK,
 )
@@ -44,11 +47,7 @@ _ACKS: Final = (-1, 0, 1)
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 """By this client id Apache Kafka's own tools may write to the broker's topics (AdminUtils)."""
 
-_LENGTH, _MAGIC, _ATTRIBUTES_LOW = 8, 16, ATTRIBUTES_POSITION + 1
-"""Where a batch has its length, its format, and the bits of its attributes (the low byte of two)."""
-
-_unpack_header: Final = struct.Struct(">8xi4xB5xB38x").unpack_from
-"""These three, from something that is as long as a whole header."""
+_unpack_header: Final = LENGTH_MAGIC_ATTRIBUTES.unpack_from
 
 
 @api(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
@@ -177,7 +176,7 @@ def _check_batch(records: Records, version: int) -> None:
     Raises CorruptRecordError, InvalidRecordError, UnsupportedCompressionError. Source: ProduceRequest.validateRecords.
     """
     end = _end_of_batch(records, 0)
-    if end is None or records[_MAGIC] != MAGIC_V2:
+    if end is None or records[MAGIC_POSITION] != MAGIC_V2:
         raise InvalidRecordError("A producer sends its records in one whole batch of format v2.")
     if version < _ZSTD_SINCE:
         _check_codec(records)
@@ -187,7 +186,7 @@ def _check_batch(records: Records, version: int) -> None:
 
 def _check_codec(records: Records) -> None:
     """For versions whose consumers need not know zstd. Raises UnsupportedCompressionError."""
-    if records[_ATTRIBUTES_LOW] & COMPRESSION_MASK == CompressionType.ZSTD:
+    if records[ATTRIBUTES_LOW_POSITION] & COMPRESSION_MASK == CompressionType.ZSTD:
         raise UnsupportedCompressionError(f"Batches compressed with zstd come from version {_ZSTD_SINCE} on.")
 
 
@@ -196,13 +195,13 @@ def _end_of_batch(records: Records, position: int) -> int | None:
     left = len(records) - position
     if left < LOG_OVERHEAD:
         return None
-    length = int.from_bytes(records[position + _LENGTH : position + LOG_OVERHEAD], "big", signed=True)
+    length = int.from_bytes(records[position + LENGTH_POSITION : position + LOG_OVERHEAD], "big", signed=True)
     if length < LEGACY_OVERHEAD_V0:
         raise CorruptRecordError(f"A batch of {length} bytes is smaller than any that there is.")
-    if left <= _MAGIC:
+    if left <= MAGIC_POSITION:
         return None
-    if records[position + _MAGIC] > MAGIC_V2:
-        raise CorruptRecordError(f"There is no record format {records[position + _MAGIC]}.")
+    if records[position + MAGIC_POSITION] > MAGIC_V2:
+        raise CorruptRecordError(f"There is no record format {records[position + MAGIC_POSITION]}.")
     return position + LOG_OVERHEAD + length if LOG_OVERHEAD + length <= left else None
 
 
@@ -213,9 +212,9 @@ def _is_transactional(records: Records) -> bool:
     """
     return (
         _end_of_batch(records, 0) is not None
-        and len(records) > _ATTRIBUTES_LOW
-        and records[_MAGIC] == MAGIC_V2
-        and records[_ATTRIBUTES_LOW] & TRANSACTIONAL_MASK != 0
+        and len(records) > ATTRIBUTES_LOW_POSITION
+        and records[MAGIC_POSITION] == MAGIC_V2
+        and records[ATTRIBUTES_LOW_POSITION] & TRANSACTIONAL_MASK != 0
     )
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from barnabas.protocol.codec import decode
+from barnabas.protocol.messages.files import ProducerSnapshot
 from barnabas.storage.errors import CorruptSnapshotError
 from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
 from tests.storage.fault_env import FaultEnv
@@ -28,6 +30,26 @@ def test_bytes_are_kafkas(env: FaultEnv) -> None:
     assert path == "/d/00000000000000004940.snapshot"
     assert env.read_file(path) == KAFKAS
     assert files.read(4940) == [ENTRY]
+
+
+def test_layout_is_that_of_the_message_producer_snapshot(env: FaultEnv) -> None:
+    other = SnapshotEntry(1 << 40, 7, 5, 1 << 50, 2, 1 << 41, 3, 1 << 49)
+    data = env.read_file(ProducerSnapshotFiles(env, "/d", []).write(4940, [ENTRY, other], sync=True))
+    snapshot = decode(ProducerSnapshot, 1, data[2:])
+    rows = [
+        (
+            entry.producer_id,
+            entry.epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.offset_delta,
+            entry.timestamp,
+            entry.coordinator_epoch,
+            entry.current_txn_first_offset,
+        )
+        for entry in snapshot.producer_entries
+    ]
+    assert rows == [ENTRY, other]
 
 
 def test_a_log_without_producers_has_ten_bytes(env: FaultEnv) -> None:
