@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.protocol.records.batch import (
-    ENTRY_HEADER_BYTES,
     MAGIC_V2,
     TIMESTAMP_TYPE_MASK,
     CorruptRecordError,
@@ -17,6 +16,7 @@ from barnabas.protocol.records.batch import (
     entry_header,
 )
 from barnabas.protocol.records.checksum import crc32c
+from barnabas.protocol.records.layout import ENTRY_HEADER_BYTES
 from barnabas.protocol.records.legacy import LegacyEntry
 from barnabas.storage.env import Env, File, read_fully
 from barnabas.storage.segment.batch_reading import Batch
