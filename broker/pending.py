@@ -51,6 +51,13 @@ class Pending(Generic[R]):
         return after
 
 
+def completed(result: R) -> Pending[R]:
+    """A pending result that is complete already."""
+    pending: Pending[R] = Pending()
+    pending.complete(result)
+    return pending
+
+
 def all_of(answers: Sequence[Pending[R]]) -> Pending[list[R]]:
     """What comes when all of `answers` are there: their results, in the order of `answers`."""
     everything: Pending[list[R]] = Pending()

@@ -21,6 +21,7 @@ from barnabas.broker.metadata.image import (
     MetadataImage,
 )
 from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
+from barnabas.broker.metadata.versions import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.config.alteration import AlterOperation, altered
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS
@@ -39,7 +40,6 @@ from barnabas.config.values import ConfigType
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.topic_records import ConfigRecord
 
-ELR_FEATURE: Final = "eligible.leader.replicas.version"
 CLUSTER_DEFAULT: Final = ""
 ALTERABLE_RESOURCES: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 
@@ -116,7 +116,7 @@ class ConfigAdmin:
             changes = _changes(wish, stored)
             self._check_broker(image, wish, stored)
             self._check_result(image, wish.resource, _after(stored, changes))
-            if image.features.get(ELR_FEATURE, 0) > 0:
+            if image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
                 _check_min_isr(wish.resource, changes)
         except ApiError as error:
             return error
@@ -219,7 +219,9 @@ def _check_min_isr(resource: ConfigResource, changes: Mapping[str, str | None]) 
         what = f"Cluster-level {MIN_INSYNC_REPLICAS.name} cannot be removed"
     else:
         return
-    raise ApiError(ErrorCode.INVALID_CONFIG, f"{what} while ELR is enabled ({ELR_FEATURE}).")
+    raise ApiError(
+        ErrorCode.INVALID_CONFIG, f"{what} while ELR is enabled ({ELIGIBLE_LEADER_REPLICAS_VERSION})."
+    )
 
 
 # ---- what a wish changes

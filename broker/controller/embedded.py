@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from barnabas.broker.metadata.image import MetadataImage
@@ -44,14 +45,12 @@ class CommittingLog(Protocol):
         """
 
 
+@dataclass(slots=True, eq=False)
 class Decision(Generic[R]):
     """What an operation decided: the records to commit (none: nothing changes) and the response to give then."""
 
-    __slots__ = ("records", "response")
-
-    def __init__(self, response: R, records: Sequence[Message] = ()) -> None:
-        self.records = records
-        self.response = response
+    response: R
+    records: Sequence[Message] = ()
 
 
 Decide = Callable[[MetadataImage], Decision[R]]
@@ -60,14 +59,12 @@ Decide = Callable[[MetadataImage], Decision[R]]
 Failed = Callable[[BaseException], R]
 
 
+@dataclass(slots=True, eq=False)
 class _Operation:
-    __slots__ = ("decide", "decision", "failed", "pending")
-
-    def __init__(self, decide: Decide[Any], failed: Failed[Any], pending: Pending[Any]) -> None:
-        self.decide = decide
-        self.failed = failed
-        self.pending = pending
-        self.decision: Decision[Any] = Decision(None)
+    decide: Decide[Any]
+    failed: Failed[Any]
+    pending: Pending[Any]
+    decision: Decision[Any] = field(default_factory=lambda: Decision(None))
 
 
 MAX_RECORDS_PER_COMMIT = 10_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from barnabas.broker.metadata.bootstrap import default_min_insync_replicas
 from barnabas.broker.metadata.image import BROKER_RESOURCE, MetadataImage
@@ -20,11 +20,10 @@ from barnabas.broker.metadata.versions import (
     METADATA_VERSIONS,
     LevelRange,
 )
+from barnabas.config.catalogue.log import MIN_INSYNC_REPLICAS
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
 from barnabas.protocol.schema import Message
-
-MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 class UpgradeType(IntEnum):
@@ -78,12 +77,14 @@ def update_features(
 def min_insync_records(image: MetadataImage, static: int) -> list[Message]:
     """Eligible leader replicas need one min.insync.replicas for the whole cluster: sets it, ends those of brokers."""
     records: list[Message] = []
-    if MIN_INSYNC_REPLICAS not in image.configs.get((BROKER_RESOURCE, ""), {}):
+    if MIN_INSYNC_REPLICAS.name not in image.configs.get((BROKER_RESOURCE, ""), {}):
         records.append(default_min_insync_replicas(static))
     for (kind, name), settings in image.configs.items():
-        if kind == BROKER_RESOURCE and name and MIN_INSYNC_REPLICAS in settings:
+        if kind == BROKER_RESOURCE and name and MIN_INSYNC_REPLICAS.name in settings:
             records.append(
-                ConfigRecord(resource_type=kind, resource_name=name, name=MIN_INSYNC_REPLICAS, value=None)
+                ConfigRecord(
+                    resource_type=kind, resource_name=name, name=MIN_INSYNC_REPLICAS.name, value=None
+                )
             )
     return records
 

@@ -11,9 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from barnabas.broker.pending import Pending
+from barnabas.broker.pending import Pending, all_of, completed
 from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
-from barnabas.broker.replica.moves.log_dir_move import Move
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.config.broker_config import BrokerConfig
@@ -63,7 +62,7 @@ def absolute_path(path: str) -> str:
 
 
 class LogDirAdmin:
-    """What clients may ask of the log directories of one broker. start() once it serves, stop() before logs close."""
+    """What clients may ask of the log directories of one broker."""
 
     def __init__(
         self,
@@ -77,23 +76,6 @@ class LogDirAdmin:
         self._moves = moves
         self._paths = {absolute_path(path.rstrip("/") or "/"): path.rstrip("/") or "/" for path in log_dirs}
         self._runner = runner
-
-    @property
-    def moves(self) -> list[Move]:
-        """The replicas that are moving."""
-        return self._moves.moves
-
-    def start(self) -> None:
-        """Goes on with the moves that the last stop, or crash, has met."""
-        self._moves.start()
-
-    def reconfigure(self) -> None:
-        """Goes by a rate that has changed at once."""
-        self._moves.reconfigure()
-
-    async def stop(self) -> None:
-        """Interrupts the moves; the next start goes on with them."""
-        await self._moves.stop()
 
     @property
     def _log_manager(self) -> LogManager:
@@ -168,32 +150,21 @@ class LogDirAdmin:
 
     def alter(self, wanted: Mapping[TopicPartition, str]) -> Pending[dict[TopicPartition, ErrorCode]]:
         """Has each partition move to the log directory named; the answer comes when the moves have begun."""
-        answers: dict[TopicPartition, ErrorCode] = {}
-        altered: Pending[dict[TopicPartition, ErrorCode]] = Pending()
-        if not wanted:
-            altered.complete(answers)
-
-        def answered(key: TopicPartition, code: ErrorCode) -> None:
-            answers[key] = code
-            if len(answers) == len(wanted):
-                altered.complete({one: answers[one] for one in wanted})
-
-        for key, path in wanted.items():
-            self._alter(key, path).add_done_callback(lambda code, key=key: answered(key, code))  # type: ignore[misc]
-        return altered
+        answers = all_of([self._alter(key, path) for key, path in wanted.items()])
+        return answers.then(lambda codes: dict(zip(wanted, codes, strict=True)))
 
     def _alter(self, key: TopicPartition, path: str) -> Pending[ErrorCode]:
         target = self._target(key, path)
         if not isinstance(target, LogDir):
-            return _now(target)
+            return completed(target)
         partition = self._replicas.find(*key)
         if partition is None and self._replicas.lacks_log(*key):
-            return _now(ErrorCode.KAFKA_STORAGE_ERROR)
+            return completed(ErrorCode.KAFKA_STORAGE_ERROR)
         if partition is None:
             self._log_manager.dirs.prefer(*key, target)  # for the log to come; nobody is told so
-            return _now(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return completed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.offline:
-            return _now(ErrorCode.KAFKA_STORAGE_ERROR)
+            return completed(ErrorCode.KAFKA_STORAGE_ERROR)
         return self._move(partition, target)
 
     def _target(self, key: TopicPartition, path: str) -> LogDir | ErrorCode:
@@ -231,9 +202,3 @@ class LogDirAdmin:
 def copying_threads(config: BrokerConfig) -> int:
     """How many threads copy logs at a time."""
     return config[NUM_REPLICA_ALTER_LOG_DIRS_THREADS] or len(config.log_dirs)
-
-
-def _now(code: ErrorCode) -> Pending[ErrorCode]:
-    answered: Pending[ErrorCode] = Pending()
-    answered.complete(code)
-    return answered

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from barnabas.broker.metadata.image import ScramKey
 from barnabas.broker.metadata.versions import SCRAM
@@ -23,9 +23,6 @@ from barnabas.protocol.messages.cluster_records import (
 )
 from barnabas.protocol.messages.security import HASH_NAMES, MAX_ITERATIONS, MIN_ITERATIONS
 from barnabas.protocol.schema import Message
-
-FIRST_METADATA_VERSION: Final = SCRAM
-"""The first level of metadata.version (3.5-IV2) that has SCRAM credentials."""
 
 Credentials = Mapping[ScramKey, UserScramCredentialRecord]
 
@@ -110,11 +107,11 @@ def alter(
 
 
 def _check(credentials: Credentials, metadata_version: int, change: Change) -> None:
-    if metadata_version < FIRST_METADATA_VERSION:
+    if metadata_version < SCRAM:
         raise ApiError(
             ErrorCode.UNSUPPORTED_VERSION,
             f"The current metadata.version does not support SCRAM: it is at level {metadata_version}, and SCRAM needs "
-            f"{FIRST_METADATA_VERSION} or later.",
+            f"{SCRAM} or later.",
         )
     if not change.user:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")

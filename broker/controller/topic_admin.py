@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
@@ -20,6 +21,7 @@ from barnabas.broker.controller.topic_placement import (
     placed,
 )
 from barnabas.broker.metadata.image import TOPIC_RESOURCE, MetadataImage
+from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.topics import PartitionImage
 from barnabas.config.keys import ConfigError
@@ -28,56 +30,36 @@ from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.topic_records import ConfigRecord, RemoveTopicRecord, TopicRecord
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import Uuid, uuid_to_string
+from barnabas.storage.manager.log_manager import CLUSTER_METADATA_TOPIC
 
 MAX_TOPIC_NAME_LENGTH: Final = 249
 _LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
-
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 USE_DEFAULT: Final = -1
 """What a request puts where the broker's own default should be taken."""
 
 
+@dataclass(slots=True, eq=False)
 class TopicSpec:
     """A topic somebody wishes for. Counts of USE_DEFAULT take the broker's; `assignments`: partition to replicas."""
 
-    __slots__ = ("assignments", "configs", "name", "partition_count", "replication_factor")
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        partition_count: int = USE_DEFAULT,
-        replication_factor: int = USE_DEFAULT,
-        assignments: Sequence[tuple[int, Sequence[int]]] = (),
-        configs: Mapping[str, str | None] | None = None,
-    ) -> None:
-        self.name = name
-        self.partition_count = partition_count
-        self.replication_factor = replication_factor
-        self.assignments = assignments
-        self.configs = configs or {}
+    name: str
+    partition_count: int = USE_DEFAULT
+    replication_factor: int = USE_DEFAULT
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
 class TopicDefaults:
     """What USE_DEFAULT stands for, and the brokers that replicas can be put on, this one first."""
 
-    __slots__ = ("brokers", "config", "partition_count", "replication_factor")
-
-    def __init__(
-        self,
-        brokers: tuple[int, ...],
-        *,
-        partition_count: int,
-        replication_factor: int,
-        config: BrokerValues | None = None,
-    ) -> None:
-        """`config` is the broker's, with which a topic's own settings have to agree; without it, Kafka's defaults."""
-        self.brokers = brokers
-        self.config = config
-        self.partition_count = partition_count
-        self.replication_factor = replication_factor
+    brokers: tuple[int, ...]
+    partition_count: int
+    replication_factor: int
+    config: BrokerValues | None = None
+    """The broker's, with which a topic's own settings have to agree; None: Kafka's defaults."""
 
 
 class NewTopic:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.coordinator.dependencies import CoordinatorLoop, RuntimeParts
+from barnabas.broker.coordinator.dependencies import CoordinatorLoop, RuntimeDependencies
 from barnabas.broker.coordinator.group.classic.classic_service import ClassicGroupService
 from barnabas.broker.coordinator.group.consumer.consumer_service import ConsumerGroupService
 from barnabas.broker.coordinator.group.offsets.offset_service import OffsetService
@@ -57,63 +58,59 @@ class GroupCoordinator:
         self.offsets = OffsetService(runtime, config)
 
 
-class CoordinatorSurroundings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorDependencies:
     """What coordinators stand on.
 
     `now_ms` is the time of day; `loading` is a runner of their own, so that no fsync queues behind a load.
     """
 
-    def __init__(
-        self,
-        *,
-        config: BrokerConfig,
-        node_id: int,
-        replica_manager: ReplicaManager,
-        loop: CoordinatorLoop,
-        loading: BlockingRunner,
-        producer_ids: ProducerIds,
-        now_ms: Callable[[], int],
-        new_uuid: Callable[[], UUID] = random_uuid,
-    ) -> None:
-        self.config = config
-        self.node_id = node_id
-        self.replica_manager = replica_manager
-        self.loop = loop
-        self.loading = loading
-        self.producer_ids = producer_ids
-        self.now_ms = now_ms
-        self.new_uuid = new_uuid
+    config: BrokerConfig
+    node_id: int
+    replica_manager: ReplicaManager
+    loop: CoordinatorLoop
+    loading: BlockingRunner
+    producer_ids: ProducerIds
+    now_ms: Callable[[], int]
+    new_uuid: Callable[[], UUID] = random_uuid
 
 
 class Coordinators:
     """Both coordinators, and what partitions and they tell each other of transactions."""
 
-    def __init__(self, around: CoordinatorSurroundings) -> None:
+    def __init__(self, dependencies: CoordinatorDependencies) -> None:
         self.image = MetadataImage.empty()
-        self.group_runtime = CoordinatorRuntime(_group_parts(around, lambda: self.image), around.node_id)
-        self.groups = GroupCoordinator(self.group_runtime, around.config)
+        self.group_runtime = CoordinatorRuntime(
+            _group_dependencies(dependencies, lambda: self.image), dependencies.node_id
+        )
+        self.groups = GroupCoordinator(self.group_runtime, dependencies.config)
         self.txn_markers = TxnMarkerWriter(
-            around.replica_manager, self.group_runtime.complete_transaction, around.config, around.now_ms
+            dependencies.replica_manager,
+            self.group_runtime.complete_transaction,
+            dependencies.config,
+            dependencies.now_ms,
         )
         self.transaction_runtime = CoordinatorRuntime(
-            _transaction_parts(around, lambda: self.image, self.txn_markers), around.node_id
+            _transaction_dependencies(dependencies, lambda: self.image, self.txn_markers),
+            dependencies.node_id,
         )
         self.transactions = TransactionCoordinator(
-            self.transaction_runtime, around.config, around.producer_ids
+            self.transaction_runtime, dependencies.config, dependencies.producer_ids
         )
         self.verifications = VerificationProbe()
-        verifier = AddPartitionsToTxnManager(self.transactions, self.verifications, around.loop.time)
+        verifier = AddPartitionsToTxnManager(self.transactions, self.verifications, dependencies.loop.time)
         self.group_runtime.verifier = verifier
-        self.txn_appends = TransactionalAppends(around.replica_manager, verifier, around.config, around.loop)
-        around.replica_manager.on_missing_log_opened = self._log_opened
+        self.txn_appends = TransactionalAppends(
+            dependencies.replica_manager, verifier, dependencies.config, dependencies.loop
+        )
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Follows the metadata, after the ReplicaManager."""
         self.image = image
         self.group_runtime.apply(image, delta)
-        self.transactions.apply(image, delta)
+        self.transaction_runtime.apply(image, delta)
 
-    def _log_opened(self, topic: str, partition: int) -> None:
+    def log_opened(self, topic: str, partition: int) -> None:
         """A partition that had no log has one; what is coordinated from it can be."""
         for runtime in (self.group_runtime, self.transaction_runtime):
             if runtime.topic == topic:
@@ -130,19 +127,19 @@ class Coordinators:
         self.transaction_runtime.stop()
 
 
-def _group_parts(
-    around: CoordinatorSurroundings, image: Callable[[], MetadataImage]
-) -> RuntimeParts[GroupCoordinatorShard]:
-    config = around.config
-    return RuntimeParts(
+def _group_dependencies(
+    dependencies: CoordinatorDependencies, image: Callable[[], MetadataImage]
+) -> RuntimeDependencies[GroupCoordinatorShard]:
+    config = dependencies.config
+    return RuntimeDependencies(
         topic=CONSUMER_OFFSETS,
         new_shard=GroupCoordinatorShard,
         records=GROUP_RECORDS,
-        logs=ReplicaLogs(CONSUMER_OFFSETS, around.replica_manager),
+        logs=ReplicaLogs(CONSUMER_OFFSETS, dependencies.replica_manager),
         config=config,
-        loop=around.loop,
-        runner=around.loading,
-        now_ms=around.now_ms,
+        loop=dependencies.loop,
+        runner=dependencies.loading,
+        now_ms=dependencies.now_ms,
         image=image,
         load_buffer_size=lambda: config[OFFSETS_LOAD_BUFFER_SIZE],
         write_timeout_ms=lambda: config[OFFSETS_COMMIT_TIMEOUT_MS],
@@ -150,27 +147,27 @@ def _group_parts(
         compression=lambda: CompressionType(config[OFFSETS_TOPIC_COMPRESSION_CODEC]),
         is_needed=_is_needed,
         base_sequence=0,
-        new_uuid=around.new_uuid,
+        new_uuid=dependencies.new_uuid,
     )
 
 
-def _transaction_parts(
-    around: CoordinatorSurroundings, image: Callable[[], MetadataImage], markers: MarkerWriter
-) -> RuntimeParts[TransactionCoordinatorShard]:
-    config = around.config
-    return RuntimeParts(
+def _transaction_dependencies(
+    dependencies: CoordinatorDependencies, image: Callable[[], MetadataImage], markers: MarkerWriter
+) -> RuntimeDependencies[TransactionCoordinatorShard]:
+    config = dependencies.config
+    return RuntimeDependencies(
         topic=TRANSACTION_STATE,
-        new_shard=lambda context: TransactionCoordinatorShard(context, markers, around.producer_ids),
+        new_shard=lambda context: TransactionCoordinatorShard(context, markers, dependencies.producer_ids),
         records=TRANSACTION_RECORDS,
-        logs=ReplicaLogs(TRANSACTION_STATE, around.replica_manager),
+        logs=ReplicaLogs(TRANSACTION_STATE, dependencies.replica_manager),
         config=config,
-        loop=around.loop,
-        runner=around.loading,
-        now_ms=around.now_ms,
+        loop=dependencies.loop,
+        runner=dependencies.loading,
+        now_ms=dependencies.now_ms,
         image=image,
         load_buffer_size=lambda: config[TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
         write_timeout_ms=lambda: TRANSACTION_WRITE_TIMEOUT_MS,
-        new_uuid=around.new_uuid,
+        new_uuid=dependencies.new_uuid,
     )
 
 

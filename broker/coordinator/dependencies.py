@@ -1,8 +1,9 @@
-"""RuntimeParts: what all shards of one coordinator run on."""
+"""RuntimeDependencies: what all shards of one coordinator run on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from barnabas.broker.coordinator.partition_log import PartitionLogs
@@ -28,7 +29,8 @@ class CoordinatorLoop(Timer, Protocol):
     def call_soon(self, callback: Callable[[], object], /) -> object: ...
 
 
-class RuntimeParts(Generic[S]):
+@dataclass(slots=True, kw_only=True, eq=False)
+class RuntimeDependencies(Generic[S]):
     """The surroundings of shards.
 
     `linger_ms`: how long records are gathered, -1 for the pass of the loop. `is_needed`: whether a record is to be
@@ -36,41 +38,24 @@ class RuntimeParts(Generic[S]):
     nobody checks: Kafka's group coordinator writes 0. `runner` loads; times are in ms.
     """
 
-    def __init__(
-        self,
-        *,
-        topic: str,
-        new_shard: Callable[[ShardContext], S],
-        records: RecordTypes,
-        logs: PartitionLogs,
-        config: BrokerConfig,
-        loop: CoordinatorLoop,
-        runner: BlockingRunner,
-        now_ms: Callable[[], int],
-        image: Callable[[], MetadataImage],
-        load_buffer_size: Callable[[], int],
-        write_timeout_ms: Callable[[], int],
-        linger_ms: Callable[[], int] = lambda: -1,
-        compression: Callable[[], CompressionType] = lambda: CompressionType.NONE,
-        is_needed: Callable[[CoordinatorRecord], bool] = lambda _: True,
-        base_sequence: int = NO_SEQUENCE,
-        new_uuid: Callable[[], UUID] = random_uuid,
-        probe: RuntimeProbe | None = None,
-    ) -> None:
-        self.topic = topic
-        self.new_shard = new_shard
+    topic: str
+    new_shard: Callable[[ShardContext], S]
+    records: InitVar[RecordTypes]
+    logs: PartitionLogs
+    config: BrokerConfig
+    loop: CoordinatorLoop
+    runner: BlockingRunner
+    now_ms: Callable[[], int]
+    image: Callable[[], MetadataImage]
+    load_buffer_size: Callable[[], int]
+    write_timeout_ms: Callable[[], int]
+    linger_ms: Callable[[], int] = lambda: -1
+    compression: Callable[[], CompressionType] = lambda: CompressionType.NONE
+    is_needed: Callable[[CoordinatorRecord], bool] = lambda _: True
+    base_sequence: int = NO_SEQUENCE
+    new_uuid: Callable[[], UUID] = random_uuid
+    probe: RuntimeProbe = field(default_factory=RuntimeProbe)
+    serde: RecordSerde = field(init=False)
+
+    def __post_init__(self, records: RecordTypes) -> None:
         self.serde = RecordSerde(records)
-        self.logs = logs
-        self.config = config
-        self.loop = loop
-        self.runner = runner
-        self.now_ms = now_ms
-        self.image = image
-        self.load_buffer_size = load_buffer_size
-        self.write_timeout_ms = write_timeout_ms
-        self.linger_ms = linger_ms
-        self.compression = compression
-        self.is_needed = is_needed
-        self.base_sequence = base_sequence
-        self.new_uuid = new_uuid
-        self.probe = probe or RuntimeProbe()

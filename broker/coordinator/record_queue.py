@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from barnabas.broker.coordinator import errors
-from barnabas.broker.coordinator.dependencies import RuntimeParts
+from barnabas.broker.coordinator.dependencies import RuntimeDependencies
 from barnabas.broker.coordinator.partition_log import LogLimits
 from barnabas.broker.coordinator.shard import CoordinatorShard
 from barnabas.broker.pending import Pending
@@ -138,10 +138,10 @@ class RecordQueue(Generic[S]):
     any more."""
 
     def __init__(
-        self, parts: RuntimeParts[S], partition: int, lost: Callable[[Batch, ApiError], None]
+        self, dependencies: RuntimeDependencies[S], partition: int, lost: Callable[[Batch, ApiError], None]
     ) -> None:
-        self.name = f"{parts.topic}-{partition}"
-        self._parts = parts
+        self.name = f"{dependencies.topic}-{partition}"
+        self._dependencies = dependencies
         self._partition = partition
         self._lost = lost
         self._pending: Batch | None = None
@@ -150,7 +150,7 @@ class RecordQueue(Generic[S]):
     def encode(self, records: Sequence[Any]) -> list[Encoded]:
         """Raises ApiError for what cannot be written, which is a bug."""
         try:
-            return [self._parts.serde.encode(record) for record in records]
+            return [self._dependencies.serde.encode(record) for record in records]
         except Exception as error:
             logger.exception("records of %s cannot be written", self.name)
             raise errors.bug(self.name) from error
@@ -162,11 +162,11 @@ class RecordQueue(Generic[S]):
         """
         limits = self._limits(size, is_needed=is_needed)
         batch = Batch(limits.next_offset, limits.max_batch_bytes)
-        batch.began = self._parts.probe.clock()
+        batch.began = self._dependencies.probe.clock()
         return batch
 
     def _limits(self, size: int, *, is_needed: bool) -> LogLimits:
-        limits = self._parts.logs.check(self._partition, is_needed=is_needed)
+        limits = self._dependencies.logs.check(self._partition, is_needed=is_needed)
         if RECORD_BATCH_OVERHEAD + size > limits.max_batch_bytes:
             raise ApiError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -185,12 +185,12 @@ class RecordQueue(Generic[S]):
 
     def add(self, batch: Batch, records: Sequence[Encoded]) -> None:
         """Puts records into a batch that `batch_for` gave, and has it appended soon."""
-        batch.add(records, self._parts.now_ms())
+        batch.add(records, self._dependencies.now_ms())
         if self._pending is batch:
             return
         assert self._pending is None
         self._pending = batch
-        linger_ms, loop = self._parts.linger_ms(), self._parts.loop
+        linger_ms, loop = self._dependencies.linger_ms(), self._dependencies.loop
         if linger_ms < 0:
             loop.call_soon(partial(self._flush_if, batch))
         elif linger_ms > 0:
@@ -198,7 +198,7 @@ class RecordQueue(Generic[S]):
 
     def flush_unless_lingering(self) -> None:
         """To be called when an operation is through: without any linger time it is written there and then."""
-        if self._pending is not None and self._parts.linger_ms() == 0:
+        if self._pending is not None and self._dependencies.linger_ms() == 0:
             self.flush()
 
     def _flush_if(self, batch: Batch) -> None:
@@ -210,20 +210,20 @@ class RecordQueue(Generic[S]):
         batch, self._pending = self._pending, None
         if batch is None:
             return
-        probe = self._parts.probe
+        probe = self._dependencies.probe
         began = probe.clock()
         probe.linger.add(began - batch.began)
         try:
             data = build_batch(
                 batch.records,
-                compression=self._parts.compression(),
-                base_sequence=self._parts.base_sequence,
+                compression=self._dependencies.compression(),
+                base_sequence=self._dependencies.base_sequence,
             )
         except Exception:
             logger.exception("a batch of %s cannot be built", self.name)
             self._lost(batch, errors.bug(self.name))
             return
-        result = self._parts.logs.append(self._partition, data)
+        result = self._dependencies.logs.append(self._partition, data)
         probe.flush.add(probe.clock() - began)
         self.follow(batch, result)
 
@@ -233,7 +233,7 @@ class RecordQueue(Generic[S]):
             self._appended(batch, result)
             return
         self._written.append(batch)
-        batch.expire_after(self._parts.write_timeout_ms(), self._parts.loop)
+        batch.expire_after(self._dependencies.write_timeout_ms(), self._dependencies.loop)
         result.add_done_callback(partial(self._appended, batch))
 
     def _appended(self, batch: Batch, result: AppendResult) -> None:
@@ -253,7 +253,7 @@ class RecordQueue(Generic[S]):
             self._lost(batch, errors.not_coordinator(self.name))
         else:
             batch.complete(None)
-            self._parts.probe.purgatory.add(self._parts.probe.clock() - batch.began)
+            self._dependencies.probe.purgatory.add(self._dependencies.probe.clock() - batch.began)
 
     def when_committed(self, callback: Committed) -> None:
         """Calls it when everything that was replayed is committed, at once where it is."""

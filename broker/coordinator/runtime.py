@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Generic, TypeVar
 
 from barnabas.broker.coordinator import errors
-from barnabas.broker.coordinator.dependencies import RuntimeParts
+from barnabas.broker.coordinator.dependencies import RuntimeDependencies
 from barnabas.broker.coordinator.record_queue import Answer
 from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorShard
 from barnabas.broker.coordinator.shard_runner import ShardRunner, ShardState
@@ -22,7 +22,7 @@ from barnabas.broker.coordinator.txn import (
 )
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.metadata.internal_topics import partition_for
-from barnabas.broker.pending import Pending
+from barnabas.broker.pending import Pending, completed
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.storage.log.txn_verification import VerificationGuard
 from barnabas.storage.offsets import TopicPartition
@@ -42,12 +42,12 @@ class CoordinatorRuntime(Generic[S]):
     """
 
     def __init__(
-        self, parts: RuntimeParts[S], node_id: int, verifier: TransactionVerifier | None = None
+        self, dependencies: RuntimeDependencies[S], node_id: int, verifier: TransactionVerifier | None = None
     ) -> None:
         self.verifier = verifier
-        self.topic = parts.topic
-        self.probe = parts.probe
-        self._parts = parts
+        self.topic = dependencies.topic
+        self.probe = dependencies.probe
+        self._dependencies = dependencies
         self._node_id = node_id
         self._runners: dict[int, ShardRunner[S]] = {}
         self._partition_count = 0
@@ -123,9 +123,7 @@ class CoordinatorRuntime(Generic[S]):
         """
         runner = self._runners.get(partition)
         if runner is None:
-            answer: Pending[ApiError | None] = Pending()
-            answer.complete(errors.not_coordinator(f"{self.topic}-{partition}"))
-            return answer
+            return completed(errors.not_coordinator(f"{self.topic}-{partition}"))
         return runner.complete_transaction(marker)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -194,7 +192,7 @@ class CoordinatorRuntime(Generic[S]):
         for index, epoch in epochs.items():
             runner = self._runners.get(index)
             if runner is None:
-                runner = self._runners[index] = ShardRunner(self._parts, index, epoch)
+                runner = self._runners[index] = ShardRunner(self._dependencies, index, epoch)
                 runner.load()
             elif runner.epoch != epoch:
                 runner.lead(epoch)
@@ -208,11 +206,11 @@ class CoordinatorRuntime(Generic[S]):
     ) -> None:
         """Asks the transaction's coordinator, where the log does not know that the transaction is open here."""
         place: TopicPartition = (self.topic, partition)
-        if not asks_coordinator(self._parts.config, producer.supports_epoch_bump):
+        if not asks_coordinator(self._dependencies.config, producer.supports_epoch_bump):
             verified(None)
             return
         try:
-            guard = self._parts.logs.start_verification(
+            guard = self._dependencies.logs.start_verification(
                 partition,
                 producer.producer_id,
                 producer.producer_epoch,

@@ -12,6 +12,7 @@ Source: org.apache.kafka.coordinator.common.runtime: CoordinatorShard, Coordinat
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from barnabas.broker.coordinator.records import CoordinatorRecord
@@ -33,6 +34,7 @@ def random_uuid() -> UUID:
     return uuid4()
 
 
+@dataclass(slots=True, eq=False)
 class CoordinatorResult(Generic[R_co]):
     """What an operation decided.
 
@@ -42,20 +44,10 @@ class CoordinatorResult(Generic[R_co]):
     `replays` False: the state has what the records say already (a classic group's members).
     """
 
-    __slots__ = ("on_committed", "records", "replays", "response")
-
-    def __init__(
-        self,
-        response: R_co | Pending[R_co],
-        records: Sequence[CoordinatorRecord] = (),
-        *,
-        on_committed: Callable[[ApiError | None], None] | None = None,
-        replays: bool = True,
-    ) -> None:
-        self.response = response
-        self.records = records
-        self.on_committed = on_committed
-        self.replays = replays
+    response: R_co | Pending[R_co]
+    records: Sequence[CoordinatorRecord] = ()
+    on_committed: Callable[[ApiError | None], None] | None = field(default=None, kw_only=True)
+    replays: bool = field(default=True, kw_only=True)
 
 
 TimedOperation = Callable[[], CoordinatorResult[Any]]
@@ -79,6 +71,7 @@ class CoordinatorTimer(Protocol):
     def is_scheduled(self, key: Hashable) -> bool: ...
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class ShardContext:
     """What a shard is given when it is made.
 
@@ -86,26 +79,13 @@ class ShardContext:
     ms, `image` the newest metadata; `new_uuid` draws what the ids of members are made of.
     """
 
-    __slots__ = ("config", "epoch", "image", "new_uuid", "now_ms", "partition", "timer")
-
-    def __init__(
-        self,
-        *,
-        partition: int,
-        epoch: int,
-        config: BrokerConfig,
-        timer: CoordinatorTimer,
-        now_ms: Callable[[], int],
-        image: Callable[[], MetadataImage],
-        new_uuid: Callable[[], UUID] = random_uuid,
-    ) -> None:
-        self.partition = partition
-        self.epoch = epoch
-        self.config = config
-        self.timer = timer
-        self.now_ms = now_ms
-        self.image = image
-        self.new_uuid = new_uuid
+    partition: int
+    epoch: int
+    config: BrokerConfig
+    timer: CoordinatorTimer
+    now_ms: Callable[[], int]
+    image: Callable[[], MetadataImage]
+    new_uuid: Callable[[], UUID] = random_uuid
 
 
 class CoordinatorShard(Protocol):

@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from barnabas.broker.coordinator import errors
-from barnabas.broker.coordinator.dependencies import RuntimeParts
+from barnabas.broker.coordinator.dependencies import RuntimeDependencies
 from barnabas.broker.coordinator.loading import LoadCancelledError, ShardLoader
 from barnabas.broker.coordinator.record_queue import Answer, Batch, RecordQueue, size_of, tell
 from barnabas.broker.coordinator.shard import (
@@ -73,16 +73,16 @@ class ShardState(Enum):
 class ShardRunner(Generic[S]):
     """Runs the operations of one shard. `epoch` is the leader epoch in which this broker coordinates."""
 
-    def __init__(self, parts: RuntimeParts[S], partition: int, epoch: int) -> None:
+    def __init__(self, dependencies: RuntimeDependencies[S], partition: int, epoch: int) -> None:
         self.partition = partition
         self.epoch = epoch
-        self.name = f"{parts.topic}-{partition}"
+        self.name = f"{dependencies.topic}-{partition}"
         self.state = ShardState.CLOSED
-        self._parts = parts
+        self._dependencies = dependencies
         self._shard: S | None = None
         self._context: ShardContext | None = None
-        self._timers = ShardTimers(parts.loop, self._due)
-        self._queue = RecordQueue(parts, partition, self._lost)
+        self._timers = ShardTimers(dependencies.loop, self._due)
+        self._queue = RecordQueue(dependencies, partition, self._lost)
         self._missed: list[tuple[MetadataImage, MetadataDelta]] = []
         self._losses = 0
         self._loads_put_off = 0
@@ -106,7 +106,7 @@ class ShardRunner(Generic[S]):
 
     def write(self, operation: Operation[S, R], answer: Answer[R]) -> None:
         """Runs `operation` and has its records written. See CoordinatorRuntime.write."""
-        probe = self._parts.probe
+        probe = self._dependencies.probe
         began = probe.clock()
         result = self._decide(operation, answer)
         if result is None:
@@ -158,7 +158,7 @@ class ShardRunner(Generic[S]):
         """Replays records and puts them into the batch that is next. Raises ApiError; then nothing has changed, or the
         shard is built anew."""
         encoded = self._queue.encode(records)
-        is_needed = any(map(self._parts.is_needed, records))
+        is_needed = any(map(self._dependencies.is_needed, records))
         batch = self._queue.batch_for(size_of(encoded), is_needed=is_needed)
         self._check_active()
         if replays:
@@ -196,7 +196,7 @@ class ShardRunner(Generic[S]):
     def _load_after_loss(self) -> None:
         """At once; but later and later where the log refuses what the shard does as soon as it is loaded, over and over
         (the end of a transaction on a disk that is full)."""
-        loop = self._parts.loop
+        loop = self._dependencies.loop
         now = loop.time()
         self._losses = self._losses + 1 if now < self._lost_at + LOSSES_FORGOTTEN_S else 1
         self._lost_at = now
@@ -210,7 +210,7 @@ class ShardRunner(Generic[S]):
         self.state, self._context = ShardState.LOADING, None
         delay_s = min(RETRY_BACKOFF_MS / 1000 * 2 ** min(times - 1, _MOST_DOUBLINGS), LOAD_BACKOFF_MAX_S)
         self._awaited = awaited = object()
-        loop = self._parts.loop
+        loop = self._dependencies.loop
         loop.call_at(loop.time() + delay_s, lambda: self._load_if_awaited(awaited))
 
     def _load_if_awaited(self, awaited: object) -> None:
@@ -233,7 +233,7 @@ class ShardRunner(Generic[S]):
             self._put_away(shard)
 
     def _put_away(self, shard: S) -> None:
-        for seen in self._parts.probe.shard_gone:
+        for seen in self._dependencies.probe.shard_gone:
             seen(shard)
         try:
             shard.on_unloaded()
@@ -250,7 +250,7 @@ class ShardRunner(Generic[S]):
         answer: Answer[R],
     ) -> None:
         """Runs `operation` and has its records written in a batch of their own, in the producer's transaction."""
-        probe = self._parts.probe
+        probe = self._dependencies.probe
         began = probe.clock()
         self._queue.flush()
         result = self._decide(operation, answer)
@@ -268,21 +268,21 @@ class ShardRunner(Generic[S]):
     def _write_batch(
         self, records: Sequence[Any], producer: TransactionalProducer, guard: VerificationGuard | None
     ) -> None:
-        parts = self._parts
+        dependencies = self._dependencies
         encoded = self._queue.encode(records)
-        batch = self._queue.new_batch(size_of(encoded), is_needed=any(map(parts.is_needed, records)))
-        batch.add(encoded, parts.now_ms())
+        batch = self._queue.new_batch(size_of(encoded), is_needed=any(map(dependencies.is_needed, records)))
+        batch.add(encoded, dependencies.now_ms())
         data = build_batch(
             batch.records,
-            compression=parts.compression(),
+            compression=dependencies.compression(),
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
-            base_sequence=parts.base_sequence,
+            base_sequence=dependencies.base_sequence,
             is_transactional=True,
         )
-        parts.logs.check_batch(self.partition, data, guard)
+        dependencies.logs.check_batch(self.partition, data, guard)
         self._replay(records, batch.first_offset, producer.producer_id, producer.producer_epoch)
-        self._follow(batch, parts.logs.append(self.partition, data, guard=guard))
+        self._follow(batch, dependencies.logs.append(self.partition, data, guard=guard))
 
     def _follow(self, batch: Batch, result: AppendResult | Pending[AppendResult]) -> None:
         """Raises ApiError where the append has failed already."""
@@ -313,16 +313,18 @@ class ShardRunner(Generic[S]):
         return answer.pending
 
     def _write_marker(self, marker: TransactionMarker) -> None:
-        parts = self._parts
+        dependencies = self._dependencies
         batch = self._queue.new_batch(0, is_needed=True)
         data = end_transaction_marker(
             commit=marker.committed,
             coordinator_epoch=marker.coordinator_epoch,
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
-            timestamp=parts.now_ms(),
+            timestamp=dependencies.now_ms(),
         )
-        result = parts.logs.append(self.partition, data, transaction_version=marker.transaction_version)
+        result = dependencies.logs.append(
+            self.partition, data, transaction_version=marker.transaction_version
+        )
         if isinstance(result, AppendError):
             raise ApiError(result.error, result.error_message)
         if self._shard is not None:
@@ -383,33 +385,33 @@ class ShardRunner(Generic[S]):
     def is_usable(self) -> bool:
         """Whether the partition can be written and read."""
         try:
-            self._parts.logs.check(self.partition)
+            self._dependencies.logs.check(self.partition)
         except ApiError as error:
             return error.code is ErrorCode.NOT_ENOUGH_REPLICAS
         return True
 
     def _load(self) -> None:
-        parts = self._parts
+        dependencies = self._dependencies
         self.state, self._awaited = ShardState.LOADING, None
-        self._timers = ShardTimers(parts.loop, self._due)
+        self._timers = ShardTimers(dependencies.loop, self._due)
         self._context = context = ShardContext(
             partition=self.partition,
             epoch=self.epoch,
-            config=parts.config,
+            config=dependencies.config,
             timer=self._timers,
-            now_ms=parts.now_ms,
-            image=parts.image,
-            new_uuid=parts.new_uuid,
+            now_ms=dependencies.now_ms,
+            image=dependencies.image,
+            new_uuid=dependencies.new_uuid,
         )
         try:
-            contents = parts.logs.contents(self.partition)
+            contents = dependencies.logs.contents(self.partition)
         except (ApiError, OutOfResourcesError) as error:
             if self._context is context:  # and not gone with its disk
                 self._not_loaded(error)
             return
-        shard = parts.new_shard(context)
+        shard = dependencies.new_shard(context)
         loader = ShardLoader(
-            self.name, parts.serde, parts.load_buffer_size(), lambda: self._context is context
+            self.name, dependencies.serde, dependencies.load_buffer_size(), lambda: self._context is context
         )
         if contents:
             self._load_on_thread(loader, contents, shard, context)
@@ -419,7 +421,7 @@ class ShardRunner(Generic[S]):
     def _load_on_thread(
         self, loader: ShardLoader, contents: Sequence[FileRecords], shard: S, context: ShardContext
     ) -> None:
-        parts = self._parts
+        dependencies = self._dependencies
         failure: list[Exception] = []
 
         def work() -> None:
@@ -434,17 +436,17 @@ class ShardRunner(Generic[S]):
             if error is not None or failure:
                 self._not_loaded(error or failure[0])
                 if failure and isinstance(failure[0], OSError) and not _may_pass(failure[0]):
-                    parts.logs.read_failed(self.partition, failure[0])
+                    dependencies.logs.read_failed(self.partition, failure[0])
             else:
                 self._loaded(shard, loader)
 
-        parts.runner.submit(work, done)
+        dependencies.runner.submit(work, done)
 
     def _not_loaded(self, error: BaseException) -> None:
         self.state = ShardState.FAILED
         if isinstance(error, LoadCancelledError):
             return
-        self._parts.probe.load_failures += 1
+        self._dependencies.probe.load_failures += 1
         if _may_pass(error):
             logger.warning("%s cannot be loaded now, it is tried again: %r", self.name, error)
             self._loads_put_off += 1
@@ -464,7 +466,7 @@ class ShardRunner(Generic[S]):
             self._fall(errors.not_coordinator(self.name))
             self._not_loaded(error)
             return
-        self._parts.probe.loaded(loader.summary)
+        self._dependencies.probe.loaded(loader.summary)
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         if self.state is ShardState.LOADING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from barnabas.broker.metadata.image import BROKER_RESOURCE
 from barnabas.broker.metadata.records import frame
 from barnabas.broker.metadata.snapshot_files import read_snapshot, snapshot_batches
 from barnabas.broker.metadata.versions import (
@@ -32,7 +33,6 @@ from barnabas.storage.env import Env, write_atomically
 FILE_NAME: Final = "bootstrap.checkpoint"
 _EPOCH: Final = 0
 _TIMESTAMP_MS: Final = 0
-_BROKER_RESOURCE: Final = 4
 _TRANSACTION_NAME: Final = "Bootstrap records"
 
 
@@ -91,5 +91,5 @@ def first_records(bootstrap: Sequence[Message], min_insync_replicas: int) -> lis
 def default_min_insync_replicas(count: int) -> ConfigRecord:
     """min.insync.replicas for the whole cluster."""
     return ConfigRecord(
-        resource_type=_BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value=str(count)
+        resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value=str(count)
     )

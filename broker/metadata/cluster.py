@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
+from barnabas.broker.metadata.versions import LevelRange
 from barnabas.protocol.messages.cluster_records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
@@ -28,13 +29,6 @@ class ListenerEndpoint(NamedTuple):
     host: str
     port: int
     security_protocol: int
-
-
-class FeatureRange(NamedTuple):
-    """The levels of a feature that a node supports, both ends included."""
-
-    low: int
-    high: int
 
 
 E = TypeVar("E", RegisterBrokerRecord.BrokerEndpoint, RegisterControllerRecord.ControllerEndpoint)
@@ -61,9 +55,9 @@ def _listeners(points: Iterable[E]) -> dict[str, ListenerEndpoint]:
     return {point.name: ListenerEndpoint(point.host, point.port, point.security_protocol) for point in points}
 
 
-def _features(features: Iterable[F]) -> dict[str, FeatureRange]:
+def _features(features: Iterable[F]) -> dict[str, LevelRange]:
     return {
-        feature.name: FeatureRange(feature.min_supported_version, feature.max_supported_version)
+        feature.name: LevelRange(feature.min_supported_version, feature.max_supported_version)
         for feature in features
     }
 
@@ -75,7 +69,7 @@ class BrokerRegistration(NamedTuple):
     epoch: int
     incarnation_id: Uuid
     listeners: Mapping[str, ListenerEndpoint]
-    features: Mapping[str, FeatureRange]
+    features: Mapping[str, LevelRange]
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool
@@ -134,7 +128,7 @@ class ControllerRegistration(NamedTuple):
     controller_id: int
     incarnation_id: Uuid
     listeners: Mapping[str, ListenerEndpoint]
-    features: Mapping[str, FeatureRange]
+    features: Mapping[str, LevelRange]
     zk_migration_ready: bool = False
 
     @classmethod

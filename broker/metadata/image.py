@@ -9,6 +9,7 @@ Source: org.apache.kafka.image.MetadataImage, MetadataDelta and their parts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -50,31 +51,19 @@ ScramKey = tuple[str, int]
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
+@dataclass(slots=True, eq=False)
 class MetadataDelta:
     """What some records changed, by name: topics made, altered (which partitions) and removed (as they were)."""
 
-    __slots__ = (
-        "acl_changes",
-        "broker_changes",
-        "changed_topics",
-        "config_changes",
-        "created_topics",
-        "deleted_topics",
-        "feature_changes",
-        "quota_changes",
-        "scram_changes",
-    )
-
-    def __init__(self) -> None:
-        self.created_topics: set[str] = set()
-        self.changed_topics: dict[str, set[int]] = {}
-        self.deleted_topics: dict[Uuid, TopicImage] = {}
-        self.config_changes: set[ConfigResource] = set()
-        self.quota_changes: set[QuotaEntity] = set()
-        self.scram_changes: set[ScramKey] = set()
-        self.acl_changes: set[Uuid] = set()
-        self.feature_changes: set[str] = set()
-        self.broker_changes: set[int] = set()
+    created_topics: set[str] = field(default_factory=set)
+    changed_topics: dict[str, set[int]] = field(default_factory=dict)
+    deleted_topics: dict[Uuid, TopicImage] = field(default_factory=dict)
+    config_changes: set[ConfigResource] = field(default_factory=set)
+    quota_changes: set[QuotaEntity] = field(default_factory=set)
+    scram_changes: set[ScramKey] = field(default_factory=set)
+    acl_changes: set[Uuid] = field(default_factory=set)
+    feature_changes: set[str] = field(default_factory=set)
+    broker_changes: set[int] = field(default_factory=set)
 
     @classmethod
     def everything(cls, image: MetadataImage) -> MetadataDelta:
@@ -97,58 +86,26 @@ class MetadataDelta:
         return [topic.partitions[index] for index in sorted(changed)]
 
 
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class MetadataImage:
     """Everything by its key: features, nodes, topics, configs, quotas, SCRAM credentials, ACLs, tokens, producer ids.
 
     `offset` is that of the last record that went into it (-1: none yet), `epoch` the leader epoch that wrote it.
     """
 
-    __slots__ = (
-        "acls",
-        "brokers",
-        "configs",
-        "controllers",
-        "epoch",
-        "features",
-        "next_producer_id",
-        "offset",
-        "quotas",
-        "scram",
-        "tokens",
-        "topic_names",
-        "topics",
-    )
-
-    def __init__(
-        self,
-        *,
-        offset: int,
-        epoch: int,
-        features: Mapping[str, int],
-        brokers: Mapping[int, BrokerRegistration],
-        controllers: Mapping[int, ControllerRegistration],
-        topics: Mapping[str, TopicImage],
-        topic_names: Mapping[Uuid, str],
-        configs: Mapping[ConfigResource, Mapping[str, str]],
-        quotas: Mapping[QuotaEntity, Mapping[str, float]],
-        scram: Mapping[ScramKey, UserScramCredentialRecord],
-        acls: Mapping[Uuid, AccessControlEntryRecord],
-        tokens: Mapping[str, DelegationTokenRecord],
-        next_producer_id: int,
-    ) -> None:
-        self.offset = offset
-        self.epoch = epoch
-        self.features = features
-        self.brokers = brokers
-        self.controllers = controllers
-        self.topics = topics
-        self.topic_names = topic_names
-        self.configs = configs
-        self.quotas = quotas
-        self.scram = scram
-        self.acls = acls
-        self.tokens = tokens
-        self.next_producer_id = next_producer_id
+    offset: int
+    epoch: int
+    features: Mapping[str, int]
+    brokers: Mapping[int, BrokerRegistration]
+    controllers: Mapping[int, ControllerRegistration]
+    topics: Mapping[str, TopicImage]
+    topic_names: Mapping[Uuid, str]
+    configs: Mapping[ConfigResource, Mapping[str, str]]
+    quotas: Mapping[QuotaEntity, Mapping[str, float]]
+    scram: Mapping[ScramKey, UserScramCredentialRecord]
+    acls: Mapping[Uuid, AccessControlEntryRecord]
+    tokens: Mapping[str, DelegationTokenRecord]
+    next_producer_id: int
 
     @classmethod
     def empty(cls) -> MetadataImage:

@@ -1,18 +1,14 @@
-"""MetadataLoader: the one place where committed records become the image that everybody sees.
+"""MetadataLoader publishes committed images, one after the other; MetadataPublishers calls the publishers of each.
 
-Whoever brings committed records (the embedded controller here; a reader that fetches them from a quorum of Apache
-Kafka's controllers elsewhere) has them replayed and published by it, in order. Source: org.apache.kafka.image.loader.
+Source: org.apache.kafka.image.loader.MetadataLoader, its publishers and its fault handlers.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
 
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
-from barnabas.broker.metadata.log import MetadataBatch
-from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.waiting.blocking import BlockingRunner, Work
 
 logger = logging.getLogger("barnabas.metadata")
@@ -38,30 +34,12 @@ class MetadataLoader:
         self._runner = runner
         self._publish = publish
         self._prepare = prepare
-        self._waiting: deque[tuple[MetadataBatch, Callable[[], None]]] = deque()
-        self._busy = False
-
-    def committed(self, batch: MetadataBatch, published: Callable[[], None] = lambda: None) -> None:
-        """Replays records on the image that was published last, and publishes what comes of it; then calls `published`.
-
-        Raises ValueError for records that do not fit: a metadata log that this broker cannot follow.
-        """
-        self._waiting.append((batch, published))
-        if not self._busy:
-            self._take_next()
-
-    def _take_next(self) -> None:
-        while self._waiting and not self._busy:
-            batch, published = self._waiting.popleft()
-            image, delta = replayed(self.image, batch.records, offset=batch.last_offset, epoch=batch.epoch)
-            self.take_over(image, delta, published)
 
     def take_over(self, image: MetadataImage, delta: MetadataDelta, published: Callable[[], None]) -> None:
         """Publishes an image that somebody has replayed already on top of the last one.
 
         One at a time: the next may come once `published` was called.
         """
-        self._busy = True
         try:
             work = self._prepare(image, delta)
         except Exception:  # whoever waits for these records would wait for ever
@@ -83,10 +61,41 @@ class MetadataLoader:
             # The records are committed all the same; whoever takes over the image meets the failure again.
             logger.error("preparing for new metadata failed: %s", failure)
         self._finish(image, delta, published)
-        self._take_next()
 
     def _finish(self, image: MetadataImage, delta: MetadataDelta, published: Callable[[], None]) -> None:
         self.image = image
         self._publish(image, delta)
-        self._busy = False
         published()
+
+
+class MetadataPublishers:
+    """In the order in which they were added. `failures`: how many times one could not follow."""
+
+    __slots__ = ("_all", "failures")
+
+    def __init__(self, first: Publisher) -> None:
+        """`first` is told before all others, but not by `begin`: it has to know before there are any."""
+        self._all = [first]
+        self.failures = 0
+
+    def add(self, follow: Publisher) -> None:
+        """Has it told after the others."""
+        self._all.append(follow)
+
+    def begin(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Tells the others of the image that a broker starts with. It does not start where one of them raises."""
+        for follow in self._all[1:]:
+            follow(image, delta)
+
+    def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Tells all of a new image. Who raises is passed over, and so stays with what it knew before."""
+        for follow in self._all:
+            try:
+                follow(image, delta)
+            except Exception:
+                self.failures += 1
+                logger.exception(
+                    "%s cannot follow the metadata up to offset %d; a restart may help it",
+                    getattr(follow, "__qualname__", follow),
+                    image.offset,
+                )

@@ -1,13 +1,9 @@
-"""MetadataLog: where metadata records are kept, as those see it who decide them and who replay them.
-
-Today the log is this node's own (`raft_log.EmbeddedRaftLog`); one that is fetched from a quorum of controllers fits
-behind the same interface, with `append` going to the quorum's leader.
-"""
+"""What a metadata log hands over, and how it fails."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from barnabas.protocol.schema import Message
 
@@ -29,24 +25,3 @@ class MetadataBatch(NamedTuple):
     records: Sequence[Message]
     last_offset: int
     epoch: int
-
-
-class MetadataLog(Protocol):
-    """What the controller and the loader need of a metadata log. Blocking; one caller at a time."""
-
-    @property
-    def leader_epoch(self) -> int:
-        """The epoch in which records are appended."""
-
-    @property
-    def end_offset(self) -> int:
-        """The offset that the next record gets."""
-
-    def load(self) -> Iterator[MetadataBatch]:
-        """Everything that is committed, from the latest snapshot on. Raises MetadataLogError, StorageError, OSError."""
-
-    def append(self, batches: Sequence[Sequence[Message]]) -> int:
-        """Appends each inner list as one atomic batch; returns the end offset once all of them are durable.
-
-        Raises StorageError or OSError; none of the batches is there then.
-        """

@@ -68,7 +68,7 @@ logger = logging.getLogger("barnabas.metadata")
 
 
 class EmbeddedRaftLog:
-    """A `MetadataLog` in a log directory of this node.
+    """The metadata log in a log directory of this node.
 
     `load`, then `become_leader`, then `append`. Blocking, for any thread; one caller at a time, but that snapshots
     may be written meanwhile (`RaftSnapshots`).

@@ -6,6 +6,7 @@ Source: org.apache.kafka.image.TopicImage, org.apache.kafka.metadata.PartitionRe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
@@ -172,15 +173,13 @@ def _either(changed: list[int] | None, before: tuple[int, ...]) -> Iterable[int]
     return before if changed is None else changed
 
 
+@dataclass(slots=True, eq=False)
 class TopicImage:
     """A topic and its partitions, by index from 0 without gaps."""
 
-    __slots__ = ("name", "partitions", "topic_id")
-
-    def __init__(self, name: str, topic_id: Uuid, partitions: Mapping[int, PartitionImage]) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partitions = partitions
+    name: str
+    topic_id: Uuid
+    partitions: Mapping[int, PartitionImage]
 
     def records(self) -> Iterator[Message]:
         """The topic's record and those of its partitions."""

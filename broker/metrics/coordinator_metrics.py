@@ -183,6 +183,6 @@ def _add_transactions(metrics: Metrics, coordinators: Coordinators) -> None:
 def _add_verification(metrics: Metrics, probe: VerificationProbe) -> None:
     metrics.add(
         f"{VERIFICATION_PREFIX}_verificationtimems",
-        lambda: [((), probe.verifications, probe.times_ms[:])],
+        lambda: [((), probe.times.count, probe.times.values())],
     )
     metrics.add_value(f"{VERIFICATION_PREFIX}_verificationfailurerate_count", lambda: probe.failures)

@@ -15,8 +15,8 @@ from barnabas.broker.metrics.families import (
 from barnabas.broker.metrics.prometheus import Metrics
 
 if TYPE_CHECKING:
-    from barnabas.broker.metadata.followers import Followers
     from barnabas.broker.metadata.image import MetadataImage
+    from barnabas.broker.metadata.loader import MetadataPublishers
     from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
 
 
@@ -25,7 +25,7 @@ def add_metadata_log(
     log: EmbeddedRaftLog,
     image: Callable[[], MetadataImage],
     now_ms: Callable[[], int],
-    followers: Followers,
+    followers: MetadataPublishers,
 ) -> None:
     """`image` gives the newest metadata, which `followers` are told of; `now_ms` is the wall clock of the log."""
     snapshots = log.snapshots

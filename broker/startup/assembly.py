@@ -19,16 +19,15 @@ from barnabas.broker.controller.embedded import Controller
 from barnabas.broker.controller.log_dir_admin import LogDirAdmin, copying_threads
 from barnabas.broker.controller.producer_ids import ProducerIdManager
 from barnabas.broker.controller.topic_admin import TopicDefaults
-from barnabas.broker.coordinator.assembly import Coordinators, CoordinatorSurroundings
+from barnabas.broker.coordinator.assembly import CoordinatorDependencies, Coordinators
 from barnabas.broker.coordinator.dependencies import CoordinatorLoop
 from barnabas.broker.coordinator.shard import random_uuid
 from barnabas.broker.fetch.cache import FetchSessionCache
 from barnabas.broker.fetch.manager import FetchManager
 from barnabas.broker.fetch.reader import ReplicaReader
 from barnabas.broker.kafka_apis.dispatch import KafkaApis
-from barnabas.broker.metadata.followers import Followers
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
-from barnabas.broker.metadata.loader import MetadataLoader
+from barnabas.broker.metadata.loader import MetadataLoader, MetadataPublishers
 from barnabas.broker.metadata.snapshot_generator import SnapshotGenerator
 from barnabas.broker.metadata.unenforced import UnenforcedNotices
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
@@ -156,7 +155,7 @@ class Parts:
     def _make_metadata(self) -> None:
         """What decides, commits and publishes metadata."""
         storage, runner = self.storage, self._given.runner
-        self.followers = Followers(first=self.replica_manager.apply)
+        self.followers = MetadataPublishers(first=self.replica_manager.apply)
         self.loader = MetadataLoader(storage.image, runner, self.followers.publish, self._prepare)
         self.directory_assignment = DirectoryAssignment(
             storage.node_id, storage.log_manager, lambda: self.controller.image
@@ -192,7 +191,7 @@ class Parts:
         config, given, node_id = self.config, self._given, self.storage.node_id
         self.producer_ids = ProducerIdManager(self.controller, node_id)
         self.coordinators = Coordinators(
-            CoordinatorSurroundings(
+            CoordinatorDependencies(
                 config=config,
                 node_id=node_id,
                 replica_manager=self.replica_manager,
@@ -203,6 +202,7 @@ class Parts:
                 new_uuid=given.new_member_uuid,
             )
         )
+        self.replica_manager.on_missing_log_opened = self.coordinators.log_opened
         self._on_log_dir_failed.append(lambda _: self.coordinators.log_dir_failed())
         max_series = config[BARNABAS_CLIENT_METRICS_MAX_SERIES]
         is_shown = max_series > 0 and config[BARNABAS_HTTP_PORT] >= 0  # the HTTP port is where they are read
@@ -255,7 +255,7 @@ class Parts:
             ),
             self.log_cleaner.reconfigure,
             self.cordoned_dirs.reconfigure,
-            self.log_dirs.reconfigure,
+            self.moves.reconfigure,
         )
         for follow in (
             UnenforcedNotices().apply,

@@ -59,7 +59,7 @@ class Observers:
         )
         metric_sources.add_fetch_sessions(metrics, parts.fetch_manager.cache)
         metric_sources.add_partitions(metrics, replicas.partitions, lambda: replicas.without_log_count)
-        add_log_dirs(metrics, replicas.log_manager.dirs, lambda: parts.log_dirs.moves)
+        add_log_dirs(metrics, replicas.log_manager.dirs, lambda: parts.moves.moves)
         timeout_ms = parts.config[TRANSACTION_MAX_TIMEOUT_MS]
         metric_sources.add_late_transactions(metrics, replicas.partitions, env.now_ms, timeout_ms)
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])

@@ -67,7 +67,7 @@ class Server:
         parts.housekeeping.start()
         parts.log_cleaner.start()
         parts.cordoned_dirs.reconfigure()
-        parts.log_dirs.start()
+        parts.moves.start()
         parts.snapshot_generator.start()
 
     def _dependencies(self) -> Dependencies:
@@ -111,7 +111,7 @@ class Server:
         self.is_stopping = True
         parts.housekeeping.stop()
         parts.snapshot_generator.stop()
-        await parts.log_dirs.stop()
+        await parts.moves.stop()
         await parts.log_cleaner.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))
         await asyncio.sleep(0)  # reading has stopped; what waits for records or members need not any longer

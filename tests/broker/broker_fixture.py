@@ -123,7 +123,7 @@ class InProcessBroker:
         self.cordoned_dirs = self.parts.cordoned_dirs
         self.dynamic_config = self.parts.dynamic_config
         self.directory_assignment = self.parts.directory_assignment
-        self.log_dirs.start()
+        self.parts.moves.start()
         self.connection_ids = count(1)
 
     def _dependencies(self, first_id: int) -> Dependencies:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.broker.coordinator.txn import TransactionalProducer, TransactionVerifier, asks_coordinator
@@ -71,23 +72,15 @@ class TransactionalProduce(NamedTuple):
         return self.api_version >= _ADDED_SINCE
 
 
+@dataclass(slots=True, eq=False)
 class _Attempt:
     """A request that asks its coordinator. `first_sequences` are those of the batches, by partition."""
 
-    __slots__ = ("began", "first_sequences", "pending", "produce", "producer")
-
-    def __init__(
-        self,
-        produce: TransactionalProduce,
-        producer: TransactionalProducer,
-        first_sequences: Mapping[TopicPartition, tuple[Partition, int]],
-        began: float,
-    ) -> None:
-        self.produce = produce
-        self.producer = producer
-        self.first_sequences = first_sequences
-        self.began = began
-        self.pending: Pending[Results] = Pending()
+    produce: TransactionalProduce
+    producer: TransactionalProducer
+    first_sequences: Mapping[TopicPartition, tuple[Partition, int]]
+    began: float
+    pending: Pending[Results] = field(default_factory=Pending)
 
 
 class TransactionalAppends:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.coordinator.shard import CoordinatorResult
@@ -26,8 +26,7 @@ from barnabas.broker.coordinator.transaction.rules import (
 )
 from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from barnabas.broker.coordinator.txn import ProducerIds
-from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
-from barnabas.broker.pending import Pending, all_of
+from barnabas.broker.pending import Pending, all_of, completed
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.transactions import (
     TRANSACTION_MAX_TIMEOUT_MS,
@@ -38,7 +37,6 @@ from barnabas.storage.offsets import TopicPartition
 
 logger = logging.getLogger("barnabas.transactions")
 
-R = TypeVar("R")
 
 _NO_ID: Final = ProducerAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 """No producer id is to be had now, which has nothing to do with which broker was asked; Kafka gives the same answer."""
@@ -56,10 +54,6 @@ class TransactionCoordinator:
         self.runtime = runtime
         self.config = config
         self._producer_ids = producer_ids
-
-    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Follows the metadata."""
-        self.runtime.apply(image, delta)
 
     # ---- what producers ask for
 
@@ -81,7 +75,7 @@ class TransactionCoordinator:
             return self._producer_ids.generate().then(_idempotent)
         refusal = self._refusal(transactional_id, timeout_ms, enable_two_phase_commit, keep_prepared)
         if refusal is not None:
-            return _at_once(ProducerAnswer(refusal))
+            return completed(ProducerAnswer(refusal))
         resolved_ms = NO_TIMEOUT_MS if enable_two_phase_commit else timeout_ms
 
         def initialize(
@@ -124,7 +118,7 @@ class TransactionCoordinator:
     ) -> Pending[ErrorCode]:
         """Adds partitions to the producer's transaction; NONE once that is committed."""
         if not transactional_id:
-            return _at_once(ErrorCode.INVALID_REQUEST)
+            return completed(ErrorCode.INVALID_REQUEST)
         return self.runtime.write(
             transactional_id,
             lambda shard: shard.add_partitions(transactional_id, producer, partitions, client_version),
@@ -136,7 +130,7 @@ class TransactionCoordinator:
     ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
         """NONE for each partition that is in the producer's transaction, or why it must not write there."""
         if not transactional_id:
-            return _at_once(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))
+            return completed(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))
         return self.runtime.read(
             transactional_id,
             lambda shard: shard.verify_partitions(transactional_id, producer, partitions),
@@ -148,7 +142,7 @@ class TransactionCoordinator:
     ) -> Pending[ProducerAnswer]:
         """Commits or aborts the producer's transaction: NONE once that is decided, the markers come after."""
         if not transactional_id:
-            return _at_once(ProducerAnswer(ErrorCode.INVALID_REQUEST))
+            return completed(ProducerAnswer(ErrorCode.INVALID_REQUEST))
 
         def end(
             shard: TransactionCoordinatorShard, new_id: int | None
@@ -164,7 +158,7 @@ class TransactionCoordinator:
     def describe(self, transactional_id: str) -> Pending[TransactionDescription]:
         """What is known of a transactional id; TRANSACTIONAL_ID_NOT_FOUND where that is nothing."""
         if not transactional_id:
-            return _at_once(TransactionDescription(transactional_id, ErrorCode.INVALID_REQUEST))
+            return completed(TransactionDescription(transactional_id, ErrorCode.INVALID_REQUEST))
         return self.runtime.read(
             transactional_id,
             lambda shard: describe(shard, transactional_id),
@@ -238,9 +232,3 @@ def _listing(
         if error is not ErrorCode.NONE:
             return error, ()
     return ErrorCode.NONE, [transaction for _, transactions in answers for transaction in transactions]
-
-
-def _at_once(result: R) -> Pending[R]:
-    pending: Pending[R] = Pending()
-    pending.complete(result)
-    return pending

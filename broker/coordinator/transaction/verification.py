@@ -5,10 +5,10 @@ Source: org.apache.kafka.server.transaction.AddPartitionsToTxnManager.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
+from barnabas.broker.coordinator.runtime_probe import RecentTimes
 from barnabas.broker.coordinator.transaction.metadata import TV_2
 from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
 from barnabas.broker.coordinator.txn import TransactionalProducer
@@ -17,8 +17,6 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.storage.offsets import TopicPartition
 
 Codes = Mapping[TopicPartition, ErrorCode]
-
-_KEPT_TIMES: Final = 1024
 
 
 class TransactionPartitions(Protocol):
@@ -40,22 +38,13 @@ class TransactionPartitions(Protocol):
 
 
 class VerificationProbe:
-    """How often a partition was refused by its coordinator, and how many ms the latest askings took."""
+    """How many partitions the coordinator rejected, and how long verifications took."""
 
-    __slots__ = ("failures", "times_ms", "verifications")
+    __slots__ = ("failures", "times")
 
     def __init__(self) -> None:
         self.failures = 0
-        self.verifications = 0
-        self.times_ms = array("d")
-
-    def verified(self, time_ms: float, failures: int) -> None:
-        if len(self.times_ms) < _KEPT_TIMES:
-            self.times_ms.append(time_ms)
-        else:
-            self.times_ms[self.verifications % _KEPT_TIMES] = time_ms
-        self.verifications += 1
-        self.failures += failures
+        self.times = RecentTimes()
 
 
 class AddPartitionsToTxnManager:
@@ -79,7 +68,8 @@ class AddPartitionsToTxnManager:
 
         def answered(codes: Codes) -> Codes:
             failures = sum(code is not ErrorCode.NONE for code in codes.values())
-            self._probe.verified((self._time() - started) * 1000, failures)
+            self._probe.failures += failures
+            self._probe.times.add(self._time() - started)
             return {partition: _for_producers(code) for partition, code in codes.items()}
 
         return self._ask(producer, partitions).then(answered)

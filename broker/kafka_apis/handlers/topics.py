@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.controller.topic_admin import (
-    CLUSTER_METADATA_TOPIC,
     NewTopic,
     TopicSpec,
     config_removals,
@@ -31,6 +30,7 @@ from barnabas.protocol.messages.topics import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ZERO_UUID, EncodedArray, Uuid
+from barnabas.storage.manager.log_manager import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from barnabas.broker.controller import config_admin
 from barnabas.broker.controller.config_admin import (
     CLUSTER_DEFAULT,
-    ELR_FEATURE,
     Alteration,
     ConfigAdmin,
     Outcome,
@@ -25,6 +24,7 @@ from barnabas.broker.metadata.image import (
     MetadataImage,
 )
 from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.versions import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.config.alteration import AlterOperation
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.dynamic import apply_dynamic_settings
@@ -47,7 +47,7 @@ def image(*records: Message, elr: int = 0) -> MetadataImage:
     """A topic t, and what the records say."""
     first: list[Message] = [TopicRecord(name="t", topic_id=b"t" * 16)]
     if elr:
-        first.append(FeatureLevelRecord(name=ELR_FEATURE, feature_level=elr))
+        first.append(FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=elr))
     return replayed(MetadataImage.empty(), [*first, *records])[0]
 
 

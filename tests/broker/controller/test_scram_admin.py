@@ -8,7 +8,6 @@ import hashlib
 import pytest
 
 from barnabas.broker.controller.scram_admin import (
-    FIRST_METADATA_VERSION,
     Change,
     Deletion,
     Upsertion,
@@ -18,6 +17,7 @@ from barnabas.broker.controller.scram_admin import (
 )
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.metadata.versions import SCRAM
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.security import MAX_ITERATIONS, MIN_ITERATIONS
 
@@ -40,7 +40,7 @@ class World:
         self.image = MetadataImage.empty()
 
     def alter(self, *changes: Change) -> dict[str, ErrorCode]:
-        records, outcomes = alter(self.image.scram, FIRST_METADATA_VERSION, changes)
+        records, outcomes = alter(self.image.scram, SCRAM, changes)
         self.image, _ = replayed(self.image, records)
         return {user: ErrorCode.NONE if error is None else error.code for user, error in outcomes.items()}
 
@@ -132,7 +132,7 @@ def test_a_user_is_altered_once_in_a_request_or_not_at_all() -> None:
 
 
 def test_metadata_of_old_have_no_credentials() -> None:
-    records, outcomes = alter({}, FIRST_METADATA_VERSION - 1, [upsertion()])
+    records, outcomes = alter({}, SCRAM - 1, [upsertion()])
     assert records == []
     assert outcomes["alice"] is not None
     assert outcomes["alice"].code is ErrorCode.UNSUPPORTED_VERSION

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from barnabas.broker.coordinator.dependencies import RuntimeParts
+from barnabas.broker.coordinator.dependencies import RuntimeDependencies
 from barnabas.broker.coordinator.loading import LoadSummary
 from barnabas.broker.coordinator.partition_log import LogLimits
 from barnabas.broker.coordinator.records import GROUP_RECORDS, CoordinatorRecord, tombstone
@@ -247,7 +247,7 @@ class Bench:
         self.clock = ManualTimer()
         self.probe = WatchedProbe()
         self.shards: list[Counters] = []
-        self.parts: RuntimeParts[Counters] = RuntimeParts(
+        self.parts: RuntimeDependencies[Counters] = RuntimeDependencies(
             topic="counters",
             new_shard=self._new_shard,
             records=GROUP_RECORDS,

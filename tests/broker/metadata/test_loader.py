@@ -1,14 +1,16 @@
-"""The loader: committed records, wherever they come from, become images in order, each published when it can be."""
+"""The loader prepares for each image and publishes it; a publisher that raises does not keep it from the others."""
 
 from __future__ import annotations
+
+import logging
 
 import pytest
 
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
-from barnabas.broker.metadata.loader import MetadataLoader
-from barnabas.broker.metadata.log import MetadataBatch
-from barnabas.broker.waiting.blocking import InlineRunner, Work
-from barnabas.protocol.messages.topic_records import NoOpRecord, RemoveTopicRecord, TopicRecord
+from barnabas.broker.metadata.loader import MetadataLoader, MetadataPublishers
+from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.waiting.blocking import Work
+from barnabas.protocol.messages.topic_records import TopicRecord
 from tests.broker.held_runner import HeldRunner
 
 
@@ -23,34 +25,36 @@ class Story:
         return (lambda: self.lines.append("prepared")) if delta.created_topics else None
 
 
-def creation(name: str, offset: int) -> MetadataBatch:
-    return MetadataBatch([TopicRecord(name=name, topic_id=name.encode().ljust(16))], offset, 2)
+def creation(image: MetadataImage, name: str) -> tuple[MetadataImage, MetadataDelta]:
+    record = TopicRecord(name=name, topic_id=name.encode().ljust(16))
+    return replayed(image, [record], offset=image.offset + 1, epoch=2)
 
 
-def test_what_a_quorum_committed_is_published_in_order_by_whoever_fetches_it() -> None:
+def test_an_image_is_prepared_for_off_the_loop_and_then_published() -> None:
     story, disk = Story(), HeldRunner()
     loader = MetadataLoader(MetadataImage.empty(), disk, story.publish, story.prepare)
-    loader.committed(creation("a", 0), lambda: story.lines.append("a is there"))
-    loader.committed(creation("b", 1))
-    loader.committed(MetadataBatch([RemoveTopicRecord(topic_id=b"a".ljust(16)), NoOpRecord()], 3, 3))
+    loader.take_over(*creation(loader.image, "a"), lambda: story.lines.append("a is there"))
     assert story.lines == []
     assert loader.image.topics == {}
-
     disk.release()
     assert story.lines == ["prepared", "0/2 a", "a is there"]
-    disk.release()
-    assert story.lines[3:] == ["prepared", "1/2 a b", "3/3 b"]
+    loader.take_over(*replayed(loader.image, [], offset=7, epoch=3), lambda: None)
+    assert story.lines[3:] == ["7/3 a"], "there is nothing to prepare for"
 
 
-def test_a_batch_without_records_moves_the_offset() -> None:
+def test_a_publisher_that_raises_is_skipped_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     story = Story()
-    loader = MetadataLoader(MetadataImage.empty(), InlineRunner(), story.publish)
-    loader.committed(MetadataBatch([], 7, 1))
-    assert (loader.image.offset, loader.image.epoch) == (7, 1)
 
+    def stumble(image: MetadataImage, delta: MetadataDelta) -> None:
+        raise RuntimeError("a bug")
 
-def test_records_that_do_not_fit_are_an_error_and_change_nothing() -> None:
-    loader = MetadataLoader(MetadataImage.empty(), InlineRunner(), Story().publish)
-    with pytest.raises(ValueError, match="does not exist"):
-        loader.committed(MetadataBatch([RemoveTopicRecord(topic_id=b"a" * 16)], 0, 1))
-    assert loader.image.offset == -1
+    publishers = MetadataPublishers(first=stumble)
+    publishers.add(story.publish)
+    image, delta = creation(MetadataImage.empty(), "a")
+    publishers.begin(image, delta)
+    assert publishers.failures == 0, "the first one is not part of the beginning"
+    with caplog.at_level(logging.ERROR):
+        publishers.publish(image, delta)
+    assert story.lines == ["0/2 a"] * 2
+    assert publishers.failures == 1
+    assert "stumble" in caplog.text

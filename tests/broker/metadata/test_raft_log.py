@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.broker.metadata.log import MetadataLog, MetadataLogError
+from barnabas.broker.metadata.log import MetadataLogError
 from barnabas.broker.metadata.quorum_state import QuorumState, QuorumStateFile
 from barnabas.broker.metadata.raft_log import METADATA_TOPIC_ID, EmbeddedRaftLog
 from barnabas.broker.metadata.records import unframe
@@ -64,7 +64,7 @@ def format_dynamic(env: FaultEnv, control: Control = DYNAMIC) -> None:
 
 
 def test_it_is_a_metadata_log() -> None:
-    log: MetadataLog = open_raft_log(new_env())
+    log = open_raft_log(new_env())
     assert list(log.load()) == []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.broker.metadata.followers import Followers
+from barnabas.broker.metadata.loader import MetadataPublishers
 from barnabas.broker.metrics.metadata_metrics import add_metadata_log
 from barnabas.broker.metrics.prometheus import Metrics
 from tests.broker.metadata.raft_logs import Node, new_env
@@ -12,7 +12,7 @@ from tests.broker.metrics.test_sources import value
 def test_the_log_and_its_snapshots() -> None:
     node = Node(new_env())
     metrics = Metrics()
-    followers = Followers(first=lambda image, delta: None)
+    followers = MetadataPublishers(first=lambda image, delta: None)
     add_metadata_log(metrics, node.log, lambda: node.image, node.env.now_ms, followers)
     started_ms = node.env.time_ms
     node.set("a", "1")

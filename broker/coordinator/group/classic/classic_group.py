@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 from barnabas.broker.coordinator.group.classic.classic_member import (
     ClassicGroupMember,
@@ -38,6 +39,7 @@ NO_MEMBER_ID: Final = ""
 _IN_USE: Final = frozenset({State.STABLE, State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE})
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ClassicGroup:
     """A classic group.
 
@@ -47,60 +49,26 @@ class ClassicGroup:
     a little longer. `subscribed_topics` is None where they are not known (or it is no group of consumers).
     """
 
-    __slots__ = (
-        "_awaiting_join",
-        "_counts",
-        "_now_ms",
-        "_sessions",
-        "generation_id",
-        "group_id",
-        "leader_id",
-        "members",
-        "new_member_added",
-        "pending_join",
-        "pending_sync",
-        "previous_state",
-        "protocol_name",
-        "protocol_type",
-        "state",
-        "state_timestamp_ms",
-        "static_members",
-        "subscribed_topics",
-    )
+    type: ClassVar[GroupType] = GroupType.CLASSIC
 
-    type = GroupType.CLASSIC
-
-    def __init__(
-        self,
-        group_id: str,
-        *,
-        now_ms: Callable[[], int],
-        sessions: Sessions,
-        state: State = State.EMPTY,
-        generation_id: int = 0,
-        protocol_type: str = "",
-        protocol_name: str | None = None,
-        leader_id: str | None = None,
-        state_timestamp_ms: int | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self._now_ms = now_ms
-        self._sessions = sessions
-        self.state = state
-        self.previous_state = State.DEAD
-        self.generation_id = generation_id
-        self.protocol_type = protocol_type
-        self.protocol_name = protocol_name
-        self.leader_id = leader_id
-        self.state_timestamp_ms = state_timestamp_ms
-        self.members: dict[str, ClassicGroupMember] = {}
-        self.static_members: dict[str, str] = {}
-        self.pending_join: set[str] = set()
-        self.pending_sync: set[str] = set()
-        self.new_member_added = False
-        self.subscribed_topics: frozenset[str] | None = None
-        self._counts = ProtocolCounts()
-        self._awaiting_join = 0
+    group_id: str
+    now_ms: Callable[[], int]
+    sessions: Sessions
+    state: State = State.EMPTY
+    generation_id: int = 0
+    protocol_type: str = ""
+    protocol_name: str | None = None
+    leader_id: str | None = None
+    state_timestamp_ms: int | None = None
+    previous_state: State = State.DEAD
+    members: dict[str, ClassicGroupMember] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    pending_join: set[str] = field(default_factory=set)
+    pending_sync: set[str] = field(default_factory=set)
+    new_member_added: bool = False
+    subscribed_topics: frozenset[str] | None = None
+    _counts: ProtocolCounts = field(default_factory=ProtocolCounts)
+    _awaiting_join: int = 0
 
     def __repr__(self) -> str:
         return f"ClassicGroup({self.group_id!r}, {self.state}, generation {self.generation_id})"
@@ -130,7 +98,7 @@ class ClassicGroup:
         assert state.may_follow(self.state), f"{self} cannot become {state}"
         self.previous_state = self.state
         self.state = state
-        self.state_timestamp_ms = self._now_ms()
+        self.state_timestamp_ms = self.now_ms()
 
     # ---- members
 
@@ -348,7 +316,7 @@ class ClassicGroup:
     def offset_committed_by(self, member_id: str) -> None:
         member = self.members.get(member_id)
         if member is not None and self.state in {State.STABLE, State.PREPARING_REBALANCE}:
-            self._sessions.extend(self.group_id, member_id, member.session_timeout_ms)
+            self.sessions.extend(self.group_id, member_id, member.session_timeout_ms)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         self._check_not_dead()

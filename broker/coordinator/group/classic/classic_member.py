@@ -7,6 +7,7 @@ Source: org.apache.kafka.coordinator.group.classic.ClassicGroupMember, GroupMeta
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorTimer
@@ -21,6 +22,7 @@ SupportedProtocols = tuple[tuple[str, bytes], ...]
 """What a member can do: the protocols' names, the dearest first, each with what the member has to say in it."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ClassicGroupMember:
     """A member: who it is, what it can do, what it was given, and whether it waits for an answer.
 
@@ -29,68 +31,26 @@ class ClassicGroupMember:
     consumer group in which the member was on its way to its assignment.
     """
 
-    __slots__ = (
-        "assignment",
-        "awaiting_join",
-        "awaiting_sync",
-        "client_host",
-        "client_id",
-        "group_instance_id",
-        "is_new",
-        "member_id",
-        "protocol_type",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-        "still_owned",
-        "supported_protocols",
-    )
-
-    def __init__(
-        self,
-        member_id: str,
-        *,
-        group_instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocol_type: str,
-        supported_protocols: SupportedProtocols,
-        assignment: bytes = EMPTY_ASSIGNMENT,
-        is_new: bool = False,
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocol_type = protocol_type
-        self.supported_protocols = supported_protocols
-        self.assignment = assignment
-        self.still_owned: bytes | None = None
-        self.is_new = is_new
-        self.awaiting_join: Pending[JoinGroupResponse] | None = None
-        self.awaiting_sync: Pending[SyncGroupResponse] | None = None
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    supported_protocols: SupportedProtocols
+    assignment: bytes = EMPTY_ASSIGNMENT
+    is_new: bool = False
+    still_owned: bytes | None = None
+    awaiting_join: Pending[JoinGroupResponse] | None = None
+    awaiting_sync: Pending[SyncGroupResponse] | None = None
 
     def __repr__(self) -> str:
         return f"ClassicGroupMember({self.member_id!r}, instance {self.group_instance_id!r})"
 
     def replaced_by(self, member_id: str) -> ClassicGroupMember:
         """The same static member under the id that it got when it joined again (KIP-345)."""
-        replacement = ClassicGroupMember(
-            member_id,
-            group_instance_id=self.group_instance_id,
-            client_id=self.client_id,
-            client_host=self.client_host,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            session_timeout_ms=self.session_timeout_ms,
-            protocol_type=self.protocol_type,
-            supported_protocols=self.supported_protocols,
-            assignment=self.assignment,
-        )
-        replacement.still_owned = self.still_owned
-        return replacement
+        return replace(self, member_id=member_id, is_new=False, awaiting_join=None, awaiting_sync=None)
 
     @property
     def owned(self) -> bytes:

@@ -7,14 +7,14 @@ ConsumerGroups to answer. Source: GroupCoordinatorService, GroupMetadataManager 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.group.group import Groups, GroupType
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.coordinator.shard import CoordinatorResult
-from barnabas.broker.pending import Pending, all_of
+from barnabas.broker.pending import Pending, all_of, completed
 from barnabas.broker.request import RequestContext
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import groups as keys
@@ -37,7 +37,6 @@ from barnabas.protocol.messages.groups import (
 if TYPE_CHECKING:
     from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 
-R = TypeVar("R")
 Deleted = DeleteGroupsResponse.DeletableGroupResult
 Described = DescribeGroupsResponse.DescribedGroup
 Listed = list[ListGroupsResponse.ListedGroup]
@@ -61,7 +60,7 @@ class ClassicGroupService:
 
         refused = self._refuse_join(request)
         if refused is not None:
-            return _done(JoinGroupResponse(member_id=request.member_id, error_code=refused))
+            return completed(JoinGroupResponse(member_id=request.member_id, error_code=refused))
         return self._runtime.write(
             request.group_id, operation, lambda error: JoinGroupResponse(error_code=error.code)
         )
@@ -87,7 +86,7 @@ class ClassicGroupService:
             return shard.syncing.sync(request)
 
         if not request.group_id:
-            return _done(SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            return completed(SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return self._runtime.write(
             request.group_id, operation, lambda error: SyncGroupResponse(error_code=error.code)
         )
@@ -106,7 +105,7 @@ class ClassicGroupService:
             return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)
 
         if not request.group_id:
-            return _done(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            return completed(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return self._runtime.write(request.group_id, operation, failed)
 
     def leave(self, request: LeaveGroupRequest) -> Pending[LeaveGroupResponse]:
@@ -123,7 +122,7 @@ class ClassicGroupService:
             return LeaveGroupResponse(error_code=error.code)
 
         if not request.group_id:
-            return _done(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            return completed(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return self._runtime.write(request.group_id, operation, failed)
 
     # ---- groups of all kinds
@@ -197,12 +196,6 @@ def _all_listed(parts: Sequence[Listed | ErrorCode]) -> ListGroupsResponse:
     return ListGroupsResponse(
         groups=[group for part in parts if not isinstance(part, ErrorCode) for group in part]
     )
-
-
-def _done(response: R) -> Pending[R]:
-    pending: Pending[R] = Pending()
-    pending.complete(response)
-    return pending
 
 
 def list_groups(groups: Groups, states: Sequence[str], types: Sequence[str]) -> Listed:

@@ -9,6 +9,7 @@ what they were assigned. Source: org.apache.kafka.coordinator.group.modern.consu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from barnabas.broker.coordinator.group.consumer import consumer_records
@@ -32,6 +33,7 @@ _COMMIT_SINCE: Final = 9
 """The first version of OffsetCommit that can say STALE_MEMBER_EPOCH."""
 
 
+@dataclass(slots=True, eq=False)
 class ConsumerGroup:
     """A group's epochs, members, assignments, and who owns which partition.
 
@@ -39,45 +41,24 @@ class ConsumerGroup:
     partition. `metadata_hash` stands for the topics that it read when it was assigned.
     """
 
-    __slots__ = (
-        "_owners",
-        "assigned_to",
-        "assignment_epoch",
-        "assignment_timestamp_ms",
-        "assignor_counts",
-        "classic_member_count",
-        "classic_protocol_counts",
-        "group_epoch",
-        "group_id",
-        "has_subscription_metadata_record",
-        "members",
-        "metadata_hash",
-        "refresh_deadline_ms",
-        "refresh_epoch",
-        "static_members",
-        "subscriptions",
-        "target",
-    )
-
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.group_epoch = FIRST_EPOCH
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp_ms = 0
-        self.metadata_hash = 0
-        self.has_subscription_metadata_record = False
-        self.members: dict[str, ConsumerGroupMember] = {}
-        self.static_members: dict[str, str] = {}
-        self.target: dict[str, Partitions] = {}
-        self.assigned_to: dict[Uuid, dict[int, str]] = {}
-        self.subscriptions = Subscriptions()
-        self.assignor_counts: dict[str, int] = {}
-        self.classic_member_count = 0
-        self.classic_protocol_counts: dict[str, int] = {}
-        self._owners: dict[tuple[Uuid, int], str] = {}
-        # Not in any record: when the topics were looked at last, and in which epoch.
-        self.refresh_deadline_ms = 0
-        self.refresh_epoch = 0
+    group_id: str
+    group_epoch: int = FIRST_EPOCH
+    assignment_epoch: int = FIRST_EPOCH
+    assignment_timestamp_ms: int = 0
+    metadata_hash: int = 0
+    has_subscription_metadata_record: bool = False
+    members: dict[str, ConsumerGroupMember] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    target: dict[str, Partitions] = field(default_factory=dict)
+    assigned_to: dict[Uuid, dict[int, str]] = field(default_factory=dict)
+    subscriptions: Subscriptions = field(default_factory=Subscriptions)
+    assignor_counts: dict[str, int] = field(default_factory=dict)
+    classic_member_count: int = 0
+    classic_protocol_counts: dict[str, int] = field(default_factory=dict)
+    _owners: dict[tuple[Uuid, int], str] = field(default_factory=dict)
+    # Not in any record: when the topics were checked last, and in which epoch.
+    refresh_deadline_ms: int = 0
+    refresh_epoch: int = 0
 
     # ---- what every kind of group can say
 

@@ -22,7 +22,7 @@ from barnabas.broker.coordinator.group.consumer.member_lookup import find_group
 from barnabas.broker.coordinator.group.consumer.settings import assignor_names
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.metadata.image import MetadataImage
-from barnabas.broker.pending import Pending, all_of
+from barnabas.broker.pending import Pending, all_of, completed
 from barnabas.broker.request import RequestContext
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -96,9 +96,7 @@ class ConsumerGroupService:
 
     def _describe(self, group_id: str) -> Pending[DescribedGroup]:
         if not group_id:
-            refused: Pending[DescribedGroup] = Pending()
-            refused.complete(described_refused(group_id, ApiError(ErrorCode.INVALID_GROUP_ID)))
-            return refused
+            return completed(described_refused(group_id, ApiError(ErrorCode.INVALID_GROUP_ID)))
         return self._runtime.read(
             group_id,
             lambda shard: describe_group(

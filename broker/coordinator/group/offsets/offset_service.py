@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.coordinator.group.offsets.commit import Codes, FetchedTopic, OffsetCommit, OffsetFetch
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.coordinator.txn import TransactionalProducer
-from barnabas.broker.pending import Pending
+from barnabas.broker.pending import Pending, completed
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 
-R = TypeVar("R")
 
 _ABORTABLE_SINCE: Final = 4
 """The version of TxnOffsetCommit from which clients know TRANSACTION_ABORTABLE."""
@@ -41,7 +40,7 @@ class OffsetService:
     def commit_in_transaction(self, producer: TransactionalProducer, commit: OffsetCommit) -> Pending[Codes]:
         """As `commit`; the offsets count when the producer's transaction is committed."""
         if not commit.group_id:
-            return _done(_codes(commit, ApiError(ErrorCode.INVALID_GROUP_ID)))
+            return completed(_codes(commit, ApiError(ErrorCode.INVALID_GROUP_ID)))
         return self._runtime.write_in_transaction(
             commit.group_id,
             producer,
@@ -58,7 +57,7 @@ class OffsetService:
     ) -> Pending[Codes | ErrorCode]:
         """A code for each partition; `who` asks, for the log."""
         if not group_id:
-            return _done(ErrorCode.INVALID_GROUP_ID)
+            return completed(ErrorCode.INVALID_GROUP_ID)
         return self._runtime.write(group_id, lambda shard: shard.offsets.delete(group_id, topics, who), _code)
 
 
@@ -75,9 +74,3 @@ def _known_to(version: int, error: ApiError) -> ApiError:
     if error.code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_SINCE:
         return ApiError(ErrorCode.INVALID_TXN_STATE, error.message)
     return error
-
-
-def _done(result: R) -> Pending[R]:
-    pending: Pending[R] = Pending()
-    pending.complete(result)
-    return pending

@@ -138,7 +138,7 @@ def test_a_topic_that_is_deleted_while_it_moves(broker: InProcessBroker, tmp_pat
     request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="t")], timeout_ms=1000)
     assert broker.client(6) >> request << Like(responses=[Like(error_code=0)])
     assert places(broker) == {"a": [], "b": [], "c": []}
-    assert broker.log_dirs.moves == []
+    assert broker.parts.moves.moves == []
     broker.create_topic("t")
     assert sum(len(found) for found in places(broker).values()) == 1
 
