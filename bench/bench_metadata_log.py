@@ -118,7 +118,7 @@ def measure(partition_count: int, directory: str) -> Figures:
     batches = list(topics(partition_count))
     log = new_log(directory)
     written_ms, _ = timed(lambda: write_all(log, batches))
-    megabytes = log.size / 1e6
+    megabytes = log._log.size / 1e6
     log.close()
     log_read_ms = _reading_ms(directory)
     log = opened(directory)

@@ -48,11 +48,9 @@ TRANSACTION_WRITE_TIMEOUT_MS: Final = 60_000
 
 
 class GroupCoordinator:
-    """Checks requests, finds the shard of each group, and puts answers together."""
+    """What handlers ask of the group coordinator, by subject."""
 
     def __init__(self, runtime: CoordinatorRuntime[GroupCoordinatorShard], config: BrokerConfig) -> None:
-        self.runtime = runtime
-        self.config = config
         self.classic = ClassicGroupService(runtime, config)
         self.consumers = ConsumerGroupService(runtime, config)
         self.offsets = OffsetService(runtime, config)

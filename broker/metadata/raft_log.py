@@ -125,21 +125,6 @@ class EmbeddedRaftLog:
         """The offset up to which everything is durable, and so, with one voter, committed."""
         return self._log.high_watermark
 
-    @property
-    def start_offset(self) -> int:
-        """The first offset that is still in the log; what came before is in a snapshot."""
-        return self._log.log_start_offset
-
-    @property
-    def is_new(self) -> bool:
-        """Whether nothing was ever written to it: no records, and no snapshot but that of a format."""
-        return self.end_offset == 0 and self.leader_epoch == 0
-
-    @property
-    def size(self) -> int:
-        """Bytes of the log's segments."""
-        return self._log.size
-
     # -- reading --
 
     def load(self) -> Iterator[MetadataBatch]:

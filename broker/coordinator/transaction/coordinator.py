@@ -51,8 +51,8 @@ class TransactionCoordinator:
         config: BrokerConfig,
         producer_ids: ProducerIds,
     ) -> None:
-        self.runtime = runtime
-        self.config = config
+        self._runtime = runtime
+        self._config = config
         self._producer_ids = producer_ids
 
     # ---- what producers ask for
@@ -92,11 +92,11 @@ class TransactionCoordinator:
     ) -> ErrorCode | None:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        if two_phase_commit and not self.config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE]:
+        if two_phase_commit and not self._config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE]:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if keep_prepared:
             return ErrorCode.UNSUPPORTED_VERSION
-        if not two_phase_commit and not 0 < timeout_ms <= self.config[TRANSACTION_MAX_TIMEOUT_MS]:
+        if not two_phase_commit and not 0 < timeout_ms <= self._config[TRANSACTION_MAX_TIMEOUT_MS]:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT
         return None
 
@@ -119,7 +119,7 @@ class TransactionCoordinator:
         """Adds partitions to the producer's transaction; NONE once that is committed."""
         if not transactional_id:
             return completed(ErrorCode.INVALID_REQUEST)
-        return self.runtime.write(
+        return self._runtime.write(
             transactional_id,
             lambda shard: shard.add_partitions(transactional_id, producer, partitions, client_version),
             lambda error: error.code,
@@ -131,7 +131,7 @@ class TransactionCoordinator:
         """NONE for each partition that is in the producer's transaction, or why it must not write there."""
         if not transactional_id:
             return completed(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))
-        return self.runtime.read(
+        return self._runtime.read(
             transactional_id,
             lambda shard: shard.verify_partitions(transactional_id, producer, partitions),
             lambda error: dict.fromkeys(partitions, error.code),
@@ -159,7 +159,7 @@ class TransactionCoordinator:
         """What is known of a transactional id; TRANSACTIONAL_ID_NOT_FOUND where that is nothing."""
         if not transactional_id:
             return completed(TransactionDescription(transactional_id, ErrorCode.INVALID_REQUEST))
-        return self.runtime.read(
+        return self._runtime.read(
             transactional_id,
             lambda shard: describe(shard, transactional_id),
             lambda error: TransactionDescription(transactional_id, error.code),
@@ -175,7 +175,7 @@ class TransactionCoordinator:
             is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return error.code if is_loading else ErrorCode.NONE, ()
 
-        answers = self.runtime.read_all(
+        answers = self._runtime.read_all(
             lambda shard: (
                 ErrorCode.NONE,
                 listed(shard.transactions.values(), wanted, shard.context.now_ms()),
@@ -197,7 +197,7 @@ class TransactionCoordinator:
         answer: Pending[ProducerAnswer] = Pending()
 
         def attempt(new_id: int | None) -> None:
-            self.runtime.write(
+            self._runtime.write(
                 transactional_id,
                 lambda shard: operation(shard, new_id),
                 lambda error: ProducerAnswer(error.code),

@@ -237,7 +237,7 @@ class WatchedProbe(RuntimeProbe):
         self.loads.append(summary)
 
 
-class Bench:
+class RuntimeHarness:
     """One runner of counters, loaded."""
 
     def __init__(

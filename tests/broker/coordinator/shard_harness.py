@@ -1,10 +1,10 @@
-"""ShardBench: one shard without a runtime, a disk or a loop, by a clock that the test turns.
+"""ShardHarness: one shard without a runtime, a disk or a loop, by a clock that the test turns.
 
-bench = ShardBench(GroupCoordinatorShard)
-answer = bench.run(lambda shard: shard.offsets.commit(...))   the response, its records replayed
-bench.records                                                 all records so far
-bench.advance(45_000)                                         time passes, timers fall due
-again = bench.reloaded()                                      another bench, whose shard has replayed the same records
+harness = ShardHarness(GroupCoordinatorShard)
+answer = harness.run(lambda shard: shard.offsets.commit(...))   the response, its records replayed
+harness.records                                        all records so far
+harness.advance(45_000)                                         time passes, timers fall due
+again = harness.reloaded()                                      another one, whose shard has replayed the same records
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Logged:
         self.committed = committed
 
 
-class ShardBench(Generic[S]):
+class ShardHarness(Generic[S]):
     """A shard of partition 0 in epoch 0, active from the beginning. `settings` are broker keys.
 
     `log` has everything that was written, `fails` is the error with which records are refused from now on, and more
@@ -154,11 +154,13 @@ class ShardBench(Generic[S]):
         self.image = image
         self.shard.on_new_metadata_image(image, delta)
 
-    def reloaded(self) -> ShardBench[S]:
-        """A bench whose shard was loaded from the same log, at the same time; this one stays as it is."""
-        return ShardBench(self._new_shard, self.settings, image=self.image, log=self.log, now_ms=self.now_ms)
+    def reloaded(self) -> ShardHarness[S]:
+        """A harness whose shard was loaded from the same log, at the same time; this one stays as it is."""
+        return ShardHarness(
+            self._new_shard, self.settings, image=self.image, log=self.log, now_ms=self.now_ms
+        )
 
-    def compacted(self) -> ShardBench[S]:
+    def compacted(self) -> ShardHarness[S]:
         """The same after compaction: of each key the last record only (only for logs without transactions)."""
         last = {
             (logged.record.key.api_key, repr(logged.record.key)): at
@@ -166,7 +168,7 @@ class ShardBench(Generic[S]):
             if logged.record is not None
         }
         kept = [self.log[at] for at in sorted(last.values())]
-        return ShardBench(self._new_shard, self.settings, image=self.image, log=kept, now_ms=self.now_ms)
+        return ShardHarness(self._new_shard, self.settings, image=self.image, log=kept, now_ms=self.now_ms)
 
     # ---- inside
 

@@ -25,7 +25,7 @@ from barnabas.protocol.messages.topic_records import (
 from barnabas.protocol.schema import Message
 from barnabas.storage.log.txn_verification import VerificationGuard
 from barnabas.storage.offsets import FileRecords, TopicPartition
-from tests.broker.coordinator.runtime_harness import Bench, Counters, MemoryLogs, marker
+from tests.broker.coordinator.runtime_harness import Counters, MemoryLogs, RuntimeHarness, marker
 from tests.broker.held_runner import HeldRunner
 
 HERE, ELSEWHERE = 1, 2
@@ -61,17 +61,17 @@ class ManyLogs(MemoryLogs):
         return MemoryLogs.contents(self.of(partition), 0)
 
 
-class House:
+class Harness:
     """A runtime over memory that follows the metadata."""
 
     def __init__(self, runner: HeldRunner | None = None) -> None:
-        self.bench = Bench(runner=runner)
-        self.bench.runner.unload()
-        self.bench.shards.clear()
-        self.logs = self.bench.logs = ManyLogs()
-        self.bench.parts.logs = self.logs
+        self.harness = RuntimeHarness(runner=runner)
+        self.harness.runner.unload()
+        self.harness.shards.clear()
+        self.logs = self.harness.logs = ManyLogs()
+        self.harness.parts.logs = self.logs
         self.image = MetadataImage.empty()
-        self.runtime: CoordinatorRuntime[Counters] = CoordinatorRuntime(self.bench.parts, HERE)
+        self.runtime: CoordinatorRuntime[Counters] = CoordinatorRuntime(self.harness.parts, HERE)
 
     def change(self, *records: Message) -> None:
         self.image, delta = replayed(self.image, records)
@@ -98,7 +98,7 @@ class House:
         return self.runtime.write(name, lambda shard: shard.set(name, value), lambda error: error.code)
 
     def answer(self, pending: Pending[Any]) -> Any:
-        self.bench.end_pass()
+        self.harness.end_pass()
         told: list[Any] = []
         pending.add_done_callback(told.append)
         return told[0] if told else "nothing"
@@ -109,91 +109,91 @@ def key_of(partition: int, count: int) -> str:
 
 
 def test_without_a_topic_nobody_coordinates() -> None:
-    house = House()
-    assert house.answer(house.set("a", 1)) is ErrorCode.NOT_COORDINATOR
-    assert house.runtime.read_all(lambda _: 1, lambda _: 2) == []
+    harness = Harness()
+    assert harness.answer(harness.set("a", 1)) is ErrorCode.NOT_COORDINATOR
+    assert harness.runtime.read_all(lambda _: 1, lambda _: 2) == []
 
 
 def test_a_key_belongs_to_the_partition_that_clients_are_told() -> None:
-    house = House()
-    house.create(HERE, ELSEWHERE, HERE)
-    assert [shard.context.partition for shard in house.runtime.shards()] == [0, 2]
-    assert house.answer(house.set(key_of(0, 3), 1)) is None
-    assert house.answer(house.set(key_of(1, 3), 1)) is ErrorCode.NOT_COORDINATOR
-    assert house.answer(house.set(key_of(2, 3), 1)) is None
-    assert [sorted(shard.counters) for shard in house.runtime.shards()] == [[key_of(0, 3)], [key_of(2, 3)]]
+    harness = Harness()
+    harness.create(HERE, ELSEWHERE, HERE)
+    assert [shard.context.partition for shard in harness.runtime.shards()] == [0, 2]
+    assert harness.answer(harness.set(key_of(0, 3), 1)) is None
+    assert harness.answer(harness.set(key_of(1, 3), 1)) is ErrorCode.NOT_COORDINATOR
+    assert harness.answer(harness.set(key_of(2, 3), 1)) is None
+    assert [sorted(shard.counters) for shard in harness.runtime.shards()] == [[key_of(0, 3)], [key_of(2, 3)]]
 
 
 def test_shards_come_and_go_with_the_lead() -> None:
-    house = House()
-    house.create(HERE, ELSEWHERE)
-    (first,) = house.runtime.shards()
-    house.lead(1, HERE)
-    assert [(shard.context.partition, shard.context.epoch) for shard in house.runtime.shards()] == [
+    harness = Harness()
+    harness.create(HERE, ELSEWHERE)
+    (first,) = harness.runtime.shards()
+    harness.lead(1, HERE)
+    assert [(shard.context.partition, shard.context.epoch) for shard in harness.runtime.shards()] == [
         (0, 0),
         (1, 1),
     ]
-    house.lead(0, ELSEWHERE)
+    harness.lead(0, ELSEWHERE)
     assert first.events[-1] == "unloaded"
-    assert [shard.context.partition for shard in house.runtime.shards()] == [1]
+    assert [shard.context.partition for shard in harness.runtime.shards()] == [1]
 
 
 def test_a_topic_that_is_deleted_takes_its_shards_along_even_where_the_name_comes_back() -> None:
-    house = House()
-    house.create(HERE)
-    (old,) = house.runtime.shards()
-    house.change(
+    harness = Harness()
+    harness.create(HERE)
+    (old,) = harness.runtime.shards()
+    harness.change(
         RemoveTopicRecord(topic_id=TOPIC_ID),
         TopicRecord(name="counters", topic_id=b"u" * 16),
         PartitionRecord(partition_id=0, topic_id=b"u" * 16, replicas=[HERE], isr=[HERE], leader=HERE),
     )
     assert old.events[-1] == "unloaded"
-    assert house.runtime.shards()[0] is not old
-    house.change(RemoveTopicRecord(topic_id=b"u" * 16))
-    assert house.runtime.shards() == []
-    assert house.answer(house.set("a", 1)) is ErrorCode.NOT_COORDINATOR
+    assert harness.runtime.shards()[0] is not old
+    harness.change(RemoveTopicRecord(topic_id=b"u" * 16))
+    assert harness.runtime.shards() == []
+    assert harness.answer(harness.set("a", 1)) is ErrorCode.NOT_COORDINATOR
 
 
 def test_shards_hear_of_all_metadata() -> None:
-    house = House()
-    house.create(HERE)
-    house.change(TopicRecord(name="other", topic_id=b"o" * 16))
-    assert house.runtime.shards()[0].events == ["loaded", "metadata"]
+    harness = Harness()
+    harness.create(HERE)
+    harness.change(TopicRecord(name="other", topic_id=b"o" * 16))
+    assert harness.runtime.shards()[0].events == ["loaded", "metadata"]
 
 
 def test_all_shards_are_asked_and_those_that_are_loading_say_so() -> None:
     runner = HeldRunner()
-    house = House(runner)
-    house.create(HERE, HERE, ELSEWHERE)
-    house.answer(house.set(key_of(1, 3), 4))
-    house.bench.end_pass()
-    seen = house.runtime.read_all(lambda shard: len(shard.counters), lambda error: int(error.code))
-    assert sorted(house.answer(each) for each in seen) == [0, 1]
-    house.logs.of(2).write(house.logs.of(1).batches[0])
-    house.lead(2, HERE)
-    states = house.runtime.read_all(lambda _: "loaded", lambda error: error.code.name)
-    assert {house.answer(each) for each in states} == {"loaded", "COORDINATOR_LOAD_IN_PROGRESS"}
+    harness = Harness(runner)
+    harness.create(HERE, HERE, ELSEWHERE)
+    harness.answer(harness.set(key_of(1, 3), 4))
+    harness.harness.end_pass()
+    seen = harness.runtime.read_all(lambda shard: len(shard.counters), lambda error: int(error.code))
+    assert sorted(harness.answer(each) for each in seen) == [0, 1]
+    harness.logs.of(2).write(harness.logs.of(1).batches[0])
+    harness.lead(2, HERE)
+    states = harness.runtime.read_all(lambda _: "loaded", lambda error: error.code.name)
+    assert {harness.answer(each) for each in states} == {"loaded", "COORDINATOR_LOAD_IN_PROGRESS"}
 
 
 def test_what_lies_on_a_failed_disk_is_not_coordinated_any_more() -> None:
-    house = House()
-    house.create(HERE)
-    (shard,) = house.runtime.shards()
-    house.runtime.log_dir_failed()
+    harness = Harness()
+    harness.create(HERE)
+    (shard,) = harness.runtime.shards()
+    harness.runtime.log_dir_failed()
     assert shard.events == ["loaded"]
-    house.logs.refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-    house.runtime.log_dir_failed()
+    harness.logs.refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+    harness.runtime.log_dir_failed()
     assert shard.events == ["loaded", "unloaded"]
-    assert house.answer(house.set("a", 1)) is ErrorCode.NOT_COORDINATOR
+    assert harness.answer(harness.set("a", 1)) is ErrorCode.NOT_COORDINATOR
 
 
 def test_at_the_stop_what_was_decided_is_written() -> None:
-    house = House()
-    house.create(HERE)
-    told = house.set("a", 1)
-    house.runtime.stop()
-    assert house.answer(told) is None
-    assert house.answer(house.set("a", 1)) is ErrorCode.NOT_COORDINATOR
+    harness = Harness()
+    harness.create(HERE)
+    told = harness.set("a", 1)
+    harness.runtime.stop()
+    assert harness.answer(told) is None
+    assert harness.answer(harness.set("a", 1)) is ErrorCode.NOT_COORDINATOR
 
 
 # ---- transactions
@@ -213,28 +213,28 @@ class Verifier:
         return self.pending
 
 
-def in_transaction(house: House) -> Pending[Any]:
-    return house.runtime.write_in_transaction(
+def in_transaction(harness: Harness) -> Pending[Any]:
+    return harness.runtime.write_in_transaction(
         "a", PRODUCER, lambda shard: shard.set("a", 1), lambda error: error.code
     )
 
 
 def test_a_transactions_coordinator_is_asked_first() -> None:
-    house = House()
-    house.runtime.verifier = verifier = Verifier()
-    house.logs.verifying = True
-    house.create(HERE)
-    told = in_transaction(house)
-    assert house.answer(told) == "nothing"
+    harness = Harness()
+    harness.runtime.verifier = verifier = Verifier()
+    harness.logs.verifying = True
+    harness.create(HERE)
+    told = in_transaction(harness)
+    assert harness.answer(told) == "nothing"
     assert verifier.asked == [(PRODUCER, [("counters", 0)])]
     verifier.pending.complete({("counters", 0): ErrorCode.NONE})
-    assert house.answer(told) is None
-    assert house.logs.guards[0] is not None
-    house.logs.verifying = False  # the log knows the transaction from now on
-    assert house.answer(in_transaction(house)) is None
+    assert harness.answer(told) is None
+    assert harness.logs.guards[0] is not None
+    harness.logs.verifying = False  # the log knows the transaction from now on
+    assert harness.answer(in_transaction(harness)) is None
     assert len(verifier.asked) == 1
-    assert house.answer(house.runtime.complete_transaction(0, marker(5, committed=True))) is None
-    assert house.runtime.shards()[0].counters == {"a": 1}
+    assert harness.answer(harness.runtime.complete_transaction(0, marker(5, committed=True))) is None
+    assert harness.runtime.shards()[0].counters == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -245,31 +245,31 @@ def test_a_transactions_coordinator_is_asked_first() -> None:
     ],
 )
 def test_what_the_transactions_coordinator_refuses_is_not_written(code: ErrorCode, told: ErrorCode) -> None:
-    house = House()
-    house.runtime.verifier = verifier = Verifier()
+    harness = Harness()
+    harness.runtime.verifier = verifier = Verifier()
     verifier.pending.complete({("counters", 0): code})
-    house.logs.verifying = True
-    house.create(HERE)
-    assert house.answer(in_transaction(house)) is told
-    assert house.logs.batches == []
+    harness.logs.verifying = True
+    harness.create(HERE)
+    assert harness.answer(in_transaction(harness)) is told
+    assert harness.logs.batches == []
 
 
 def test_a_shard_that_goes_while_the_transaction_is_verified_writes_nothing() -> None:
-    house = House()
-    house.runtime.verifier = verifier = Verifier()
-    house.logs.verifying = True
-    house.create(HERE)
-    told = in_transaction(house)
-    house.lead(0, ELSEWHERE)
+    harness = Harness()
+    harness.runtime.verifier = verifier = Verifier()
+    harness.logs.verifying = True
+    harness.create(HERE)
+    told = in_transaction(harness)
+    harness.lead(0, ELSEWHERE)
     verifier.pending.complete({("counters", 0): ErrorCode.NONE})
-    assert house.answer(told) is ErrorCode.NOT_COORDINATOR
-    assert house.answer(in_transaction(house)) is ErrorCode.NOT_COORDINATOR
-    ended = house.answer(house.runtime.complete_transaction(0, marker(5, committed=True)))
+    assert harness.answer(told) is ErrorCode.NOT_COORDINATOR
+    assert harness.answer(in_transaction(harness)) is ErrorCode.NOT_COORDINATOR
+    ended = harness.answer(harness.runtime.complete_transaction(0, marker(5, committed=True)))
     assert ended.code is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_log_that_cannot_begin_a_verification_says_why() -> None:
-    house = House()
-    house.create(HERE)
-    house.logs.refusal = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert house.answer(in_transaction(house)) is ErrorCode.NOT_COORDINATOR
+    harness = Harness()
+    harness.create(HERE)
+    harness.logs.refusal = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert harness.answer(in_transaction(harness)) is ErrorCode.NOT_COORDINATOR

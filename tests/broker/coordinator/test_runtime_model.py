@@ -19,8 +19,8 @@ from barnabas.broker.coordinator.txn import TransactionalProducer
 from barnabas.protocol.errors import ApiError, ErrorCode
 from tests.broker.coordinator.runtime_harness import (
     WRITE_TIMEOUT_MS,
-    Bench,
     Counters,
+    RuntimeHarness,
     counter,
     marker,
     no_counter,
@@ -44,7 +44,7 @@ class RunnerMachine(RuleBasedStateMachine):
     @initialize(linger_ms=st.sampled_from([-1, 0, 20]))
     def begin(self, linger_ms: int) -> None:
         self.disk = HeldRunner()
-        self.bench = Bench(linger_ms=linger_ms, runner=self.disk)
+        self.harness = RuntimeHarness(linger_ms=linger_ms, runner=self.disk)
 
     # ---- what clients ask
 
@@ -68,27 +68,27 @@ class RunnerMachine(RuleBasedStateMachine):
     def write(self, name: str, count: int) -> None:
         values = [self._next() for _ in range(count)]
         records = [counter(name, value) for value in values]
-        self.bench.runner.write(lambda _: CoordinatorResult("ok", records), self._expect(values[-1]))
+        self.harness.runner.write(lambda _: CoordinatorResult("ok", records), self._expect(values[-1]))
 
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
-        self.bench.runner.write(lambda _: CoordinatorResult("ok", [no_counter(name)]), self._expect())
+        self.harness.runner.write(lambda _: CoordinatorResult("ok", [no_counter(name)]), self._expect())
 
     @rule()
     def write_too_much(self) -> None:
         records = [counter("a", self._next()) for _ in range(40)]
-        self.bench.runner.write(lambda _: CoordinatorResult("ok", records), self._expect(self.value))
+        self.harness.runner.write(lambda _: CoordinatorResult("ok", records), self._expect(self.value))
 
     @rule()
     def look(self) -> None:
-        self.bench.runner.read(lambda shard: dict(shard.counters), self._expect())
+        self.harness.runner.read(lambda shard: dict(shard.counters), self._expect())
 
     @rule(bug=st.booleans())
     def fail(self, bug: bool) -> None:
         def operation(shard: Counters) -> CoordinatorResult[str]:
             raise ValueError("a bug") if bug else ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-        self.bench.runner.write(operation, self._expect())
+        self.harness.runner.write(operation, self._expect())
 
     @rule(name=NAMES)
     def stumble_in_replay(self, name: str) -> None:
@@ -96,15 +96,15 @@ class RunnerMachine(RuleBasedStateMachine):
             shard.poisoned = name
             return CoordinatorResult("ok", [counter("x", self._next()), counter(name, self._next())])
 
-        self.bench.runner.write(operation, self._expect())
-        shard = self.bench.runner.shard
+        self.harness.runner.write(operation, self._expect())
+        shard = self.harness.runner.shard
         if shard is not None:
             shard.poisoned = None
 
     @rule(name=NAMES, producer=PRODUCERS)
     def write_in_transaction(self, name: str, producer: int) -> None:
         value = self._next()
-        self.bench.runner.write_in_transaction(
+        self.harness.runner.write_in_transaction(
             TransactionalProducer("id", producer, 0, False),
             None,
             lambda _: CoordinatorResult("ok", [counter(name, value)]),
@@ -113,41 +113,41 @@ class RunnerMachine(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS, committed=st.booleans())
     def end_transaction(self, producer: int, committed: bool) -> None:
-        pending = self.bench.runner.complete_transaction(marker(producer, committed=committed))
+        pending = self.harness.runner.complete_transaction(marker(producer, committed=committed))
         pending.add_done_callback(self._expect().pending.complete)
 
     # ---- what the world does
 
     @rule()
     def end_pass(self) -> None:
-        self.bench.end_pass()
+        self.harness.end_pass()
 
     @rule(ms=st.sampled_from([20, WRITE_TIMEOUT_MS]))
     def wait(self, ms: int) -> None:
-        self.bench.clock.advance(ms / 1000)
+        self.harness.clock.advance(ms / 1000)
 
     @rule(holds=st.booleans())
     def hold(self, holds: bool) -> None:
         if not holds:
-            self.bench.logs.commit()
-        self.bench.logs.holds = holds
+            self.harness.logs.commit()
+        self.harness.logs.holds = holds
 
     @rule(count=st.integers(1, 3))
     def commit(self, count: int) -> None:
-        self.bench.logs.commit(count)
+        self.harness.logs.commit(count)
 
     @rule()
     def lose(self) -> None:
         """The commit of everything that waits fails, as when another leads."""
-        self.bench.logs.commit(None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.harness.logs.commit(None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     @rule(failure=st.sampled_from([None, ErrorCode.NOT_ENOUGH_REPLICAS]))
     def refuse_in_append(self, failure: ErrorCode | None) -> None:
-        self.bench.logs.failure = failure
+        self.harness.logs.failure = failure
 
     @rule(refuses=st.booleans())
     def refuse_before(self, refuses: bool) -> None:
-        self.bench.logs.refusal = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) if refuses else None
+        self.harness.logs.refusal = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) if refuses else None
 
     @precondition(lambda self: self.disk.held)
     @rule()
@@ -156,15 +156,15 @@ class RunnerMachine(RuleBasedStateMachine):
 
     @rule()
     def lose_the_lead_and_get_it_back(self) -> None:
-        self.bench.runner.unload()
-        self.bench.runner.load()
+        self.harness.runner.unload()
+        self.harness.runner.load()
 
     # ---- what must hold
 
     @invariant()
     def the_state_is_that_of_the_log(self) -> None:
-        runner = getattr(self, "bench", None) and self.bench.runner
-        if not runner or runner.shard is None or self.bench.logs.held:
+        runner = getattr(self, "harness", None) and self.harness.runner
+        if not runner or runner.shard is None or self.harness.logs.held:
             return
         seen: list[Any] = []
         answer: Answer[Any] = Answer(lambda error: error)
@@ -175,8 +175,8 @@ class RunnerMachine(RuleBasedStateMachine):
 
     def _loaded(self) -> Counters:
         """A shard that another broker would load."""
-        logs, failure, refusal = self.bench.logs, self.bench.logs.failure, self.bench.logs.refusal
-        other = Bench(logs=logs)
+        logs, failure, refusal = self.harness.logs, self.harness.logs.failure, self.harness.logs.refusal
+        other = RuntimeHarness(logs=logs)
         logs.failure, logs.refusal = failure, refusal
         return other.shard
 
@@ -184,22 +184,22 @@ class RunnerMachine(RuleBasedStateMachine):
     def what_was_said_to_be_written_is_in_the_log(self) -> None:
         if not self.written:
             return
-        values = [value for _, _, _, value in self.bench.logs.records() if value is not None]
+        values = [value for _, _, _, value in self.harness.logs.records() if value is not None]
         assert values == sorted(set(values))
         for value, said in self.written.items():
             if said == "ok":
                 assert value in values
 
     def teardown(self) -> None:
-        if not hasattr(self, "bench"):
+        if not hasattr(self, "harness"):
             return
-        self.bench.runner.unload()
-        self.bench.end_pass()
+        self.harness.runner.unload()
+        self.harness.end_pass()
         assert sorted(number for number, _ in self.answers) == list(range(self.asked))
-        assert self.bench.runner.state is ShardState.CLOSED
-        self.bench.clock.advance(100)  # and nothing that is still to come does anything
-        assert self.bench.runner.state is ShardState.CLOSED
-        assert self.bench.clock.scheduled == 0
+        assert self.harness.runner.state is ShardState.CLOSED
+        self.harness.clock.advance(100)  # and nothing that is still to come does anything
+        assert self.harness.runner.state is ShardState.CLOSED
+        assert self.harness.clock.scheduled == 0
 
 
 TestRunner = RunnerMachine.TestCase

@@ -21,9 +21,9 @@ from barnabas.storage.log.txn_verification import VerificationGuard
 from tests.broker.coordinator.runtime_harness import (
     MAX_BATCH_BYTES,
     WRITE_TIMEOUT_MS,
-    Bench,
     Counters,
     MemoryLogs,
+    RuntimeHarness,
     counter,
     marker,
     no_counter,
@@ -50,30 +50,34 @@ def ask(pending: Pending[Any]) -> Told:
     return told
 
 
-def write(bench: Bench, operation: Callable[[Counters], CoordinatorResult[Any]]) -> Told:
+def write(harness: RuntimeHarness, operation: Callable[[Counters], CoordinatorResult[Any]]) -> Told:
     answer: Answer[Any] = Answer(lambda error: error.code)
-    bench.runner.write(operation, answer)
+    harness.runner.write(operation, answer)
     return ask(answer.pending)
 
 
-def look(bench: Bench, operation: Callable[[Counters], Any] = lambda shard: dict(shard.counters)) -> Told:
+def look(
+    harness: RuntimeHarness, operation: Callable[[Counters], Any] = lambda shard: dict(shard.counters)
+) -> Told:
     answer: Answer[Any] = Answer(lambda error: error.code)
-    bench.runner.read(operation, answer)
+    harness.runner.read(operation, answer)
     return ask(answer.pending)
 
 
 def write_in_transaction(
-    bench: Bench,
+    harness: RuntimeHarness,
     operation: Callable[[Counters], CoordinatorResult[Any]],
     guard: VerificationGuard | None = None,
 ) -> Told:
     answer: Answer[Any] = Answer(lambda error: error.code)
-    bench.runner.write_in_transaction(PRODUCER, guard, operation, answer)
+    harness.runner.write_in_transaction(PRODUCER, guard, operation, answer)
     return ask(answer.pending)
 
 
-def end(bench: Bench, *, committed: bool) -> Told:
-    return ask(bench.runner.complete_transaction(marker(5, committed=committed)).then(lambda e: e and e.code))
+def end(harness: RuntimeHarness, *, committed: bool) -> Told:
+    return ask(
+        harness.runner.complete_transaction(marker(5, committed=committed)).then(lambda e: e and e.code)
+    )
 
 
 def _five_of(number: int) -> Callable[[Counters], CoordinatorResult[object]]:
@@ -84,129 +88,129 @@ def _five_of(number: int) -> Callable[[Counters], CoordinatorResult[object]]:
 
 
 def test_operations_of_one_pass_see_each_other_and_are_written_in_one_batch() -> None:
-    bench = Bench()
-    first = write(bench, lambda shard: shard.set("a", 1, 2))
-    second = write(bench, lambda shard: shard.set("a", 3))
-    assert (first.value, second.value, bench.logs.batches) == ("nothing", "nothing", [])
-    bench.end_pass()
-    assert (first.value, second.value, len(bench.logs.batches)) == (None, 2, 1)
-    assert bench.shard.offsets == [0, 1, 2]
+    harness = RuntimeHarness()
+    first = write(harness, lambda shard: shard.set("a", 1, 2))
+    second = write(harness, lambda shard: shard.set("a", 3))
+    assert (first.value, second.value, harness.logs.batches) == ("nothing", "nothing", [])
+    harness.end_pass()
+    assert (first.value, second.value, len(harness.logs.batches)) == (None, 2, 1)
+    assert harness.shard.offsets == [0, 1, 2]
 
 
 def test_an_answer_waits_for_the_commit_and_so_does_what_was_seen_before_it() -> None:
-    bench = Bench()
-    bench.logs.holds = True
-    written = write(bench, lambda shard: shard.set("a", 1))
-    bench.end_pass()
-    seen = look(bench)
-    asked = write(bench, lambda shard: CoordinatorResult("no records"))
+    harness = RuntimeHarness()
+    harness.logs.holds = True
+    written = write(harness, lambda shard: shard.set("a", 1))
+    harness.end_pass()
+    seen = look(harness)
+    asked = write(harness, lambda shard: CoordinatorResult("no records"))
     assert (written.value, seen.value, asked.value) == ("nothing",) * 3
-    bench.logs.commit()
+    harness.logs.commit()
     assert (written.value, seen.value, asked.value) == (None, {"a": 1}, "no records")
 
 
 def test_what_sees_nothing_new_is_answered_at_once() -> None:
-    bench = Bench()
-    assert look(bench).value == {}
-    assert write(bench, lambda _: CoordinatorResult("fine")).value == "fine"
+    harness = RuntimeHarness()
+    assert look(harness).value == {}
+    assert write(harness, lambda _: CoordinatorResult("fine")).value == "fine"
 
 
 def test_a_response_that_is_pending_is_given_when_it_is_there_and_its_records_are_committed() -> None:
-    bench = Bench()
+    harness = RuntimeHarness()
     response: Pending[str] = Pending()
-    told = write(bench, lambda _: CoordinatorResult(response, [counter("a", 1)]))
-    bench.end_pass()
+    told = write(harness, lambda _: CoordinatorResult(response, [counter("a", 1)]))
+    harness.end_pass()
     assert told.value == "nothing"
     response.complete("all have joined")
     assert told.value == "all have joined"
 
 
 def test_who_wants_to_hear_of_the_commit_hears_of_it_before_the_answer() -> None:
-    bench = Bench()
+    harness = RuntimeHarness()
     heard: list[object] = []
     told = write(
-        bench,
+        harness,
         lambda _: CoordinatorResult(
             "x", [counter("a", 1)], on_committed=lambda error: heard.append((error, told.value))
         ),
     )
-    bench.end_pass()
+    harness.end_pass()
     assert (heard, told.value) == ([(None, "nothing")], "x")
 
 
 def test_records_of_what_the_state_has_already_are_written_and_not_replayed() -> None:
-    bench = Bench()
-    write(bench, lambda _: CoordinatorResult(None, [counter("a", 1)], replays=False))
-    bench.end_pass()
-    assert (bench.shard.counters, bench.logs.next_offset) == ({}, 1)
+    harness = RuntimeHarness()
+    write(harness, lambda _: CoordinatorResult(None, [counter("a", 1)], replays=False))
+    harness.end_pass()
+    assert (harness.shard.counters, harness.logs.next_offset) == ({}, 1)
 
 
 @pytest.mark.parametrize("linger_ms", [0, 20])
 def test_records_are_gathered_for_the_linger_time(linger_ms: int) -> None:
-    bench = Bench(linger_ms=linger_ms)
-    write(bench, lambda shard: shard.set("a", 1))
-    told = write(bench, lambda shard: shard.set("a", 2))
-    bench.end_pass()
+    harness = RuntimeHarness(linger_ms=linger_ms)
+    write(harness, lambda shard: shard.set("a", 1))
+    told = write(harness, lambda shard: shard.set("a", 2))
+    harness.end_pass()
     if linger_ms:
-        assert (told.value, len(bench.logs.batches)) == ("nothing", 0)
-    bench.clock.advance(linger_ms / 1000)
-    assert (told.value, len(bench.logs.batches)) == (1, 1 if linger_ms else 2)
+        assert (told.value, len(harness.logs.batches)) == ("nothing", 0)
+    harness.clock.advance(linger_ms / 1000)
+    assert (told.value, len(harness.logs.batches)) == (1, 1 if linger_ms else 2)
 
 
 def test_a_batch_that_is_full_is_written_before_the_next_begins() -> None:
-    bench = Bench()
-    told = [write(bench, _five_of(n)) for n in range(12)]
-    bench.end_pass()
-    assert all(len(batch) <= MAX_BATCH_BYTES for batch in bench.logs.batches)
-    assert len(bench.logs.batches) > 1
+    harness = RuntimeHarness()
+    told = [write(harness, _five_of(n)) for n in range(12)]
+    harness.end_pass()
+    assert all(len(batch) <= MAX_BATCH_BYTES for batch in harness.logs.batches)
+    assert len(harness.logs.batches) > 1
     assert [each.value for each in told] == [None] * 12
-    assert bench.shard.offsets == list(range(60))
+    assert harness.shard.offsets == list(range(60))
 
 
 # ---- failures
 
 
 def test_an_operation_that_fails_leaves_no_trace() -> None:
-    bench = Bench()
+    harness = RuntimeHarness()
 
     def refuse(shard: Counters) -> CoordinatorResult[None]:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    assert write(bench, refuse).value is ErrorCode.UNKNOWN_MEMBER_ID
-    assert look(bench, refuse).value is ErrorCode.UNKNOWN_MEMBER_ID
-    bench.end_pass()
-    assert bench.logs.batches == []
+    assert write(harness, refuse).value is ErrorCode.UNKNOWN_MEMBER_ID
+    assert look(harness, refuse).value is ErrorCode.UNKNOWN_MEMBER_ID
+    harness.end_pass()
+    assert harness.logs.batches == []
 
 
 def test_a_bug_is_logged_with_its_traceback_and_the_shard_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    bench = Bench()
+    harness = RuntimeHarness()
 
     def stumble(shard: Counters) -> Any:
         raise KeyError("nobody thought of it")
 
-    assert write(bench, stumble).value is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert look(bench, stumble).value is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert write(harness, stumble).value is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert look(harness, stumble).value is ErrorCode.UNKNOWN_SERVER_ERROR
     assert caplog.text.count("nobody thought of it") >= 2
-    told = write(bench, lambda shard: shard.set("a", 1))
-    bench.end_pass()
+    told = write(harness, lambda shard: shard.set("a", 1))
+    harness.end_pass()
     assert told.value is None
 
 
 def test_records_that_are_too_large_are_refused_and_not_replayed() -> None:
-    bench = Bench()
+    harness = RuntimeHarness()
     heard: list[ApiError | None] = []
     told = write(
-        bench,
+        harness,
         lambda _: CoordinatorResult(None, [counter("a", n) for n in range(40)], on_committed=heard.append),
     )
-    assert (told.value, bench.shard.counters) == (ErrorCode.UNKNOWN_SERVER_ERROR, {})
+    assert (told.value, harness.shard.counters) == (ErrorCode.UNKNOWN_SERVER_ERROR, {})
     assert [error and error.code for error in heard] == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
 def test_what_cannot_be_encoded_is_a_bug_of_the_operation() -> None:
-    bench = Bench()
-    assert write(bench, lambda shard: shard.set("a", 1 << 70)).value is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert bench.shard.counters == {}
+    harness = RuntimeHarness()
+    assert write(harness, lambda shard: shard.set("a", 1 << 70)).value is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert harness.shard.counters == {}
 
 
 @pytest.mark.parametrize(
@@ -218,137 +222,137 @@ def test_what_cannot_be_encoded_is_a_bug_of_the_operation() -> None:
     ],
 )
 def test_what_cannot_be_written_is_not_replayed(refusal: ErrorCode, told: ErrorCode) -> None:
-    bench = Bench()
-    bench.logs.refusal = ApiError(refusal)
-    assert write(bench, lambda shard: shard.set("a", 1)).value is told
-    assert write_in_transaction(bench, lambda shard: shard.set("a", 1)).value is told
-    assert (bench.shard.counters, len(bench.shards)) == ({}, 1)
+    harness = RuntimeHarness()
+    harness.logs.refusal = ApiError(refusal)
+    assert write(harness, lambda shard: shard.set("a", 1)).value is told
+    assert write_in_transaction(harness, lambda shard: shard.set("a", 1)).value is told
+    assert (harness.shard.counters, len(harness.shards)) == ({}, 1)
 
 
 def test_on_a_full_disk_only_what_is_needed_is_written() -> None:
-    bench = Bench()
-    bench.logs.is_full = True
-    assert write(bench, lambda shard: shard.set("a", 1)).value is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    told = write(bench, lambda _: CoordinatorResult("gone", [no_counter("a")]))
-    bench.end_pass()
+    harness = RuntimeHarness()
+    harness.logs.is_full = True
+    assert write(harness, lambda shard: shard.set("a", 1)).value is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    told = write(harness, lambda _: CoordinatorResult("gone", [no_counter("a")]))
+    harness.end_pass()
     assert told.value == "gone"
 
 
 def test_after_an_append_that_fails_the_state_is_the_logs_again() -> None:
-    bench = Bench()
-    write(bench, lambda shard: shard.set("a", 1))
-    bench.end_pass()
-    told = [write(bench, lambda shard: shard.set("a", 2)), write(bench, lambda shard: shard.set("b", 2))]
-    seen = look(bench)
-    old = bench.shard
-    bench.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
-    bench.end_pass()
+    harness = RuntimeHarness()
+    write(harness, lambda shard: shard.set("a", 1))
+    harness.end_pass()
+    told = [write(harness, lambda shard: shard.set("a", 2)), write(harness, lambda shard: shard.set("b", 2))]
+    seen = look(harness)
+    old = harness.shard
+    harness.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
+    harness.end_pass()
     assert [each.value for each in (*told, seen)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
     assert old.events == ["loaded", "unloaded"]
-    assert bench.shard is not old
-    assert look(bench).value == {"a": 1}
+    assert harness.shard is not old
+    assert look(harness).value == {"a": 1}
 
 
 def test_where_records_are_lost_over_and_over_the_load_is_put_off() -> None:
-    bench = Bench()
-    write(bench, lambda shard: shard.set("a", 1))
-    bench.end_pass()
-    bench.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
+    harness = RuntimeHarness()
+    write(harness, lambda shard: shard.set("a", 1))
+    harness.end_pass()
+    harness.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
     for wait_s in (0, 0.5, 1, 2, 4, 8, 10, 10):
-        write(bench, lambda shard: shard.set("a", 2))
-        bench.end_pass()
+        write(harness, lambda shard: shard.set("a", 2))
+        harness.end_pass()
         if wait_s:
-            bench.clock.advance(wait_s - 0.001)
-            assert look(bench).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            bench.clock.advance(0.001)
-        assert look(bench).value == {"a": 1}
-    bench.logs.failure = None
-    bench.clock.advance(60)
-    write(bench, lambda shard: shard.set("a", 3))
-    bench.end_pass()
-    bench.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
-    write(bench, lambda shard: shard.set("a", 4))
-    bench.end_pass()
-    assert look(bench).value == {"a": 3}
+            harness.clock.advance(wait_s - 0.001)
+            assert look(harness).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            harness.clock.advance(0.001)
+        assert look(harness).value == {"a": 1}
+    harness.logs.failure = None
+    harness.clock.advance(60)
+    write(harness, lambda shard: shard.set("a", 3))
+    harness.end_pass()
+    harness.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
+    write(harness, lambda shard: shard.set("a", 4))
+    harness.end_pass()
+    assert look(harness).value == {"a": 3}
 
 
 def test_a_load_that_is_put_off_is_called_off_with_the_partition() -> None:
-    bench = Bench()
-    bench.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
+    harness = RuntimeHarness()
+    harness.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
     for _ in range(2):
-        write(bench, lambda shard: shard.set("a", 1))
-        bench.end_pass()
-    bench.runner.unload()
-    bench.clock.advance(60)
-    assert bench.runner.state is ShardState.CLOSED
+        write(harness, lambda shard: shard.set("a", 1))
+        harness.end_pass()
+    harness.runner.unload()
+    harness.clock.advance(60)
+    assert harness.runner.state is ShardState.CLOSED
 
 
 def test_a_commit_that_fails_takes_what_came_after_it_along() -> None:
-    bench = Bench()
-    bench.logs.holds = True
-    first = write(bench, lambda shard: shard.set("a", 1))
-    bench.end_pass()
-    second = write(bench, lambda shard: shard.set("a", 2))
-    bench.end_pass()
-    third = write(bench, lambda shard: shard.set("a", 3))
-    bench.logs.reading = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-    bench.logs.commit(1, ErrorCode.KAFKA_STORAGE_ERROR)
-    bench.end_pass()
+    harness = RuntimeHarness()
+    harness.logs.holds = True
+    first = write(harness, lambda shard: shard.set("a", 1))
+    harness.end_pass()
+    second = write(harness, lambda shard: shard.set("a", 2))
+    harness.end_pass()
+    third = write(harness, lambda shard: shard.set("a", 3))
+    harness.logs.reading = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+    harness.logs.commit(1, ErrorCode.KAFKA_STORAGE_ERROR)
+    harness.end_pass()
     assert [each.value for each in (first, second, third)] == [ErrorCode.NOT_COORDINATOR] * 3
-    assert bench.runner.state is ShardState.FAILED
-    bench.logs.commit(None, ErrorCode.KAFKA_STORAGE_ERROR)  # which nobody hears of any more
-    assert look(bench).value is ErrorCode.NOT_COORDINATOR
+    assert harness.runner.state is ShardState.FAILED
+    harness.logs.commit(None, ErrorCode.KAFKA_STORAGE_ERROR)  # which nobody hears of any more
+    assert look(harness).value is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_stranger_in_the_log_makes_the_shard_read_it_again() -> None:
-    bench = Bench()
-    told = write(bench, lambda shard: shard.set("a", 1))
-    stranger = Bench(logs=bench.logs)
+    harness = RuntimeHarness()
+    told = write(harness, lambda shard: shard.set("a", 1))
+    stranger = RuntimeHarness(logs=harness.logs)
     write(stranger, lambda shard: shard.set("b", 2))
     stranger.end_pass()
-    bench.end_pass()
+    harness.end_pass()
     assert told.value is ErrorCode.NOT_COORDINATOR
-    assert look(bench).value == {"a": 1, "b": 2}
+    assert look(harness).value == {"a": 1, "b": 2}
 
 
 def test_records_that_the_shard_cannot_take_are_not_written_and_it_reads_the_log_again() -> None:
-    bench = Bench()
-    kept = write(bench, lambda shard: shard.set("a", 1))
-    bench.shard.poisoned = "b"
-    told = write(bench, lambda shard: CoordinatorResult(None, [counter("a", 2), counter("b", 2)]))
-    bench.end_pass()
+    harness = RuntimeHarness()
+    kept = write(harness, lambda shard: shard.set("a", 1))
+    harness.shard.poisoned = "b"
+    told = write(harness, lambda shard: CoordinatorResult(None, [counter("a", 2), counter("b", 2)]))
+    harness.end_pass()
     assert (kept.value, told.value) == (None, ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert look(bench).value == {"a": 1}
-    assert bench.logs.next_offset == 1
+    assert look(harness).value == {"a": 1}
+    assert harness.logs.next_offset == 1
 
 
 def test_who_waits_too_long_for_a_commit_is_told_and_the_records_stay() -> None:
-    bench = Bench()
-    bench.logs.holds = True
-    told = write(bench, lambda shard: shard.set("a", 1))
-    bench.end_pass()
-    bench.clock.advance(WRITE_TIMEOUT_MS / 1000 - 0.001)
+    harness = RuntimeHarness()
+    harness.logs.holds = True
+    told = write(harness, lambda shard: shard.set("a", 1))
+    harness.end_pass()
+    harness.clock.advance(WRITE_TIMEOUT_MS / 1000 - 0.001)
     assert told.value == "nothing"
-    bench.clock.advance(0.001)
+    harness.clock.advance(0.001)
     assert told.value is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    seen = look(bench)
-    bench.clock.advance(WRITE_TIMEOUT_MS / 1000)
+    seen = look(harness)
+    harness.clock.advance(WRITE_TIMEOUT_MS / 1000)
     assert seen.value is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    bench.logs.commit()
-    assert look(bench).value == {"a": 1}
+    harness.logs.commit()
+    assert look(harness).value == {"a": 1}
 
 
 def test_an_answer_that_cannot_be_given_does_not_keep_others_from_theirs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    bench = Bench()
+    harness = RuntimeHarness()
 
     def stumble(error: ApiError | None) -> None:
         raise RuntimeError("the listener stumbles")
 
-    first = write(bench, lambda _: CoordinatorResult(1, [counter("a", 1)], on_committed=stumble))
-    second = write(bench, lambda shard: shard.set("a", 2))
-    bench.end_pass()
+    first = write(harness, lambda _: CoordinatorResult(1, [counter("a", 1)], on_committed=stumble))
+    second = write(harness, lambda shard: shard.set("a", 2))
+    harness.end_pass()
     assert (first.value, second.value) == (1, 1)
     assert "the listener stumbles" in caplog.text
 
@@ -357,161 +361,161 @@ def test_an_answer_that_cannot_be_given_does_not_keep_others_from_theirs(
 
 
 def test_what_a_transaction_writes_counts_when_it_is_committed() -> None:
-    bench = Bench()
+    harness = RuntimeHarness()
     guard = VerificationGuard()
-    write(bench, lambda shard: shard.set("a", 1))
-    told = write_in_transaction(bench, lambda shard: shard.set("a", 2), guard)
+    write(harness, lambda shard: shard.set("a", 1))
+    told = write_in_transaction(harness, lambda shard: shard.set("a", 2), guard)
     assert told.value == 1
-    assert bench.logs.guards == [None, guard]
-    assert look(bench).value == {"a": 1}
-    assert end(bench, committed=True).value is None
-    assert look(bench).value == {"a": 2}
-    assert [record[:3] for record in bench.logs.records()] == [(0, -1, "a"), (1, 5, "a"), (2, 5, None)]
-    assert bench.shard.offsets == [0, 1]
+    assert harness.logs.guards == [None, guard]
+    assert look(harness).value == {"a": 1}
+    assert end(harness, committed=True).value is None
+    assert look(harness).value == {"a": 2}
+    assert [record[:3] for record in harness.logs.records()] == [(0, -1, "a"), (1, 5, "a"), (2, 5, None)]
+    assert harness.shard.offsets == [0, 1]
 
 
 def test_what_an_aborted_transaction_wrote_never_counts() -> None:
-    bench = Bench()
-    write_in_transaction(bench, lambda shard: shard.set("a", 2))
-    end(bench, committed=False)
-    again = Bench(logs=bench.logs)
-    assert look(bench).value == look(again).value == {}
+    harness = RuntimeHarness()
+    write_in_transaction(harness, lambda shard: shard.set("a", 2))
+    end(harness, committed=False)
+    again = RuntimeHarness(logs=harness.logs)
+    assert look(harness).value == look(again).value == {}
 
 
 def test_a_batch_that_the_log_refuses_changes_nothing() -> None:
-    bench = Bench()
-    bench.logs.batch_refusal = ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
-    told = write_in_transaction(bench, lambda shard: shard.set("a", 2))
+    harness = RuntimeHarness()
+    harness.logs.batch_refusal = ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
+    told = write_in_transaction(harness, lambda shard: shard.set("a", 2))
     assert told.value is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert (bench.shard.open, len(bench.shards)) == ({}, 1)
+    assert (harness.shard.open, len(harness.shards)) == ({}, 1)
 
 
 def test_a_marker_that_the_log_refuses_ends_nothing() -> None:
-    bench = Bench()
-    write_in_transaction(bench, lambda shard: shard.set("a", 2))
-    bench.logs.failure = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert end(bench, committed=True).value is ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert bench.shard.open == {5: {"a": 2}}
+    harness = RuntimeHarness()
+    write_in_transaction(harness, lambda shard: shard.set("a", 2))
+    harness.logs.failure = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert end(harness, committed=True).value is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert harness.shard.open == {5: {"a": 2}}
 
 
 def test_a_marker_is_answered_when_it_is_committed() -> None:
-    bench = Bench()
-    write_in_transaction(bench, lambda shard: shard.set("a", 2))
-    bench.logs.holds = True
-    told = end(bench, committed=True)
+    harness = RuntimeHarness()
+    write_in_transaction(harness, lambda shard: shard.set("a", 2))
+    harness.logs.holds = True
+    told = end(harness, committed=True)
     assert told.value == "nothing"
-    bench.logs.commit()
+    harness.logs.commit()
     assert told.value is None
 
 
 def test_transactions_end_where_the_shard_cannot_be_loaded() -> None:
-    bench = Bench()
-    write_in_transaction(bench, lambda shard: shard.set("a", 2))
-    bench.runner.unload()
-    bench.logs.errno = errno.EIO
-    bench.runner.load()
-    assert bench.runner.state is ShardState.FAILED
-    assert end(bench, committed=True).value is None
-    bench.logs.errno = 0
-    bench.runner.lead(8)
-    assert look(bench).value == {"a": 2}
+    harness = RuntimeHarness()
+    write_in_transaction(harness, lambda shard: shard.set("a", 2))
+    harness.runner.unload()
+    harness.logs.errno = errno.EIO
+    harness.runner.load()
+    assert harness.runner.state is ShardState.FAILED
+    assert end(harness, committed=True).value is None
+    harness.logs.errno = 0
+    harness.runner.lead(8)
+    assert look(harness).value == {"a": 2}
 
 
 def test_a_transactions_append_that_fails_is_told_and_taken_back() -> None:
-    bench = Bench()
-    bench.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
-    told = write_in_transaction(bench, lambda shard: shard.set("a", 2))
+    harness = RuntimeHarness()
+    harness.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
+    told = write_in_transaction(harness, lambda shard: shard.set("a", 2))
     assert told.value is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert bench.shard.open == {}
+    assert harness.shard.open == {}
 
 
 # ---- timers
 
 
 def test_what_falls_due_is_an_operation_like_any_other() -> None:
-    bench = Bench()
-    shard = bench.shard
+    harness = RuntimeHarness()
+    shard = harness.shard
     shard.context.timer.schedule("t", 1000, lambda: shard.set("a", 1))
-    bench.clock.advance(1)
-    assert look(bench).value == {"a": 1}
-    assert bench.logs.next_offset == 1
+    harness.clock.advance(1)
+    assert look(harness).value == {"a": 1}
+    assert harness.logs.next_offset == 1
 
 
 @pytest.mark.parametrize("retry", [True, False])
 def test_what_could_not_be_written_is_tried_again_where_that_is_wanted(retry: bool) -> None:
-    bench = Bench()
-    shard = bench.shard
+    harness = RuntimeHarness()
+    shard = harness.shard
     shard.context.timer.schedule("t", 1000, lambda: shard.set("a", 1), retry=retry)
-    bench.logs.refusal = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-    bench.clock.advance(1)
-    bench.logs.refusal = None
-    bench.clock.advance(0.5)
+    harness.logs.refusal = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    harness.clock.advance(1)
+    harness.logs.refusal = None
+    harness.clock.advance(0.5)
     assert shard.counters == ({"a": 1} if retry else {})
 
 
 def test_the_timers_of_a_shard_go_with_it() -> None:
-    bench = Bench()
-    shard = bench.shard
+    harness = RuntimeHarness()
+    shard = harness.shard
     shard.context.timer.schedule("t", 1000, lambda: shard.set("a", 1))
-    bench.runner.unload()
-    bench.runner.load()
+    harness.runner.unload()
+    harness.runner.load()
     shard.context.timer.schedule("u", 1000, lambda: shard.set("a", 2))
-    bench.clock.advance(2)
-    assert (bench.shard.counters, bench.clock.scheduled) == ({}, 0)
+    harness.clock.advance(2)
+    assert (harness.shard.counters, harness.clock.scheduled) == ({}, 0)
 
 
 # ---- loading and unloading
 
 
 def filled() -> MemoryLogs:
-    bench = Bench()
-    write(bench, lambda shard: shard.set("a", 1, 2))
-    bench.end_pass()
-    return bench.logs
+    harness = RuntimeHarness()
+    write(harness, lambda shard: shard.set("a", 1, 2))
+    harness.end_pass()
+    return harness.logs
 
 
 def test_an_empty_partition_is_loaded_at_once_and_another_away_from_the_loop() -> None:
     runner = HeldRunner()
-    assert Bench(runner=runner).shard.events == ["loaded"]
-    bench = Bench(runner=runner, logs=filled())
-    assert (runner.held, bench.runner.state) == (1, ShardState.LOADING)
-    assert write(bench, lambda shard: shard.set("a", 3)).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert look(bench).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert end(bench, committed=True).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert RuntimeHarness(runner=runner).shard.events == ["loaded"]
+    harness = RuntimeHarness(runner=runner, logs=filled())
+    assert (runner.held, harness.runner.state) == (1, ShardState.LOADING)
+    assert write(harness, lambda shard: shard.set("a", 3)).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert look(harness).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert end(harness, committed=True).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     runner.release()
-    assert look(bench).value == {"a": 2}
-    (summary,) = bench.probe.loads
-    assert (summary.records, summary.replaced, summary.size) == (1, 1, len(bench.logs.batches[0]))
+    assert look(harness).value == {"a": 2}
+    (summary,) = harness.probe.loads
+    assert (summary.records, summary.replaced, summary.size) == (1, 1, len(harness.logs.batches[0]))
 
 
 def test_metadata_that_come_while_a_shard_is_loaded_are_handed_on() -> None:
     runner = HeldRunner()
-    bench = Bench(runner=runner, logs=filled())
-    bench.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
+    harness = RuntimeHarness(runner=runner, logs=filled())
+    harness.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
     runner.release()
-    assert bench.shard.events == ["loaded", "metadata"]
-    bench.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
-    assert bench.shard.events == ["loaded", "metadata", "metadata"]
+    assert harness.shard.events == ["loaded", "metadata"]
+    harness.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
+    assert harness.shard.events == ["loaded", "metadata", "metadata"]
 
 
 def test_a_load_that_nobody_wants_any_more_is_called_off() -> None:
     runner = HeldRunner()
-    bench = Bench(runner=runner, logs=filled())
-    bench.runner.unload()
+    harness = RuntimeHarness(runner=runner, logs=filled())
+    harness.runner.unload()
     runner.release()
-    assert (bench.runner.state, bench.shards[0].counters) == (ShardState.CLOSED, {})
-    bench.runner.load()
+    assert (harness.runner.state, harness.shards[0].counters) == (ShardState.CLOSED, {})
+    harness.runner.load()
     runner.release()
-    assert look(bench).value == {"a": 2}
+    assert look(harness).value == {"a": 2}
 
 
 def test_of_two_loads_the_later_counts() -> None:
     runner = HeldRunner()
-    bench = Bench(runner=runner, logs=filled())
-    bench.runner.unload()
-    bench.runner.load()
+    harness = RuntimeHarness(runner=runner, logs=filled())
+    harness.runner.unload()
+    harness.runner.load()
     runner.release_all()
-    assert bench.shard is bench.shards[1]
+    assert harness.shard is harness.shards[1]
 
 
 @pytest.mark.parametrize("what", ["disk", "log", "replay"])
@@ -523,17 +527,17 @@ def test_a_partition_that_cannot_be_read_is_not_coordinated(
     logs.reading = ApiError(ErrorCode.KAFKA_STORAGE_ERROR) if what == "log" else None
     Counters.poisoned = "a" if what == "replay" else None
     try:
-        bench = Bench(logs=logs)
+        harness = RuntimeHarness(logs=logs)
     finally:
         Counters.poisoned = None
-    assert bench.runner.state is ShardState.FAILED
-    assert look(bench).value is ErrorCode.NOT_COORDINATOR
-    assert bench.probe.load_failures == 1
+    assert harness.runner.state is ShardState.FAILED
+    assert look(harness).value is ErrorCode.NOT_COORDINATOR
+    assert harness.probe.load_failures == 1
     assert "cannot be loaded" in caplog.text
     assert len(logs.disk_errors) == (what == "disk")
     logs.errno, logs.reading = 0, None
-    bench.runner.lead(8)
-    assert (look(bench).value, bench.shard.context.epoch) == ({"a": 2}, 8)
+    harness.runner.lead(8)
+    assert (look(harness).value, harness.shard.context.epoch) == ({"a": 2}, 8)
 
 
 @pytest.mark.parametrize("what", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, "contents", "memory"])
@@ -547,37 +551,37 @@ def test_a_load_for_which_the_process_lacked_something_is_tried_again(
     with monkeypatch.context() as patch:
         if what == "memory":
             patch.setattr(ShardLoader, "load", _out_of_memory)
-        bench = Bench(logs=logs)
+        harness = RuntimeHarness(logs=logs)
         for wait_s in (0.5, 1, 2, 4, 8, 10, 10):
-            assert look(bench).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            bench.clock.advance(wait_s)
-    assert bench.probe.load_failures == 8
+            assert look(harness).value is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            harness.clock.advance(wait_s)
+    assert harness.probe.load_failures == 8
     assert logs.disk_errors == []
     logs.errno, logs.reading = 0, None
-    bench.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
-    bench.clock.advance(10)
-    assert look(bench).value == {"a": 2}
-    assert bench.shard.events == ["loaded", "metadata"]
+    harness.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
+    harness.clock.advance(10)
+    assert look(harness).value == {"a": 2}
+    assert harness.shard.events == ["loaded", "metadata"]
     logs.errno = errno.EMFILE
-    bench.runner.unload()
-    bench.runner.load()
-    bench.clock.advance(0.5)  # and not after ten seconds
-    assert bench.probe.load_failures == 10
+    harness.runner.unload()
+    harness.runner.load()
+    harness.clock.advance(0.5)  # and not after ten seconds
+    assert harness.probe.load_failures == 10
 
 
 def test_a_load_that_is_to_be_tried_again_is_called_off_with_the_partition() -> None:
     logs = filled()
     logs.errno = errno.EMFILE
-    bench = Bench(logs=logs)
-    bench.runner.unload()
-    bench.clock.advance(60)
-    assert (bench.runner.state, bench.probe.load_failures) == (ShardState.CLOSED, 1)
-    bench.runner.load()
-    bench.runner.unload()
+    harness = RuntimeHarness(logs=logs)
+    harness.runner.unload()
+    harness.clock.advance(60)
+    assert (harness.runner.state, harness.probe.load_failures) == (ShardState.CLOSED, 1)
+    harness.runner.load()
+    harness.runner.unload()
     logs.errno = 0
-    bench.runner.load()
-    bench.clock.advance(60)
-    assert len(bench.probe.loads) == 1
+    harness.runner.load()
+    harness.clock.advance(60)
+    assert len(harness.probe.loads) == 1
 
 
 def _out_of_memory(*_: object) -> None:
@@ -588,47 +592,47 @@ def test_metadata_from_before_a_load_that_failed_are_forgotten() -> None:
     runner = HeldRunner()
     logs = filled()
     logs.errno = errno.EIO
-    bench = Bench(runner=runner, logs=logs)
-    bench.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
+    harness = RuntimeHarness(runner=runner, logs=logs)
+    harness.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
     runner.release()
-    assert bench.runner.state is ShardState.FAILED
+    assert harness.runner.state is ShardState.FAILED
     logs.errno = 0
-    bench.runner.lead(8)
+    harness.runner.lead(8)
     runner.release()
-    assert bench.shard.events == ["loaded"]
+    assert harness.shard.events == ["loaded"]
 
 
 def test_a_new_epoch_of_the_same_leader_changes_no_state() -> None:
-    bench = Bench()
-    shard = bench.shard
-    bench.runner.lead(8)
-    assert bench.shard is shard
+    harness = RuntimeHarness()
+    shard = harness.shard
+    harness.runner.lead(8)
+    assert harness.shard is shard
     assert shard.context.epoch == 8
 
 
 def test_who_waits_when_the_partition_goes_is_told() -> None:
-    bench = Bench()
-    bench.logs.holds = True
-    told = [write(bench, lambda shard: shard.set("a", 1))]
-    bench.end_pass()
-    told += [write(bench, lambda shard: shard.set("a", 2)), look(bench)]
-    shard = bench.shard
-    bench.runner.unload()
+    harness = RuntimeHarness()
+    harness.logs.holds = True
+    told = [write(harness, lambda shard: shard.set("a", 1))]
+    harness.end_pass()
+    told += [write(harness, lambda shard: shard.set("a", 2)), look(harness)]
+    shard = harness.shard
+    harness.runner.unload()
     assert [each.value for each in told] == [ErrorCode.NOT_COORDINATOR] * 3
     assert shard.events == ["loaded", "unloaded"]
-    assert write(bench, lambda shard: shard.set("a", 3)).value is ErrorCode.NOT_COORDINATOR
-    bench.end_pass()
-    bench.logs.commit()
-    assert bench.logs.next_offset == 1
+    assert write(harness, lambda shard: shard.set("a", 3)).value is ErrorCode.NOT_COORDINATOR
+    harness.end_pass()
+    harness.logs.commit()
+    assert harness.logs.next_offset == 1
 
 
 def test_what_was_decided_before_the_broker_stops_is_written_and_answered() -> None:
-    bench = Bench()
-    told = write(bench, lambda shard: shard.set("a", 1))
-    shard = bench.shard
-    bench.runner.close()
-    assert (told.value, bench.logs.next_offset, shard.events) == (None, 1, ["loaded", "unloaded"])
-    assert look(bench).value is ErrorCode.NOT_COORDINATOR
+    harness = RuntimeHarness()
+    told = write(harness, lambda shard: shard.set("a", 1))
+    shard = harness.shard
+    harness.runner.close()
+    assert (told.value, harness.logs.next_offset, shard.events) == (None, 1, ["loaded", "unloaded"])
+    assert look(harness).value is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_shard_that_cannot_be_put_away_or_begin_is_a_bug_of_one_partition(
@@ -637,10 +641,10 @@ def test_a_shard_that_cannot_be_put_away_or_begin_is_a_bug_of_one_partition(
     def stumble(self: Counters) -> None:
         raise RuntimeError("it stumbles")
 
-    bench = Bench()
+    harness = RuntimeHarness()
     monkeypatch.setattr(Counters, "on_unloaded", stumble)
-    bench.runner.unload()
+    harness.runner.unload()
     monkeypatch.setattr(Counters, "on_loaded", stumble)
-    bench.runner.load()
-    assert bench.runner.state is ShardState.FAILED
+    harness.runner.load()
+    assert harness.runner.state is ShardState.FAILED
     assert caplog.text.count("it stumbles") >= 2

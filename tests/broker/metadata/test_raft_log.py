@@ -49,7 +49,9 @@ DYNAMIC = Control(1, VotersRecord(version=0, voters=[VOTER]))
 
 
 def log_batches(log: EmbeddedRaftLog) -> list[RecordBatch]:
-    info = log._log.read(log.start_offset, 1 << 20, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
+    info = log._log.read(
+        log._log.log_start_offset, 1 << 20, FetchIsolation.HIGH_WATERMARK, min_one_message=True
+    )
     return [batch for batch in batches(info.records.read()) if isinstance(batch, RecordBatch)]
 
 
@@ -82,12 +84,12 @@ def test_a_new_log_begins_with_the_leader_and_the_id_of_the_metadata_topic() -> 
     assert QuorumStateFile(env, DIRECTORY).read() == QuorumState(1, 1, voters=(1,))
 
 
-def test_a_log_is_new_until_it_has_a_leader() -> None:
+def test_a_log_has_no_epoch_until_it_has_a_leader() -> None:
     env = new_env()
     format_dynamic(env)
-    assert open_raft_log(env).is_new
+    assert open_raft_log(env).leader_epoch == 0
     Node(env)
-    assert not open_raft_log(env).is_new
+    assert open_raft_log(env).leader_epoch > 0
 
 
 def test_each_start_opens_an_epoch() -> None:

@@ -145,9 +145,9 @@ def test_the_oldest_go_while_log_and_snapshots_are_too_large() -> None:
         assert node.snapshot(), number
     kept = [node.env.size(f"{DIRECTORY}/{snapshot.file_name}") for snapshot in node.log.snapshots.ids]
     assert len(kept) > 1
-    assert sum(kept) + node.log.size <= 6000 < sum(kept) + node.log.size + 2 * kept[0]
-    assert node.log.start_offset == node.log.snapshots.ids[0].end_offset
-    assert node.log._log.segments[0].base_offset <= node.log.start_offset
+    assert sum(kept) + node.log._log.size <= 6000 < sum(kept) + node.log._log.size + 2 * kept[0]
+    assert node.log._log.log_start_offset == node.log.snapshots.ids[0].end_offset
+    assert node.log._log.segments[0].base_offset <= node.log._log.log_start_offset
     assert sum(name.endswith(".deleted") for name in node.env.listdir(DIRECTORY)) > 4
     node.env.time_ms += 60_000
     node.log.run_deletions()
@@ -162,7 +162,7 @@ def test_the_latest_always_stays() -> None:
     node.env.time_ms += HOUR_MS
     assert node.log.snapshots.clean() == 0
     assert len(node.log.snapshots.ids) == 1
-    assert node.log.start_offset == 0
+    assert node.log._log.log_start_offset == 0
 
 
 def test_the_old_ones_go_by_age_and_the_log_begins_at_the_next() -> None:
@@ -173,7 +173,7 @@ def test_the_old_ones_go_by_age_and_the_log_begins_at_the_next() -> None:
         node.set("a", str(node.env.time_ms))
         node.snapshot()
     assert [snapshot.end_offset for snapshot in node.log.snapshots.ids] == [4, 5]
-    assert node.log.start_offset == 4
+    assert node.log._log.log_start_offset == 4
 
 
 def test_what_comes_before_a_torn_snapshot_is_kept() -> None:
@@ -207,7 +207,7 @@ def test_without_bounds_everything_stays() -> None:
         node.set("a", "1")
         node.snapshot()
     assert len(node.log.snapshots.ids) == 3
-    assert node.log.start_offset == 0
+    assert node.log._log.log_start_offset == 0
 
 
 # -- opening --
@@ -271,7 +271,7 @@ def test_a_snapshot_beyond_the_log_takes_its_place() -> None:
         node.env, DIRECTORY, SnapshotId(100, 7), [config("b", "2")], metadata_version=30, timestamp_ms=5
     )
     log = open_raft_log(node.env)
-    assert (log.start_offset, log.end_offset) == (100, 100)
+    assert (log._log.log_start_offset, log.end_offset) == (100, 100)
     image = load(log)
     assert configs(image) == {"b": "2"}
     assert (image.offset, image.epoch) == (99, 7)

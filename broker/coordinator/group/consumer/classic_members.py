@@ -92,11 +92,7 @@ class ClassicMembers:
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
                 f"Group {group.group_id} is a consumer group, and migration is disabled.",
             )
-        limit = self._settings.max_size
-        if len(group.members) >= limit and request.member_id not in group.members:
-            raise ApiError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {limit} members, as many as it may."
-            )
+        member_lookup.check_size(group, request.member_id, self._settings.max_size)
         names = dict.fromkeys(protocol.name for protocol in request.protocols)
         if not group.supports_classic_protocols(request.protocol_type, names):
             raise ApiError(

@@ -58,7 +58,7 @@ class Heartbeats:
         out: list[CoordinatorRecord] = []
         before = self._groups.find(request.group_id)
         group = self._group(request, before, out)
-        self.check_size(group, request.member_id)
+        member_lookup.check_size(group, request.member_id, self._settings.max_size)
         owned = _owned(request)
         member = self._member(group, request, owned, out)
         change = MemberChange(group, member, _updated(member, context, request), out)
@@ -86,14 +86,6 @@ class Heartbeats:
                 return self._migration.upgrade(group, out)
         what = "not found" if group is None else "is not a consumer group"
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}.")
-
-    def check_size(self, group: ConsumerGroup, member_id: str) -> None:
-        """Raises ApiError(GROUP_MAX_SIZE_REACHED) for somebody new to a group that is full."""
-        limit = self._settings.max_size
-        if len(group.members) >= limit and member_id not in group.members:
-            raise ApiError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {limit} members, as many as it may."
-            )
 
     def _member(
         self, group: ConsumerGroup, request: Request, owned: Owned | None, out: list[CoordinatorRecord]

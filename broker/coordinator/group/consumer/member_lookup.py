@@ -40,6 +40,12 @@ def find_group(groups: Groups, group_id: str) -> ConsumerGroup:
     return group
 
 
+def check_size(group: ConsumerGroup, member_id: str, limit: int) -> None:
+    """Raises ApiError(GROUP_MAX_SIZE_REACHED) where a new member joins a group that has `limit` members."""
+    if len(group.members) >= limit and member_id not in group.members:
+        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {limit} members, as many as it may.")
+
+
 def dynamic_member(group: ConsumerGroup, member_id: str, *, may_join: bool) -> ConsumerGroupMember:
     """The member, or a new one. Raises ApiError(UNKNOWN_MEMBER_ID)."""
     known = group.members.get(member_id)

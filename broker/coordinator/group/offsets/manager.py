@@ -284,9 +284,6 @@ class OffsetManager:
 
     # What others ask.
 
-    def has_pending_transactions(self, group_id: str) -> bool:
-        return self.pending.has_open(group_id)
-
     def offsets_of(self, group_id: str) -> GroupOffsets:
         """What the group has committed, by topic and partition; not to be changed."""
         return self.committed.group(group_id) or {}

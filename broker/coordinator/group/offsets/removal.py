@@ -84,7 +84,7 @@ class OffsetRemoval:
                     all_expired = False
                 elif not work.remove(group_id, topic, partition, committed, reason):
                     return False
-        if all_expired and group.is_empty and not self._offsets.has_pending_transactions(group_id):
+        if all_expired and group.is_empty and not self._offsets.pending.has_open(group_id):
             work.remove_group(group)
         return True
 

@@ -13,15 +13,15 @@ from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages import share_group_state as share
 from barnabas.protocol.messages import streams_group_state as streams
 from barnabas.protocol.schema import Message
-from tests.broker.coordinator.shard_harness import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardHarness
 
-Bench = ShardBench[GroupCoordinatorShard]
+RuntimeHarness = ShardHarness[GroupCoordinatorShard]
 
 
-def loaded(*records: tuple[Message, Message | None]) -> Bench:
+def loaded(*records: tuple[Message, Message | None]) -> RuntimeHarness:
     """A shard that has found these records, keys and values."""
     log = [Logged(CoordinatorRecord(key, value)) for key, value in records]
-    return ShardBench(GroupCoordinatorShard, log=log)
+    return ShardHarness(GroupCoordinatorShard, log=log)
 
 
 MEMBER = (
@@ -143,15 +143,15 @@ def test_offsets_of_topics_that_a_streams_group_reads_stay() -> None:
 
 def test_a_streams_group_without_members_is_deleted_with_all_its_records() -> None:
     assert code_of(streams_group(*STREAMS).check_delete) is ErrorCode.NON_EMPTY_GROUP
-    bench = loaded(whole(3), TOPOLOGY, target(3))
-    bench.run(lambda shard: shard.delete_group("g"))
-    assert bench.shard.groups.find("g") is None
-    assert not bench.state()
+    harness = loaded(whole(3), TOPOLOGY, target(3))
+    harness.run(lambda shard: shard.delete_group("g"))
+    assert harness.shard.groups.find("g") is None
+    assert not harness.state()
 
 
 def test_tombstones_of_what_is_not_there_say_nothing() -> None:
-    bench = loaded((MEMBER[0], None), whole(3), (whole(3)[0], None), (TOPOLOGY[0], None))
-    assert bench.shard.groups.find("g") is None
+    harness = loaded((MEMBER[0], None), whole(3), (whole(3)[0], None), (TOPOLOGY[0], None))
+    assert harness.shard.groups.find("g") is None
     group = streams_group(whole(3), MEMBER, (MEMBER[0], None))
     assert group.is_empty
 

@@ -42,7 +42,7 @@ class SlowAtTimes(HeldRunner):
             self.release_all()
 
 
-class House:
+class Harness:
     """A broker with two partitions of a topic, over a coordinator of the test's."""
 
     def __init__(self, log_dir: Path, **settings: str) -> None:
@@ -126,20 +126,20 @@ class Heard:
         return [self[at].first_offset for at in range(len(self.results or ()))]  # type: ignore[union-attr]
 
 
-NewHouse = Callable[..., House]
+NewHarness = Callable[..., Harness]
 
 
 @pytest.fixture
-def house(new_house: NewHouse) -> House:
-    return new_house()
+def harness(new_harness: NewHarness) -> Harness:
+    return new_harness()
 
 
 @pytest.fixture
-def new_house(tmp_path: Path) -> Iterator[NewHouse]:
-    made: list[House] = []
+def new_harness(tmp_path: Path) -> Iterator[NewHarness]:
+    made: list[Harness] = []
 
-    def new(**settings: str) -> House:
-        made.append(House(tmp_path, **settings))
+    def new(**settings: str) -> Harness:
+        made.append(Harness(tmp_path, **settings))
         return made[-1]
 
     yield new
@@ -150,107 +150,107 @@ def new_house(tmp_path: Path) -> Iterator[NewHouse]:
 # ---- who is asked
 
 
-def test_the_first_batch_of_a_transaction_is_verified_and_the_others_are_not(house: House) -> None:
-    assert house.produce(txn_batch("a")).offsets == [0]
-    assert house.produce(txn_batch("b", sequence=1)).offsets == [1]
-    assert house.coordinator.asked == [("verify", "tx", (PRODUCER_ID, 0), (("t", 0),))]
-    house.end()
-    house.produce(txn_batch("c", sequence=2))
-    assert house.asked == ["verify", "verify"]
+def test_the_first_batch_of_a_transaction_is_verified_and_the_others_are_not(harness: Harness) -> None:
+    assert harness.produce(txn_batch("a")).offsets == [0]
+    assert harness.produce(txn_batch("b", sequence=1)).offsets == [1]
+    assert harness.coordinator.asked == [("verify", "tx", (PRODUCER_ID, 0), (("t", 0),))]
+    harness.end()
+    harness.produce(txn_batch("c", sequence=2))
+    assert harness.asked == ["verify", "verify"]
 
 
-def test_all_partitions_of_a_request_are_asked_for_together(house: House) -> None:
-    house.produce(txn_batch("a"), txn_batch("b"))
-    assert house.asked_for == [(("t", 0), ("t", 1))]
+def test_all_partitions_of_a_request_are_asked_for_together(harness: Harness) -> None:
+    harness.produce(txn_batch("a"), txn_batch("b"))
+    assert harness.asked_for == [(("t", 0), ("t", 1))]
 
 
-def test_only_partitions_where_it_has_not_begun_are_asked_for(house: House) -> None:
-    house.produce(txn_batch("a"))
-    house.produce(txn_batch("b", sequence=1), txn_batch("b"))
-    assert house.asked_for == [(("t", 0),), (("t", 1),)]
+def test_only_partitions_where_it_has_not_begun_are_asked_for(harness: Harness) -> None:
+    harness.produce(txn_batch("a"))
+    harness.produce(txn_batch("b", sequence=1), txn_batch("b"))
+    assert harness.asked_for == [(("t", 0),), (("t", 1),)]
 
 
-def test_from_version_12_on_partitions_are_added(house: House) -> None:
-    assert house.produce(txn_batch("a"), version=ADDING).codes == [ErrorCode.NONE]
-    assert house.coordinator.asked == [("add", "tx", (PRODUCER_ID, 0), (("t", 0),))]
+def test_from_version_12_on_partitions_are_added(harness: Harness) -> None:
+    assert harness.produce(txn_batch("a"), version=ADDING).codes == [ErrorCode.NONE]
+    assert harness.coordinator.asked == [("add", "tx", (PRODUCER_ID, 0), (("t", 0),))]
 
 
-def test_without_verification_nobody_is_asked(new_house: NewHouse) -> None:
-    house = new_house(transaction_partition_verification_enable="false")
-    assert house.produce(txn_batch("a")).codes == [ErrorCode.NONE]
-    assert house.asked == []
-    house.end()
-    house.produce(txn_batch("b", sequence=1), version=ADDING)
-    assert house.asked == ["add"]  # all the same: that is how the coordinator hears of the partition
+def test_without_verification_nobody_is_asked(new_harness: NewHarness) -> None:
+    harness = new_harness(transaction_partition_verification_enable="false")
+    assert harness.produce(txn_batch("a")).codes == [ErrorCode.NONE]
+    assert harness.asked == []
+    harness.end()
+    harness.produce(txn_batch("b", sequence=1), version=ADDING)
+    assert harness.asked == ["add"]  # all the same: that is how the coordinator hears of the partition
 
 
-def test_batches_outside_of_the_transaction_go_along(house: House) -> None:
-    house.coordinator.says = {("t", 0): ErrorCode.INVALID_TXN_STATE}
-    answer = house.produce(txn_batch("a"), batch("b"))
+def test_batches_outside_of_the_transaction_go_along(harness: Harness) -> None:
+    harness.coordinator.says = {("t", 0): ErrorCode.INVALID_TXN_STATE}
+    answer = harness.produce(txn_batch("a"), batch("b"))
     assert answer.codes == [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE]
-    assert house.asked_for == [(("t", 0),)]
+    assert harness.asked_for == [(("t", 0),)]
 
 
-def test_batches_of_two_producers_are_refused(house: House) -> None:
+def test_batches_of_two_producers_are_refused(harness: Harness) -> None:
     for other in (txn_batch("b", producer_id=8), txn_batch("b", epoch=1)):
         with pytest.raises(ApiError) as refused:
-            house.produce(txn_batch("a"), other)
+            harness.produce(txn_batch("a"), other)
         assert refused.value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert house.asked == []
+    assert harness.asked == []
 
 
-def test_a_partition_that_is_not_there_is_not_asked_for(house: House) -> None:
-    answer = house.produce(txn_batch("a"), txn_batch("a"), txn_batch("a"))
+def test_a_partition_that_is_not_there_is_not_asked_for(harness: Harness) -> None:
+    answer = harness.produce(txn_batch("a"), txn_batch("a"), txn_batch("a"))
     assert answer.codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    assert house.asked_for == [(("t", 0), ("t", 1))]
+    assert harness.asked_for == [(("t", 0), ("t", 1))]
 
 
-def test_a_partition_without_a_leader_here_is_not_asked_for(house: House) -> None:
-    house.replica_manager.partition("t", 0).leader_id = 2
-    answer = house.produce(txn_batch("a"), txn_batch("a"))
+def test_a_partition_without_a_leader_here_is_not_asked_for(harness: Harness) -> None:
+    harness.replica_manager.partition("t", 0).leader_id = 2
+    answer = harness.produce(txn_batch("a"), txn_batch("a"))
     assert answer.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
-    assert house.asked_for == [(("t", 1),)]
+    assert harness.asked_for == [(("t", 1),)]
 
 
-def test_an_open_transaction_is_of_no_use_where_another_leads(house: House) -> None:
-    house.produce(txn_batch("a"))
-    house.replica_manager.partition("t", 0).leader_id = 99
-    answer = house.produce(txn_batch("b", sequence=1))
+def test_an_open_transaction_is_of_no_use_where_another_leads(harness: Harness) -> None:
+    harness.produce(txn_batch("a"))
+    harness.replica_manager.partition("t", 0).leader_id = 99
+    answer = harness.produce(txn_batch("b", sequence=1))
     assert answer.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    assert len(house.asked) == 1
+    assert len(harness.asked) == 1
 
 
 @pytest.mark.parametrize("version", [OLDEST, ABORTABLE, ADDING])
-def test_a_fenced_producer_is_not_verified_and_blocks_no_other(house: House, version: int) -> None:
-    assert house.produce(txn_batch("a", epoch=1), version=version).offsets == [0]
-    asked = list(house.asked)
-    zombie = house.produce(txn_batch("z"), version=version)
+def test_a_fenced_producer_is_not_verified_and_blocks_no_other(harness: Harness, version: int) -> None:
+    assert harness.produce(txn_batch("a", epoch=1), version=version).offsets == [0]
+    asked = list(harness.asked)
+    zombie = harness.produce(txn_batch("z"), version=version)
     assert zombie.codes == [ErrorCode.INVALID_PRODUCER_EPOCH]
     assert zombie[0].log_start_offset == -1
-    assert house.asked == asked
-    assert house.produce(txn_batch("b", sequence=1, epoch=1), version=version).offsets == [1]
+    assert harness.asked == asked
+    assert harness.produce(txn_batch("b", sequence=1, epoch=1), version=version).offsets == [1]
 
 
-def test_a_fenced_producer_that_waited_its_turn_is_fenced(house: House) -> None:
-    house.coordinator.holds = True
+def test_a_fenced_producer_that_waited_its_turn_is_fenced(harness: Harness) -> None:
+    harness.coordinator.holds = True
     answers = [
-        house.produce(txn_batch("a", epoch=1)),
-        house.produce(txn_batch("z")),
-        house.produce(txn_batch("b", sequence=1, epoch=1)),
+        harness.produce(txn_batch("a", epoch=1)),
+        harness.produce(txn_batch("z")),
+        harness.produce(txn_batch("b", sequence=1, epoch=1)),
     ]
-    house.coordinator.release()
+    harness.coordinator.release()
     fenced = [ErrorCode.INVALID_PRODUCER_EPOCH]
     assert [answer.codes for answer in answers] == [[ErrorCode.NONE], fenced, [ErrorCode.NONE]]
-    assert house.asked == ["verify"]
+    assert harness.asked == ["verify"]
 
 
-def test_a_fenced_producer_is_answered_for_each_partition(house: House) -> None:
+def test_a_fenced_producer_is_answered_for_each_partition(harness: Harness) -> None:
     """Where the log has not heard of the new epoch the coordinator is asked, as ever."""
-    house.produce(txn_batch("a", epoch=1))
-    house.coordinator.says = {("t", 1): ErrorCode.INVALID_PRODUCER_EPOCH}
-    answer = house.produce(txn_batch("z"), txn_batch("z"))
+    harness.produce(txn_batch("a", epoch=1))
+    harness.coordinator.says = {("t", 1): ErrorCode.INVALID_PRODUCER_EPOCH}
+    answer = harness.produce(txn_batch("z"), txn_batch("z"))
     assert answer.codes == [ErrorCode.INVALID_PRODUCER_EPOCH] * 2
-    assert house.asked_for[1:] == [(("t", 1),)]
+    assert harness.asked_for[1:] == [(("t", 1),)]
 
 
 # ---- what is answered
@@ -272,14 +272,14 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("said", "version", "told"), ANSWERS)
 def test_what_the_coordinator_says_is_told_in_words_that_producers_know(
-    house: House, said: ErrorCode, version: int, told: ErrorCode
+    harness: Harness, said: ErrorCode, version: int, told: ErrorCode
 ) -> None:
-    house.coordinator.says = {("t", 0): said}
-    answer = house.produce(txn_batch("a"), batch("b"), version=version)
+    harness.coordinator.says = {("t", 0): said}
+    answer = harness.produce(txn_batch("a"), batch("b"), version=version)
     assert answer.codes == [told, ErrorCode.NONE]
     refused = answer[0]
     assert isinstance(refused, AppendError)
-    assert (refused.log_start_offset, house.log(0).log_end_offset, house.log(1).log_end_offset) == (
+    assert (refused.log_start_offset, harness.log(0).log_end_offset, harness.log(1).log_end_offset) == (
         -1,
         0,
         1,
@@ -288,134 +288,134 @@ def test_what_the_coordinator_says_is_told_in_words_that_producers_know(
     assert (refused.error_message is not None) == has_message
 
 
-def test_a_marker_overtakes_an_answer(house: House) -> None:
+def test_a_marker_overtakes_an_answer(harness: Harness) -> None:
     """What the coordinator said of the transaction is no longer true when its marker has come meanwhile."""
-    house.coordinator.holds = True
-    answer = house.produce(txn_batch("a"))
+    harness.coordinator.holds = True
+    answer = harness.produce(txn_batch("a"))
     assert answer.waits
-    house.end(commit=False)
-    house.coordinator.release()
+    harness.end(commit=False)
+    harness.coordinator.release()
     assert answer.codes == [ErrorCode.INVALID_TXN_STATE]
-    assert house.log().log_end_offset == 1  # the marker
+    assert harness.log().log_end_offset == 1  # the marker
 
 
-def test_a_topic_that_was_deleted_meanwhile(house: House) -> None:
-    house.coordinator.holds = True
-    answer = house.produce(txn_batch("a"))
-    topic = house.broker.broker.image.topics["t"]
-    house.replica_manager._remove(topic)
-    house.coordinator.release()
+def test_a_topic_that_was_deleted_meanwhile(harness: Harness) -> None:
+    harness.coordinator.holds = True
+    answer = harness.produce(txn_batch("a"))
+    topic = harness.broker.broker.image.topics["t"]
+    harness.replica_manager._remove(topic)
+    harness.coordinator.release()
     assert answer.codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_disk_that_failed_meanwhile(house: House) -> None:
-    house.coordinator.holds = True
-    answer = house.produce(txn_batch("a"))
-    house.replica_manager.partition("t", 0).offline = True
-    house.coordinator.release()
+def test_a_disk_that_failed_meanwhile(harness: Harness) -> None:
+    harness.coordinator.holds = True
+    answer = harness.produce(txn_batch("a"))
+    harness.replica_manager.partition("t", 0).offline = True
+    harness.coordinator.release()
     assert answer.codes == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-def test_an_answer_waits_for_the_disk_too(new_house: NewHouse) -> None:
-    house = new_house(log_flush_interval_messages="1")
-    house.coordinator.says = {("t", 1): ErrorCode.INVALID_TXN_STATE}
-    house.runner.is_slow = True
-    answer = house.produce(txn_batch("a"), txn_batch("a"))
+def test_an_answer_waits_for_the_disk_too(new_harness: NewHarness) -> None:
+    harness = new_harness(log_flush_interval_messages="1")
+    harness.coordinator.says = {("t", 1): ErrorCode.INVALID_TXN_STATE}
+    harness.runner.is_slow = True
+    answer = harness.produce(txn_batch("a"), txn_batch("a"))
     assert answer.waits
-    house.runner.release_all()
+    harness.runner.release_all()
     assert answer.codes == [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE]
 
 
 # ---- the end of the transaction before
 
 
-def test_a_partition_is_added_once_the_last_transaction_has_ended(house: House) -> None:
-    house.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
-    answer = house.produce(txn_batch("a"), version=ADDING)
+def test_a_partition_is_added_once_the_last_transaction_has_ended(harness: Harness) -> None:
+    harness.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
+    answer = harness.produce(txn_batch("a"), version=ADDING)
     assert answer.waits
-    house.broker.timer.advance(RETRY_S)
+    harness.broker.timer.advance(RETRY_S)
     assert answer.waits
-    assert house.asked == ["add", "add"]
-    house.coordinator.says = {}
-    house.broker.timer.advance(RETRY_S)
+    assert harness.asked == ["add", "add"]
+    harness.coordinator.says = {}
+    harness.broker.timer.advance(RETRY_S)
     assert answer.codes == [ErrorCode.NONE]
-    assert house.asked == ["add", "add", "add"]
+    assert harness.asked == ["add", "add", "add"]
 
 
-def test_patience_ends(house: House) -> None:
-    house.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
-    answer = house.produce(txn_batch("a"), version=ADDING)
-    house.broker.timer.advance(PATIENCE_S - 0.001)
+def test_patience_ends(harness: Harness) -> None:
+    harness.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
+    answer = harness.produce(txn_batch("a"), version=ADDING)
+    harness.broker.timer.advance(PATIENCE_S - 0.001)
     assert answer.waits
-    house.broker.timer.advance(2 * RETRY_S)
+    harness.broker.timer.advance(2 * RETRY_S)
     assert answer.codes == [ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
-def test_without_patience_the_first_answer_counts(new_house: NewHouse) -> None:
-    house = new_house(add_partitions_to_txn_retry_backoff_max_ms="0")
-    house.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
-    assert house.produce(txn_batch("a"), version=ADDING).codes == [ErrorCode.CONCURRENT_TRANSACTIONS]
+def test_without_patience_the_first_answer_counts(new_harness: NewHarness) -> None:
+    harness = new_harness(add_partitions_to_txn_retry_backoff_max_ms="0")
+    harness.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert harness.produce(txn_batch("a"), version=ADDING).codes == [ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
-def test_a_transaction_that_has_begun_meanwhile_needs_nobody(house: House) -> None:
-    house.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
-    answer = house.produce(txn_batch("b", sequence=1), version=ADDING)
-    guard = house.log().start_transaction_verification(PRODUCER_ID, 0, 0)
-    house.log().append_as_leader(txn_batch("a"), 0, verification_guard=guard)
-    house.broker.timer.advance(RETRY_S)
+def test_a_transaction_that_has_begun_meanwhile_needs_nobody(harness: Harness) -> None:
+    harness.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
+    answer = harness.produce(txn_batch("b", sequence=1), version=ADDING)
+    guard = harness.log().start_transaction_verification(PRODUCER_ID, 0, 0)
+    harness.log().append_as_leader(txn_batch("a"), 0, verification_guard=guard)
+    harness.broker.timer.advance(RETRY_S)
     assert answer.codes == [ErrorCode.NONE]
-    assert house.asked == ["add"]
+    assert harness.asked == ["add"]
 
 
 # ---- the order of what one producer sends
 
 
-def test_what_is_sent_while_the_coordinator_is_asked_waits_its_turn(house: House) -> None:
-    house.coordinator.holds = True
-    answers = [house.produce(txn_batch("v", sequence=sequence)) for sequence in range(4)]
-    assert house.asked == ["verify"]
+def test_what_is_sent_while_the_coordinator_is_asked_waits_its_turn(harness: Harness) -> None:
+    harness.coordinator.holds = True
+    answers = [harness.produce(txn_batch("v", sequence=sequence)) for sequence in range(4)]
+    assert harness.asked == ["verify"]
     assert all(answer.waits for answer in answers)
-    house.coordinator.release()
+    harness.coordinator.release()
     assert [answer.offsets for answer in answers] == [[0], [1], [2], [3]]
-    assert house.asked == ["verify"]
+    assert harness.asked == ["verify"]
 
 
-def test_who_waited_may_have_to_ask_for_himself(house: House) -> None:
-    house.coordinator.holds = True
-    first = house.produce(txn_batch("a"))
-    second = house.produce(txn_batch("b", sequence=1), txn_batch("b"))
-    third = house.produce(txn_batch("c", sequence=2), txn_batch("c", sequence=1))
-    house.coordinator.release()
+def test_who_waited_may_have_to_ask_for_himself(harness: Harness) -> None:
+    harness.coordinator.holds = True
+    first = harness.produce(txn_batch("a"))
+    second = harness.produce(txn_batch("b", sequence=1), txn_batch("b"))
+    third = harness.produce(txn_batch("c", sequence=2), txn_batch("c", sequence=1))
+    harness.coordinator.release()
     assert first.offsets == [0]
     assert second.waits
     assert third.waits
-    house.coordinator.release()
+    harness.coordinator.release()
     assert (second.offsets, third.offsets) == ([1, 0], [2, 1])
-    assert house.asked_for == [(("t", 0),), (("t", 1),)]
+    assert harness.asked_for == [(("t", 0),), (("t", 1),)]
 
 
-def test_other_producers_do_not_wait(house: House) -> None:
-    house.coordinator.holds = True
-    mine = house.produce(txn_batch("a"))
-    house.coordinator.holds = False
-    house.coordinator._held, held = [], house.coordinator._held
-    assert house.produce(txn_batch("b", producer_id=8)).codes == [ErrorCode.NONE]
+def test_other_producers_do_not_wait(harness: Harness) -> None:
+    harness.coordinator.holds = True
+    mine = harness.produce(txn_batch("a"))
+    harness.coordinator.holds = False
+    harness.coordinator._held, held = [], harness.coordinator._held
+    assert harness.produce(txn_batch("b", producer_id=8)).codes == [ErrorCode.NONE]
     assert mine.waits
-    house.coordinator._held = held
-    house.coordinator.release()
+    harness.coordinator._held = held
+    harness.coordinator.release()
     assert mine.offsets == [1]
 
 
-def test_a_refusal_lets_the_next_one_ask(house: House) -> None:
-    house.coordinator.holds = True
-    house.coordinator.says = {("t", 0): ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-    first = house.produce(txn_batch("a"))
-    second = house.produce(txn_batch("b", sequence=1))
-    house.coordinator.release()
+def test_a_refusal_lets_the_next_one_ask(harness: Harness) -> None:
+    harness.coordinator.holds = True
+    harness.coordinator.says = {("t", 0): ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    first = harness.produce(txn_batch("a"))
+    second = harness.produce(txn_batch("b", sequence=1))
+    harness.coordinator.release()
     assert first.codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
-    house.coordinator.says = {}
-    house.coordinator.release()
+    harness.coordinator.says = {}
+    harness.coordinator.release()
     assert second.codes == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]  # the first is to come again before it
-    house.coordinator.holds = False
-    assert house.produce(txn_batch("a")).offsets == [0]
-    assert house.produce(txn_batch("b", sequence=1)).offsets == [1]
+    harness.coordinator.holds = False
+    assert harness.produce(txn_batch("a")).offsets == [0]
+    assert harness.produce(txn_batch("b", sequence=1)).offsets == [1]

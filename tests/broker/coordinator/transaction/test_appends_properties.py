@@ -13,7 +13,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.records.entries import batches
 from barnabas.storage.offsets import FetchIsolation
-from tests.broker.coordinator.transaction.test_appends import ADDING, OLDEST, Heard, House
+from tests.broker.coordinator.transaction.test_appends import ADDING, OLDEST, Harness, Heard
 from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 
 PARTITIONS = (0, 1)
@@ -40,8 +40,8 @@ ACTIONS = st.lists(
 class Client:
     """A producer that does not wait for answers; a batch that was refused is not sent again."""
 
-    def __init__(self, house: House, version: int) -> None:
-        self.house = house
+    def __init__(self, harness: Harness, version: int) -> None:
+        self.harness = harness
         self.version = version
         self.next_sequence = [0, 0]
         self.sent: list[tuple[list[tuple[int, int]], Heard]] = []
@@ -54,7 +54,7 @@ class Client:
         records = {index: txn_batch(f"{sequence}", sequence=sequence) for index, sequence in sequences}
         for index in wanted:
             self.next_sequence[index] += 1
-        self.sent.append((sequences, self.house.produce_to(records, version=self.version)))
+        self.sent.append((sequences, self.harness.produce_to(records, version=self.version)))
 
     def acknowledged(self, partition: int) -> list[int]:
         """The sequences of that partition, in the order in which they were sent."""
@@ -66,9 +66,9 @@ class Client:
         ]
 
 
-def in_log(house: House, partition: int) -> list[int]:
+def in_log(harness: Harness, partition: int) -> list[int]:
     """The sequences of the data that is there."""
-    data = house.log(partition).read(0, 1_000_000, FetchIsolation.LOG_END, min_one_message=True)
+    data = harness.log(partition).read(0, 1_000_000, FetchIsolation.LOG_END, min_one_message=True)
     found = [it for it in batches(data.records.read()) if isinstance(it, RecordBatch) and not it.is_control]
     return [it.base_sequence for it in found]
 
@@ -79,15 +79,15 @@ def test_what_is_acknowledged_is_there_once_and_in_order(
     actions: list[tuple[str, object]], version: int
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        house = House(Path(directory))
+        harness = Harness(Path(directory))
         try:
-            play(house, actions, version)
+            play(harness, actions, version)
         finally:
-            house.broker.kill()
+            harness.broker.kill()
 
 
-def play(house: House, actions: list[tuple[str, object]], version: int) -> None:
-    coordinator, timer, client = house.coordinator, house.broker.timer, Client(house, version)
+def play(harness: Harness, actions: list[tuple[str, object]], version: int) -> None:
+    coordinator, timer, client = harness.coordinator, harness.broker.timer, Client(harness, version)
     for action, argument in actions:
         if action == "send":
             client.send(argument)  # type: ignore[arg-type]
@@ -101,13 +101,13 @@ def play(house: House, actions: list[tuple[str, object]], version: int) -> None:
         elif action == "wait":
             timer.advance(argument)  # type: ignore[arg-type]
         else:
-            house.end(commit=bool(argument))
+            harness.end(commit=bool(argument))
     coordinator.holds = False
     coordinator.release()
     timer.advance(60)
     for partition in PARTITIONS:
-        found = in_log(house, partition)
+        found = in_log(harness, partition)
         assert found == client.acknowledged(partition) == list(range(len(found)))
-    house.end(commit=False)
-    log = house.log(0)
+    harness.end(commit=False)
+    log = harness.log(0)
     assert log.last_stable_offset == log.high_watermark

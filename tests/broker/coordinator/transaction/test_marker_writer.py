@@ -40,7 +40,7 @@ class Groups:
         return self.pending[-1]
 
 
-class House:
+class Harness:
     """A broker with a topic of two partitions, and a writer of markers over it."""
 
     def __init__(self, log_dir: Path, settings: Mapping[str, str] | None = None) -> None:
@@ -79,15 +79,15 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def harness(tmp_path: Path) -> Harness:
+    return Harness(tmp_path)
 
 
 @pytest.mark.parametrize("marker", [COMMIT, ABORT])
-def test_a_marker_is_the_batch_that_kafka_writes(house: House, marker: TransactionMarker) -> None:
-    house.begin()
-    assert house.write(marker, ("t", 0)) == {"t-0": ErrorCode.NONE}
-    batch = house.last_batch()
+def test_a_marker_is_the_batch_that_kafka_writes(harness: Harness, marker: TransactionMarker) -> None:
+    harness.begin()
+    assert harness.write(marker, ("t", 0)) == {"t-0": ErrorCode.NONE}
+    batch = harness.last_batch()
     assert (batch.is_control, batch.is_transactional, batch.base_offset) == (True, True, 1)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (PRODUCER_ID, 0, -1)
     (record,) = batch.records()
@@ -95,77 +95,77 @@ def test_a_marker_is_the_batch_that_kafka_writes(house: House, marker: Transacti
         ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT
     )
     assert (coordinator_epoch(record.value), record.timestamp) == (5, START_MS)
-    log = house.replica_manager.partition("t", 0).log
+    log = harness.replica_manager.partition("t", 0).log
     assert log.last_stable_offset == log.high_watermark == 2
 
 
-def test_each_partition_has_an_answer_of_its_own(house: House) -> None:
-    house.begin(0)
-    house.begin(1, epoch=3)
-    found = house.write(ABORT, ("t", 0), ("t", 1), ("t", 2), ("u", 0), ("t", 0))
+def test_each_partition_has_an_answer_of_its_own(harness: Harness) -> None:
+    harness.begin(0)
+    harness.begin(1, epoch=3)
+    found = harness.write(ABORT, ("t", 0), ("t", 1), ("t", 2), ("u", 0), ("t", 0))
     assert found == {
         "t-0": ErrorCode.NONE,
         "t-1": ErrorCode.INVALID_PRODUCER_EPOCH,
         "t-2": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "u-0": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    assert house.replica_manager.partition("t", 0).log.log_end_offset == 2
+    assert harness.replica_manager.partition("t", 0).log.log_end_offset == 2
 
 
-def test_nothing_to_write_is_answered_at_once(house: House) -> None:
-    assert house.writer.write(COMMIT, ()).done
+def test_nothing_to_write_is_answered_at_once(harness: Harness) -> None:
+    assert harness.writer.write(COMMIT, ()).done
 
 
-def test_a_coordinator_that_was_replaced(house: House) -> None:
-    house.begin()
-    assert house.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.NONE}
-    late = house.write(COMMIT._replace(coordinator_epoch=4), ("t", 0))
+def test_a_coordinator_that_was_replaced(harness: Harness) -> None:
+    harness.begin()
+    assert harness.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.NONE}
+    late = harness.write(COMMIT._replace(coordinator_epoch=4), ("t", 0))
     assert late == {"t-0": ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 
 
-def test_the_transactions_version_decides_on_epochs(house: House) -> None:
-    house.begin()
+def test_the_transactions_version_decides_on_epochs(harness: Harness) -> None:
+    harness.begin()
     bumping = COMMIT._replace(transaction_version=2)
-    assert house.write(bumping, ("t", 0)) == {"t-0": ErrorCode.INVALID_PRODUCER_EPOCH}
-    assert house.write(bumping._replace(producer_epoch=1), ("t", 0)) == {"t-0": ErrorCode.NONE}
+    assert harness.write(bumping, ("t", 0)) == {"t-0": ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert harness.write(bumping._replace(producer_epoch=1), ("t", 0)) == {"t-0": ErrorCode.NONE}
 
 
 def test_an_answer_waits_for_the_disk(tmp_path: Path) -> None:
-    house = House(tmp_path, {"log.flush.interval.messages": "1"})
-    house.begin()
-    house.runner.is_slow = True
-    found = house.write(COMMIT, ("t", 0))
+    harness = Harness(tmp_path, {"log.flush.interval.messages": "1"})
+    harness.begin()
+    harness.runner.is_slow = True
+    found = harness.write(COMMIT, ("t", 0))
     assert found == {}
-    house.runner.release_all()
+    harness.runner.release_all()
     assert found == {"t-0": ErrorCode.NONE}
 
 
-def test_a_disk_that_is_full_for_producers_takes_markers(house: House) -> None:
-    house.begin()
-    house.replica_manager.partition("t", 0).log.disk_space.ran_out()
-    assert house.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.NONE}
+def test_a_disk_that_is_full_for_producers_takes_markers(harness: Harness) -> None:
+    harness.begin()
+    harness.replica_manager.partition("t", 0).log.disk_space.ran_out()
+    assert harness.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.NONE}
 
 
-def test_a_disk_that_failed(house: House) -> None:
-    house.begin()
-    house.replica_manager.log_dir_failed(house.replica_manager.partition("t", 0).log.log_dir)
-    assert house.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
+def test_a_disk_that_failed(harness: Harness) -> None:
+    harness.begin()
+    harness.replica_manager.log_dir_failed(harness.replica_manager.partition("t", 0).log.log_dir)
+    assert harness.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
 
 
-def test_a_log_that_could_not_be_opened(house: House) -> None:
+def test_a_log_that_could_not_be_opened(harness: Harness) -> None:
     missing = MissingLog(
-        house.broker.broker.image.topics["t"], partition_image(), False, DiskFullError("a test says so")
+        harness.broker.broker.image.topics["t"], partition_image(), False, DiskFullError("a test says so")
     )
     for key in (("t", 7), (OFFSETS, 3)):
-        house.replica_manager._without_log.add(key, missing)
-    found = house.write(COMMIT, ("t", 7), (OFFSETS, 3))
+        harness.replica_manager._without_log.add(key, missing)
+    found = harness.write(COMMIT, ("t", 7), (OFFSETS, 3))
     assert found == {"t-7": ErrorCode.KAFKA_STORAGE_ERROR, f"{OFFSETS}-3": ErrorCode.KAFKA_STORAGE_ERROR}
 
 
-def test_a_topic_that_was_deleted(house: House) -> None:
-    house.begin()
-    house.replica_manager._remove(house.broker.broker.image.topics["t"])
-    assert house.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+def test_a_topic_that_was_deleted(harness: Harness) -> None:
+    harness.begin()
+    harness.replica_manager._remove(harness.broker.broker.image.topics["t"])
+    assert harness.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 # ---- offsets of groups
@@ -182,16 +182,16 @@ SAID = [
 
 @pytest.mark.parametrize(("said", "told"), SAID)
 def test_markers_for_offsets_go_to_the_group_coordinator(
-    house: House, said: ErrorCode | None, told: ErrorCode
+    harness: Harness, said: ErrorCode | None, told: ErrorCode
 ) -> None:
-    house.broker.create_topic(OFFSETS, partitions=2)
-    house.begin()
-    found = house.write(COMMIT, ("t", 0), (OFFSETS, 1))
-    assert (found, house.groups.asked) == ({}, [(1, COMMIT)])
-    house.groups.pending[0].complete(None if said is None else ApiError(said))
+    harness.broker.create_topic(OFFSETS, partitions=2)
+    harness.begin()
+    found = harness.write(COMMIT, ("t", 0), (OFFSETS, 1))
+    assert (found, harness.groups.asked) == ({}, [(1, COMMIT)])
+    harness.groups.pending[0].complete(None if said is None else ApiError(said))
     assert found == {"t-0": ErrorCode.NONE, f"{OFFSETS}-1": told}
 
 
-def test_offsets_that_are_not_here(house: House) -> None:
-    assert house.write(COMMIT, (OFFSETS, 1)) == {f"{OFFSETS}-1": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    assert house.groups.asked == []
+def test_offsets_that_are_not_here(harness: Harness) -> None:
+    assert harness.write(COMMIT, (OFFSETS, 1)) == {f"{OFFSETS}-1": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert harness.groups.asked == []

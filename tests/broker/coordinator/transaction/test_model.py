@@ -25,7 +25,7 @@ from barnabas.storage.offsets import TopicPartition
 from tests.broker.coordinator.transaction.transaction_harness import (
     TIMEOUT_MS,
     Markers,
-    TransactionBench,
+    TransactionHarness,
     ids,
 )
 from tests.support.chance import explores, seeds
@@ -90,8 +90,10 @@ class History:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.version = self.random.choice((0, 1, 2, 2))
-        self.bench = TransactionBench(self.version, {"transactional.id.expiration.ms": str(100 * TIMEOUT_MS)})
-        self.markers: Markers = self.bench.markers
+        self.harness = TransactionHarness(
+            self.version, {"transactional.id.expiration.ms": str(100 * TIMEOUT_MS)}
+        )
+        self.markers: Markers = self.harness.markers
         self.clients: list[Client] = []
         self.ends: dict[int, set[bool]] = {}
         self.promised: dict[int, bool] = {}
@@ -131,7 +133,7 @@ class History:
         """A producer begins, or wants another epoch after an error; the answer may get lost."""
         client = self.random.choice(self.clients)
         expected = client.ids if self.random.random() < 0.3 else None
-        answer = self._ask(client, lambda: self.bench.init(expected, name=client.name))
+        answer = self._ask(client, lambda: self.harness.init(expected, name=client.name))
         if answer is None or answer.error is not ErrorCode.NONE or self.random.random() < 0.2:
             return
         client.begin(ids(answer))
@@ -164,7 +166,7 @@ class History:
     def _end(self, client: Client, asked: tuple[int, int] | None, commits: bool) -> None:
         assert asked is not None
         answer = self._ask(
-            client, lambda: self.bench.end(asked, commits=commits, version=client.version, name=client.name)
+            client, lambda: self.harness.end(asked, commits=commits, version=client.version, name=client.name)
         )
         if answer is None or self.random.random() < 0.2:
             return  # not decided, or decided and not heard
@@ -190,30 +192,30 @@ class History:
             self.markers.errors[partition] = ErrorCode.NOT_ENOUGH_REPLICAS
 
     def the_log_fails(self) -> None:
-        self.bench.bench.fails = UNAVAILABLE if self.bench.bench.fails is None else None
+        self.harness.shard_harness.fails = UNAVAILABLE if self.harness.shard_harness.fails is None else None
 
     def time_passes(self) -> None:
-        self.bench.bench.advance(
+        self.harness.shard_harness.advance(
             self.random.choice((0, 1, 20, 500, LOOK_MS, TIMEOUT_MS, TIMEOUT_MS + LOOK_MS))
         )
 
     def restart(self) -> None:
-        fails, before = self.bench.bench.fails, dict(self.bench.shard.transactions)
-        self.bench = self.bench.reloaded()
-        self.bench.bench.fails = fails
-        after = self.bench.shard.transactions
+        fails, before = self.harness.shard_harness.fails, dict(self.harness.shard.transactions)
+        self.harness = self.harness.reloaded()
+        self.harness.shard_harness.fails = fails
+        after = self.harness.shard.transactions
         assert {name: _kept(metadata) for name, metadata in after.items()} == {
             name: _kept(metadata) for name, metadata in before.items()
         }
 
     def epochs_run_short(self) -> None:
         """As if there had been thousands of producers before."""
-        metadata = self.bench.shard.transactions.get(self.random.choice(NAMES))
-        if metadata is None or metadata.state not in IDLE or self.bench.bench.fails is not None:
+        metadata = self.harness.shard.transactions.get(self.random.choice(NAMES))
+        if metadata is None or metadata.state not in IDLE or self.harness.shard_harness.fails is not None:
             return
         epoch = max(metadata.producer_epoch, MAX_EPOCH - 1 - self.random.randint(0, 3))
         aged = TransactionRecord(metadata._replace(producer_epoch=epoch), self.version)
-        self.bench.bench.run(lambda _: CoordinatorResult(None, [aged]))
+        self.harness.shard_harness.run(lambda _: CoordinatorResult(None, [aged]))
 
     # ---- what must hold
 
@@ -224,21 +226,21 @@ class History:
             assert len(ends) < 2, transaction
             if transaction in self.promised:
                 assert ends <= {self.promised[transaction]}, transaction
-        for name, metadata in self.bench.shard.transactions.items():
-            if metadata.state in ENDING and self.bench.bench.fails is None:
-                is_due = self.bench.bench.timers.is_scheduled(("complete", name))
-                assert self.bench.shard.markers.left(name) or is_due, f"nothing ends {metadata}"
+        for name, metadata in self.harness.shard.transactions.items():
+            if metadata.state in ENDING and self.harness.shard_harness.fails is None:
+                is_due = self.harness.shard_harness.timers.is_scheduled(("complete", name))
+                assert self.harness.shard.markers.left(name) or is_due, f"nothing ends {metadata}"
 
     def finish(self) -> None:
         """Whatever failed works again, and nobody asks for anything any more."""
-        self.bench.bench.fails = None
+        self.harness.shard_harness.fails = None
         self.markers.errors.clear()
         self.markers.is_held = False
         self.markers.release()
-        self.bench.bench.advance(TIMEOUT_MS + 2 * LOOK_MS)
+        self.harness.shard_harness.advance(TIMEOUT_MS + 2 * LOOK_MS)
         self._deliver()
         self.check()
-        assert {metadata.state for metadata in self.bench.shard.transactions.values()} <= IDLE
+        assert {metadata.state for metadata in self.harness.shard.transactions.values()} <= IDLE
         for name, partition in self.partitions.items():
             assert not partition.open, f"a transaction hangs in {name}: {partition.open}"
         for transaction, ends in self.ends.items():
@@ -258,13 +260,13 @@ class History:
 
     def _add(self, client: Client, partition: TopicPartition, version: int) -> bool:
         assert client.ids is not None
-        self.bench.add(client.ids, partition, version=version, name=client.name)
+        self.harness.add(client.ids, partition, version=version, name=client.name)
         return True
 
     def _verify(self, client: Client, partition: TopicPartition) -> bool:
         assert client.ids is not None
         producer = ProducerIdAndEpoch(*client.ids)
-        codes = self.bench.shard.verify_partitions(client.name, producer, [partition])
+        codes = self.harness.shard.verify_partitions(client.name, producer, [partition])
         if codes[partition] is not ErrorCode.NONE:
             raise ApiError(codes[partition])
         return True
@@ -276,7 +278,7 @@ class History:
             self.ends[client.transaction] = set()
         is_taken = self.partitions[partition].write(*client.ids, client.transaction)
         assert is_taken, "the coordinator let an old epoch write"
-        assert self.bench.metadata(client.name).state is ONGOING
+        assert self.harness.metadata(client.name).state is ONGOING
 
     def _deliver(self) -> None:
         """Markers that were written since the last time reach the partitions."""

@@ -18,7 +18,7 @@ from barnabas.broker.coordinator.transaction.state import (
     PREPARE_COMMIT,
 )
 from barnabas.protocol.errors import ApiError, ErrorCode
-from tests.broker.coordinator.transaction.transaction_harness import T0, T1, TX, TransactionBench, ids
+from tests.broker.coordinator.transaction.transaction_harness import T0, T1, TX, TransactionHarness, ids
 
 FENCED, MAPPING = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING
 CONCURRENT, INVALID = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE
@@ -31,145 +31,145 @@ def refused(code: ErrorCode) -> Iterator[None]:
     assert caught.value.code is code
 
 
-def exhausted(left: int = 0, version: int = 2) -> tuple[TransactionBench, tuple[int, int]]:
+def exhausted(left: int = 0, version: int = 2) -> tuple[TransactionHarness, tuple[int, int]]:
     """A producer in the last epoch but `left` that is given to clients."""
-    bench = TransactionBench(version)
-    producer_id, _ = ids(bench.init())
+    harness = TransactionHarness(version)
+    producer_id, _ = ids(harness.init())
     last = MAX_EPOCH - 1 - left
-    bench.shard.transactions[TX] = bench.metadata()._replace(producer_epoch=last)
-    return bench, (producer_id, last)
+    harness.shard.transactions[TX] = harness.metadata()._replace(producer_epoch=last)
+    return harness, (producer_id, last)
 
 
 # ---- InitProducerId
 
 
 def test_each_producer_fences_those_before() -> None:
-    bench = TransactionBench()
-    first, second = ids(bench.init()), ids(bench.init())
+    harness = TransactionHarness()
+    first, second = ids(harness.init()), ids(harness.init())
     assert (first, second) == ((1000, 0), (1000, 1))
     with refused(FENCED):
-        bench.add(first, T0)
+        harness.add(first, T0)
     with refused(FENCED):
-        bench.end(first, commits=True)
-    bench.add(second, T0)
+        harness.end(first, commits=True)
+    harness.add(second, T0)
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(2, 2), (1, 2), (0, 2)])
 def test_an_open_transaction_is_aborted_first(version: int, epoch: int) -> None:
-    bench = TransactionBench(version)
-    first = ids(bench.init())
-    bench.add(first, T0)
-    bench.markers.is_held = True
-    assert bench.init() == ProducerAnswer(CONCURRENT)
-    assert bench.metadata().state is PREPARE_ABORT
+    harness = TransactionHarness(version)
+    first = ids(harness.init())
+    harness.add(first, T0)
+    harness.markers.is_held = True
+    assert harness.init() == ProducerAnswer(CONCURRENT)
+    assert harness.metadata().state is PREPARE_ABORT
     with refused(CONCURRENT):
-        bench.init()
-    bench.markers.release()
-    bench.settle()
-    assert bench.metadata().state is COMPLETE_ABORT
-    assert ids(bench.init()) == (1000, epoch)
+        harness.init()
+    harness.markers.release()
+    harness.settle()
+    assert harness.metadata().state is COMPLETE_ABORT
+    assert ids(harness.init()) == (1000, epoch)
     with refused(FENCED):
-        bench.end(first, commits=True)
+        harness.end(first, commits=True)
 
 
 def test_a_producer_takes_another_epoch_and_hears_the_same_again() -> None:
-    bench = TransactionBench()
-    first = ids(bench.init())
-    second = ids(bench.init(first))
+    harness = TransactionHarness()
+    first = ids(harness.init())
+    second = ids(harness.init(first))
     assert second == (1000, 1)
-    assert ids(bench.init(first)) == second
-    assert ids(bench.init(first)) == second
-    third = ids(bench.init(second))
+    assert ids(harness.init(first)) == second
+    assert ids(harness.init(first)) == second
+    third = ids(harness.init(second))
     assert third == (1000, 2)
     with refused(FENCED):
-        bench.init(first)
+        harness.init(first)
     with refused(FENCED):
-        bench.init((1001, 2))
+        harness.init((1001, 2))
     with refused(FENCED):
-        bench.init((1000, 3))
+        harness.init((1000, 3))
 
 
 def test_after_somebody_else_came_there_is_no_other_epoch() -> None:
-    bench = TransactionBench()
-    first = ids(bench.init())
-    ids(bench.init())
+    harness = TransactionHarness()
+    first = ids(harness.init())
+    ids(harness.init())
     with refused(FENCED):
-        bench.init(first)
+        harness.init(first)
 
 
 def test_a_retry_after_a_load_is_not_known_any_more() -> None:
-    bench = TransactionBench()
-    first = ids(bench.init())
-    ids(bench.init(first))
+    harness = TransactionHarness()
+    first = ids(harness.init())
+    ids(harness.init(first))
     with refused(FENCED):
-        bench.reloaded().init(first)
+        harness.reloaded().init(first)
 
 
 def test_who_was_never_known_gets_an_id_all_the_same() -> None:
-    bench = TransactionBench()
-    assert ids(bench.init((77, 5))) == (1000, 0)
+    harness = TransactionHarness()
+    assert ids(harness.init((77, 5))) == (1000, 0)
 
 
 def test_after_the_last_epoch_comes_another_producer_id() -> None:
-    bench, _ = exhausted(left=1)
-    assert ids(bench.init()) == (1000, MAX_EPOCH - 1)
-    assert ids(bench.init()) == (1001, 0)
-    assert bench.metadata().previous_producer_id == 1000
+    harness, _ = exhausted(left=1)
+    assert ids(harness.init()) == (1000, MAX_EPOCH - 1)
+    assert ids(harness.init()) == (1001, 0)
+    assert harness.metadata().previous_producer_id == 1000
 
 
 def test_a_producer_in_its_last_epoch_gets_another_id_and_hears_it_again() -> None:
-    bench, last = exhausted()
-    renewed = ids(bench.init(last))
+    harness, last = exhausted()
+    renewed = ids(harness.init(last))
     assert renewed == (1001, 0)
-    assert ids(bench.init(last)) == renewed
+    assert ids(harness.init(last)) == renewed
     with refused(FENCED):
-        bench.init((1000, MAX_EPOCH - 2))
-    assert ids(bench.init(renewed)) == (1001, 1)
+        harness.init((1000, MAX_EPOCH - 2))
+    assert ids(harness.init(renewed)) == (1001, 1)
 
 
 def test_an_older_epoch_than_the_last_is_a_bug_there() -> None:
-    bench, (producer_id, last) = exhausted()
+    harness, (producer_id, last) = exhausted()
     with refused(ErrorCode.UNKNOWN_SERVER_ERROR):
-        bench.init((producer_id, last - 1))
+        harness.init((producer_id, last - 1))
 
 
 # ---- AddPartitionsToTxn
 
 
 def test_partitions_are_added_by_who_has_the_id() -> None:
-    bench = TransactionBench()
-    producer_id, epoch = producer = ids(bench.init())
-    bench.add(producer, T0)
-    bench.add(producer, T0)
-    bench.add(producer, T1)
-    assert bench.metadata().partitions == (T0, T1)
-    assert len(bench.bench.records) == 3
+    harness = TransactionHarness()
+    producer_id, epoch = producer = ids(harness.init())
+    harness.add(producer, T0)
+    harness.add(producer, T0)
+    harness.add(producer, T1)
+    assert harness.metadata().partitions == (T0, T1)
+    assert len(harness.shard_harness.records) == 3
     with refused(MAPPING):
-        bench.add(producer, T0, name="nobody")
+        harness.add(producer, T0, name="nobody")
     with refused(MAPPING):
-        bench.add((producer_id + 1, epoch), T0)
+        harness.add((producer_id + 1, epoch), T0)
     with refused(FENCED):
-        bench.add((producer_id, epoch + 1), T0)
+        harness.add((producer_id, epoch + 1), T0)
 
 
 def test_while_a_transaction_ends_none_begins_whoever_asks() -> None:
-    bench = TransactionBench()
-    producer_id, epoch = producer = ids(bench.init())
-    bench.add(producer, T0)
-    bench.markers.is_held = True
-    bench.end(producer, commits=True)
+    harness = TransactionHarness()
+    producer_id, epoch = producer = ids(harness.init())
+    harness.add(producer, T0)
+    harness.markers.is_held = True
+    harness.end(producer, commits=True)
     for somebody in (producer, (producer_id, epoch + 1), (producer_id + 1, 0)):
         with refused(CONCURRENT):
-            bench.add(somebody, T0)
+            harness.add(somebody, T0)
 
 
 def test_partitions_are_verified() -> None:
-    bench = TransactionBench()
-    producer_id, epoch = producer = ids(bench.init())
-    bench.add(producer, T0)
+    harness = TransactionHarness()
+    producer_id, epoch = producer = ids(harness.init())
+    harness.add(producer, T0)
 
     def verify(name: str = TX, producer: tuple[int, int] = producer) -> object:
-        return bench.shard.verify_partitions(name, ProducerIdAndEpoch(*producer), [T0, T1])
+        return harness.shard.verify_partitions(name, ProducerIdAndEpoch(*producer), [T0, T1])
 
     assert verify() == {T0: ErrorCode.NONE, T1: ErrorCode.TRANSACTION_ABORTABLE}
     with refused(MAPPING):
@@ -178,8 +178,8 @@ def test_partitions_are_verified() -> None:
         verify(producer=(producer_id + 1, epoch))
     with refused(FENCED):
         verify(producer=(producer_id, epoch + 1))
-    bench.markers.is_held = True
-    bench.end(producer, commits=True, version=0)
+    harness.markers.is_held = True
+    harness.end(producer, commits=True, version=0)
     with refused(CONCURRENT):
         verify()
 
@@ -187,15 +187,15 @@ def test_partitions_are_verified() -> None:
 # ---- EndTxn
 
 
-def ended(was_committed: bool | None, version: int) -> tuple[TransactionBench, tuple[int, int]]:
-    bench = TransactionBench(version)
-    producer = ids(bench.init())
+def ended(was_committed: bool | None, version: int) -> tuple[TransactionHarness, tuple[int, int]]:
+    harness = TransactionHarness(version)
+    producer = ids(harness.init())
     if was_committed is not None:
-        bench.add(producer, T0, version=version)
-        answer = bench.end(producer, commits=was_committed, version=version)
-        bench.settle()
+        harness.add(producer, T0, version=version)
+        answer = harness.end(producer, commits=was_committed, version=version)
+        harness.settle()
         producer = ids(answer) if version >= 2 else producer
-    return bench, producer
+    return harness, producer
 
 
 NO_ERROR = ErrorCode.NONE
@@ -224,16 +224,16 @@ RETRY, CURRENT = -1, 0
 def test_with_version_2_the_end_of_what_is_not_open(
     was_committed: bool | None, commits: bool, offset: int, outcome: ErrorCode | str
 ) -> None:
-    bench, (producer_id, epoch) = ended(was_committed, 2)
+    harness, (producer_id, epoch) = ended(was_committed, 2)
     asking = (producer_id, epoch + offset)
     if isinstance(outcome, ErrorCode) and outcome is not NO_ERROR:
         with refused(outcome):
-            bench.end(asking, commits=commits)
+            harness.end(asking, commits=commits)
         return
-    answer = bench.end(asking, commits=commits)
+    answer = harness.end(asking, commits=commits)
     assert ids(answer) == (producer_id, epoch + (outcome == "bump"))
-    bench.settle()
-    assert bench.metadata().state is (COMPLETE_COMMIT if was_committed and commits else COMPLETE_ABORT)
+    harness.settle()
+    assert harness.metadata().state is (COMPLETE_COMMIT if was_committed and commits else COMPLETE_ABORT)
 
 
 @pytest.mark.parametrize("was_committed", [None, False, True])
@@ -241,69 +241,69 @@ def test_with_version_2_the_end_of_what_is_not_open(
 def test_before_version_2_only_the_same_end_comes_to_nothing(
     was_committed: bool | None, commits: bool
 ) -> None:
-    bench, (producer_id, epoch) = ended(was_committed, 1)
-    before = bench.metadata()
+    harness, (producer_id, epoch) = ended(was_committed, 1)
+    before = harness.metadata()
     if was_committed is commits:
-        bench.end((producer_id, epoch), commits=commits, version=0)
+        harness.end((producer_id, epoch), commits=commits, version=0)
     else:
         with refused(INVALID):
-            bench.end((producer_id, epoch), commits=commits, version=0)
+            harness.end((producer_id, epoch), commits=commits, version=0)
     for other in (epoch - 1, epoch + 1):
         with refused(FENCED):
-            bench.end((producer_id, other), commits=commits, version=0)
+            harness.end((producer_id, other), commits=commits, version=0)
     with refused(MAPPING):
-        bench.end((producer_id + 1, epoch), commits=commits, version=0)
-    assert bench.metadata() is before
+        harness.end((producer_id + 1, epoch), commits=commits, version=0)
+    assert harness.metadata() is before
 
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_while_a_transaction_ends_it_is_not_ended(version: int) -> None:
-    bench = TransactionBench()
-    producer = ids(bench.init())
-    bench.add(producer, T0, version=version)
-    bench.markers.is_held = True
-    bench.end(producer, commits=True, version=version)
-    assert bench.metadata().state is PREPARE_COMMIT
+    harness = TransactionHarness()
+    producer = ids(harness.init())
+    harness.add(producer, T0, version=version)
+    harness.markers.is_held = True
+    harness.end(producer, commits=True, version=version)
+    assert harness.metadata().state is PREPARE_COMMIT
     for commits in (True, False):
         with refused(CONCURRENT):
-            bench.end(producer, commits=commits, version=version)
+            harness.end(producer, commits=commits, version=version)
 
 
 def test_the_last_epoch_ends_with_another_producer_id_and_a_retry_hears_it() -> None:
-    bench, last = exhausted()
-    bench.add(last, T0)
-    bench.markers.is_held = True
-    answer = bench.end(last, commits=True)
+    harness, last = exhausted()
+    harness.add(last, T0)
+    harness.markers.is_held = True
+    answer = harness.end(last, commits=True)
     assert ids(answer) == (1001, 0)
-    ((marker, partitions),) = bench.markers.asked
+    ((marker, partitions),) = harness.markers.asked
     assert (marker.producer_id, marker.producer_epoch, partitions) == (1000, MAX_EPOCH, [T0])
     with refused(CONCURRENT):
-        bench.add((1001, 0), T0)
-    bench.markers.release()
-    bench.settle()
-    assert bench.end(last, commits=True) == answer
+        harness.add((1001, 0), T0)
+    harness.markers.release()
+    harness.settle()
+    assert harness.end(last, commits=True) == answer
     with refused(INVALID):
-        bench.end(last, commits=False)
-    bench.add((1001, 0), T0)
-    assert bench.metadata().state is ONGOING
+        harness.end(last, commits=False)
+    harness.add((1001, 0), T0)
+    assert harness.metadata().state is ONGOING
     with refused(MAPPING):
-        bench.end((1000, MAX_EPOCH), commits=True)
+        harness.end((1000, MAX_EPOCH), commits=True)
 
 
 def test_fencing_in_the_last_epoch_leads_to_another_producer_id() -> None:
-    bench, last = exhausted()
-    bench.add(last, T0)
-    assert bench.init() == ProducerAnswer(CONCURRENT)
-    bench.settle()
-    assert (bench.metadata().producer_id, bench.metadata().producer_epoch) == (1001, 0)
-    assert ids(bench.init()) == (1001, 1)
-    assert bench.metadata().state is EMPTY
+    harness, last = exhausted()
+    harness.add(last, T0)
+    assert harness.init() == ProducerAnswer(CONCURRENT)
+    harness.settle()
+    assert (harness.metadata().producer_id, harness.metadata().producer_epoch) == (1001, 0)
+    assert ids(harness.init()) == (1001, 1)
+    assert harness.metadata().state is EMPTY
 
 
 def test_before_version_2_the_next_producer_gets_the_other_id() -> None:
-    bench, last = exhausted(version=1)
-    bench.add(last, T0, version=0)
-    assert bench.init() == ProducerAnswer(CONCURRENT)
-    bench.settle()
-    assert (bench.metadata().producer_id, bench.metadata().producer_epoch) == (1000, MAX_EPOCH)
-    assert ids(bench.init()) == (1001, 0)
+    harness, last = exhausted(version=1)
+    harness.add(last, T0, version=0)
+    assert harness.init() == ProducerAnswer(CONCURRENT)
+    harness.settle()
+    assert (harness.metadata().producer_id, harness.metadata().producer_epoch) == (1000, MAX_EPOCH)
+    assert ids(harness.init()) == (1001, 0)

@@ -1,4 +1,4 @@
-"""TransactionBench: one shard of the transaction coordinator, with partitions that take markers as the test says."""
+"""TransactionHarness: one shard of the transaction coordinator, with partitions that take markers as the test says."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from barnabas.protocol.messages.topic_records import (
     TopicRecord,
 )
 from barnabas.storage.offsets import TopicPartition
-from tests.broker.coordinator.shard_harness import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardHarness
 
 SERDE = RecordSerde(TRANSACTION_RECORDS)
 TX = "tx"
@@ -79,7 +79,7 @@ def remove_topic(name: str) -> RemoveTopicRecord:
     return RemoveTopicRecord(topic_id=name.encode().ljust(16, b"-"))
 
 
-class TransactionBench:
+class TransactionHarness:
     """The shard, the markers, and words for what producers do. New producer ids are 1000, 1001, ..."""
 
     def __init__(
@@ -91,7 +91,7 @@ class TransactionBench:
         log: list[Logged] | None = None,
         image: MetadataImage | None = None,
         next_id: int = 1000,
-        **bench: Any,
+        **options: Any,
     ) -> None:
         self.markers = markers or Markers()
         self.next_id = next_id
@@ -100,32 +100,32 @@ class TransactionBench:
                 MetadataImage.empty(),
                 metadata_records(transaction_version, {"t": 12, "u": 3, "__consumer_offsets": 50}),
             )
-        self.bench: ShardBench[TransactionCoordinatorShard] = ShardBench(
+        self.shard_harness: ShardHarness[TransactionCoordinatorShard] = ShardHarness(
             lambda context: TransactionCoordinatorShard(context, self.markers, self),
             settings,
             image=image,
             log=log,
-            **bench,
+            **options,
         )
 
     @property
     def shard(self) -> TransactionCoordinatorShard:
-        return self.bench.shard
+        return self.shard_harness.shard
 
     def metadata(self, transactional_id: str = TX) -> TransactionMetadata:
         return self.shard.transactions[transactional_id]
 
-    def reloaded(self) -> TransactionBench:
+    def reloaded(self) -> TransactionHarness:
         """A coordinator that has read the bytes of the log, with the same partitions; this one is gone."""
         self.shard.on_unloaded()
-        read = [Logged(SERDE.decode(*SERDE.encode(record))) for record in self.bench.records]
-        return TransactionBench(
-            settings=self.bench.settings,
+        read = [Logged(SERDE.decode(*SERDE.encode(record))) for record in self.shard_harness.records]
+        return TransactionHarness(
+            settings=self.shard_harness.settings,
             markers=self.markers,
             log=read,
-            image=self.bench.image,
+            image=self.shard_harness.image,
             next_id=self.next_id,
-            now_ms=self.bench.now_ms,
+            now_ms=self.shard_harness.now_ms,
         )
 
     # ---- what producers do; ApiError where it is refused
@@ -134,17 +134,19 @@ class TransactionBench:
         self, expected: tuple[int, int] | None = None, timeout_ms: int = TIMEOUT_MS, name: str = TX
     ) -> ProducerAnswer:
         named = None if expected is None else ProducerIdAndEpoch(*expected)
-        answer = self.bench.run(lambda shard: shard.init_producer_id(name, timeout_ms, named))
+        answer = self.shard_harness.run(lambda shard: shard.init_producer_id(name, timeout_ms, named))
         if answer is NEW_ID_NEEDED:
             new_id = self._new_id()
-            answer = self.bench.run(lambda shard: shard.init_producer_id(name, timeout_ms, named, new_id))
+            answer = self.shard_harness.run(
+                lambda shard: shard.init_producer_id(name, timeout_ms, named, new_id)
+            )
         assert isinstance(answer, ProducerAnswer)
         return answer
 
     def add(
         self, producer: tuple[int, int], *partitions: TopicPartition, version: int = 2, name: str = TX
     ) -> None:
-        code = self.bench.run(
+        code = self.shard_harness.run(
             lambda shard: shard.add_partitions(name, ProducerIdAndEpoch(*producer), partitions, version)
         )
         assert code is ErrorCode.NONE
@@ -153,7 +155,7 @@ class TransactionBench:
         self, producer: tuple[int, int], *, commits: bool, version: int = 2, name: str = TX
     ) -> ProducerAnswer:
         def end(new_id: int | None) -> Any:
-            return self.bench.run(
+            return self.shard_harness.run(
                 lambda shard: shard.end_transaction(
                     name,
                     ProducerIdAndEpoch(*producer),
@@ -171,7 +173,7 @@ class TransactionBench:
 
     def settle(self) -> None:
         """What is due now is done."""
-        self.bench.advance(0)
+        self.shard_harness.advance(0)
 
     def generate(self) -> Pending[int | None]:
         """It is where new producer ids come from, too."""

@@ -20,7 +20,7 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from tests.broker.coordinator.shard_harness import ShardBench
+from tests.broker.coordinator.shard_harness import ShardHarness
 
 R = TypeVar("R")
 Protocols = Sequence[tuple[str, bytes]]
@@ -61,23 +61,23 @@ class Heard(Generic[R]):
         return self.answer
 
 
-class ClassicHouse:
+class ClassicHarness:
     """A shard, and who speaks to it."""
 
     def __init__(
         self,
         settings: Mapping[str, str] | None = None,
-        bench: ShardBench[GroupCoordinatorShard] | None = None,
+        shard_harness: ShardHarness[GroupCoordinatorShard] | None = None,
     ) -> None:
-        self.bench = bench or ShardBench(GroupCoordinatorShard, settings)
+        self.shard_harness = shard_harness or ShardHarness(GroupCoordinatorShard, settings)
 
-    def reloaded(self) -> ClassicHouse:
-        """The house after the partition was loaded anew."""
-        return ClassicHouse(bench=self.bench.reloaded())
+    def reloaded(self) -> ClassicHarness:
+        """The harness after the partition was loaded anew."""
+        return ClassicHarness(shard_harness=self.shard_harness.reloaded())
 
     @property
     def shard(self) -> GroupCoordinatorShard:
-        return self.bench.shard
+        return self.shard_harness.shard
 
     def group(self, group_id: str = "g") -> ClassicGroup:
         group = self.shard.groups.get(group_id)
@@ -85,7 +85,7 @@ class ClassicHouse:
         return group
 
     def advance(self, ms: int) -> None:
-        self.bench.advance(ms)
+        self.shard_harness.advance(ms)
 
     def member(self, name: str = "m", **kinds: Any) -> Member:
         return Member(self, name, **kinds)
@@ -130,7 +130,7 @@ class Member:
 
     def __init__(
         self,
-        house: ClassicHouse,
+        harness: ClassicHarness,
         name: str = "m",
         *,
         group: str = "g",
@@ -141,7 +141,7 @@ class Member:
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
     ) -> None:
-        self.house = house
+        self.harness = harness
         self.name = name
         self.group = group
         self.instance = instance
@@ -204,7 +204,7 @@ class Member:
     def joined(self) -> JoinGroupResponse:
         """Joins, alone or as the last."""
         heard = self.join()
-        self.house.advance(0)
+        self.harness.advance(0)
         return self.take(heard)
 
     def sync(
@@ -236,7 +236,7 @@ class Member:
             group_instance_id=self.instance,
         )
         try:
-            response = self.house.shard.leaving.heartbeat(request).response
+            response = self.harness.shard.leaving.heartbeat(request).response
         except ApiError as error:
             return error.code
         assert not isinstance(response, Pending)
@@ -255,6 +255,6 @@ class Member:
 
     def _heard(self, operation: Any, failed: Any) -> Heard[Any]:
         try:
-            return Heard(self.house.bench.run(operation))
+            return Heard(self.harness.shard_harness.run(operation))
         except ApiError as error:
             return Heard(failed(error))

@@ -12,7 +12,7 @@ from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
     RANGE,
     SESSION_MS,
-    ClassicHouse,
+    ClassicHarness,
     Member,
 )
 
@@ -36,10 +36,10 @@ def code_of_commit(
     return NONE
 
 
-def in_state(state: State) -> tuple[ClassicHouse, Member]:
+def in_state(state: State) -> tuple[ClassicHarness, Member]:
     """A group in that state, and its leader (who was in it)."""
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = house.stable("a", "b")
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = harness.stable("a", "b")
     if state is State.EMPTY:
         leader.leave()
         follower.leave()
@@ -50,8 +50,8 @@ def in_state(state: State) -> tuple[ClassicHouse, Member]:
         follower.joined()
         leader.take(heard)
     if state is State.DEAD:
-        house.shard.classic.on_unloaded()
-    return house, leader
+        harness.shard.classic.on_unloaded()
+    return harness, leader
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def in_state(state: State) -> tuple[ClassicHouse, Member]:
 def test_who_may_commit_in_which_state(
     state: State, of_nobody: ErrorCode, of_nobody_in_transaction: ErrorCode, of_a_member: ErrorCode
 ) -> None:
-    house, leader = in_state(state)
-    group = house.group()
+    harness, leader = in_state(state)
+    group = harness.group()
     assert group.state is state
     assert code_of_commit(group) is of_nobody
     assert code_of_commit(group, transactional=True) is of_nobody_in_transaction
@@ -78,9 +78,9 @@ def test_who_may_commit_in_which_state(
 
 
 def test_members_commit_in_their_generation_and_under_their_own_id() -> None:
-    house = ClassicHouse(AT_ONCE)
-    (member,) = house.stable_static("i")
-    group = house.group()
+    harness = ClassicHarness(AT_ONCE)
+    (member,) = harness.stable_static("i")
+    group = harness.group()
     for transactional in (False, True):
         assert code_of_commit(group, member.id, "i", member.generation, transactional=transactional) is NONE
         assert (
@@ -100,13 +100,13 @@ def test_members_commit_in_their_generation_and_under_their_own_id() -> None:
 
 @pytest.mark.parametrize("state", [State.STABLE, State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE])
 def test_a_commit_counts_as_a_heartbeat_but_for_a_member_that_is_to_be_assigned_to(state: State) -> None:
-    house, leader = in_state(state)
-    follower = next(member for member in house.group() if member.member_id != leader.id)
-    house.advance(SESSION_MS - 1)
-    house.group().offset_committed_by(follower.member_id)
-    house.group().offset_committed_by("nobody")
-    house.advance(1)
-    assert (follower.member_id in house.group().members) == (state is not State.COMPLETING_REBALANCE)
+    harness, leader = in_state(state)
+    follower = next(member for member in harness.group() if member.member_id != leader.id)
+    harness.advance(SESSION_MS - 1)
+    harness.group().offset_committed_by(follower.member_id)
+    harness.group().offset_committed_by("nobody")
+    harness.advance(1)
+    assert (follower.member_id in harness.group().members) == (state is not State.COMPLETING_REBALANCE)
 
 
 @pytest.mark.parametrize("state", list(State))
@@ -141,15 +141,15 @@ def test_what_may_be_deleted(state: State) -> None:
 
 
 def test_offsets_expire_from_the_commit_or_from_when_the_group_became_empty() -> None:
-    house = ClassicHouse(AT_ONCE)
-    (member,) = house.stable("a")
-    group = house.group()
+    harness = ClassicHarness(AT_ONCE)
+    (member,) = harness.stable("a")
+    group = harness.group()
     assert group.offset_expires_from(5, 100) == 5, "stable, and what it reads is known"
     group.subscribed_topics = None
     assert group.offset_expires_from(5, 100) is None
-    house.advance(1_000)
+    harness.advance(1_000)
     member.leave()
-    assert group.offset_expires_from(5, 100) == house.bench.now_ms
+    assert group.offset_expires_from(5, 100) == harness.shard_harness.now_ms
     group.state_timestamp_ms = None
     assert group.offset_expires_from(5, 100) == 5
     group.protocol_type = ""
@@ -158,33 +158,33 @@ def test_offsets_expire_from_the_commit_or_from_when_the_group_became_empty() ->
 
 
 def test_topics_that_members_read_are_known_where_they_can_be_understood() -> None:
-    house = ClassicHouse(AT_ONCE)
-    assert ClassicHouse(AT_ONCE).shard.classic.new_group("g").is_subscribed_to("t") is False
-    (member,) = house.stable("a")
-    assert house.group().is_subscribed_to("t")
-    assert not house.group().is_subscribed_to("u")
+    harness = ClassicHarness(AT_ONCE)
+    assert ClassicHarness(AT_ONCE).shard.classic.new_group("g").is_subscribed_to("t") is False
+    (member,) = harness.stable("a")
+    assert harness.group().is_subscribed_to("t")
+    assert not harness.group().is_subscribed_to("u")
     member.protocols = (("range", b"\0"),)
     member.joined()
-    assert house.group().subscribed_topics is None
-    assert house.group().is_subscribed_to("u")
+    assert harness.group().subscribed_topics is None
+    assert harness.group().is_subscribed_to("u")
     member.leave()
-    assert not house.group().is_subscribed_to("t")
-    (worker,) = house.stable("w", group="connect", kind="connect", protocols=(("compatible", b""),))
-    assert worker.id in house.group("connect").members
-    assert not house.group("connect").is_subscribed_to("t")
+    assert not harness.group().is_subscribed_to("t")
+    (worker,) = harness.stable("w", group="connect", kind="connect", protocols=(("compatible", b""),))
+    assert worker.id in harness.group("connect").members
+    assert not harness.group("connect").is_subscribed_to("t")
 
 
 def test_a_group_is_deleted_by_one_record() -> None:
-    house = ClassicHouse(AT_ONCE)
-    house.stable("a")
-    (record,) = house.group().tombstones()
+    harness = ClassicHarness(AT_ONCE)
+    harness.stable("a")
+    (record,) = harness.group().tombstones()
     assert (record.key, record.value) == (GroupMetadataKey(group="g"), None)
 
 
 def test_a_member_shares_a_type_and_is_there_once() -> None:
-    house = ClassicHouse(AT_ONCE)
-    (member,) = house.stable_static("a")
-    group = house.group()
+    harness = ClassicHarness(AT_ONCE)
+    (member,) = harness.stable_static("a")
+    group = harness.group()
     there = group.members[member.id]
     with pytest.raises(AssertionError, match="there already"):
         group.add(there.replaced_by("new"))

@@ -17,10 +17,10 @@ from tests.broker.coordinator.group.classic.classic_harness import (
     AT_ONCE,
     REBALANCE_MS,
     SESSION_MS,
-    ClassicHouse,
+    ClassicHarness,
     Member,
 )
-from tests.broker.coordinator.shard_harness import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardHarness
 
 KEY = GroupMetadataKey(group="g")
 
@@ -48,31 +48,31 @@ def value_of(version: int) -> GroupMetadataValue:
     )
 
 
-def loaded(*records: CoordinatorRecord, **settings: str) -> ClassicHouse:
-    return ClassicHouse(
-        bench=ShardBench(
+def loaded(*records: CoordinatorRecord, **settings: str) -> ClassicHarness:
+    return ClassicHarness(
+        shard_harness=ShardHarness(
             GroupCoordinatorShard, AT_ONCE | settings, log=[Logged(record) for record in records]
         )
     )
 
 
-def at_home(house: ClassicHouse, generation: int = 7) -> Member:
-    member = house.member("c")
+def at_home(harness: ClassicHarness, generation: int = 7) -> Member:
+    member = harness.member("c")
     member.id, member.generation = "m", generation
     return member
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_group_of_any_version_goes_on(version: int) -> None:
-    house = loaded(CoordinatorRecord(KEY, value_of(version), version))
-    group = house.group()
+    harness = loaded(CoordinatorRecord(KEY, value_of(version), version))
+    group = harness.group()
     member = group.members["m"]
     assert (group.state, group.generation_id, group.leader_id) == (State.STABLE, 7, "m")
     assert group.state_timestamp_ms == (1_000 if version >= 2 else None)
     assert member.rebalance_timeout_ms == (30_000 if version >= 1 else SESSION_MS)
     assert group.static_members == ({"i": "m"} if version >= 3 else {})
     assert group.subscribed_topics == frozenset("t")
-    at = at_home(house)
+    at = at_home(harness)
     assert at.heartbeat() is ErrorCode.NONE
     assert at.sync().said.assignment == b"all"
     record = group_record(group, {"m": b"all"})
@@ -82,12 +82,12 @@ def test_a_group_of_any_version_goes_on(version: int) -> None:
 
 
 def test_sessions_begin_when_a_group_is_loaded() -> None:
-    house = loaded(CoordinatorRecord(KEY, value_of(3), 3))
-    house.advance(SESSION_MS - 1)
-    assert at_home(house).heartbeat() is ErrorCode.NONE
-    house.advance(SESSION_MS)
-    assert house.group().is_empty
-    assert house.group().generation_id == 8
+    harness = loaded(CoordinatorRecord(KEY, value_of(3), 3))
+    harness.advance(SESSION_MS - 1)
+    assert at_home(harness).heartbeat() is ErrorCode.NONE
+    harness.advance(SESSION_MS)
+    assert harness.group().is_empty
+    assert harness.group().generation_id == 8
 
 
 def test_the_last_record_counts() -> None:
@@ -104,53 +104,53 @@ def test_the_last_record_counts() -> None:
 
 
 def test_what_is_loaded_is_what_was_written() -> None:
-    house = ClassicHouse(AT_ONCE)
-    members = house.stable("a", "b") + house.stable_static("c", "d", group="static")
-    again = house.reloaded()
-    compacted = ClassicHouse(bench=house.bench.compacted())
+    harness = ClassicHarness(AT_ONCE)
+    members = harness.stable("a", "b") + harness.stable_static("c", "d", group="static")
+    again = harness.reloaded()
+    compacted = ClassicHarness(shard_harness=harness.shard_harness.compacted())
     for other in (again, compacted):
         for group_id in ("g", "static"):
-            before, after = house.group(group_id), other.group(group_id)
+            before, after = harness.group(group_id), other.group(group_id)
             assert group_record(after, assignments(other, group_id)) == group_record(
-                before, assignments(house, group_id)
+                before, assignments(harness, group_id)
             )
         for member in members:
-            member.house = other
+            member.harness = other
             assert member.heartbeat() is ErrorCode.NONE
             assert member.sync().said.assignment == member.name.encode()
 
 
-def assignments(house: ClassicHouse, group_id: str) -> dict[str, bytes]:
-    return {member.member_id: member.assignment for member in house.group(group_id)}
+def assignments(harness: ClassicHarness, group_id: str) -> dict[str, bytes]:
+    return {member.member_id: member.assignment for member in harness.group(group_id)}
 
 
 def test_unloaded_groups_send_those_who_wait_to_another_coordinator() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = house.stable("a", "b")
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = harness.stable("a", "b")
     joins = leader.join()
-    third, fourth = house.stable("d", "e", group="third")
+    third, fourth = harness.stable("d", "e", group="third")
     third_join = third.join()
     fourth.joined()
     third.take(third_join)
     waiting = fourth.sync()
-    first_join = house.member("c", group="second").join()
-    house.shard.on_unloaded()
+    first_join = harness.member("c", group="second").join()
+    harness.shard.on_unloaded()
     assert joins.code is waiting.code is first_join.code is ErrorCode.NOT_COORDINATOR
     assert follower.heartbeat() is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert follower.sync().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert follower.leave().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert follower.join().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert house.member().join().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    written = len(house.bench.records)
-    house.advance(2 * REBALANCE_MS)
-    assert len(house.bench.records) == written
+    assert harness.member().join().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    written = len(harness.shard_harness.records)
+    harness.advance(2 * REBALANCE_MS)
+    assert len(harness.shard_harness.records) == written
 
 
 def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
-    house = ClassicHouse(AT_ONCE)
-    house.stable("a")
-    house.stable("b", group="second")[0].leave()
-    groups = house.shard.groups
+    harness = ClassicHarness(AT_ONCE)
+    harness.stable("a")
+    harness.stable("b", group="second")[0].leave()
+    groups = harness.shard.groups
 
     def names(states: list[str], types: list[str]) -> list[str]:
         return [each.group_id for each in list_groups(groups, states, types)]
@@ -164,14 +164,14 @@ def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
 
 
 def test_what_members_say_is_shown_of_stable_groups_only() -> None:
-    house = ClassicHouse(AT_ONCE)
-    (member,) = house.stable("a")
-    shown = describe_group(house.shard.groups, "g", 6)
+    harness = ClassicHarness(AT_ONCE)
+    (member,) = harness.stable("a")
+    shown = describe_group(harness.shard.groups, "g", 6)
     assert (shown.group_state, shown.protocol_data, shown.protocol_type) == ("Stable", "range", "consumer")
     assert shown.members[0].member_metadata == member.protocols[0][1]
     assert (shown.members[0].client_id, shown.members[0].client_host) == ("a", "/127.0.0.1")
-    house.member("b").join()
-    shown = describe_group(house.shard.groups, "g", 6)
+    harness.member("b").join()
+    shown = describe_group(harness.shard.groups, "g", 6)
     assert (shown.group_state, shown.protocol_data) == ("PreparingRebalance", "")
     assert {member.member_metadata for member in shown.members} == {b""}
 
@@ -180,37 +180,37 @@ def test_what_members_say_is_shown_of_stable_groups_only() -> None:
 def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error(
     version: int, code: ErrorCode
 ) -> None:
-    shown = describe_group(ClassicHouse().shard.groups, "g", version)
+    shown = describe_group(ClassicHarness().shard.groups, "g", version)
     assert (shown.group_state, shown.error_code) == ("Dead", code)
     assert (shown.error_message is not None) == (code is not ErrorCode.NONE)
 
 
 def test_an_empty_group_is_deleted_with_a_record_and_others_are_not() -> None:
-    house = ClassicHouse(AT_ONCE)
-    (member,) = house.stable("a")
+    harness = ClassicHarness(AT_ONCE)
+    (member,) = harness.stable("a")
     with pytest.raises(ApiError, match="NON_EMPTY_GROUP"):
-        house.shard.delete_group("g")
+        harness.shard.delete_group("g")
     member.leave()
-    house.bench.run(lambda shard: shard.delete_group("g"))
-    assert house.shard.groups.find("g") is None
-    assert house.bench.records[-1] == CoordinatorRecord(KEY, None)
+    harness.shard_harness.run(lambda shard: shard.delete_group("g"))
+    assert harness.shard.groups.find("g") is None
+    assert harness.shard_harness.records[-1] == CoordinatorRecord(KEY, None)
     with pytest.raises(ApiError, match="GROUP_ID_NOT_FOUND"):
-        house.shard.delete_group("g")
+        harness.shard.delete_group("g")
 
 
 def test_a_group_that_comes_from_another_kind_has_sessions() -> None:
-    house = ClassicHouse(AT_ONCE)
-    (member,) = house.stable("a")
-    before = house.group()
-    group = house.shard.classic.new_group("g", state=State.STABLE, generation_id=3)
+    harness = ClassicHarness(AT_ONCE)
+    (member,) = harness.stable("a")
+    before = harness.group()
+    group = harness.shard.classic.new_group("g", state=State.STABLE, generation_id=3)
     for each in before:
         group.add(each)
-    house.shard.groups.remove("g")
-    house.shard.classic.adopt(group)
+    harness.shard.groups.remove("g")
+    harness.shard.classic.adopt(group)
     assert group.type is GroupType.CLASSIC
     member.generation = 3
     assert member.heartbeat() is ErrorCode.NONE
-    house.shard.classic.rebalancing.prepare(group, "it is new")
+    harness.shard.classic.rebalancing.prepare(group, "it is new")
     assert member.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
-    house.advance(SESSION_MS)
+    harness.advance(SESSION_MS)
     assert group.is_empty

@@ -24,7 +24,7 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from barnabas.protocol.schema import Message
-from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, ClassicHouse, Heard, Member
+from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, ClassicHarness, Heard, Member
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -39,15 +39,15 @@ def heard(answer: Pending[R]) -> Heard[R]:
 class OneShard:
     """A runtime of one shard, or of one that answers with an error."""
 
-    def __init__(self, house: ClassicHouse) -> None:
-        self.house = house
+    def __init__(self, harness: ClassicHarness) -> None:
+        self.harness = harness
         self.fails: ErrorCode | None = None
 
     def write(self, key: str, operation: Callable[[Any], Any], failed: Callable[[ApiError], Any]) -> Any:
-        return self._answer(lambda: self.house.bench.run(operation), failed)
+        return self._answer(lambda: self.harness.shard_harness.run(operation), failed)
 
     def read(self, key: str, operation: Callable[[Any], Any], failed: Callable[[ApiError], Any]) -> Any:
-        return self._answer(lambda: operation(self.house.shard), failed)
+        return self._answer(lambda: operation(self.harness.shard), failed)
 
     def read_all(self, operation: Callable[[Any], Any], failed: Callable[[ApiError], Any]) -> list[Any]:
         return [self.read("", operation, failed)]
@@ -70,11 +70,11 @@ class Spoken:
     """A service over one shard."""
 
     def __init__(self) -> None:
-        self.house = ClassicHouse(AT_ONCE)
-        self.runtime = OneShard(self.house)
+        self.harness = ClassicHarness(AT_ONCE)
+        self.runtime = OneShard(self.harness)
         runtime = cast("CoordinatorRuntime[GroupCoordinatorShard]", self.runtime)
-        self.service = ClassicGroupService(runtime, self.house.bench.config)
-        self.member: Member = self.house.member("m")
+        self.service = ClassicGroupService(runtime, self.harness.shard_harness.config)
+        self.member: Member = self.harness.member("m")
         self.member.id, self.member.generation = "m", 1
 
     def say_all(self) -> list[Any]:
@@ -124,7 +124,7 @@ def test_where_nobody_coordinates_everybody_hears(code: ErrorCode) -> None:
 
 def test_a_consumer_group_with_members_answers_classic_members_itself() -> None:
     spoken = Spoken()
-    shard = spoken.house.shard
+    shard = spoken.harness.shard
     shard.groups.put(cast("Group", ConsumerLike(is_empty=False)))
     asked: list[type[Message]] = []
 
@@ -145,7 +145,7 @@ def test_a_consumer_group_with_members_answers_classic_members_itself() -> None:
 
 def test_an_empty_group_of_another_kind_becomes_a_classic_one_with_its_first_member() -> None:
     spoken = Spoken()
-    shard = spoken.house.shard
+    shard = spoken.harness.shard
     streams_group = StreamsGroup("g")
     epoch = streams.StreamsGroupMetadataKey(group_id="g"), streams.StreamsGroupMetadataValue()
     streams_group.take(*epoch)
@@ -154,23 +154,23 @@ def test_an_empty_group_of_another_kind_becomes_a_classic_one_with_its_first_mem
         stranger = spoken.service.join(spoken.member.context, spoken.member.join_request())
         assert heard(stranger).code is ErrorCode.UNKNOWN_MEMBER_ID
         assert shard.groups.find("g") is group
-        new = spoken.house.member("n")
+        new = spoken.harness.member("n")
         joined = heard(spoken.service.join(new.context, new.join_request()))
         assert joined.code is ErrorCode.MEMBER_ID_REQUIRED
         assert shard.groups.get("g").type is GroupType.CLASSIC
-    kinds = [record.key.api_key for record in spoken.house.bench.records]
+    kinds = [record.key.api_key for record in spoken.harness.shard_harness.records]
     assert kinds == [2, 17, 2], "what the group was is deleted in the same breath"
 
 
 def test_where_that_cannot_be_written_the_group_is_what_it_was() -> None:
     spoken = Spoken()
     group = cast("Group", ConsumerLike(is_empty=True))
-    spoken.house.shard.groups.put(group)
-    spoken.house.bench.fails = ApiError(ErrorCode.NOT_COORDINATOR)
-    new = spoken.house.member("n")
+    spoken.harness.shard.groups.put(group)
+    spoken.harness.shard_harness.fails = ApiError(ErrorCode.NOT_COORDINATOR)
+    new = spoken.harness.member("n")
     said = heard(spoken.service.join(new.context, new.join_request()))
     assert said.code is ErrorCode.NOT_COORDINATOR
-    assert spoken.house.shard.groups.find("g") is group
+    assert spoken.harness.shard.groups.find("g") is group
 
 
 @pytest.mark.parametrize("kind", ["share", "streams"])
@@ -184,7 +184,7 @@ def test_groups_of_other_protocols_take_no_classic_members(kind: str) -> None:
     else:
         member = share.ShareGroupMemberMetadataKey(group_id="g", member_id="x")
         group.take(member, share.ShareGroupMemberMetadataValue(rack_id=None))
-    spoken.house.shard.groups.put(group)
+    spoken.harness.shard.groups.put(group)
     join, sync, heartbeat, leave = spoken.say_all()
     assert (join.error_code, join.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     assert sync.error_code == heartbeat.error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -193,7 +193,7 @@ def test_groups_of_other_protocols_take_no_classic_members(kind: str) -> None:
 
 def test_a_list_is_whole_or_an_error() -> None:
     spoken = Spoken()
-    spoken.house.stable("a")
+    spoken.harness.stable("a")
     listed = heard(spoken.service.listed(ListGroupsRequest())).said
     assert [group.group_id for group in listed.groups] == ["g"]
     spoken.runtime.fails = LOADING

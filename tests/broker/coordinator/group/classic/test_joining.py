@@ -19,7 +19,7 @@ from tests.broker.coordinator.group.classic.classic_harness import (
     REBALANCE_MS,
     SESSION_MS,
     SUBSCRIBED,
-    ClassicHouse,
+    ClassicHarness,
     Heard,
     Member,
 )
@@ -31,46 +31,50 @@ REFUSED = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def test_a_new_member_is_given_its_id_first_and_the_group_is_written() -> None:
-    house = ClassicHouse()
-    member = house.member("client")
+    harness = ClassicHarness()
+    member = harness.member("client")
     heard = member.join_once()
     assert heard.code is ErrorCode.MEMBER_ID_REQUIRED
     assert heard.said.member_id == "client-00000000-0000-0000-0000-000000000001"
-    (record,) = house.bench.records
+    (record,) = harness.shard_harness.records
     assert record.key == GroupMetadataKey(group="g")
     empty = GroupMetadataValue(
-        protocol_type="", generation=0, protocol=None, leader=None, current_state_timestamp=house.bench.now_ms
+        protocol_type="",
+        generation=0,
+        protocol=None,
+        leader=None,
+        current_state_timestamp=harness.shard_harness.now_ms,
     )
     assert (record.value, record.version) == (empty, 3)
-    assert house.group().is_empty
-    assert house.group().pending_join == {heard.said.member_id}
+    assert harness.group().is_empty
+    assert harness.group().pending_join == {heard.said.member_id}
 
 
 @pytest.mark.parametrize("version", [0, 3])
 def test_before_version_4_a_member_joins_without_knowing_its_id(version: int) -> None:
-    house = ClassicHouse(AT_ONCE)
-    heard = house.member("old", version=version).join_once()
-    house.advance(0)
+    harness = ClassicHarness(AT_ONCE)
+    heard = harness.member("old", version=version).join_once()
+    harness.advance(0)
     assert heard.code is ErrorCode.NONE
     assert heard.said.member_id.startswith("old-")
 
 
 def test_a_static_member_joins_at_once_and_its_id_is_of_its_instance() -> None:
-    house = ClassicHouse(AT_ONCE)
-    heard = house.member(instance="i").join_once()
-    house.advance(0)
+    harness = ClassicHarness(AT_ONCE)
+    heard = harness.member(instance="i").join_once()
+    harness.advance(0)
     assert heard.said.member_id.startswith("i-")
-    assert house.group().static_members == {"i": heard.said.member_id}
+    assert harness.group().static_members == {"i": heard.said.member_id}
 
 
 def test_an_id_that_was_given_out_is_forgotten_with_its_session() -> None:
-    house = ClassicHouse()
-    member = house.member()
+    harness = ClassicHarness()
+    member = harness.member()
     member.id = member.join_once().said.member_id
-    house.advance(SESSION_MS - 1)
-    assert house.group().pending_join == {member.id}
-    house.advance(1)
-    assert not house.group().pending_join
+    harness.advance(SESSION_MS - 1)
+    assert harness.group().pending_join == {member.id}
+    harness.advance(1)
+    assert not harness.group().pending_join
     assert member.join_once().code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -78,50 +82,50 @@ def test_an_id_that_was_given_out_is_forgotten_with_its_session() -> None:
 
 
 def test_the_first_members_wait_for_others_as_long_as_others_come() -> None:
-    house = ClassicHouse({"group.initial.rebalance.delay.ms": "3000"})
-    first, second, third = house.member("a"), house.member("b"), house.member("c")
+    harness = ClassicHarness({"group.initial.rebalance.delay.ms": "3000"})
+    first, second, third = harness.member("a"), harness.member("b"), harness.member("c")
     heard = [first.join()]
-    house.advance(2_000)
+    harness.advance(2_000)
     heard.append(second.join())  # 3 s more from the end of the first 3
-    house.advance(3_999)
+    harness.advance(3_999)
     assert heard[0].waits
     heard.append(third.join())
-    house.advance(3_000)
+    harness.advance(3_000)
     assert heard[0].waits
-    house.advance(1)
+    harness.advance(1)
     assert [each.code for each in heard] == [ErrorCode.NONE] * 3
     assert [len(each.said.members) for each in heard] == [3, 0, 0]
     assert {each.said.generation_id for each in heard} == {1}
 
 
 def test_the_initial_rebalance_is_never_longer_than_members_may_take_to_join() -> None:
-    house = ClassicHouse({"group.initial.rebalance.delay.ms": "3000"})
-    first = house.member("a", rebalance_ms=7_000)
+    harness = ClassicHarness({"group.initial.rebalance.delay.ms": "3000"})
+    first = harness.member("a", rebalance_ms=7_000)
     heard = first.join()
     for at in range(6):
-        house.member(f"m{at}", rebalance_ms=7_000).join()
-        house.advance(1_000)
+        harness.member(f"m{at}", rebalance_ms=7_000).join()
+        harness.advance(1_000)
     assert heard.waits
-    house.advance(999)
+    harness.advance(999)
     assert heard.waits
-    house.advance(1)
+    harness.advance(1)
     assert heard.code is ErrorCode.NONE
 
 
 def test_without_a_delay_the_first_member_is_answered_at_once() -> None:
-    house = ClassicHouse(AT_ONCE)
-    member = house.member()
+    harness = ClassicHarness(AT_ONCE)
+    member = harness.member()
     answer = member.joined()
     assert (answer.generation_id, answer.leader, answer.protocol_name) == (1, member.id, "range")
     assert answer.protocol_type == "consumer"
-    assert house.group().state is State.COMPLETING_REBALANCE
+    assert harness.group().state is State.COMPLETING_REBALANCE
 
 
 def test_a_delay_of_a_group_that_was_deleted_meanwhile_comes_to_nothing() -> None:
-    house = ClassicHouse()
-    heard = house.member().join()
-    house.shard.groups.remove("g")
-    house.advance(REBALANCE_MS)
+    harness = ClassicHarness()
+    heard = harness.member().join()
+    harness.shard.groups.remove("g")
+    harness.advance(REBALANCE_MS)
     assert heard.waits
 
 
@@ -129,10 +133,10 @@ def test_a_delay_of_a_group_that_was_deleted_meanwhile_comes_to_nothing() -> Non
 
 
 def test_who_shares_no_protocol_cannot_join() -> None:
-    house = ClassicHouse(AT_ONCE)
-    house.stable("a")
+    harness = ClassicHarness(AT_ONCE)
+    harness.stable("a")
     for kind, protocols in (("consumer", ROUND_ROBIN), ("consumer", ()), ("connect", RANGE)):
-        heard = house.member("b", kind=kind, protocols=protocols).join()
+        heard = harness.member("b", kind=kind, protocols=protocols).join()
         assert heard.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -140,47 +144,47 @@ def test_who_shares_no_protocol_cannot_join() -> None:
 def test_an_empty_group_takes_nobody_without_a_protocol_and_is_there_all_the_same(
     kind: str, protocols: tuple[tuple[str, bytes], ...]
 ) -> None:
-    house = ClassicHouse()
-    heard = house.member(kind=kind, protocols=protocols).join()
+    harness = ClassicHarness()
+    heard = harness.member(kind=kind, protocols=protocols).join()
     assert heard.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert house.group().is_empty
-    assert len(house.bench.records) == 1
+    assert harness.group().is_empty
+    assert len(harness.shard_harness.records) == 1
 
 
 def test_ids_that_nobody_was_given_are_unknown() -> None:
-    house = ClassicHouse(AT_ONCE)
-    stranger = house.member()
+    harness = ClassicHarness(AT_ONCE)
+    stranger = harness.member()
     stranger.id = "stranger"
     assert stranger.join_once().code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert house.shard.groups.find("g") is None
-    house.stable("a")
+    assert harness.shard.groups.find("g") is None
+    harness.stable("a")
     assert stranger.join_once().code is ErrorCode.UNKNOWN_MEMBER_ID
     stranger.instance = "i"
     assert stranger.join_once().code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_known_member_of_an_empty_group_has_to_begin_anew() -> None:
-    house = ClassicHouse(AT_ONCE)
-    (member,) = house.stable("a")
+    harness = ClassicHarness(AT_ONCE)
+    (member,) = harness.stable("a")
     member.leave()
     assert member.join_once().code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_an_id_that_was_given_out_belongs_to_no_instance() -> None:
-    house = ClassicHouse(AT_ONCE)
-    member = house.member()
+    harness = ClassicHarness(AT_ONCE)
+    member = harness.member()
     member.id = member.join_once().said.member_id
     member.instance = "i"
     assert member.join_once().code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_a_group_takes_as_many_members_as_it_may() -> None:
-    house = ClassicHouse(AT_ONCE | {"group.max.size": "2"})
-    first, second = house.stable("a", "b")
-    third = house.member("c")
+    harness = ClassicHarness(AT_ONCE | {"group.max.size": "2"})
+    first, second = harness.stable("a", "b")
+    third = harness.member("c")
     heard = third.join()
     assert (heard.code, heard.said.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-    assert len(house.group().members) == 2
+    assert len(harness.group().members) == 2
     first.join()
     second.protocols = CHANGED
     second.join()
@@ -188,14 +192,14 @@ def test_a_group_takes_as_many_members_as_it_may() -> None:
 
 
 def test_where_the_limit_was_lowered_the_last_to_join_again_are_out() -> None:
-    house = ClassicHouse(AT_ONCE)
-    members = house.stable("a", "b", "c")
-    house.bench.settings["group.max.size"] = "2"
-    again = house.reloaded()
+    harness = ClassicHarness(AT_ONCE)
+    members = harness.stable("a", "b", "c")
+    harness.shard_harness.settings["group.max.size"] = "2"
+    again = harness.reloaded()
     assert again.group().state is State.PREPARING_REBALANCE
     heard: list[Heard[JoinGroupResponse]] = []
     for member in members:
-        member.house = again
+        member.harness = again
         heard.append(member.join_once())
     assert [each.waits or each.code for each in heard[2:]] == [ErrorCode.GROUP_MAX_SIZE_REACHED]
     again.advance(REBALANCE_MS)
@@ -207,26 +211,26 @@ def test_where_the_limit_was_lowered_the_last_to_join_again_are_out() -> None:
 
 
 def test_a_follower_that_says_nothing_new_hears_of_the_generation() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = house.stable("a", "b")
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = harness.stable("a", "b")
     heard = follower.join()
     assert (heard.said.generation_id, heard.said.members, heard.said.leader) == (
         follower.generation,
         [],
         leader.id,
     )
-    assert house.group().state is State.STABLE
+    assert harness.group().state is State.STABLE
 
 
 def test_a_leader_or_a_change_makes_everybody_join_again() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = house.stable("a", "b")
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = harness.stable("a", "b")
     heard = leader.join()
     assert heard.waits
     assert follower.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     follower.joined()
     leader.take(heard)
-    house.assign(leader, follower)
+    harness.assign(leader, follower)
     follower.protocols = CHANGED
     changed = follower.join()
     assert changed.waits
@@ -235,8 +239,8 @@ def test_a_leader_or_a_change_makes_everybody_join_again() -> None:
 
 
 def test_who_has_not_heard_of_the_generation_is_told_while_it_waits_for_its_assignment() -> None:
-    house = ClassicHouse(AT_ONCE)
-    member = house.member("a")
+    harness = ClassicHarness(AT_ONCE)
+    member = harness.member("a")
     member.joined()
     heard = member.join()
     assert (heard.said.generation_id, len(heard.said.members)) == (1, 1)
@@ -245,30 +249,30 @@ def test_who_has_not_heard_of_the_generation_is_told_while_it_waits_for_its_assi
 
 
 def test_a_join_that_was_sent_over_and_over_does_not_take_the_group_down() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = house.stable("a", "b")
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = harness.stable("a", "b")
     asked = [leader.join_once() for _ in range(3_000)]
     follower.joined()
     assert {heard.code for heard in asked} == {ErrorCode.NONE}
 
 
 def test_a_join_that_was_sent_twice_is_answered_twice() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = house.stable("a", "b")
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = harness.stable("a", "b")
     once, twice = leader.join(), leader.join()
-    assert house.group().awaiting_join_count == 1
+    assert harness.group().awaiting_join_count == 1
     follower.joined()
     assert once.said == twice.said
 
 
 def test_a_new_member_that_nobody_hears_of_for_long_is_out() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader = house.stable("a", rebalance_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS)[0]
-    lost = house.member("b", version=0, rebalance_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS).join()
+    harness = ClassicHarness(AT_ONCE)
+    leader = harness.stable("a", rebalance_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS)[0]
+    lost = harness.member("b", version=0, rebalance_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS).join()
     for _ in range(NEW_MEMBER_JOIN_TIMEOUT_MS // 5_000):
         assert lost.waits
         assert leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
-        house.advance(5_000)
+        harness.advance(5_000)
     assert lost.code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -276,66 +280,66 @@ def test_a_new_member_that_nobody_hears_of_for_long_is_out() -> None:
 
 
 def test_a_static_member_that_is_back_goes_on_where_it_was() -> None:
-    house = ClassicHouse(AT_ONCE)
-    first = house.member("a", instance="i")
+    harness = ClassicHarness(AT_ONCE)
+    first = harness.member("a", instance="i")
     first.joined()
-    house.assign(first)
-    written = len(house.bench.records)
-    again = house.member("a", instance="i")
+    harness.assign(first)
+    written = len(harness.shard_harness.records)
+    again = harness.member("a", instance="i")
     answer = again.joined()
     assert (answer.generation_id, answer.skip_assignment, answer.leader) == (1, True, again.id)
     assert [member.member_id for member in answer.members] == [again.id]
-    assert house.group().state is State.STABLE
+    assert harness.group().state is State.STABLE
     assert again.sync().said.assignment == b"a"
     assert first.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
     assert first.sync().code is ErrorCode.FENCED_INSTANCE_ID
     assert first.join().code is ErrorCode.FENCED_INSTANCE_ID
-    (record,) = house.bench.records[written:]
+    (record,) = harness.shard_harness.records[written:]
     assert isinstance(record.value, GroupMetadataValue)
     assert [(member.member_id, member.assignment) for member in record.value.members] == [(again.id, b"a")]
 
 
 def test_before_version_9_a_leader_that_is_back_is_not_told_that_it_leads() -> None:
-    house = ClassicHouse(AT_ONCE)
-    first = house.member("a", instance="i")
+    harness = ClassicHarness(AT_ONCE)
+    first = harness.member("a", instance="i")
     first.joined()
-    house.assign(first)
-    answer = house.member("a", instance="i", version=8).joined()
+    harness.assign(first)
+    answer = harness.member("a", instance="i", version=8).joined()
     assert (answer.leader, answer.members, answer.skip_assignment) == (first.id, [], False)
 
 
 def test_a_static_follower_that_is_back_is_told_who_leads() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = house.stable_static("a", "b")
-    answer = house.member("b", instance="b").joined()
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = harness.stable_static("a", "b")
+    answer = harness.member("b", instance="b").joined()
     assert (answer.leader, answer.members, answer.skip_assignment) == (leader.id, [], False)
     assert follower.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_a_static_member_that_is_back_with_another_protocol_makes_a_rebalance() -> None:
-    house = ClassicHouse(AT_ONCE)
-    first = house.member("a", instance="i", protocols=BOTH)
+    harness = ClassicHarness(AT_ONCE)
+    first = harness.member("a", instance="i", protocols=BOTH)
     first.joined()
-    house.assign(first)
-    again = house.member("a", instance="i", protocols=ROUND_ROBIN)
+    harness.assign(first)
+    again = harness.member("a", instance="i", protocols=ROUND_ROBIN)
     heard = again.join_once()
     assert heard.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL or heard.said.generation_id == 2
 
 
 def test_a_static_member_that_is_back_while_the_leader_assigns_makes_a_rebalance() -> None:
-    house = ClassicHouse(AT_ONCE)
-    first = house.member("a", instance="i")
+    harness = ClassicHarness(AT_ONCE)
+    first = harness.member("a", instance="i")
     first.joined()
-    again = house.member("a", instance="i")
+    again = harness.member("a", instance="i")
     assert again.joined().generation_id == 2
     assert first.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_a_static_member_that_is_back_while_it_joins_fences_the_one_that_waits() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = house.stable_static("a", "b")
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = harness.stable_static("a", "b")
     waiting = leader.join()
-    again = house.member("a", instance="a")
+    again = harness.member("a", instance="a")
     heard = again.join()
     assert (waiting.code, waiting.said.member_id) == (ErrorCode.FENCED_INSTANCE_ID, leader.id)
     assert heard.waits
@@ -344,27 +348,27 @@ def test_a_static_member_that_is_back_while_it_joins_fences_the_one_that_waits()
 
 
 def test_where_the_new_id_cannot_be_written_the_member_is_the_one_before() -> None:
-    house = ClassicHouse(AT_ONCE)
-    first = house.member("a", instance="i")
+    harness = ClassicHarness(AT_ONCE)
+    first = harness.member("a", instance="i")
     first.joined()
-    house.assign(first)
-    house.bench.fails = REFUSED
-    again = house.member("a", instance="i", protocols=CHANGED, session_ms=7_000)
+    harness.assign(first)
+    harness.shard_harness.fails = REFUSED
+    again = harness.member("a", instance="i", protocols=CHANGED, session_ms=7_000)
     assert again.join().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    house.bench.fails = None
+    harness.shard_harness.fails = None
     assert first.heartbeat() is ErrorCode.NONE
-    assert house.group().static_members == {"i": first.id}
-    member = house.group().members[first.id]
+    assert harness.group().static_members == {"i": first.id}
+    member = harness.group().members[first.id]
     assert (member.session_timeout_ms, member.supported_protocols) == (SESSION_MS, RANGE)
-    house.advance(SESSION_MS)
-    assert not house.group().members
+    harness.advance(SESSION_MS)
+    assert not harness.group().members
 
 
 def test_a_rebalance_that_begins_before_the_new_id_is_committed_answers() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = house.stable_static("a", "b")
-    again = house.member("b", instance="b")
-    result = uncommitted(house, again)
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = harness.stable_static("a", "b")
+    again = harness.member("b", instance="b")
+    result = uncommitted(harness, again)
     waiting = Heard[JoinGroupResponse](result.response)
     lead = leader.join()
     assert result.on_committed is not None
@@ -372,30 +376,30 @@ def test_a_rebalance_that_begins_before_the_new_id_is_committed_answers() -> Non
     assert waiting.said.generation_id == lead.said.generation_id == follower.generation + 1
 
 
-def uncommitted(house: ClassicHouse, member: Member) -> CoordinatorResult[JoinGroupResponse]:
+def uncommitted(harness: ClassicHarness, member: Member) -> CoordinatorResult[JoinGroupResponse]:
     """The result of a JoinGroup whose records are still on their way."""
-    return house.shard.joining.join(member.context, member.join_request())
+    return harness.shard.joining.join(member.context, member.join_request())
 
 
 # ---- groups that cannot be written, and groups of another kind
 
 
 def test_a_group_that_cannot_be_written_is_not_there_and_whoever_joined_it_hears() -> None:
-    house = ClassicHouse(AT_ONCE)
-    result = uncommitted(house, house.member("a", version=0))
-    second = house.member("b", version=0).join()
+    harness = ClassicHarness(AT_ONCE)
+    result = uncommitted(harness, harness.member("a", version=0))
+    second = harness.member("b", version=0).join()
     assert result.on_committed is not None
     result.on_committed(REFUSED)
-    assert house.shard.groups.find("g") is None
+    assert harness.shard.groups.find("g") is None
     assert second.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    house.advance(REBALANCE_MS)
-    assert len(house.bench.records) == 0
+    harness.advance(REBALANCE_MS)
+    assert len(harness.shard_harness.records) == 0
 
 
 def test_reasons_of_clients_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    house = ClassicHouse(AT_ONCE)
+    harness = ClassicHarness(AT_ONCE)
     with caplog.at_level(logging.INFO, "barnabas.groups"):
-        house.stable("a")
+        harness.stable("a")
     assert "client reason: not provided" in caplog.text
 
 

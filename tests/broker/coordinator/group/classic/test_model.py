@@ -22,8 +22,8 @@ from barnabas.broker.pending import Pending
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import GroupMetadataValue
 from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
-from tests.broker.coordinator.group.classic.classic_harness import SUBSCRIBED, ClassicHouse, Heard, Member
-from tests.broker.coordinator.shard_harness import Logged, ShardBench
+from tests.broker.coordinator.group.classic.classic_harness import SUBSCRIBED, ClassicHarness, Heard, Member
+from tests.broker.coordinator.shard_harness import Logged, ShardHarness
 
 HISTORIES: Final = int(os.environ.get("BARNABAS_CLASSIC_HISTORIES", "40"))
 PARTITIONS: Final = range(6)
@@ -32,7 +32,7 @@ LOST: Final = ApiError(ErrorCode.NOT_COORDINATOR)
 WITHOUT_GROUP: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
 
 
-class LateBench(ShardBench[GroupCoordinatorShard]):
+class LateHarness(ShardHarness[GroupCoordinatorShard]):
     """A shard whose records are committed when the test says so, and answers with them."""
 
     def __init__(self, *args: Any, **kinds: Any) -> None:
@@ -153,19 +153,19 @@ class ClassicMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.settings = {"group.initial.rebalance.delay.ms": "100", "group.max.size": "5"}
-        self.house = ClassicHouse(bench=LateBench(GroupCoordinatorShard, self.settings))
+        self.harness = ClassicHarness(shard_harness=LateHarness(GroupCoordinatorShard, self.settings))
         self.clients: list[Client] = []
         self.generation = 0
         self.names = 0
 
     @property
-    def bench(self) -> LateBench:
-        assert isinstance(self.house.bench, LateBench)
-        return self.house.bench
+    def shard_harness(self) -> LateHarness:
+        assert isinstance(self.harness.shard_harness, LateHarness)
+        return self.harness.shard_harness
 
     @property
     def group(self) -> ClassicGroup | None:
-        group = self.house.shard.groups.find("g")
+        group = self.harness.shard.groups.find("g")
         return group if isinstance(group, ClassicGroup) else None
 
     # ---- what happens
@@ -176,7 +176,7 @@ class ClassicMachine(RuleBasedStateMachine):
         self.names += 1
         name = f"m{self.names}"
         protocols = (("roundrobin", SUBSCRIBED), ("range", SUBSCRIBED))
-        member = self.house.member(
+        member = self.harness.member(
             name,
             instance=f"i{self.names % 3}" if is_static and version >= 5 else None,
             version=version,
@@ -216,18 +216,20 @@ class ClassicMachine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([50, 100, 3_000, 9_999, 20_000]))
     def time_passes(self, ms: int) -> None:
-        self.house.advance(ms)
+        self.harness.advance(ms)
 
     @rule()
     def commits(self) -> None:
-        self.bench.commit()
+        self.shard_harness.commit()
 
     @rule()
     def records_are_lost(self) -> None:
-        bench = self.bench
-        told = bench.lose()
-        again = LateBench(GroupCoordinatorShard, self.settings, log=bench.log, now_ms=bench.now_ms)
-        self.house.bench = again
+        shard_harness = self.shard_harness
+        told = shard_harness.lose()
+        again = LateHarness(
+            GroupCoordinatorShard, self.settings, log=shard_harness.log, now_ms=shard_harness.now_ms
+        )
+        self.harness.shard_harness = again
         for client in self.clients:
             if client.waits:
                 client.told(ErrorCode.NOT_COORDINATOR)
@@ -260,7 +262,7 @@ class ClassicMachine(RuleBasedStateMachine):
         )
         for member_id in (*members, *group.pending_join):
             waits = member_id in members and members[member_id].has_satisfied_heartbeat()
-            assert waits or self.bench.timers.is_scheduled(("classic-session", "g", member_id))
+            assert waits or self.shard_harness.timers.is_scheduled(("classic-session", "g", member_id))
 
     @invariant()
     def generations_only_grow(self) -> None:
@@ -291,9 +293,9 @@ class ClassicMachine(RuleBasedStateMachine):
     @invariant()
     def a_stable_group_is_what_its_record_says(self) -> None:
         group = self.group
-        if group is None or group.state is not State.STABLE or self.bench.late:
+        if group is None or group.state is not State.STABLE or self.shard_harness.late:
             return
-        value = next(iter(reversed(self.bench.records))).value
+        value = next(iter(reversed(self.shard_harness.records))).value
         assert isinstance(value, GroupMetadataValue)
         assert value.generation == group.generation_id
         written = {member.member_id: member.assignment for member in value.members}
@@ -302,14 +304,14 @@ class ClassicMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Without further mishap the group settles."""
         for _ in range(60):
-            self.bench.commit()
+            self.shard_harness.commit()
             for client in self.clients:
                 if client.is_alive:
                     client.act()
-            self.bench.commit()
-            self.house.advance(1_000)
+            self.shard_harness.commit()
+            self.harness.advance(1_000)
             self.nobody_shares_a_partition()
-        self.bench.commit()
+        self.shard_harness.commit()
         alive = [client for client in self.clients if client.is_alive]
         if not alive:
             return

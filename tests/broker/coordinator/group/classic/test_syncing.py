@@ -11,14 +11,14 @@ from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import GroupMetadataValue
 from barnabas.protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
-from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, ClassicHouse, Heard, Member
+from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, ClassicHarness, Heard, Member
 
 REFUSED = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def two_that_wait(house: ClassicHouse) -> tuple[Member, Member]:
+def two_that_wait(harness: ClassicHarness) -> tuple[Member, Member]:
     """Members of a generation whose leader (the first) is to assign."""
-    leader, follower = house.stable("a", "b")
+    leader, follower = harness.stable("a", "b")
     heard = leader.join()
     follower.joined()
     leader.take(heard)
@@ -26,25 +26,25 @@ def two_that_wait(house: ClassicHouse) -> tuple[Member, Member]:
 
 
 def test_followers_wait_for_the_leader() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = two_that_wait(house)
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = two_that_wait(harness)
     waiting = follower.sync()
     assert waiting.waits
     heard = leader.sync({leader.id: b"1", follower.id: b"2"})
     assert (heard.said.assignment, waiting.said.assignment) == (b"1", b"2")
     assert (heard.said.protocol_type, heard.said.protocol_name) == ("consumer", "range")
-    assert house.group().state is State.STABLE
-    assert house.shard.syncing.completed_rebalances == 3
+    assert harness.group().state is State.STABLE
+    assert harness.shard.syncing.completed_rebalances == 3
     assert follower.sync().said.assignment == b"2"
 
 
 def test_whom_the_leader_leaves_out_has_nothing_to_do() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = two_that_wait(house)
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = two_that_wait(harness)
     waiting = follower.sync()
     leader.sync({leader.id: b"1", "nobody": b"2"})
     assert (waiting.code, waiting.said.assignment) == (ErrorCode.NONE, b"")
-    value = house.bench.records[-1].value
+    value = harness.shard_harness.records[-1].value
     assert isinstance(value, GroupMetadataValue)
     assert {member.member_id: member.assignment for member in value.members} == {
         leader.id: b"1",
@@ -53,16 +53,16 @@ def test_whom_the_leader_leaves_out_has_nothing_to_do() -> None:
 
 
 def test_what_is_written_is_the_whole_group() -> None:
-    house = ClassicHouse(AT_ONCE)
-    (member,) = house.stable("a")
-    value = house.bench.records[-1].value
+    harness = ClassicHarness(AT_ONCE)
+    (member,) = harness.stable("a")
+    value = harness.shard_harness.records[-1].value
     assert isinstance(value, GroupMetadataValue)
     assert value == GroupMetadataValue(
         protocol_type="consumer",
         generation=1,
         protocol="range",
         leader=member.id,
-        current_state_timestamp=house.bench.now_ms,
+        current_state_timestamp=harness.shard_harness.now_ms,
         members=[
             GroupMetadataValue.MemberMetadata(
                 member_id=member.id,
@@ -91,74 +91,74 @@ def test_what_is_written_is_the_whole_group() -> None:
     ],
 )
 def test_what_is_refused(changes: dict[str, Any], code: ErrorCode) -> None:
-    house = ClassicHouse(AT_ONCE)
-    (member,) = house.stable("a")
+    harness = ClassicHarness(AT_ONCE)
+    (member,) = harness.stable("a")
     assert member.sync(**changes).code is code
 
 
 def test_a_group_that_rebalances_has_no_assignment() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = house.stable("a", "b")
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = harness.stable("a", "b")
     leader.join()
     assert follower.sync().code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_rebalance_calls_those_back_who_wait() -> None:
-    house = ClassicHouse(AT_ONCE)
-    _, follower = two_that_wait(house)
+    harness = ClassicHarness(AT_ONCE)
+    _, follower = two_that_wait(harness)
     waiting = follower.sync()
-    house.member("c").join()
+    harness.member("c").join()
     assert waiting.code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_sync_that_was_sent_twice_is_answered_twice() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = two_that_wait(house)
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = two_that_wait(harness)
     once, twice = follower.sync(), follower.sync()
     leader.sync({follower.id: b"2"})
     assert once.said.assignment == twice.said.assignment == b"2"
 
 
 def test_an_assignment_that_cannot_be_written_makes_a_rebalance() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = two_that_wait(house)
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = two_that_wait(harness)
     waiting = follower.sync()
-    house.bench.fails = REFUSED
+    harness.shard_harness.fails = REFUSED
     assert leader.sync({leader.id: b"1"}).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert waiting.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert house.group().state is State.PREPARING_REBALANCE
+    assert harness.group().state is State.PREPARING_REBALANCE
 
 
-def uncommitted(house: ClassicHouse, leader: Member) -> CoordinatorResult[SyncGroupResponse]:
+def uncommitted(harness: ClassicHarness, leader: Member) -> CoordinatorResult[SyncGroupResponse]:
     """What comes of the leader's SyncGroup whose record is still on its way."""
     request = SyncGroupRequest(group_id="g", generation_id=leader.generation, member_id=leader.id)
-    return house.shard.syncing.sync(request)
+    return harness.shard.syncing.sync(request)
 
 
 @pytest.mark.parametrize("error", [None, REFUSED])
 def test_an_assignment_that_is_committed_after_a_rebalance_has_begun_is_forgotten(
     error: ApiError | None,
 ) -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = two_that_wait(house)
-    result = uncommitted(house, leader)
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = two_that_wait(harness)
+    result = uncommitted(harness, leader)
     waiting = Heard(result.response)
-    new = house.member("c").join()
+    new = harness.member("c").join()
     assert waiting.code is ErrorCode.REBALANCE_IN_PROGRESS
     assert result.on_committed is not None
     result.on_committed(error)
-    assert house.group().state is State.PREPARING_REBALANCE
+    assert harness.group().state is State.PREPARING_REBALANCE
     follower.join()
     leader.join()
     result.on_committed(error)
-    assert house.group().state is State.COMPLETING_REBALANCE
+    assert harness.group().state is State.COMPLETING_REBALANCE
     assert new.code is ErrorCode.NONE
 
 
 def test_until_the_assignment_is_committed_everybody_waits() -> None:
-    house = ClassicHouse(AT_ONCE)
-    leader, follower = two_that_wait(house)
-    result = uncommitted(house, leader)
+    harness = ClassicHarness(AT_ONCE)
+    leader, follower = two_that_wait(harness)
+    result = uncommitted(harness, leader)
     leads, follows = Heard(result.response), follower.sync()
     assert leads.waits
     assert follows.waits

@@ -1,7 +1,7 @@
-"""ConsumerBench: one shard with topics and members of the consumer protocol, by a clock that the test turns.
+"""ConsumerHarness: one shard with topics and members of the consumer protocol, by a clock that the test turns.
 
-bench = ConsumerBench(t=4)                the topic t with 4 partitions
-a = bench.join("g", "a", "t")             member a joins group g, subscribed to t
+harness = ConsumerHarness(t=4)                the topic t with 4 partitions
+a = harness.join("g", "a", "t")             member a joins group g, subscribed to t
 a.beat(); a.owned == {"t": [0, 1]}        it is told what it has, and says so with its next heartbeat
 """
 
@@ -42,7 +42,7 @@ from barnabas.protocol.messages.topic_records import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import Uuid
-from tests.broker.coordinator.shard_harness import ShardBench
+from tests.broker.coordinator.shard_harness import ShardHarness
 
 GROUP_RESOURCE = 32
 SESSION_MS = 45_000
@@ -70,11 +70,11 @@ def context(
     return RequestContext(connection, key, version, client_id=client_id)
 
 
-class ConsumerBench:
+class ConsumerHarness:
     """See the module. Topics are given by name, with how many partitions they have."""
 
     def __init__(self, settings: Mapping[str, str] | None = None, **topics: int) -> None:
-        self.shard_bench = ShardBench(GroupCoordinatorShard, {**IMMEDIATE, **(settings or {})})
+        self.shard_harness = ShardHarness(GroupCoordinatorShard, {**IMMEDIATE, **(settings or {})})
         self._generations: dict[str, int] = {}
         for name, partitions in topics.items():
             self.create(name, partitions)
@@ -83,25 +83,25 @@ class ConsumerBench:
 
     def create(self, name: str, partitions: int) -> None:
         topic_id = id_of(name, self._generations.get(name, 0))
-        self.shard_bench.metadata_changes(
+        self.shard_harness.metadata_changes(
             TopicRecord(name=name, topic_id=topic_id), *_partitions(topic_id, range(partitions))
         )
 
     def grow(self, name: str, partitions: int) -> None:
-        topic = self.shard_bench.image.topics[name]
-        self.shard_bench.metadata_changes(
+        topic = self.shard_harness.image.topics[name]
+        self.shard_harness.metadata_changes(
             *_partitions(topic.topic_id, range(len(topic.partitions), partitions))
         )
 
     def delete(self, name: str) -> None:
-        self.shard_bench.metadata_changes(
-            RemoveTopicRecord(topic_id=self.shard_bench.image.topics[name].topic_id)
+        self.shard_harness.metadata_changes(
+            RemoveTopicRecord(topic_id=self.shard_harness.image.topics[name].topic_id)
         )
         self._generations[name] = self._generations.get(name, 0) + 1
 
     def configure(self, group_id: str, **settings: object) -> None:
         """A group's own settings; underscores stand for dots."""
-        self.shard_bench.metadata_changes(
+        self.shard_harness.metadata_changes(
             *(
                 ConfigRecord(
                     resource_type=GROUP_RESOURCE,
@@ -121,48 +121,48 @@ class ConsumerBench:
         return member
 
     def heartbeat(self, request: Request, version: int = 1) -> ConsumerGroupHeartbeatResponse:
-        response = self.shard_bench.run(lambda shard: shard.heartbeats.heartbeat(context(version), request))
+        response = self.shard_harness.run(lambda shard: shard.heartbeats.heartbeat(context(version), request))
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return response
 
     # ---- looking
 
     def group(self, group_id: str = "g") -> ConsumerGroup:
-        group = self.shard_bench.shard.groups.get(group_id)
+        group = self.shard_harness.shard.groups.get(group_id)
         assert isinstance(group, ConsumerGroup)
         return group
 
     def describe(self, group_id: str = "g") -> ConsumerGroupDescribeResponse.DescribedGroup:
-        group = find_group(self.shard_bench.shard.groups, group_id)
-        return describe_group(group, assignor_names(self.shard_bench.config)[0], self.shard_bench.image)
+        group = find_group(self.shard_harness.shard.groups, group_id)
+        return describe_group(group, assignor_names(self.shard_harness.config)[0], self.shard_harness.image)
 
     def advance(self, ms: int) -> None:
-        self.shard_bench.advance(ms)
+        self.shard_harness.advance(ms)
 
     def last(self, kind: type[Message]) -> Any:
         """The value of the newest record whose value is of this kind."""
-        values = [record.value for record in self.shard_bench.records]
+        values = [record.value for record in self.shard_harness.records]
         return next(value for value in reversed(values) if isinstance(value, kind))
 
     def named(self, topics: Sequence[Any]) -> Owned:
         """Partitions by the names of their topics, as they are in answers."""
-        names = self.shard_bench.image.topic_names
+        names = self.shard_harness.image.topic_names
         return {
             names[topic.topic_id]: sorted(topic.partitions) for topic in topics if topic.topic_id in names
         }
 
     def restart(self, *, compacted: bool = False) -> None:
         """Another shard has replayed the log, whole or after compaction."""
-        self.shard_bench = self.shard_bench.compacted() if compacted else self.shard_bench.reloaded()
+        self.shard_harness = self.shard_harness.compacted() if compacted else self.shard_harness.reloaded()
 
 
 class Consumer:
     """A member; `owned` is what it was told last, and says with its heartbeats."""
 
     def __init__(
-        self, bench: ConsumerBench, group_id: str, member_id: str, instance_id: str | None = None
+        self, harness: ConsumerHarness, group_id: str, member_id: str, instance_id: str | None = None
     ) -> None:
-        self.bench = bench
+        self.harness = harness
         self.group_id = group_id
         self.id = member_id
         self.instance_id = instance_id
@@ -186,22 +186,22 @@ class Consumer:
             "topic_partitions": self.partitions(self.owned),
         }
         request = Request(group_id=self.group_id, member_id=self.id, **{**base, **fields})
-        response = self.bench.heartbeat(request)
+        response = self.harness.heartbeat(request)
         self.id = response.member_id or self.id
         self.epoch = response.member_epoch
         if response.assignment is not None:
-            self.owned = self.bench.named(response.assignment.topic_partitions)
+            self.owned = self.harness.named(response.assignment.topic_partitions)
         return response
 
     def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
-        return self.bench.heartbeat(
+        return self.harness.heartbeat(
             Request(
                 group_id=self.group_id, member_id=self.id, member_epoch=epoch, instance_id=self.instance_id
             )
         )
 
     def partitions(self, owned: Mapping[str, Sequence[int]]) -> list[Request.TopicPartitions]:
-        topics = self.bench.shard_bench.image.topics
+        topics = self.harness.shard_harness.image.topics
         return [
             Request.TopicPartitions(topic_id=topics[name].topic_id, partitions=list(partitions))
             for name, partitions in owned.items()
@@ -245,9 +245,9 @@ class ClassicConsumer:
     """A member of the classic protocol, of a group of either kind: as the router serves it."""
 
     def __init__(
-        self, bench: ConsumerBench, group_id: str, *topics: str, instance_id: str | None = None
+        self, harness: ConsumerHarness, group_id: str, *topics: str, instance_id: str | None = None
     ) -> None:
-        self.bench = bench
+        self.harness = harness
         self.group_id = group_id
         self.topics = topics
         self.instance_id = instance_id
@@ -257,7 +257,7 @@ class ClassicConsumer:
 
     @property
     def _is_consumer_group(self) -> bool:
-        group = self.bench.shard_bench.shard.groups.find(self.group_id)
+        group = self.harness.shard_harness.shard.groups.find(self.group_id)
         return isinstance(group, ConsumerGroup) and not group.is_empty
 
     def join(self, **fields: Any) -> JoinGroupResponse:
@@ -287,7 +287,7 @@ class ClassicConsumer:
             **{**base, **fields},
         )
         to_consumers = self._is_consumer_group
-        response = self.bench.shard_bench.run(
+        response = self.harness.shard_harness.run(
             lambda shard: (
                 shard.classic_members.join(context(9), request)
                 if to_consumers
@@ -310,7 +310,7 @@ class ClassicConsumer:
             **{**base, **fields},
         )
         to_consumers = self._is_consumer_group
-        return self.bench.shard_bench.run(
+        return self.harness.shard_harness.run(
             lambda shard: shard.classic_members.sync(request) if to_consumers else shard.syncing.sync(request)
         )
 
@@ -321,7 +321,7 @@ class ClassicConsumer:
             group_id=self.group_id, group_instance_id=self.instance_id, **{**base, **fields}
         )
         to_consumers = self._is_consumer_group
-        response: Any = self.bench.shard_bench.run(
+        response: Any = self.harness.shard_harness.run(
             lambda shard: (
                 shard.classic_members.heartbeat(request) if to_consumers else shard.leaving.heartbeat(request)
             )
@@ -331,4 +331,4 @@ class ClassicConsumer:
     def leave(self) -> Any:
         identity = LeaveGroupRequest.MemberIdentity(member_id=self.id, group_instance_id=self.instance_id)
         request = LeaveGroupRequest(group_id=self.group_id, members=[identity])
-        return self.bench.shard_bench.run(lambda shard: shard.classic_members.leave(request))
+        return self.harness.shard_harness.run(lambda shard: shard.classic_members.leave(request))

@@ -15,7 +15,7 @@ from barnabas.protocol.messages.groups import JoinGroupRequest, LeaveGroupReques
 from tests.broker.coordinator.group.consumer.consumer_harness import (
     SESSION_MS,
     ClassicConsumer,
-    ConsumerBench,
+    ConsumerHarness,
     Owned,
     assignment,
     context,
@@ -27,20 +27,20 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 @pytest.fixture
-def bench() -> ConsumerBench:
-    return ConsumerBench(SETTINGS, t=4)
+def harness() -> ConsumerHarness:
+    return ConsumerHarness(SETTINGS, t=4)
 
 
-def stable_classic(bench: ConsumerBench, instance_id: str | None = None) -> ClassicConsumer:
+def stable_classic(harness: ConsumerHarness, instance_id: str | None = None) -> ClassicConsumer:
     """The only member of a classic group, which has everything."""
-    member = ClassicConsumer(bench, "g", "t", instance_id=instance_id)
-    bench_join(bench, member)
+    member = ClassicConsumer(harness, "g", "t", instance_id=instance_id)
+    bench_join(harness, member)
     member.owned = {"t": [0, 1, 2, 3]}
     member.sync({member.id: assignment(member.owned)})
     return member
 
 
-def bench_join(bench: ConsumerBench, member: ClassicConsumer) -> None:
+def bench_join(harness: ConsumerHarness, member: ClassicConsumer) -> None:
     """A join whose answer waits for the initial rebalance to end."""
     first = member.ask_to_join() if member.instance_id is None else None
     if first is not None:
@@ -54,8 +54,8 @@ def bench_join(bench: ConsumerBench, member: ClassicConsumer) -> None:
         protocol_type="consumer",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription("t"))],
     )
-    response: Any = bench.shard_bench.run(lambda shard: shard.joining.join(context(9), request))
-    bench.advance(0)
+    response: Any = harness.shard_harness.run(lambda shard: shard.joining.join(context(9), request))
+    harness.advance(0)
     if isinstance(response, Pending):
         answers: list[Any] = []
         response.add_done_callback(answers.append)
@@ -75,11 +75,11 @@ def partitions_in(assignment: bytes) -> Owned:
     return {topic.topic: sorted(topic.partitions) for topic in topics}
 
 
-def test_a_consumer_makes_a_consumer_group_of_a_classic_one(bench: ConsumerBench) -> None:
-    old = stable_classic(bench)
-    new = bench.join("g", "new", "t")
+def test_a_consumer_makes_a_consumer_group_of_a_classic_one(harness: ConsumerHarness) -> None:
+    old = stable_classic(harness)
+    new = harness.join("g", "new", "t")
     assert new.owned == {}
-    group = bench.group()
+    group = harness.group()
     assert (group.classic_member_count, len(group.members), group.group_epoch) == (1, 2, 2)
     assert old.heartbeat() == MUST_JOIN
     joins_again(old)
@@ -89,134 +89,134 @@ def test_a_consumer_makes_a_consumer_group_of_a_classic_one(bench: ConsumerBench
     assert old.heartbeat() == ErrorCode.NONE
     new.beat()
     assert new.owned == {"t": [2, 3]}
-    assert {member.member_type for member in bench.describe().members} == {0, 1}
+    assert {member.member_type for member in harness.describe().members} == {0, 1}
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_a_mixed_group_is_loaded_as_it_was(bench: ConsumerBench, compacted: bool) -> None:
-    old = stable_classic(bench)
-    new = bench.join("g", "new", "t")
-    before = bench.describe()
-    bench.restart(compacted=compacted)
-    assert bench.describe() == before
+def test_a_mixed_group_is_loaded_as_it_was(harness: ConsumerHarness, compacted: bool) -> None:
+    old = stable_classic(harness)
+    new = harness.join("g", "new", "t")
+    before = harness.describe()
+    harness.restart(compacted=compacted)
+    assert harness.describe() == before
     assert old.heartbeat() == MUST_JOIN
     new.beat()
 
 
 def test_a_classic_member_keeps_the_session_that_it_asked_for_when_the_group_is_loaded(
-    bench: ConsumerBench,
+    harness: ConsumerHarness,
 ) -> None:
-    new = bench.join("g", "new", "t")
-    old = ClassicConsumer(bench, "g", "t")
+    new = harness.join("g", "new", "t")
+    old = ClassicConsumer(harness, "g", "t")
     old.join(session_timeout_ms=300_000)
-    bench.restart()
-    bench.advance(SESSION_MS - 1)
+    harness.restart()
+    harness.advance(SESSION_MS - 1)
     new.beat()
-    bench.advance(SESSION_MS - 1)
+    harness.advance(SESSION_MS - 1)
     new.beat()
     old.heartbeat()
-    assert bench.group().member_count == 2
+    assert harness.group().member_count == 2
 
 
-def test_when_the_last_consumer_leaves_the_group_is_classic_again(bench: ConsumerBench) -> None:
-    old = stable_classic(bench)
-    new = bench.join("g", "new", "t")
+def test_when_the_last_consumer_leaves_the_group_is_classic_again(harness: ConsumerHarness) -> None:
+    old = stable_classic(harness)
+    new = harness.join("g", "new", "t")
     for _ in range(2):
         joins_again(old)
     new.beat()
     new.leave()
-    group = bench.shard_bench.shard.groups.get("g")
+    group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
     assert group.state_name == "PreparingRebalance"
     assert list(group.members) == [old.id]
-    written = bench.last(GroupMetadataValue)
+    written = harness.last(GroupMetadataValue)
     assert (written.generation, written.protocol, len(written.members)) == (2, "range", 1)
-    bench.restart()
-    assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
+    harness.restart()
+    assert isinstance(harness.shard_harness.shard.groups.get("g"), ClassicGroup)
 
 
-def test_a_group_that_has_just_become_classic_shows_its_target_assignment(bench: ConsumerBench) -> None:
-    new = bench.join("g", "new", "t")
-    old = ClassicConsumer(bench, "g", "t")
+def test_a_group_that_has_just_become_classic_shows_its_target_assignment(harness: ConsumerHarness) -> None:
+    new = harness.join("g", "new", "t")
+    old = ClassicConsumer(harness, "g", "t")
     old.join()
     new.leave()
-    group = bench.shard_bench.shard.groups.get("g")
+    group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
     (member,) = group
     assert partitions_in(member.describe(None).member_assignment) == {"t": [2, 3]}
     assert partitions_in(member.owned) == {}
-    written = bench.last(GroupMetadataValue)
+    written = harness.last(GroupMetadataValue)
     assert partitions_in(written.members[0].assignment) == {}, "what it is loaded with"
 
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_crash_after_the_last_consumer_left_does_not_keep_partitions_from_the_others(
-    bench: ConsumerBench, compacted: bool
+    harness: ConsumerHarness, compacted: bool
 ) -> None:
     """Found by the simulation: the group was loaded as a stable one, with what the consumer had owned by nobody."""
-    new = bench.join("g", "new", "t")
-    old = ClassicConsumer(bench, "g", "t")
+    new = harness.join("g", "new", "t")
+    old = ClassicConsumer(harness, "g", "t")
     joins_again(old)
     new.leave()
-    bench.restart(compacted=compacted)
+    harness.restart(compacted=compacted)
     assert old.heartbeat() == MUST_JOIN
-    group = bench.shard_bench.shard.groups.get("g")
+    group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
     assert group.state_name == "PreparingRebalance"
     assert group.is_leader(old.id)
 
 
-def all_classic(settings: dict[str, str]) -> tuple[ConsumerBench, ClassicConsumer]:
+def all_classic(settings: dict[str, str]) -> tuple[ConsumerHarness, ClassicConsumer]:
     """A consumer group that may not become a classic one, with a member of that protocol as its only one, which had
     half of the partitions when the last of the consumer protocol left."""
-    bench = ConsumerBench({**SETTINGS, "group.consumer.migration.policy": "upgrade", **settings}, t=4)
-    old = stable_classic(bench)
-    new = bench.join("g", "new", "t")
-    bench.advance(1_000)
+    harness = ConsumerHarness({**SETTINGS, "group.consumer.migration.policy": "upgrade", **settings}, t=4)
+    old = stable_classic(harness)
+    new = harness.join("g", "new", "t")
+    harness.advance(1_000)
     for _ in range(2):
         new.beat()
         joins_again(old)
     assert old.owned == {"t": [0, 1]}
     new.leave()
-    assert bench.group().member_count == 1
-    return bench, old
+    assert harness.group().member_count == 1
+    return harness, old
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_classic_members_get_what_the_last_consumer_had_in_a_group_that_stays_a_consumer_group(
     restarts: bool,
 ) -> None:
-    bench, old = all_classic({})
+    harness, old = all_classic({})
     if restarts:
-        bench.restart()
+        harness.restart()
     assert old.heartbeat() == MUST_JOIN
     joins_again(old)
     assert old.owned == {"t": [0, 1, 2, 3]}
     assert old.heartbeat() == ErrorCode.NONE
-    bench.grow("t", 6)
+    harness.grow("t", 6)
     assert old.heartbeat() == MUST_JOIN
     joins_again(old)
     assert old.owned == {"t": [0, 1, 2, 3, 4, 5]}
-    bench.create("u", 1)
+    harness.create("u", 1)
     assert old.heartbeat() == ErrorCode.NONE
 
 
 def test_classic_members_are_called_together_when_there_may_be_an_assignment_again() -> None:
-    bench, old = all_classic({"group.consumer.assignment.interval.ms": "5000"})
+    harness, old = all_classic({"group.consumer.assignment.interval.ms": "5000"})
     assert old.heartbeat() == ErrorCode.NONE
-    bench.advance(4_000)
+    harness.advance(4_000)
     assert old.heartbeat() == MUST_JOIN
     joins_again(old)
     assert old.owned == {"t": [0, 1, 2, 3]}
 
 
 def test_what_a_classic_member_has_not_given_up_is_nobody_elses_after_a_change_to_and_fro(
-    bench: ConsumerBench,
+    harness: ConsumerHarness,
 ) -> None:
-    old = stable_classic(bench)
-    bench.join("g", "new", "t").leave()
-    assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
-    newer = bench.join("g", "newer", "t")
+    old = stable_classic(harness)
+    harness.join("g", "new", "t").leave()
+    assert isinstance(harness.shard_harness.shard.groups.get("g"), ClassicGroup)
+    newer = harness.join("g", "newer", "t")
     assert newer.owned == {}, "the old member has not heard of any of it"
     for _ in range(2):
         joins_again(old)
@@ -224,20 +224,20 @@ def test_what_a_classic_member_has_not_given_up_is_nobody_elses_after_a_change_t
     assert (old.owned, newer.owned) == ({"t": [0, 1]}, {"t": [2, 3]})
 
 
-def test_what_cannot_be_written_leaves_a_consumer_group(bench: ConsumerBench) -> None:
-    old = stable_classic(bench)
-    new = bench.join("g", "new", "t")
-    bench.shard_bench.fails = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+def test_what_cannot_be_written_leaves_a_consumer_group(harness: ConsumerHarness) -> None:
+    old = stable_classic(harness)
+    new = harness.join("g", "new", "t")
+    harness.shard_harness.fails = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     with pytest.raises(ApiError):
         new.leave()
-    bench.shard_bench.fails = None
-    assert set(bench.group().members) == {old.id, "new"}
+    harness.shard_harness.fails = None
+    assert set(harness.group().members) == {old.id, "new"}
     assert old.heartbeat() == MUST_JOIN
 
 
-def test_a_classic_member_joins_a_consumer_group(bench: ConsumerBench) -> None:
-    new = bench.join("g", "new", "t")
-    old = ClassicConsumer(bench, "g", "t")
+def test_a_classic_member_joins_a_consumer_group(harness: ConsumerHarness) -> None:
+    new = harness.join("g", "new", "t")
+    old = ClassicConsumer(harness, "g", "t")
     joins_again(old)
     assert old.owned == {}
     assert old.heartbeat() == ErrorCode.NONE, "others have to give up first"
@@ -252,7 +252,9 @@ def test_a_classic_member_joins_a_consumer_group(bench: ConsumerBench) -> None:
 
 
 def test_who_waits_goes_on_waiting_where_a_consumer_is_refused() -> None:
-    bench = ConsumerBench({"group.initial.rebalance.delay.ms": "3000", "group.consumer.max.size": "1"}, t=4)
+    harness = ConsumerHarness(
+        {"group.initial.rebalance.delay.ms": "3000", "group.consumer.max.size": "1"}, t=4
+    )
     request = JoinGroupRequest(
         group_id="g",
         group_instance_id="i",
@@ -261,26 +263,26 @@ def test_who_waits_goes_on_waiting_where_a_consumer_is_refused() -> None:
         protocol_type="consumer",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription("t"))],
     )
-    waiting = bench.shard_bench.run(lambda shard: shard.joining.join(context(9), request))
+    waiting = harness.shard_harness.run(lambda shard: shard.joining.join(context(9), request))
     assert isinstance(waiting, Pending)
     with pytest.raises(ApiError, match="GROUP_MAX_SIZE_REACHED"):
-        bench.join("g", "new", "t")
+        harness.join("g", "new", "t")
     answers: list[Any] = []
     waiting.add_done_callback(answers.append)
     assert answers == []
-    bench.advance(3_000)
+    harness.advance(3_000)
     assert [answer.error_code for answer in answers] == [ErrorCode.NONE]
 
 
-def test_an_instance_changes_over_and_back(bench: ConsumerBench) -> None:
-    old = stable_classic(bench, "i")
-    new = bench.join("g", "new", "t", instance_id="i")
+def test_an_instance_changes_over_and_back(harness: ConsumerHarness) -> None:
+    old = stable_classic(harness, "i")
+    new = harness.join("g", "new", "t", instance_id="i")
     assert new.owned == {"t": [0, 1, 2, 3]}
     with pytest.raises(ApiError, match="FENCED_INSTANCE_ID"):
         old.heartbeat()
-    again = ClassicConsumer(bench, "g", "t", instance_id="i")
+    again = ClassicConsumer(harness, "g", "t", instance_id="i")
     again.join()
-    group = bench.shard_bench.shard.groups.get("g")
+    group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
     assert group.state_name == "Stable"
     assert read_assignment(group.members[again.id].assignment).assigned_partitions[0].partitions == [
@@ -289,53 +291,53 @@ def test_an_instance_changes_over_and_back(bench: ConsumerBench) -> None:
         2,
         3,
     ]
-    bench.restart(compacted=True)
-    assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
+    harness.restart(compacted=True)
+    assert isinstance(harness.shard_harness.shard.groups.get("g"), ClassicGroup)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_who_waits_for_partitions_is_called_together_when_the_last_consumer_changes_over(
-    bench: ConsumerBench, restarts: bool
+    harness: ConsumerHarness, restarts: bool
 ) -> None:
-    bench.join("g", "new", "t", instance_id="i")
-    old = ClassicConsumer(bench, "g", "t")
+    harness.join("g", "new", "t", instance_id="i")
+    old = ClassicConsumer(harness, "g", "t")
     joins_again(old)
     assert old.owned == {}, "the other one still owns everything"
-    again = ClassicConsumer(bench, "g", "t", instance_id="i")
+    again = ClassicConsumer(harness, "g", "t", instance_id="i")
     again.join()
     if restarts:
-        bench.restart()
+        harness.restart()
     assert old.heartbeat() == MUST_JOIN
     assert again.heartbeat() == MUST_JOIN
 
 
 def test_what_a_classic_member_has_not_given_up_is_not_given_to_the_last_consumer_that_changes_over(
-    bench: ConsumerBench,
+    harness: ConsumerHarness,
 ) -> None:
-    stable_classic(bench)
-    assert bench.join("g", "new", "t", instance_id="i").owned == {}
-    again = ClassicConsumer(bench, "g", "t", instance_id="i")
+    stable_classic(harness)
+    assert harness.join("g", "new", "t", instance_id="i").owned == {}
+    again = ClassicConsumer(harness, "g", "t", instance_id="i")
     again.join()
     with pytest.raises(ApiError, match="REBALANCE_IN_PROGRESS"):
         again.sync()
-    newer = bench.join("g", "newer", "t")
+    newer = harness.join("g", "newer", "t")
     assert newer.owned == {}, "the old member has not heard of any of it"
 
 
-def test_a_rebalance_that_a_change_of_protocols_ended_takes_nobody_out(bench: ConsumerBench) -> None:
+def test_a_rebalance_that_a_change_of_protocols_ended_takes_nobody_out(harness: ConsumerHarness) -> None:
     """The classic group waits for its old member, for half a minute at most."""
-    old = stable_classic(bench)
-    bench.join("g", "new", "t").leave()
-    static = bench.join("g", "static", "t", instance_id="i")
+    old = stable_classic(harness)
+    harness.join("g", "new", "t").leave()
+    static = harness.join("g", "static", "t", instance_id="i")
     for _ in range(2):
         joins_again(old)
         static.beat()
-    back = ClassicConsumer(bench, "g", "t", instance_id="i")
+    back = ClassicConsumer(harness, "g", "t", instance_id="i")
     back.join()
     for _ in range(10):
         assert [old.heartbeat(), back.heartbeat()] == [ErrorCode.NONE, ErrorCode.NONE]
-        bench.advance(5_000)
-    group = bench.shard_bench.shard.groups.get("g")
+        harness.advance(5_000)
+    group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
     assert (group.state_name, group.member_count) == ("Stable", 2)
 
@@ -345,66 +347,66 @@ def test_a_rebalance_that_a_change_of_protocols_ended_takes_nobody_out(bench: Co
     [("upgrade", True, False), ("downgrade", False, True), ("DISABLED", False, False)],
 )
 def test_the_migration_policy_holds(policy: str, may_go_up: bool, may_come_down: bool) -> None:
-    bench = ConsumerBench({**SETTINGS, "group.consumer.migration.policy": policy}, t=4)
-    stable_classic(bench)
+    harness = ConsumerHarness({**SETTINGS, "group.consumer.migration.policy": policy}, t=4)
+    stable_classic(harness)
     if not may_go_up:
         with pytest.raises(ApiError, match="GROUP_ID_NOT_FOUND"):
-            bench.join("g", "new", "t")
-    new = bench.join("h", "new", "t")
-    old = ClassicConsumer(bench, "h", "t")
+            harness.join("g", "new", "t")
+    new = harness.join("h", "new", "t")
+    old = ClassicConsumer(harness, "h", "t")
     if policy == "DISABLED":
         with pytest.raises(ApiError, match="INCONSISTENT_GROUP_PROTOCOL"):
             old.join()
         return
     old.join()
     new.leave()
-    assert isinstance(bench.shard_bench.shard.groups.get("h"), ClassicGroup) == may_come_down
+    assert isinstance(harness.shard_harness.shard.groups.get("h"), ClassicGroup) == may_come_down
 
 
-def test_a_group_with_an_assignor_of_its_own_stays_classic(bench: ConsumerBench) -> None:
-    old = stable_classic(bench)
-    group = bench.shard_bench.shard.groups.get("g")
+def test_a_group_with_an_assignor_of_its_own_stays_classic(harness: ConsumerHarness) -> None:
+    old = stable_classic(harness)
+    group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
     group.members[old.id].assignment = assignment({"t": [0]}, user_data=b"mine")
     with pytest.raises(ApiError, match="an unsupported custom assignor is in use"):
-        bench.join("g", "new", "t")
+        harness.join("g", "new", "t")
 
 
 # ---- time
 
 
-def test_a_classic_member_that_does_not_join_again_is_taken_out(bench: ConsumerBench) -> None:
-    old = stable_classic(bench)
-    new = bench.join("g", "new", "t")
+def test_a_classic_member_that_does_not_join_again_is_taken_out(harness: ConsumerHarness) -> None:
+    old = stable_classic(harness)
+    new = harness.join("g", "new", "t")
     assert old.heartbeat() == MUST_JOIN
     for _ in range(3):
-        bench.advance(9_000)
+        harness.advance(9_000)
         old.heartbeat()
         new.beat()
-    bench.advance(3_000)
-    assert set(bench.group().members) == {"new"}
+    harness.advance(3_000)
+    assert set(harness.group().members) == {"new"}
 
 
-def test_a_classic_member_that_does_not_sync_is_taken_out(bench: ConsumerBench) -> None:
-    new = bench.join("g", "new", "t")
-    old = ClassicConsumer(bench, "g", "t")
+def test_a_classic_member_that_does_not_sync_is_taken_out(harness: ConsumerHarness) -> None:
+    new = harness.join("g", "new", "t")
+    old = ClassicConsumer(harness, "g", "t")
     old.join()
     for _ in range(3):
-        bench.advance(9_999)
+        harness.advance(9_999)
         old.heartbeat()
         new.beat()
-    bench.advance(3)
-    assert set(bench.group().members) == {"new"}
+    harness.advance(3)
+    assert set(harness.group().members) == {"new"}
 
 
-def test_a_classic_member_has_the_session_timeout_that_it_asked_for(bench: ConsumerBench) -> None:
-    bench.join("g", "new", "t")
-    old = ClassicConsumer(bench, "g", "t")
+def test_a_classic_member_has_the_session_timeout_that_it_asked_for(harness: ConsumerHarness) -> None:
+    harness.join("g", "new", "t")
+    old = ClassicConsumer(harness, "g", "t")
     joins_again(old)
-    bench.advance(10_000)
-    assert set(bench.group().members) == {"new"}
-    bench.advance(SESSION_MS - 10_000)
-    assert bench.group().is_empty
+    harness.advance(10_000)
+    assert set(harness.group().members) == {"new"}
+    harness.advance(SESSION_MS - 10_000)
+    assert harness.group().is_empty
 
 
 # ---- what it may not do
@@ -418,44 +420,46 @@ def test_a_classic_member_has_the_session_timeout_that_it_asked_for(bench: Consu
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_sync_groups_that_do_not_fit(bench: ConsumerBench, fields: dict[str, Any], code: ErrorCode) -> None:
-    bench.join("g", "new", "t")
-    old = ClassicConsumer(bench, "g", "t")
+def test_sync_groups_that_do_not_fit(
+    harness: ConsumerHarness, fields: dict[str, Any], code: ErrorCode
+) -> None:
+    harness.join("g", "new", "t")
+    old = ClassicConsumer(harness, "g", "t")
     old.join()
     with pytest.raises(ApiError, match=code.name):
         old.sync(**fields)
 
 
-def test_a_sync_in_an_old_epoch_has_to_join_first(bench: ConsumerBench) -> None:
-    bench.join("g", "new", "t")
-    old = ClassicConsumer(bench, "g", "t")
+def test_a_sync_in_an_old_epoch_has_to_join_first(harness: ConsumerHarness) -> None:
+    harness.join("g", "new", "t")
+    old = ClassicConsumer(harness, "g", "t")
     old.join()
-    bench.join("g", "newer", "t")
+    harness.join("g", "newer", "t")
     with pytest.raises(ApiError, match="REBALANCE_IN_PROGRESS"):
         old.sync()
 
 
-def test_members_of_the_consumer_protocol_do_not_send_classic_heartbeats(bench: ConsumerBench) -> None:
-    new = bench.join("g", "new", "t")
+def test_members_of_the_consumer_protocol_do_not_send_classic_heartbeats(harness: ConsumerHarness) -> None:
+    new = harness.join("g", "new", "t")
     with pytest.raises(ApiError, match="UNKNOWN_MEMBER_ID"):
-        ClassicConsumer(bench, "g", "t").heartbeat(member_id="new", generation_id=new.epoch)
+        ClassicConsumer(harness, "g", "t").heartbeat(member_id="new", generation_id=new.epoch)
 
 
-def test_what_is_no_subscription_is_refused(bench: ConsumerBench) -> None:
-    bench.join("g", "new", "t")
-    old = ClassicConsumer(bench, "g", "t")
+def test_what_is_no_subscription_is_refused(harness: ConsumerHarness) -> None:
+    harness.join("g", "new", "t")
+    old = ClassicConsumer(harness, "g", "t")
     old.id = "known"
     wrong = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\0")
     with pytest.raises(ApiError, match="UNKNOWN_SERVER_ERROR"):
         old.ask_to_join(protocols=[wrong])
 
 
-def test_a_group_without_consumers_keeps_its_epoch_when_it_changes_over(bench: ConsumerBench) -> None:
-    stable_classic(bench)
-    bench.join("g", "new", "t")
+def test_a_group_without_consumers_keeps_its_epoch_when_it_changes_over(harness: ConsumerHarness) -> None:
+    stable_classic(harness)
+    harness.join("g", "new", "t")
     epochs = [
         record.value.epoch
-        for record in bench.shard_bench.records
+        for record in harness.shard_harness.records
         if isinstance(record.value, ConsumerGroupMetadataValue)
     ]
     assert epochs == [1, 2]
@@ -465,9 +469,9 @@ def code_of(refused: pytest.ExceptionInfo[ApiError]) -> ErrorCode:
     return refused.value.code
 
 
-def test_members_leave_one_by_one_and_each_is_answered(bench: ConsumerBench) -> None:
-    bench.join("g", "new", "t")
-    bench.join("g", "static", "t", instance_id="i")
+def test_members_leave_one_by_one_and_each_is_answered(harness: ConsumerHarness) -> None:
+    harness.join("g", "new", "t")
+    harness.join("g", "static", "t", instance_id="i")
     identities = [("new", None), ("nobody", None), ("", "i"), ("new", "i"), ("", "nowhere"), ("new", None)]
     request = LeaveGroupRequest(
         group_id="g",
@@ -476,7 +480,7 @@ def test_members_leave_one_by_one_and_each_is_answered(bench: ConsumerBench) -> 
             for member_id, instance_id in identities
         ],
     )
-    response: Any = bench.shard_bench.run(lambda shard: shard.classic_members.leave(request))
+    response: Any = harness.shard_harness.run(lambda shard: shard.classic_members.leave(request))
     assert [answer.error_code for answer in response.members] == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -485,36 +489,36 @@ def test_members_leave_one_by_one_and_each_is_answered(bench: ConsumerBench) -> 
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.NONE,
     ]
-    assert bench.group().is_empty
+    assert harness.group().is_empty
 
 
-def test_nobody_leaves_and_no_epoch_begins(bench: ConsumerBench) -> None:
-    bench.join("g", "new", "t")
-    epoch = bench.group().group_epoch
-    stranger = ClassicConsumer(bench, "g", "t")
+def test_nobody_leaves_and_no_epoch_begins(harness: ConsumerHarness) -> None:
+    harness.join("g", "new", "t")
+    epoch = harness.group().group_epoch
+    stranger = ClassicConsumer(harness, "g", "t")
     stranger.id = "nobody"
     stranger.leave()
-    assert bench.group().group_epoch == epoch
+    assert harness.group().group_epoch == epoch
 
 
 def test_a_full_group_takes_no_classic_member() -> None:
-    bench = ConsumerBench({"group.consumer.max.size": "1"}, t=1)
-    bench.join("g", "new", "t")
+    harness = ConsumerHarness({"group.consumer.max.size": "1"}, t=1)
+    harness.join("g", "new", "t")
     with pytest.raises(ApiError, match="GROUP_MAX_SIZE_REACHED"):
-        ClassicConsumer(bench, "g", "t").ask_to_join()
+        ClassicConsumer(harness, "g", "t").ask_to_join()
 
 
-def test_who_shares_no_protocol_may_not_join(bench: ConsumerBench) -> None:
-    bench.join("g", "new", "t")
-    ClassicConsumer(bench, "g", "t").join()
+def test_who_shares_no_protocol_may_not_join(harness: ConsumerHarness) -> None:
+    harness.join("g", "new", "t")
+    ClassicConsumer(harness, "g", "t").join()
     other = JoinGroupRequest.JoinGroupRequestProtocol(name="sticky", metadata=subscription("t"))
     for fields in ({"protocols": [other]}, {"protocol_type": "connect"}):
         with pytest.raises(ApiError, match="INCONSISTENT_GROUP_PROTOCOL"):
-            ClassicConsumer(bench, "g", "t").ask_to_join(**fields)
+            ClassicConsumer(harness, "g", "t").ask_to_join(**fields)
 
 
-def test_an_old_client_needs_no_id_to_join(bench: ConsumerBench) -> None:
-    bench.join("g", "new", "t")
+def test_an_old_client_needs_no_id_to_join(harness: ConsumerHarness) -> None:
+    harness.join("g", "new", "t")
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -524,14 +528,14 @@ def test_an_old_client_needs_no_id_to_join(bench: ConsumerBench) -> None:
             JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription("t", version=0))
         ],
     )
-    response: Any = bench.shard_bench.run(lambda shard: shard.classic_members.join(context(3), request))
+    response: Any = harness.shard_harness.run(lambda shard: shard.classic_members.join(context(3), request))
     assert response.error_code == ErrorCode.NONE
     assert len(response.member_id) == 22
 
 
-def test_a_static_member_that_says_who_it_was_is_still_that_member(bench: ConsumerBench) -> None:
-    bench.join("g", "new", "t")
-    old = ClassicConsumer(bench, "g", "t", instance_id="i")
+def test_a_static_member_that_says_who_it_was_is_still_that_member(harness: ConsumerHarness) -> None:
+    harness.join("g", "new", "t")
+    old = ClassicConsumer(harness, "g", "t", instance_id="i")
     old.join()
     first = old.id
     old.join()
@@ -542,28 +546,28 @@ def test_a_static_member_that_says_who_it_was_is_still_that_member(bench: Consum
 
 
 def test_a_member_without_the_last_generations_protocol_does_not_keep_a_group_classic(
-    bench: ConsumerBench,
+    harness: ConsumerHarness,
 ) -> None:
     """Others have come since, and the group prepares to choose another protocol."""
-    old = stable_classic(bench)
-    group = bench.shard_bench.shard.groups.get("g")
+    old = stable_classic(harness)
+    group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
     group.protocol_name = "one that nobody else has"
-    bench.join("g", "new", "t")
-    assert bench.group().members[old.id].subscribed_topic_names == {"t"}
+    harness.join("g", "new", "t")
+    assert harness.group().members[old.id].subscribed_topic_names == {"t"}
 
 
-def test_a_static_classic_member_that_joins_again_makes_no_classic_group(bench: ConsumerBench) -> None:
-    bench.join("g", "new", "t")
-    static = ClassicConsumer(bench, "g", "t", instance_id="i")
+def test_a_static_classic_member_that_joins_again_makes_no_classic_group(harness: ConsumerHarness) -> None:
+    harness.join("g", "new", "t")
+    static = ClassicConsumer(harness, "g", "t", instance_id="i")
     static.join()
-    changed = ClassicConsumer(bench, "g", "t")
+    changed = ClassicConsumer(harness, "g", "t")
     changed.id = "new"
     changed.join()
-    epoch = bench.group().group_epoch
+    epoch = harness.group().group_epoch
     static.topics = ("u",)
-    assert static.join().generation_id == bench.group().group_epoch == epoch + 1
-    assert {member.uses_classic_protocol for member in bench.group().members.values()} == {True}
+    assert static.join().generation_id == harness.group().group_epoch == epoch + 1
+    assert {member.uses_classic_protocol for member in harness.group().members.values()} == {True}
 
 
 @pytest.mark.parametrize(
@@ -576,10 +580,10 @@ def test_a_static_classic_member_that_joins_again_makes_no_classic_group(bench: 
     ],
 )
 def test_classic_groups_that_cannot_become_consumer_groups(
-    bench: ConsumerBench, broken: dict[str, Any], said: str
+    harness: ConsumerHarness, broken: dict[str, Any], said: str
 ) -> None:
-    old = stable_classic(bench)
-    group = bench.shard_bench.shard.groups.get("g")
+    old = stable_classic(harness)
+    group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
     group.protocol_type = broken.get("protocol_type", group.protocol_type)
     member = group.members[old.id]
@@ -587,32 +591,32 @@ def test_classic_groups_that_cannot_become_consumer_groups(
     if "subscription" in broken:
         member.supported_protocols = (("range", broken["subscription"]),)
     with pytest.raises(ApiError, match=said) as refused:
-        bench.join("g", "new", "t")
+        harness.join("g", "new", "t")
     assert code_of(refused) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert isinstance(bench.shard_bench.shard.groups.get("g"), ClassicGroup)
+    assert isinstance(harness.shard_harness.shard.groups.get("g"), ClassicGroup)
 
 
 def test_a_classic_group_that_is_too_large_stays_classic() -> None:
-    bench = ConsumerBench({**SETTINGS, "group.consumer.max.size": "1"}, t=4)
-    stable_classic(bench)
-    group = bench.shard_bench.shard.groups.get("g")
+    harness = ConsumerHarness({**SETTINGS, "group.consumer.max.size": "1"}, t=4)
+    stable_classic(harness)
+    group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
     group.members["second"] = next(iter(group.members.values()))
     with pytest.raises(ApiError, match="exceeds the consumer group maximum size"):
-        bench.join("g", "new", "t")
+        harness.join("g", "new", "t")
 
 
 def test_a_group_that_is_too_large_for_a_classic_one_stays_a_consumer_group() -> None:
-    bench = ConsumerBench({**SETTINGS, "group.max.size": "1"}, t=4)
-    new = bench.join("g", "new", "t")
+    harness = ConsumerHarness({**SETTINGS, "group.max.size": "1"}, t=4)
+    new = harness.join("g", "new", "t")
     for _ in range(2):
-        ClassicConsumer(bench, "g", "t").join()
+        ClassicConsumer(harness, "g", "t").join()
     new.leave()
-    assert len(bench.group().members) == 2
+    assert len(harness.group().members) == 2
 
 
-def test_an_empty_classic_group_becomes_a_consumer_group_at_once(bench: ConsumerBench) -> None:
-    shard = bench.shard_bench.shard
+def test_an_empty_classic_group_becomes_a_consumer_group_at_once(harness: ConsumerHarness) -> None:
+    shard = harness.shard_harness.shard
     shard.groups.get_or_make("g")
-    member = bench.join("g", "new", "t")
+    member = harness.join("g", "new", "t")
     assert member.owned == {"t": [0, 1, 2, 3]}

@@ -7,39 +7,39 @@ import pytest
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes, topic_hash
 from barnabas.broker.coordinator.group.group import GroupType, PartitionCheck
 from barnabas.protocol.errors import ApiError, ErrorCode
-from tests.broker.coordinator.group.consumer.consumer_harness import ClassicConsumer, ConsumerBench, id_of
+from tests.broker.coordinator.group.consumer.consumer_harness import ClassicConsumer, ConsumerHarness, id_of
 
 HASH_OF_T = -6549748494807795269
 HASH_OF_BOTH = 8225684860879486945
 
 
 @pytest.fixture
-def bench() -> ConsumerBench:
+def harness() -> ConsumerHarness:
     """A group of two members in epoch 3; the first has had its partitions since epoch 2."""
-    bench = ConsumerBench(t=4)
-    first, second = bench.join("g", "a", "t"), bench.join("g", "b", "t")
+    harness = ConsumerHarness(t=4)
+    first, second = harness.join("g", "a", "t"), harness.join("g", "b", "t")
     for member in (first, first, second):
         member.beat()
-    return bench
+    return harness
 
 
 def check(
-    bench: ConsumerBench, member_id: str, epoch: int, *, version: int = 9, is_transactional: bool = False
+    harness: ConsumerHarness, member_id: str, epoch: int, *, version: int = 9, is_transactional: bool = False
 ) -> PartitionCheck | None:
-    return bench.group().check_offset_commit(
+    return harness.group().check_offset_commit(
         member_id, None, epoch, is_transactional=is_transactional, api_version=version
     )
 
 
-def test_a_member_commits_in_its_epoch(bench: ConsumerBench) -> None:
-    assert check(bench, "a", 3) is None
-    bench.group().check_offset_fetch("a", 3)
+def test_a_member_commits_in_its_epoch(harness: ConsumerHarness) -> None:
+    assert check(harness, "a", 3) is None
+    harness.group().check_offset_fetch("a", 3)
 
 
 def test_a_member_that_has_not_heard_of_its_epoch_commits_for_what_it_had_before(
-    bench: ConsumerBench,
+    harness: ConsumerHarness,
 ) -> None:
-    may_commit = check(bench, "a", 2)
+    may_commit = check(harness, "a", 2)
     assert may_commit is not None
     may_commit("t", id_of("t"), 0)
     for partition in (2, 9):
@@ -47,18 +47,18 @@ def test_a_member_that_has_not_heard_of_its_epoch_commits_for_what_it_had_before
             may_commit("t", id_of("t"), partition)
     with pytest.raises(ApiError, match="STALE_MEMBER_EPOCH"):
         may_commit("u", id_of("u"), 0)
-    too_old = check(bench, "a", 1)
+    too_old = check(harness, "a", 1)
     assert too_old is not None
     with pytest.raises(ApiError, match="STALE_MEMBER_EPOCH"):
         too_old("t", id_of("t"), 0)
 
 
 def test_what_a_member_is_to_give_up_it_may_still_commit_for() -> None:
-    bench = ConsumerBench(t=4)
-    first = bench.join("g", "a", "t")
-    bench.join("g", "b", "t")
+    harness = ConsumerHarness(t=4)
+    first = harness.join("g", "a", "t")
+    harness.join("g", "b", "t")
     first.beat()
-    may_commit = check(bench, "a", 2)
+    may_commit = check(harness, "a", 2)
     assert may_commit is None, "it stays in its epoch until it has given up"
 
 
@@ -72,34 +72,34 @@ def test_what_a_member_is_to_give_up_it_may_still_commit_for() -> None:
     ],
 )
 def test_commits_that_are_refused(
-    bench: ConsumerBench, member_id: str, epoch: int, version: int, code: ErrorCode
+    harness: ConsumerHarness, member_id: str, epoch: int, version: int, code: ErrorCode
 ) -> None:
     with pytest.raises(ApiError) as refused:
-        check(bench, member_id, epoch, version=version)
+        check(harness, member_id, epoch, version=version)
     assert refused.value.code is code
 
 
 def test_an_administrator_commits_where_there_are_no_members() -> None:
-    bench = ConsumerBench(t=1)
-    bench.join("g", "a", "t").leave()
-    assert check(bench, "", -1) is None
+    harness = ConsumerHarness(t=1)
+    harness.join("g", "a", "t").leave()
+    assert check(harness, "", -1) is None
     with pytest.raises(ApiError, match="UNKNOWN_MEMBER_ID"):
-        check(bench, "a", 3)
+        check(harness, "a", 3)
 
 
-def test_transactions_of_old_producers_say_nothing_of_the_member(bench: ConsumerBench) -> None:
-    assert check(bench, "", -1, is_transactional=True) is None
-    assert check(bench, "a", 3, is_transactional=True, version=3) is None
+def test_transactions_of_old_producers_say_nothing_of_the_member(harness: ConsumerHarness) -> None:
+    assert check(harness, "", -1, is_transactional=True) is None
+    assert check(harness, "a", 3, is_transactional=True, version=3) is None
 
 
-def test_classic_members_hear_illegal_generation(bench: ConsumerBench) -> None:
-    old = ClassicConsumer(bench, "g", "t")
+def test_classic_members_hear_illegal_generation(harness: ConsumerHarness) -> None:
+    old = ClassicConsumer(harness, "g", "t")
     old.join()
     with pytest.raises(ApiError, match="ILLEGAL_GENERATION"):
-        check(bench, old.id, old.generation + 1, version=2)
+        check(harness, old.id, old.generation + 1, version=2)
     with pytest.raises(ApiError, match="ILLEGAL_GENERATION"):
-        bench.group().check_offset_fetch(old.id, old.generation - 1)
-    assert check(bench, old.id, old.generation, version=2) is None
+        harness.group().check_offset_fetch(old.id, old.generation - 1)
+    assert check(harness, old.id, old.generation, version=2) is None
 
 
 @pytest.mark.parametrize(
@@ -111,16 +111,16 @@ def test_classic_members_hear_illegal_generation(bench: ConsumerBench) -> None:
     ],
 )
 def test_fetches_that_are_refused(
-    bench: ConsumerBench, member_id: str | None, epoch: int, code: ErrorCode
+    harness: ConsumerHarness, member_id: str | None, epoch: int, code: ErrorCode
 ) -> None:
-    bench.group().check_offset_fetch(None, -1)
+    harness.group().check_offset_fetch(None, -1)
     with pytest.raises(ApiError) as refused:
-        bench.group().check_offset_fetch(member_id, epoch)
+        harness.group().check_offset_fetch(member_id, epoch)
     assert refused.value.code is code
 
 
-def test_a_group_with_members_is_not_deleted(bench: ConsumerBench) -> None:
-    group = bench.group()
+def test_a_group_with_members_is_not_deleted(harness: ConsumerHarness) -> None:
+    group = harness.group()
     assert (group.type, group.protocol_type) == (GroupType.CONSUMER, "consumer")
     assert group.is_subscribed_to("t")
     assert not group.is_subscribed_to("u")
@@ -136,18 +136,18 @@ def test_a_group_with_members_is_not_deleted(bench: ConsumerBench) -> None:
 
 def test_the_hash_is_kafkas() -> None:
     """As Utils.computeTopicHash and computeGroupHash of Kafka 4.3.1 give it."""
-    bench = ConsumerBench(t=2, u=1)
-    image = bench.shard_bench.image
+    harness = ConsumerHarness(t=2, u=1)
+    image = harness.shard_harness.image
     assert topic_hash(image.topics["t"], image.brokers) == HASH_OF_T
     assert TopicHashes().group_hash(["u", "t", "gone"], image) == HASH_OF_BOTH
     assert TopicHashes().group_hash([], image) == 0
 
 
 def test_a_hash_is_computed_again_when_the_topic_has_changed() -> None:
-    bench = ConsumerBench(t=2)
+    harness = ConsumerHarness(t=2)
     hashes = TopicHashes()
-    before = hashes.group_hash(["t"], bench.shard_bench.image)
-    bench.grow("t", 3)
-    assert hashes.group_hash(["t"], bench.shard_bench.image) == before
+    before = hashes.group_hash(["t"], harness.shard_harness.image)
+    harness.grow("t", 3)
+    assert hashes.group_hash(["t"], harness.shard_harness.image) == before
     hashes.forget("t")
-    assert hashes.group_hash(["t"], bench.shard_bench.image) != before
+    assert hashes.group_hash(["t"], harness.shard_harness.image) != before

@@ -13,24 +13,24 @@ from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages import group_state as state
 from barnabas.protocol.schema import Message
-from tests.broker.coordinator.group.consumer.consumer_harness import Consumer, ConsumerBench, id_of
-from tests.broker.coordinator.shard_harness import Logged, ShardBench
+from tests.broker.coordinator.group.consumer.consumer_harness import Consumer, ConsumerHarness, id_of
+from tests.broker.coordinator.shard_harness import Logged, ShardHarness
 from tests.support.chance import seeds
 
 Current = state.ConsumerGroupCurrentMemberAssignmentValue
 MEMBER = {"group_id": "g", "member_id": "a"}
 
 
-def loaded(*records: CoordinatorRecord, topics: ConsumerBench | None = None) -> ConsumerBench:
-    """A bench whose log holds these records."""
-    bench = topics or ConsumerBench(t=2)
-    bench.shard_bench = ShardBench(
+def loaded(*records: CoordinatorRecord, topics: ConsumerHarness | None = None) -> ConsumerHarness:
+    """A harness whose log holds these records."""
+    harness = topics or ConsumerHarness(t=2)
+    harness.shard_harness = ShardHarness(
         GroupCoordinatorShard,
-        bench.shard_bench.settings,
-        image=bench.shard_bench.image,
+        harness.shard_harness.settings,
+        image=harness.shard_harness.image,
         log=[Logged(record) for record in records],
     )
-    return bench
+    return harness
 
 
 def of_kafka_40(regex: str | None = None) -> list[CoordinatorRecord]:
@@ -87,33 +87,33 @@ def of_kafka_40(regex: str | None = None) -> list[CoordinatorRecord]:
 
 def test_a_group_of_kafka_40_goes_on_with_one_new_epoch() -> None:
     """Its hash is not there yet; what it kept instead is deleted. Nobody loses a partition over it."""
-    bench = loaded(*of_kafka_40())
-    group = bench.group()
+    harness = loaded(*of_kafka_40())
+    group = harness.group()
     assert group.has_subscription_metadata_record
     assert group.members["a"].assigned == {id_of("t"): {0: 2, 1: 2}}
-    member = Consumer(bench, "g", "a")
+    member = Consumer(harness, "g", "a")
     member.epoch, member.owned = 2, {"t": [0, 1]}
     member.beat()
     assert (member.epoch, member.owned) == (3, {"t": [0, 1]})
-    assert not bench.group().has_subscription_metadata_record
-    before = len(bench.shard_bench.log)
+    assert not harness.group().has_subscription_metadata_record
+    before = len(harness.shard_harness.log)
     member.beat()
-    assert len(bench.shard_bench.log) == before
+    assert len(harness.shard_harness.log) == before
 
 
 def test_a_member_may_have_no_pattern_at_all() -> None:
-    bench = loaded(*of_kafka_40(regex=None))
-    assert bench.group().subscriptions.regexes == {}
-    assert bench.describe().members[0].subscribed_topic_regex is None
+    harness = loaded(*of_kafka_40(regex=None))
+    assert harness.group().subscriptions.regexes == {}
+    assert harness.describe().members[0].subscribed_topic_regex is None
 
 
 def test_a_state_that_nobody_knows_sends_the_member_away() -> None:
     *others, current = of_kafka_40()
     assert isinstance(current.value, Current)
     current.value.state = 42
-    bench = loaded(*others, current)
-    assert bench.group().members["a"].state is MemberState.UNKNOWN
-    member = Consumer(bench, "g", "a")
+    harness = loaded(*others, current)
+    assert harness.group().members["a"].state is MemberState.UNKNOWN
+    member = Consumer(harness, "g", "a")
     member.epoch, member.owned = 2, {"t": [0]}
     with pytest.raises(ApiError) as refused:
         member.beat()
@@ -136,59 +136,61 @@ def every_key() -> list[Message]:
 
 @pytest.mark.parametrize("key", every_key(), ids=lambda key: type(key).__name__)
 def test_what_is_deleted_and_was_never_there_is_no_group(key: Message) -> None:
-    bench = loaded(tombstone(key))
-    assert bench.shard_bench.shard.groups.find("g") is None
+    harness = loaded(tombstone(key))
+    assert harness.shard_harness.shard.groups.find("g") is None
 
 
 @pytest.mark.parametrize("at", range(6))
 def test_each_record_may_be_the_first_or_the_only_one(at: int) -> None:
     """Compaction may have left others of the group to stand after it."""
     only = of_kafka_40()[at]
-    assert isinstance(loaded(only).shard_bench.shard.groups.get("g"), ConsumerGroup)
+    assert isinstance(loaded(only).shard_harness.shard.groups.get("g"), ConsumerGroup)
     first, *rest = [only, *(record for record in of_kafka_40() if record is not only)]
     assert loaded(first, *rest).describe() == loaded(*of_kafka_40()).describe()
 
 
 def test_tombstones_delete_everything() -> None:
-    bench = ConsumerBench(t=2, u=1)
-    member = bench.join("g", "a", "t", subscribed_topic_regex="u.*")
-    bench.advance(0)
+    harness = ConsumerHarness(t=2, u=1)
+    member = harness.join("g", "a", "t", subscribed_topic_regex="u.*")
+    harness.advance(0)
     member.beat()
-    tombstones = bench.group().tombstones()
+    tombstones = harness.group().tombstones()
     for record in tombstones:
-        bench.shard_bench.shard.replay(0, -1, -1, record)
-    assert bench.shard_bench.shard.groups.find("g") is None
+        harness.shard_harness.shard.replay(0, -1, -1, record)
+    assert harness.shard_harness.shard.groups.find("g") is None
     keys = {repr(record.key) for record in tombstones}
-    assert {repr(record.key) for record in bench.shard_bench.records} <= keys
+    assert {repr(record.key) for record in harness.shard_harness.records} <= keys
 
 
 @pytest.mark.parametrize("seed", seeds(8))
 def test_whatever_compaction_leaves_is_the_same_group(seed: int) -> None:
     """Compaction of any part of the log, from its beginning on."""
     chance = Random(seed)
-    bench = ConsumerBench(t=6, u=3)
-    members = [Consumer(bench, "g", f"m{at}", f"i{at}" if at < 2 else None) for at in range(5)]
+    harness = ConsumerHarness(t=6, u=3)
+    members = [Consumer(harness, "g", f"m{at}", f"i{at}" if at < 2 else None) for at in range(5)]
     for _ in range(60):
         member = chance.choice(members)
-        is_there = member.id in bench.group().members if bench.shard_bench.shard.groups.find("g") else False
+        is_there = (
+            member.id in harness.group().members if harness.shard_harness.shard.groups.find("g") else False
+        )
         if not is_there:
             member.join("t", *(["u"] if chance.random() < 0.5 else []), subscribed_topic_regex="u.*")
         elif chance.random() < 0.15:
             member.leave()
         else:
             member.beat()
-        bench.advance(chance.choice([0, 10, 3_000]))
-    log = [logged for logged in bench.shard_bench.log if logged.record is not None]
+        harness.advance(chance.choice([0, 10, 3_000]))
+    log = [logged for logged in harness.shard_harness.log if logged.record is not None]
     cut = chance.randint(0, len(log))
     last = {repr(logged.record.key): at for at, logged in enumerate(log[:cut]) if logged.record}
     kept = [log[at] for at in sorted(last.values())] + log[cut:]
-    again = loaded(*(logged.record for logged in kept if logged.record), topics=ConsumerBench(t=6, u=3))
-    assert described(again) == described(bench)
-    assert owners(again) == owners(bench)
+    again = loaded(*(logged.record for logged in kept if logged.record), topics=ConsumerHarness(t=6, u=3))
+    assert described(again) == described(harness)
+    assert owners(again) == owners(harness)
 
 
-def described(bench: ConsumerBench) -> object:
-    found = bench.describe()
+def described(harness: ConsumerHarness) -> object:
+    found = harness.describe()
     for member in found.members:
         member.subscribed_topic_names.sort()
         member.assignment.topic_partitions.sort(key=lambda topic: topic.topic_id)
@@ -197,9 +199,9 @@ def described(bench: ConsumerBench) -> object:
     return found
 
 
-def owners(bench: ConsumerBench) -> object:
+def owners(harness: ConsumerHarness) -> object:
     return {
-        (topic, partition): bench.group().owner(id_of(topic), partition)
+        (topic, partition): harness.group().owner(id_of(topic), partition)
         for topic in "tu"
         for partition in range(6)
     }

@@ -12,7 +12,7 @@ import pytest
 
 from barnabas.protocol.errors import ApiError
 from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
-from tests.broker.coordinator.group.consumer.consumer_harness import ConsumerBench, id_of
+from tests.broker.coordinator.group.consumer.consumer_harness import ConsumerHarness, id_of
 from tests.support.chance import seeds
 
 SEEDS = int(os.environ.get("BARNABAS_CONSUMER_SEEDS", "8"))
@@ -30,8 +30,8 @@ class ModelConsumer:
     the coordinator for as long as that gives it to get on, or has not given up in that time, has lost what it had.
     """
 
-    def __init__(self, bench: ConsumerBench, chance: Random, name: str) -> None:
-        self.bench = bench
+    def __init__(self, harness: ConsumerHarness, chance: Random, name: str) -> None:
+        self.harness = harness
         self.chance = chance
         self.name = name
         self.instance = f"i-{name}" if chance.random() < 0.3 else None
@@ -70,7 +70,7 @@ class ModelConsumer:
         since_ms = (
             self.heard_ms if self.revoking_since_ms is None else min(self.heard_ms, self.revoking_since_ms)
         )
-        return self.bench.shard_bench.now_ms - since_ms < REBALANCE_MS
+        return self.harness.shard_harness.now_ms - since_ms < REBALANCE_MS
 
     def abandon(self) -> None:
         self.owned, self.told, self.is_in = set(), None, False
@@ -142,7 +142,7 @@ class ModelConsumer:
             **{**base, **fields},  # type: ignore[arg-type]
         )
         try:
-            response = self.bench.heartbeat(request)
+            response = self.harness.heartbeat(request)
         except ApiError:
             self.abandon()
             return
@@ -152,9 +152,9 @@ class ModelConsumer:
             self.miss()
             return  # the answer is lost
         self.is_in, self.missed, self.epoch = True, False, response.member_epoch
-        heard_before_ms, self.heard_ms = self.heard_ms, self.bench.shard_bench.now_ms
+        heard_before_ms, self.heard_ms = self.heard_ms, self.harness.shard_harness.now_ms
         if response.assignment is not None:
-            told = self.bench.named(response.assignment.topic_partitions)
+            told = self.harness.named(response.assignment.topic_partitions)
             self.told = {(topic, partition) for topic, partitions in told.items() for partition in partitions}
             if not self.owned - self.told:
                 self.revoking_since_ms = None
@@ -183,19 +183,19 @@ def check_owners(consumers: list[ModelConsumer]) -> None:
 def test_a_partition_has_one_owner_at_most_and_one_in_the_end(seed: int) -> None:
     chance = Random(seed)
     interval = chance.choice(["0", "1000"])
-    bench = ConsumerBench({"group.consumer.assignment.interval.ms": interval}, **SIZES)
-    consumers = [ModelConsumer(bench, chance, f"c{at}") for at in range(chance.randint(2, 7))]
+    harness = ConsumerHarness({"group.consumer.assignment.interval.ms": interval}, **SIZES)
+    consumers = [ModelConsumer(harness, chance, f"c{at}") for at in range(chance.randint(2, 7))]
     for _ in range(250):
         chance.choice(consumers).act()
         check_owners(consumers)
-        bench.advance(chance.choice([0, 0, 100, 1_000, 3_000]))
+        harness.advance(chance.choice([0, 0, 100, 1_000, 3_000]))
         if chance.random() < 0.02:
-            bench.restart(compacted=chance.random() < 0.5)
+            harness.restart(compacted=chance.random() < 0.5)
         check_owners(consumers)
-    settle(bench, consumers)
+    settle(harness, consumers)
 
 
-def settle(bench: ConsumerBench, consumers: list[ModelConsumer]) -> None:
+def settle(harness: ConsumerHarness, consumers: list[ModelConsumer]) -> None:
     """When nobody dies and nothing is lost any more, everything is owned within a minute or two."""
     for consumer in consumers:
         consumer.chance = _Calm()
@@ -206,8 +206,8 @@ def settle(bench: ConsumerBench, consumers: list[ModelConsumer]) -> None:
                 consumer.join()
             consumer.beat()
             check_owners(consumers)
-        bench.advance(4_000)
-    group = bench.group()
+        harness.advance(4_000)
+    group = harness.group()
     for member in group.members.values():
         for topic in group.subscriptions.topics_of(member):
             wanted |= {(topic, partition) for partition in range(SIZES.get(topic, 0))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.coordinator.group.consumer.assignors.preference import preferred, preferred_with_change
-from tests.broker.coordinator.group.consumer.consumer_harness import ConsumerBench
+from tests.broker.coordinator.group.consumer.consumer_harness import ConsumerHarness
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_the_second_member_decides_the_assignment_and_the_table_the_description(
     first: str, second: str, share: int
 ) -> None:
     """Of two topics with three partitions each, ranges leave one of each to the second member."""
-    bench = ConsumerBench(t=3, u=3)
-    bench.join("g", "a", "t", "u", server_assignor=first)
-    bench.join("g", "b", "t", "u", server_assignor=second)
-    described = bench.describe()
+    harness = ConsumerHarness(t=3, u=3)
+    harness.join("g", "a", "t", "u", server_assignor=first)
+    harness.join("g", "b", "t", "u", server_assignor=second)
+    described = harness.describe()
     assert described.assignor_name == "uniform"
     target = {
-        member.member_id: bench.named(member.target_assignment.topic_partitions)
+        member.member_id: harness.named(member.target_assignment.topic_partitions)
         for member in described.members
     }
     assert sum(map(len, target["b"].values())) == share

@@ -17,151 +17,152 @@ from barnabas.protocol.messages.group_state import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
 )
-from tests.broker.coordinator.group.consumer.consumer_harness import Consumer, ConsumerBench
+from tests.broker.coordinator.group.consumer.consumer_harness import Consumer, ConsumerHarness
 
 ALL = {"t1": [0, 1], "t2": [0]}
 
 
 @pytest.fixture
-def bench() -> ConsumerBench:
-    return ConsumerBench({"group.consumer.regex.refresh.interval.ms": "60000"}, t1=2, t2=1, other=1)
+def harness() -> ConsumerHarness:
+    return ConsumerHarness({"group.consumer.regex.refresh.interval.ms": "60000"}, t1=2, t2=1, other=1)
 
 
-def join(bench: ConsumerBench, member_id: str, regex: str, *topics: str) -> Consumer:
+def join(harness: ConsumerHarness, member_id: str, regex: str, *topics: str) -> Consumer:
     """Joins, and hears what the pattern stands for."""
-    member = bench.join("g", member_id, *topics, subscribed_topic_regex=regex)
-    bench.advance(0)
+    member = harness.join("g", member_id, *topics, subscribed_topic_regex=regex)
+    harness.advance(0)
     return member
 
 
-def resolutions(bench: ConsumerBench) -> int:
+def resolutions(harness: ConsumerHarness) -> int:
     """How often patterns have been resolved and written."""
     return sum(
-        isinstance(record.value, ConsumerGroupRegularExpressionValue) for record in bench.shard_bench.records
+        isinstance(record.value, ConsumerGroupRegularExpressionValue)
+        for record in harness.shard_harness.records
     )
 
 
-def test_a_pattern_is_resolved_after_the_heartbeat(bench: ConsumerBench) -> None:
-    member = bench.join("g", "a", subscribed_topic_regex="t.*")
+def test_a_pattern_is_resolved_after_the_heartbeat(harness: ConsumerHarness) -> None:
+    member = harness.join("g", "a", subscribed_topic_regex="t.*")
     assert (member.epoch, member.owned) == (1, {})
-    bench.advance(0)
+    harness.advance(0)
     member.beat()
     assert member.owned == ALL
-    written = bench.last(ConsumerGroupRegularExpressionValue)
-    assert (written.topics, written.version) == (["t1", "t2"], bench.shard_bench.image.offset)
-    assert bench.shard_bench.shard.consumers.rebalances == 1
+    written = harness.last(ConsumerGroupRegularExpressionValue)
+    assert (written.topics, written.version) == (["t1", "t2"], harness.shard_harness.image.offset)
+    assert harness.shard_harness.shard.consumers.rebalances == 1
 
 
-def test_names_and_patterns_add_up(bench: ConsumerBench) -> None:
-    member = join(bench, "a", "t1", "other", "t1")
+def test_names_and_patterns_add_up(harness: ConsumerHarness) -> None:
+    member = join(harness, "a", "t1", "other", "t1")
     member.beat()
     assert member.owned == {"t1": [0, 1], "other": [0]}
 
 
-def test_a_clock_that_was_set_back_keeps_no_pattern_from_being_resolved(bench: ConsumerBench) -> None:
-    join(bench, "a", "t1")
-    bench.shard_bench.clock.now -= 3_600
-    member = join(bench, "b", "t2")
+def test_a_clock_that_was_set_back_keeps_no_pattern_from_being_resolved(harness: ConsumerHarness) -> None:
+    join(harness, "a", "t1")
+    harness.shard_harness.clock.now -= 3_600
+    member = join(harness, "b", "t2")
     member.beat()
     assert member.owned == {"t2": [0]}
 
 
-def test_members_share_a_pattern(bench: ConsumerBench) -> None:
-    first = join(bench, "a", "t.*")
+def test_members_share_a_pattern(harness: ConsumerHarness) -> None:
+    first = join(harness, "a", "t.*")
     first.beat()
-    second = join(bench, "b", "t.*")
-    assert resolutions(bench) == 1
+    second = join(harness, "b", "t.*")
+    assert resolutions(harness) == 1
     for member in (first, first, second):
         member.beat()
     assert sum(len(partitions) for partitions in (*first.owned.values(), *second.owned.values())) == 3
     first.leave()
-    assert bench.group().subscriptions.regexes == {"t.*": 1}
+    assert harness.group().subscriptions.regexes == {"t.*": 1}
     second.leave()
-    assert bench.group().subscriptions.resolved == {}
-    assert isinstance(bench.shard_bench.records[-2].key, ConsumerGroupRegularExpressionKey)
+    assert harness.group().subscriptions.resolved == {}
+    assert isinstance(harness.shard_harness.records[-2].key, ConsumerGroupRegularExpressionKey)
 
 
 @pytest.mark.parametrize("regex", ["", "other"])
-def test_another_pattern_takes_the_old_ones_place(bench: ConsumerBench, regex: str) -> None:
-    member = join(bench, "a", "t.*", "t1")
+def test_another_pattern_takes_the_old_ones_place(harness: ConsumerHarness, regex: str) -> None:
+    member = join(harness, "a", "t.*", "t1")
     member.beat()
-    bench.advance(10_001)
+    harness.advance(10_001)
     member.beat(subscribed_topic_regex=regex)
-    bench.advance(0)
+    harness.advance(0)
     member.beat()
     assert member.owned == ({"t1": [0, 1], "other": [0]} if regex else {"t1": [0, 1]})
-    assert list(bench.group().subscriptions.resolved) == ([regex] if regex else [])
+    assert list(harness.group().subscriptions.resolved) == ([regex] if regex else [])
 
 
-def test_new_topics_are_noticed_but_not_more_often_than_every_ten_seconds(bench: ConsumerBench) -> None:
-    member = join(bench, "a", "t.*")
+def test_new_topics_are_noticed_but_not_more_often_than_every_ten_seconds(harness: ConsumerHarness) -> None:
+    member = join(harness, "a", "t.*")
     member.beat()
-    bench.create("t3", 1)
+    harness.create("t3", 1)
     member.beat()
-    bench.advance(10_000)
+    harness.advance(10_000)
     member.beat()
-    bench.advance(1)
+    harness.advance(1)
     assert member.owned == ALL
     member.beat()
-    bench.advance(0)
+    harness.advance(0)
     member.beat()
     assert member.owned == {**ALL, "t3": [0]}
 
 
-def test_topics_that_go_are_gone_at_once(bench: ConsumerBench) -> None:
-    member = join(bench, "a", "t.*")
+def test_topics_that_go_are_gone_at_once(harness: ConsumerHarness) -> None:
+    member = join(harness, "a", "t.*")
     member.beat()
-    bench.delete("t1")
+    harness.delete("t1")
     member.beat()
     assert member.owned == {"t2": [0]}
 
 
-def test_patterns_are_resolved_again_now_and_then(bench: ConsumerBench) -> None:
-    member = join(bench, "a", "t.*")
+def test_patterns_are_resolved_again_now_and_then(harness: ConsumerHarness) -> None:
+    member = join(harness, "a", "t.*")
     for _ in range(2):
-        bench.advance(29_999)
+        harness.advance(29_999)
         member.beat()
-        bench.advance(1)
-    assert resolutions(bench) == 1
-    bench.advance(1)
+        harness.advance(1)
+    assert resolutions(harness) == 1
+    harness.advance(1)
     member.beat()
-    bench.advance(0)
-    assert resolutions(bench) == 2
-    assert bench.group().group_epoch == 2, "it stands for the same topics"
+    harness.advance(0)
+    assert resolutions(harness) == 2
+    assert harness.group().group_epoch == 2, "it stands for the same topics"
 
 
-def test_a_result_is_of_no_use_to_a_group_that_is_gone(bench: ConsumerBench) -> None:
-    member = bench.join("g", "a", subscribed_topic_regex="t.*")
+def test_a_result_is_of_no_use_to_a_group_that_is_gone(harness: ConsumerHarness) -> None:
+    member = harness.join("g", "a", subscribed_topic_regex="t.*")
     member.leave()
-    bench.advance(0)
-    assert resolutions(bench) == 0
+    harness.advance(0)
+    assert resolutions(harness) == 0
 
 
-def test_what_re2_does_not_take_is_refused(bench: ConsumerBench) -> None:
+def test_what_re2_does_not_take_is_refused(harness: ConsumerHarness) -> None:
     with pytest.raises(ApiError, match=r"SubscribedTopicRegex `\(` is not a valid regular expression"):
-        bench.join("g", "a", subscribed_topic_regex="(")
+        harness.join("g", "a", subscribed_topic_regex="(")
 
 
 def test_a_pattern_that_only_kafka_took_stands_for_nothing(
-    bench: ConsumerBench, caplog: pytest.LogCaptureFixture
+    harness: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A group out of Kafka's log may have one."""
     with caplog.at_level(logging.ERROR):
-        resolved = resolve(["((a{100}){100}){100}"], bench.shard_bench.image, 1)
+        resolved = resolve(["((a{100}){100}){100}"], harness.shard_harness.image, 1)
     assert next(iter(resolved.values())).topics == frozenset()
     assert "matches no topics, since it is invalid" in caplog.text
 
 
 def test_the_whole_name_has_to_match() -> None:
-    bench = ConsumerBench(ab=1, abc=1)
-    assert resolve(["ab"], bench.shard_bench.image, 1)["ab"].topics == {"ab"}
+    harness = ConsumerHarness(ab=1, abc=1)
+    assert resolve(["ab"], harness.shard_harness.image, 1)["ab"].topics == {"ab"}
 
 
 def test_a_pattern_of_many_repetitions_takes_no_time_to_match() -> None:
     """RE2 does not go back: where Python's own takes for ever, it is linear."""
-    bench = ConsumerBench()
-    bench.create("a" * 40, 1)
-    assert resolve(["(a*)*b"], bench.shard_bench.image, 1)["(a*)*b"].topics == frozenset()
+    harness = ConsumerHarness()
+    harness.create("a" * 40, 1)
+    assert resolve(["(a*)*b"], harness.shard_harness.image, 1)["(a*)*b"].topics == frozenset()
 
 
 def test_invalid_is_an_error_of_its_own() -> None:

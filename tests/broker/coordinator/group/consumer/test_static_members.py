@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from barnabas.protocol.errors import ApiError, ErrorCode
-from tests.broker.coordinator.group.consumer.consumer_harness import SESSION_MS, Consumer, ConsumerBench
+from tests.broker.coordinator.group.consumer.consumer_harness import SESSION_MS, Consumer, ConsumerHarness
 
 
 @pytest.fixture
-def bench() -> ConsumerBench:
-    return ConsumerBench(t=4)
+def harness() -> ConsumerHarness:
+    return ConsumerHarness(t=4)
 
 
 @pytest.fixture
-def pair(bench: ConsumerBench) -> tuple[Consumer, Consumer]:
+def pair(harness: ConsumerHarness) -> tuple[Consumer, Consumer]:
     """Two members of a stable group; the first has the instance id i."""
-    first = bench.join("g", "a", "t", instance_id="i")
-    second = bench.join("g", "b", "t")
+    first = harness.join("g", "a", "t", instance_id="i")
+    second = harness.join("g", "b", "t")
     for member in (first, first, second):
         member.beat()
-    assert bench.group().state_name == "Stable"
+    assert harness.group().state_name == "Stable"
     return first, second
 
 
@@ -28,50 +28,50 @@ def refused(code: ErrorCode) -> pytest.RaisesExc[ApiError]:
     return pytest.raises(ApiError, match=code.name)
 
 
-def test_who_comes_back_has_what_it_had(bench: ConsumerBench, pair: tuple[Consumer, Consumer]) -> None:
+def test_who_comes_back_has_what_it_had(harness: ConsumerHarness, pair: tuple[Consumer, Consumer]) -> None:
     first, second = pair
     had = first.owned
     response = first.leave(-2)
     assert (response.member_id, response.member_epoch) == ("a", -2)
-    bench.restart()
-    epoch = bench.group().group_epoch
-    again = bench.join("g", "c", "t", instance_id="i")
+    harness.restart()
+    epoch = harness.group().group_epoch
+    again = harness.join("g", "c", "t", instance_id="i")
     assert again.owned == had
-    assert bench.group().group_epoch == epoch
+    assert harness.group().group_epoch == epoch
     second.beat()
     assert second.owned == {"t": [2, 3]}
 
 
 def test_with_another_subscription_the_group_is_assigned_anew(
-    bench: ConsumerBench, pair: tuple[Consumer, Consumer]
+    harness: ConsumerHarness, pair: tuple[Consumer, Consumer]
 ) -> None:
     pair[0].leave(-2)
-    again = bench.join("g", "c", "nowhere", instance_id="i")
+    again = harness.join("g", "c", "nowhere", instance_id="i")
     assert again.owned == {}
     pair[1].beat()
     assert pair[1].owned == {"t": [0, 1, 2, 3]}
 
 
 def test_what_it_had_waits_for_it_while_its_session_goes_on(
-    bench: ConsumerBench, pair: tuple[Consumer, Consumer]
+    harness: ConsumerHarness, pair: tuple[Consumer, Consumer]
 ) -> None:
     first, second = pair
     first.leave(-2)
-    bench.advance(SESSION_MS - 1)
+    harness.advance(SESSION_MS - 1)
     second.beat()
     assert second.owned == {"t": [2, 3]}
-    bench.advance(1)
+    harness.advance(1)
     second.beat()
     assert second.owned == {"t": [0, 1, 2, 3]}
 
 
 def test_an_instance_id_is_one_members_at_a_time(
-    bench: ConsumerBench, pair: tuple[Consumer, Consumer]
+    harness: ConsumerHarness, pair: tuple[Consumer, Consumer]
 ) -> None:
     first, _ = pair
     with refused(ErrorCode.UNRELEASED_INSTANCE_ID):
-        bench.join("g", "c", "t", instance_id="i")
-    intruder = Consumer(bench, "g", "c", "i")
+        harness.join("g", "c", "t", instance_id="i")
+    intruder = Consumer(harness, "g", "c", "i")
     intruder.epoch = first.epoch
     with refused(ErrorCode.FENCED_INSTANCE_ID):
         intruder.beat()
@@ -80,19 +80,19 @@ def test_an_instance_id_is_one_members_at_a_time(
             intruder.leave(epoch)
 
 
-def test_whose_place_is_taken_is_fenced(bench: ConsumerBench, pair: tuple[Consumer, Consumer]) -> None:
+def test_whose_place_is_taken_is_fenced(harness: ConsumerHarness, pair: tuple[Consumer, Consumer]) -> None:
     first, _ = pair
     first.leave(-2)
-    bench.join("g", "c", "t", instance_id="i")
+    harness.join("g", "c", "t", instance_id="i")
     with refused(ErrorCode.FENCED_INSTANCE_ID):
         first.beat()
 
 
-def test_who_leaves_for_good_is_gone(bench: ConsumerBench, pair: tuple[Consumer, Consumer]) -> None:
+def test_who_leaves_for_good_is_gone(harness: ConsumerHarness, pair: tuple[Consumer, Consumer]) -> None:
     first, second = pair
     first.leave()
     second.beat()
     assert second.owned == {"t": [0, 1, 2, 3]}
     with refused(ErrorCode.UNKNOWN_MEMBER_ID):
         first.beat()
-    assert bench.group().static_members == {}
+    assert harness.group().static_members == {}

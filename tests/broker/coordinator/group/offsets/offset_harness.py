@@ -16,7 +16,7 @@ from barnabas.protocol.errors import ApiError
 from barnabas.protocol.messages.commits import OffsetCommitRequest
 from barnabas.protocol.messages.group_state import GroupMetadataKey, OffsetCommitKey
 from barnabas.protocol.wire import ZERO_UUID, Uuid
-from tests.broker.coordinator.shard_harness import ShardBench
+from tests.broker.coordinator.shard_harness import ShardHarness
 
 Partition = OffsetCommitRequest.OffsetCommitRequestPartition
 GROUP_METADATA = 2
@@ -116,12 +116,12 @@ class OffsetShard:
             self.removal.topics_deleted(delta.deleted_topics)
 
 
-def new_bench(settings: Mapping[str, str] | None = None) -> ShardBench[OffsetShard]:
-    return ShardBench(OffsetShard, settings)
+def new_harness(settings: Mapping[str, str] | None = None) -> ShardHarness[OffsetShard]:
+    return ShardHarness(OffsetShard, settings)
 
 
-def group_of(bench: ShardBench[OffsetShard], group_id: str = "g") -> ScriptedGroup:
-    group = bench.shard.groups.get_or_make(group_id)
+def group_of(harness: ShardHarness[OffsetShard], group_id: str = "g") -> ScriptedGroup:
+    group = harness.shard.groups.get_or_make(group_id)
     assert isinstance(group, ScriptedGroup)
     return group
 
@@ -150,31 +150,31 @@ def fetch_of(
 
 
 def offsets_in(
-    bench: ShardBench[OffsetShard], group_id: str = "g", *, require_stable: bool = False
+    harness: ShardHarness[OffsetShard], group_id: str = "g", *, require_stable: bool = False
 ) -> dict[tuple[str, int], int]:
     """Everything that a fetch of all offsets tells of a group."""
-    found = bench.shard.offsets.fetch(fetch_of(group_id=group_id, require_stable=require_stable))
+    found = harness.shard.offsets.fetch(fetch_of(group_id=group_id, require_stable=require_stable))
     return {(topic.name, offset.partition): offset.offset for topic in found for offset in topic.partitions}
 
 
 def commit(
-    bench: ShardBench[OffsetShard], *topics: CommitTopic, group_id: str = "g", **fields: object
+    harness: ShardHarness[OffsetShard], *topics: CommitTopic, group_id: str = "g", **fields: object
 ) -> object:
     asked = commit_of(*topics, group_id=group_id, **fields)
-    return bench.run(lambda shard: shard.offsets.commit(asked))
+    return harness.run(lambda shard: shard.offsets.commit(asked))
 
 
 def commit_in_transaction(
-    bench: ShardBench[OffsetShard], producer_id: int, *topics: CommitTopic, group_id: str = "g"
+    harness: ShardHarness[OffsetShard], producer_id: int, *topics: CommitTopic, group_id: str = "g"
 ) -> object:
     asked = commit_of(*topics, group_id=group_id)
-    return bench.run(lambda shard: shard.offsets.commit_in_transaction(asked), producer_id=producer_id)
+    return harness.run(lambda shard: shard.offsets.commit_in_transaction(asked), producer_id=producer_id)
 
 
-def tombstones(bench: ShardBench[OffsetShard]) -> list[tuple[str, str, int]]:
+def tombstones(harness: ShardHarness[OffsetShard]) -> list[tuple[str, str, int]]:
     """The offsets that records have deleted, in the order of the log."""
     return [
         (record.key.group, record.key.topic, record.key.partition)
-        for record in bench.records
+        for record in harness.records
         if record.value is None and isinstance(record.key, OffsetCommitKey)
     ]

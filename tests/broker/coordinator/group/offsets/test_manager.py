@@ -29,12 +29,12 @@ from tests.broker.coordinator.group.offsets.offset_harness import (
     commit_of,
     fetch_of,
     group_of,
-    new_bench,
+    new_harness,
     offsets_in,
     tombstones,
     topic_of,
 )
-from tests.broker.coordinator.shard_harness import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardHarness
 
 NONE, TOO_LARGE = ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE
 TOPIC_ID, OTHER_ID = b"topic".ljust(16), b"other".ljust(16)
@@ -46,24 +46,24 @@ def codes_of(error: pytest.ExceptionInfo[ApiError]) -> ErrorCode:
 
 class TestCommit:
     def test_a_commit_is_a_record_for_each_partition_and_is_told_afterwards(self) -> None:
-        bench = new_bench()
+        harness = new_harness()
         topic = topic_of("t", {0: 5, 2: 7}, TOPIC_ID, committed_leader_epoch=3, committed_metadata="here")
-        assert commit(bench, topic) == [NONE, NONE]
-        first, second = bench.records
+        assert commit(harness, topic) == [NONE, NONE]
+        first, second = harness.records
         assert first == CoordinatorRecord(
             OffsetCommitKey(group="g", topic="t", partition=0),
             OffsetCommitValue(
                 offset=5,
                 leader_epoch=3,
                 metadata="here",
-                commit_timestamp=bench.now_ms,
+                commit_timestamp=harness.now_ms,
                 expire_timestamp=-1,
                 topic_id=TOPIC_ID,
             ),
             version=4,
         )
         assert second.key == OffsetCommitKey(group="g", topic="t", partition=2)
-        assert bench.shard.offsets.fetch(fetch_of([("t", ZERO_UUID, [0, 1, 2])])) == [
+        assert harness.shard.offsets.fetch(fetch_of([("t", ZERO_UUID, [0, 1, 2])])) == [
             FetchedTopic(
                 "t",
                 ZERO_UUID,
@@ -76,24 +76,24 @@ class TestCommit:
         ]
 
     def test_a_retention_of_its_own_is_written_in_version_1(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5}), retention_ms=1000)
-        (record,) = bench.records
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5}), retention_ms=1000)
+        (record,) = harness.records
         assert isinstance(record.value, OffsetCommitValue)
-        assert (record.version, record.value.expire_timestamp) == (1, bench.now_ms + 1000)
+        assert (record.version, record.value.expire_timestamp) == (1, harness.now_ms + 1000)
 
     def test_a_retention_beyond_all_times_is_written_as_the_last_of_them(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5}), retention_ms=(1 << 63) - 1)
-        (record,) = bench.records
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5}), retention_ms=(1 << 63) - 1)
+        (record,) = harness.records
         RecordSerde(GROUP_RECORDS).encode(record)
         assert isinstance(record.value, OffsetCommitValue)
         assert record.value.expire_timestamp == (1 << 63) - 1
 
     def test_no_metadata_is_written_as_empty_text(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5}, committed_metadata=None))
-        (record,) = bench.records
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5}, committed_metadata=None))
+        (record,) = harness.records
         assert isinstance(record.value, OffsetCommitValue)
         assert record.value.metadata == ""
 
@@ -102,52 +102,52 @@ class TestCommit:
         [("x" * 10, NONE), ("x" * 11, TOO_LARGE), ("é" * 10, NONE), ("😀" * 5, NONE), ("😀" * 6, TOO_LARGE)],
     )
     def test_metadata_is_measured_as_java_does(self, metadata: str, code: ErrorCode) -> None:
-        bench = new_bench({"offset.metadata.max.bytes": "10"})
-        assert commit(bench, topic_of("t", {0: 5}, committed_metadata=metadata)) == [code]
-        assert len(bench.records) == (code is NONE)
+        harness = new_harness({"offset.metadata.max.bytes": "10"})
+        assert commit(harness, topic_of("t", {0: 5}, committed_metadata=metadata)) == [code]
+        assert len(harness.records) == (code is NONE)
 
     def test_a_partition_with_too_much_metadata_does_not_keep_others_from_being_committed(self) -> None:
-        bench = new_bench({"offset.metadata.max.bytes": "1"})
+        harness = new_harness({"offset.metadata.max.bytes": "1"})
         wrong = topic_of("t", {0: 5}, committed_metadata="xx")
-        assert commit(bench, wrong, topic_of("u", {0: 6})) == [TOO_LARGE, NONE]
-        assert offsets_in(bench) == {("u", 0): 6}
+        assert commit(harness, wrong, topic_of("u", {0: 6})) == [TOO_LARGE, NONE]
+        assert offsets_in(harness) == {("u", 0): 6}
 
     def test_offsets_that_no_member_commits_make_a_group(self, caplog: pytest.LogCaptureFixture) -> None:
-        bench = new_bench()
+        harness = new_harness()
         with caplog.at_level(logging.INFO, logger="barnabas.groups"):
-            commit(bench, topic_of("t", {0: 5}), group_id="alone")
-        assert bench.shard.groups.find("alone") is not None
+            commit(harness, topic_of("t", {0: 5}), group_id="alone")
+        assert harness.shard.groups.find("alone") is not None
         assert "[GroupId alone]" in caplog.text
 
     @pytest.mark.parametrize(
         ("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
     )
     def test_a_generation_of_a_group_that_is_not_there(self, version: int, code: ErrorCode) -> None:
-        bench = new_bench()
+        harness = new_harness()
         with pytest.raises(ApiError) as error:
-            commit(bench, topic_of("t", {0: 5}), epoch=1, member_id="m", api_version=version)
+            commit(harness, topic_of("t", {0: 5}), epoch=1, member_id="m", api_version=version)
         assert codes_of(error) is code
-        assert bench.records == []
+        assert harness.records == []
 
     def test_the_group_is_asked_and_hears_that_its_member_lives(self) -> None:
-        bench = new_bench()
-        group = group_of(bench)
-        commit(bench, topic_of("t", {0: 5}), member_id="m", group_instance_id="i", epoch=3, api_version=7)
+        harness = new_harness()
+        group = group_of(harness)
+        commit(harness, topic_of("t", {0: 5}), member_id="m", group_instance_id="i", epoch=3, api_version=7)
         assert group.commits == [("m", "i", 3, False, 7)]
         assert group.heartbeats == ["m"]
 
     def test_a_group_that_refuses_refuses_all_of_it(self) -> None:
-        bench = new_bench()
-        group = group_of(bench)
+        harness = new_harness()
+        group = group_of(harness)
         group.refuses = ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         with pytest.raises(ApiError) as error:
-            commit(bench, topic_of("t", {0: 5}))
+            commit(harness, topic_of("t", {0: 5}))
         assert codes_of(error) is ErrorCode.REBALANCE_IN_PROGRESS
-        assert (group.heartbeats, bench.records) == ([], [])
+        assert (group.heartbeats, harness.records) == ([], [])
 
     def test_an_old_member_epoch_is_checked_for_each_partition(self) -> None:
-        bench = new_bench()
-        group = group_of(bench)
+        harness = new_harness()
+        group = group_of(harness)
         asked: list[object] = []
 
         def check(*partition: object) -> None:
@@ -157,38 +157,38 @@ class TestCommit:
 
         group.partition_check = check
         with pytest.raises(ApiError) as error:
-            commit(bench, topic_of("t", {0: 5, 1: 6}, TOPIC_ID), member_id="m", epoch=1)
+            commit(harness, topic_of("t", {0: 5, 1: 6}, TOPIC_ID), member_id="m", epoch=1)
         assert codes_of(error) is ErrorCode.STALE_MEMBER_EPOCH
         assert asked == [("t", TOPIC_ID, 0), ("t", TOPIC_ID, 1)]
-        assert bench.records == []
+        assert harness.records == []
 
     def test_commits_are_counted(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5, 1: 6}))
-        assert (bench.shard.offsets.committed_count, bench.shard.offsets.committed.count) == (2, 2)
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5, 1: 6}))
+        assert (harness.shard.offsets.committed_count, harness.shard.offsets.committed.count) == (2, 2)
 
 
 class TestFetch:
     def test_a_group_that_is_not_there_has_committed_nothing(self) -> None:
-        bench = new_bench()
-        assert bench.shard.offsets.fetch(fetch_of([("t", ZERO_UUID, [0])])) == [
+        harness = new_harness()
+        assert harness.shard.offsets.fetch(fetch_of([("t", ZERO_UUID, [0])])) == [
             FetchedTopic("t", ZERO_UUID, [FetchedOffset(0)])
         ]
-        assert bench.shard.offsets.fetch(fetch_of()) == []
+        assert harness.shard.offsets.fetch(fetch_of()) == []
 
     def test_a_dead_group_has_committed_nothing(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5}))
-        group_of(bench).refuses = ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-        assert bench.shard.offsets.fetch(fetch_of([("t", ZERO_UUID, [0])])) == [
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5}))
+        group_of(harness).refuses = ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+        assert harness.shard.offsets.fetch(fetch_of([("t", ZERO_UUID, [0])])) == [
             FetchedTopic("t", ZERO_UUID, [FetchedOffset(0)])
         ]
 
     def test_a_member_that_the_group_does_not_know_is_refused(self) -> None:
-        bench = new_bench()
-        group_of(bench).refuses = ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        harness = new_harness()
+        group_of(harness).refuses = ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         with pytest.raises(ApiError) as error:
-            bench.shard.offsets.fetch(fetch_of())
+            harness.shard.offsets.fetch(fetch_of())
         assert codes_of(error) is ErrorCode.UNKNOWN_MEMBER_ID
 
     @pytest.mark.parametrize(
@@ -197,101 +197,101 @@ class TestFetch:
     def test_offsets_of_a_topic_that_was_deleted_are_not_those_of_its_successor(
         self, asked: bytes, offset: int
     ) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5}, TOPIC_ID))
-        (topic,) = bench.shard.offsets.fetch(fetch_of([("t", asked, [0])]))
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5}, TOPIC_ID))
+        (topic,) = harness.shard.offsets.fetch(fetch_of([("t", asked, [0])]))
         assert topic.partitions[0].offset == offset
 
     def test_an_offset_without_a_topic_id_is_told_for_any(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5}))
-        (topic,) = bench.shard.offsets.fetch(fetch_of([("t", TOPIC_ID, [0])]))
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5}))
+        (topic,) = harness.shard.offsets.fetch(fetch_of([("t", TOPIC_ID, [0])]))
         assert topic.partitions[0].offset == 5
 
 
 class TestTransactions:
     def test_what_a_transaction_commits_counts_when_it_is_committed(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5}))
-        assert commit_in_transaction(bench, 9, topic_of("t", {0: 8, 1: 3}, TOPIC_ID)) == [NONE, NONE]
-        assert offsets_in(bench) == {("t", 0): 5}
-        bench.end_transaction(9, committed=True)
-        assert offsets_in(bench) == {("t", 0): 8, ("t", 1): 3}
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5}))
+        assert commit_in_transaction(harness, 9, topic_of("t", {0: 8, 1: 3}, TOPIC_ID)) == [NONE, NONE]
+        assert offsets_in(harness) == {("t", 0): 5}
+        harness.end_transaction(9, committed=True)
+        assert offsets_in(harness) == {("t", 0): 8, ("t", 1): 3}
 
     def test_its_records_name_no_topic_id(self) -> None:
-        bench = new_bench()
-        commit_in_transaction(bench, 9, topic_of("t", {0: 8}, TOPIC_ID))
-        (record,) = bench.records
+        harness = new_harness()
+        commit_in_transaction(harness, 9, topic_of("t", {0: 8}, TOPIC_ID))
+        (record,) = harness.records
         assert isinstance(record.value, OffsetCommitValue)
         assert (record.value.topic_id, record.version) == (ZERO_UUID, 4)
 
     def test_what_an_aborted_one_commits_never_counts(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5}))
-        commit_in_transaction(bench, 9, topic_of("t", {0: 8}))
-        bench.end_transaction(9, committed=False)
-        assert offsets_in(bench) == {("t", 0): 5}
-        assert not bench.shard.offsets.has_pending_transactions("g")
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5}))
+        commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
+        harness.end_transaction(9, committed=False)
+        assert offsets_in(harness) == {("t", 0): 5}
+        assert not harness.shard.offsets.pending.has_open("g")
 
     def test_a_stable_fetch_hears_of_what_is_not_decided(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5, 1: 6}))
-        commit_in_transaction(bench, 9, topic_of("t", {0: 8}))
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5, 1: 6}))
+        commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
         unstable = FetchedOffset(0, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
         asked = fetch_of([("t", ZERO_UUID, [0, 1])], require_stable=True)
-        assert bench.shard.offsets.fetch(asked)[0].partitions == [unstable, FetchedOffset(1, 6)]
-        assert bench.shard.offsets.fetch(fetch_of(require_stable=True))[0].partitions[0] == unstable
-        assert bench.shard.offsets.fetch(fetch_of())[0].partitions[0] == FetchedOffset(0, 5)
+        assert harness.shard.offsets.fetch(asked)[0].partitions == [unstable, FetchedOffset(1, 6)]
+        assert harness.shard.offsets.fetch(fetch_of(require_stable=True))[0].partitions[0] == unstable
+        assert harness.shard.offsets.fetch(fetch_of())[0].partitions[0] == FetchedOffset(0, 5)
 
     def test_a_later_commit_outside_is_not_undone_by_an_earlier_one_inside(self) -> None:
         """The last record of a key is what compaction leaves."""
-        bench = new_bench()
-        commit_in_transaction(bench, 9, topic_of("t", {0: 8}))
-        commit(bench, topic_of("t", {0: 5}))
-        bench.end_transaction(9, committed=True)
-        assert offsets_in(bench) == {("t", 0): 5}
+        harness = new_harness()
+        commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
+        commit(harness, topic_of("t", {0: 5}))
+        harness.end_transaction(9, committed=True)
+        assert offsets_in(harness) == {("t", 0): 5}
 
     def test_two_transactions_of_one_group(self) -> None:
-        bench = new_bench()
-        commit_in_transaction(bench, 9, topic_of("t", {0: 8}))
-        commit_in_transaction(bench, 10, topic_of("t", {0: 12}))
-        bench.end_transaction(10, committed=True)
-        assert bench.shard.offsets.pending.is_open("g", "t", 0)
-        bench.end_transaction(9, committed=True)
-        assert offsets_in(bench) == {("t", 0): 12}
-        assert not bench.shard.offsets.has_pending_transactions("g")
+        harness = new_harness()
+        commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
+        commit_in_transaction(harness, 10, topic_of("t", {0: 12}))
+        harness.end_transaction(10, committed=True)
+        assert harness.shard.offsets.pending.is_open("g", "t", 0)
+        harness.end_transaction(9, committed=True)
+        assert offsets_in(harness) == {("t", 0): 12}
+        assert not harness.shard.offsets.pending.has_open("g")
 
     def test_a_marker_for_nothing_is_nothing(self) -> None:
-        bench = new_bench()
-        bench.end_transaction(9, committed=True)
-        assert offsets_in(bench) == {}
+        harness = new_harness()
+        harness.end_transaction(9, committed=True)
+        assert offsets_in(harness) == {}
 
     @pytest.mark.parametrize("code", [ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION])
     def test_a_stale_epoch_is_an_illegal_generation(self, code: ErrorCode) -> None:
-        bench = new_bench()
-        group_of(bench).refuses = ApiError(code)
+        harness = new_harness()
+        group_of(harness).refuses = ApiError(code)
         with pytest.raises(ApiError) as error:
-            commit_in_transaction(bench, 9, topic_of("t", {0: 8}))
+            commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
         assert codes_of(error) is ErrorCode.ILLEGAL_GENERATION
 
     def test_a_generation_of_a_group_that_is_not_there_is_illegal(self) -> None:
-        bench = new_bench()
+        harness = new_harness()
         asked = commit_of(topic_of("t", {0: 8}), epoch=1)
         with pytest.raises(ApiError) as error:
-            bench.run(lambda shard: shard.offsets.commit_in_transaction(asked))
+            harness.run(lambda shard: shard.offsets.commit_in_transaction(asked))
         assert codes_of(error) is ErrorCode.ILLEGAL_GENERATION
 
     def test_an_old_epoch_needs_to_know_the_topic(self) -> None:
-        bench = new_bench()
-        group_of(bench).partition_check = lambda *_: None
+        harness = new_harness()
+        group_of(harness).partition_check = lambda *_: None
         with pytest.raises(ApiError) as error:
-            commit_in_transaction(bench, 9, topic_of("t", {0: 8}, ZERO_UUID))
+            commit_in_transaction(harness, 9, topic_of("t", {0: 8}, ZERO_UUID))
         assert codes_of(error) is ErrorCode.ILLEGAL_GENERATION
 
     def test_it_is_no_heartbeat(self) -> None:
-        bench = new_bench()
-        group = group_of(bench)
-        commit_in_transaction(bench, 9, topic_of("t", {0: 8}))
+        harness = new_harness()
+        group = group_of(harness)
+        commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
         assert (group.commits, group.heartbeats) == ([("", None, -1, True, 9)], [])
 
 
@@ -299,64 +299,66 @@ class TestDelete:
     def test_offsets_are_deleted_with_a_line_that_says_who_asked(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5, 1: 6}))
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5, 1: 6}))
         with caplog.at_level(logging.INFO, logger="barnabas.groups"):
-            codes = bench.run(lambda shard: shard.offsets.delete("g", [("t", [0, 3])], "somebody"))
+            codes = harness.run(lambda shard: shard.offsets.delete("g", [("t", [0, 3])], "somebody"))
         assert codes == [NONE, NONE]
-        assert offsets_in(bench) == {("t", 1): 6}
-        assert tombstones(bench) == [("g", "t", 0)]
+        assert offsets_in(harness) == {("t", 1): 6}
+        assert tombstones(harness) == [("g", "t", 0)]
         assert caplog.messages[-1] == "[GroupId g] Removed offsets: t-0. Reason: somebody asked for it."
 
     def test_a_topic_that_members_read_keeps_its_offsets(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5}))
-        group_of(bench).subscribed = {"t"}
-        codes = bench.run(lambda shard: shard.offsets.delete("g", [("t", [0]), ("u", [0])], "somebody"))
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5}))
+        group_of(harness).subscribed = {"t"}
+        codes = harness.run(lambda shard: shard.offsets.delete("g", [("t", [0]), ("u", [0])], "somebody"))
         assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, NONE]
-        assert offsets_in(bench) == {("t", 0): 5}
+        assert offsets_in(harness) == {("t", 0): 5}
 
     def test_no_such_group(self) -> None:
-        bench = new_bench()
+        harness = new_harness()
         with pytest.raises(ApiError) as error:
-            bench.run(lambda shard: shard.offsets.delete("g", [], "somebody"))
+            harness.run(lambda shard: shard.offsets.delete("g", [], "somebody"))
         assert codes_of(error) is ErrorCode.GROUP_ID_NOT_FOUND
 
     def test_what_a_transaction_has_committed_is_deleted_too(self) -> None:
-        bench = new_bench()
-        commit_in_transaction(bench, 9, topic_of("t", {0: 8}))
-        bench.run(lambda shard: shard.offsets.delete("g", [("t", [0])], "somebody"))
-        bench.end_transaction(9, committed=True)
-        assert offsets_in(bench) == {}
-        assert not bench.shard.offsets.has_pending_transactions("g")
+        harness = new_harness()
+        commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
+        harness.run(lambda shard: shard.offsets.delete("g", [("t", [0])], "somebody"))
+        harness.end_transaction(9, committed=True)
+        assert offsets_in(harness) == {}
+        assert not harness.shard.offsets.pending.has_open("g")
 
     def test_all_of_a_group_once_each(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5, 1: 6}))
-        commit_in_transaction(bench, 9, topic_of("t", {1: 8, 2: 9}))
-        records = bench.shard.offsets.delete_all("g")
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5, 1: 6}))
+        commit_in_transaction(harness, 9, topic_of("t", {1: 8, 2: 9}))
+        records = harness.shard.offsets.delete_all("g")
         assert [record.key.partition for record in records] == [0, 1, 2]  # type: ignore[attr-defined]
         assert all(record.value is None for record in records)
-        assert bench.shard.offsets.committed.group("g") is not None
+        assert harness.shard.offsets.committed.group("g") is not None
 
 
 class TestLoading:
     def test_loading_is_replaying(self) -> None:
-        bench = new_bench()
-        commit(bench, topic_of("t", {0: 5}), group_id="a")
-        commit_in_transaction(bench, 9, topic_of("t", {0: 8}), group_id="a")
-        commit_in_transaction(bench, 10, topic_of("t", {1: 8}), group_id="a")
-        bench.end_transaction(9, committed=True)
-        again = bench.reloaded()
-        assert offsets_in(again, "a") == offsets_in(bench, "a") == {("t", 0): 8}
-        assert again.shard.offsets.has_pending_transactions("a")
+        harness = new_harness()
+        commit(harness, topic_of("t", {0: 5}), group_id="a")
+        commit_in_transaction(harness, 9, topic_of("t", {0: 8}), group_id="a")
+        commit_in_transaction(harness, 10, topic_of("t", {1: 8}), group_id="a")
+        harness.end_transaction(9, committed=True)
+        again = harness.reloaded()
+        assert offsets_in(again, "a") == offsets_in(harness, "a") == {("t", 0): 8}
+        assert again.shard.offsets.pending.has_open("a")
 
     def test_records_of_brokers_before_0_9(self) -> None:
         key = LegacyOffsetCommitKey(group="g", topic="t", partition=0)
         value = LegacyOffsetCommitValue(offset=5, metadata="old", commit_timestamp=1)
-        bench: ShardBench[OffsetShard] = ShardBench(OffsetShard, log=[Logged(CoordinatorRecord(key, value))])
-        assert bench.shard.offsets.fetch(fetch_of())[0].partitions == [FetchedOffset(0, 5, -1, "old")]
-        gone = ShardBench(OffsetShard, log=[*bench.log, Logged(CoordinatorRecord(key, None))])
+        harness: ShardHarness[OffsetShard] = ShardHarness(
+            OffsetShard, log=[Logged(CoordinatorRecord(key, value))]
+        )
+        assert harness.shard.offsets.fetch(fetch_of())[0].partitions == [FetchedOffset(0, 5, -1, "old")]
+        gone = ShardHarness(OffsetShard, log=[*harness.log, Logged(CoordinatorRecord(key, None))])
         assert offsets_in(gone) == {}
 
     def test_offsets_may_come_before_the_group_that_they_belong_to(self) -> None:
@@ -372,8 +374,8 @@ class TestLoading:
                 GroupMetadataKey(group="old"), GroupMetadataValue(protocol_type="consumer", generation=3), 3
             ),
         ]
-        bench = ShardBench(GroupCoordinatorShard, log=[Logged(record) for record in records])
-        kinds = {group.group_id: (group.type, group.protocol_type) for group in bench.shard.groups}
+        harness = ShardHarness(GroupCoordinatorShard, log=[Logged(record) for record in records])
+        kinds = {group.group_id: (group.type, group.protocol_type) for group in harness.shard.groups}
         assert kinds == {"new": (GroupType.CONSUMER, "consumer"), "old": (GroupType.CLASSIC, "consumer")}
         for name in kinds:
-            assert bench.shard.offsets.offsets_of(name)["t"][0].offset == 5
+            assert harness.shard.offsets.offsets_of(name)["t"][0].offset == 5

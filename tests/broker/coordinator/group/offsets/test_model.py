@@ -18,11 +18,11 @@ from tests.broker.coordinator.group.offsets.offset_harness import (
     ScriptedGroup,
     commit,
     commit_in_transaction,
-    new_bench,
+    new_harness,
     offsets_in,
     topic_of,
 )
-from tests.broker.coordinator.shard_harness import Logged, ShardBench
+from tests.broker.coordinator.shard_harness import Logged, ShardHarness
 
 Key = tuple[str, str, int]
 GROUPS, TOPICS, PRODUCERS = ("g", "h"), ("t", "u"), (1, 2, 3)
@@ -65,7 +65,7 @@ class Oracle:
 class OffsetMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.bench: ShardBench[OffsetShard] = new_bench(
+        self.harness: ShardHarness[OffsetShard] = new_harness(
             {
                 "offsets.retention.minutes": str(RETENTION_MINUTES),
                 "offsets.retention.check.interval.ms": str(INTERVAL_MS),
@@ -78,7 +78,7 @@ class OffsetMachine(RuleBasedStateMachine):
         return self.next_offset
 
     def group(self, group_id: str) -> ScriptedGroup | None:
-        group = self.bench.shard.groups.find(group_id)
+        group = self.harness.shard.groups.find(group_id)
         assert group is None or isinstance(group, ScriptedGroup)
         return group
 
@@ -86,23 +86,26 @@ class OffsetMachine(RuleBasedStateMachine):
     def commits(self, group: str, topic: str, partition: int, minutes: int) -> None:
         retention_ms = minutes * 60_000 if minutes >= 0 else -1
         commit(
-            self.bench, topic_of(topic, {partition: self.offset()}), group_id=group, retention_ms=retention_ms
+            self.harness,
+            topic_of(topic, {partition: self.offset()}),
+            group_id=group,
+            retention_ms=retention_ms,
         )
 
     @rule(producer=producers, group=groups, topic=topics, partition=partitions)
     def commits_in_a_transaction(self, producer: int, group: str, topic: str, partition: int) -> None:
         commit_in_transaction(
-            self.bench, producer, topic_of(topic, {partition: self.offset()}), group_id=group
+            self.harness, producer, topic_of(topic, {partition: self.offset()}), group_id=group
         )
 
     @rule(producer=producers, committed=st.booleans())
     def ends(self, producer: int, committed: bool) -> None:
-        self.bench.end_transaction(producer, committed=committed)
+        self.harness.end_transaction(producer, committed=committed)
 
     @rule(group=groups, topic=topics, partition=partitions)
     def deletes(self, group: str, topic: str, partition: int) -> None:
         if self.group(group) is not None:
-            self.bench.run(lambda shard: shard.offsets.delete(group, [(topic, [partition])], "somebody"))
+            self.harness.run(lambda shard: shard.offsets.delete(group, [(topic, [partition])], "somebody"))
 
     @rule(group=groups, subscribed=st.sets(topics), is_empty=st.booleans(), in_use=st.booleans())
     def becomes(self, group: str, subscribed: set[str], is_empty: bool, in_use: bool) -> None:
@@ -118,13 +121,13 @@ class OffsetMachine(RuleBasedStateMachine):
             self.next_look()
 
     def next_look(self) -> None:
-        before = Oracle(self.bench.log)
+        before = Oracle(self.harness.log)
         there = {name: group for name in GROUPS if (group := self.group(name)) is not None}
-        self.bench.advance(INTERVAL_MS)
+        self.harness.advance(INTERVAL_MS)
         expired = {
             key for key, value in before.counts.items() if self.expires(before, there[key[0]], key, value)
         }
-        assert set(before.counts) - set(Oracle(self.bench.log).counts) == expired
+        assert set(before.counts) - set(Oracle(self.harness.log).counts) == expired
         for name, group in there.items():
             is_left = any(key[0] == name for key in {*before.counts, *before.unstable} - expired)
             assert (self.group(name) is None) == (group.is_empty and not is_left)
@@ -133,13 +136,13 @@ class OffsetMachine(RuleBasedStateMachine):
         if group.in_use or key[1] in group.subscribed or key in before.unstable:
             return False
         if value.expire_timestamp >= 0:
-            return self.bench.now_ms >= value.expire_timestamp
-        return self.bench.now_ms - value.commit_timestamp >= RETENTION_MINUTES * 60_000
+            return self.harness.now_ms >= value.expire_timestamp
+        return self.harness.now_ms - value.commit_timestamp >= RETENTION_MINUTES * 60_000
 
     @rule()
     def restarts(self) -> None:
         there = {name: self.group(name) for name in GROUPS}
-        self.bench = self.bench.reloaded()
+        self.harness = self.harness.reloaded()
         for name, before in there.items():
             after = self.group(name)
             if before is not None and after is not None:
@@ -151,15 +154,15 @@ class OffsetMachine(RuleBasedStateMachine):
 
     @invariant()
     def tells_what_the_log_says(self) -> None:
-        oracle = Oracle(self.bench.log)
+        oracle = Oracle(self.harness.log)
         for name in GROUPS:
             counts = {(key[1], key[2]): it.offset for key, it in oracle.counts.items() if key[0] == name}
             unstable = {(key[1], key[2]) for key in oracle.unstable if key[0] == name}
-            assert offsets_in(self.bench, name) == counts
-            stable = offsets_in(self.bench, name, require_stable=True)
+            assert offsets_in(self.harness, name) == counts
+            stable = offsets_in(self.harness, name, require_stable=True)
             assert stable == {key: -1 if key in unstable else offset for key, offset in counts.items()}
-            assert self.bench.shard.offsets.has_pending_transactions(name) == bool(unstable)
-        assert self.bench.shard.offsets.committed.count == len(oracle.counts)
+            assert self.harness.shard.offsets.pending.has_open(name) == bool(unstable)
+        assert self.harness.shard.offsets.committed.count == len(oracle.counts)
 
 
 def test_any_sequence() -> None:
