@@ -1,6 +1,6 @@
-"""The command line: `barnabas serve`, and the other commands, each imported when it is asked for (LAZY_COMMANDS).
+"""The command line: `barnabas serve`, and the other commands, each imported when it is used (LAZY_COMMANDS).
 
-Packages that are not ours to know bring commands by entry points of the group `barnabas.commands`, as `pipeline` does.
+Other packages add commands by entry points of the group `barnabas.commands`, as the pipeline does.
 
 Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command line or the configuration is wrong.
 """
@@ -8,10 +8,11 @@ Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
+
+from barnabas.lazy_group import LazyGroup
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -44,29 +45,22 @@ LAZY_COMMANDS = {
 ENTRY_POINTS = "barnabas.commands"
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command other than `serve` when it is asked for: `serve` has to start quickly."""
+class MainGroup(LazyGroup):
+    """Adds the commands of other packages. Searching for them takes milliseconds, so they come last."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*super().list_commands(ctx), *LAZY_COMMANDS, *sorted(_brought())]
+        return [*super().list_commands(ctx), *sorted(_entry_points())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in LAZY_COMMANDS:
-            module, _, name = LAZY_COMMANDS[cmd_name].partition(":")
-            command: click.Command = getattr(import_module(module), name)
-            return command
         known = super().get_command(ctx, cmd_name)
         if known is not None:
             return known
-        entry = _brought().get(cmd_name)
-        if entry is None:
-            return None
-        brought: click.Command = entry.load()
-        return brought
+        entry = _entry_points().get(cmd_name)
+        command: click.Command | None = None if entry is None else entry.load()
+        return command
 
 
-def _brought() -> dict[str, EntryPoint]:
-    """The commands of other packages. Looking for them takes milliseconds, so only a line that no other is for does."""
+def _entry_points() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
@@ -80,7 +74,11 @@ def show_version(context: click.Context, _: click.Parameter, value: bool) -> Non
         context.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=MainGroup,
+    lazy_commands=LAZY_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -100,7 +98,7 @@ def main() -> None:
 )
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def serve(words: tuple[str, ...]) -> None:
-    """Start a broker. cli/serve.py declares and reads its line."""
+    """Start a broker. cli/serve.py declares and parses its command line."""
     from barnabas.cli.serve import main as start
 
     sys.exit(start(words))

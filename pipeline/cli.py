@@ -6,10 +6,11 @@ it. A command is imported when it is asked for, and Spark when it has understood
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Final
 
 import click
+
+from barnabas.lazy_group import LazyGroup
 
 COMMANDS: Final = {
     "ingest": "barnabas.pipeline.commands.ingest:ingest",
@@ -21,22 +22,9 @@ COMMANDS: Final = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-
 @click.group(
     cls=LazyGroup,
+    lazy_commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     short_help="Spark jobs: topics to tables and back, log directories read and checked.",
 )

@@ -19,7 +19,7 @@ Write = Callable[[str], object]
 
 
 class Report:
-    """The findings printed after the last file, by the absolute path of the file, in the order they were found."""
+    """The findings that are printed after the last file, by absolute path of the file, in the order they were found."""
 
     def __init__(self) -> None:
         self.index_mismatches: dict[str, dict[int, int]] = {}
