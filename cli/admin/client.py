@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
@@ -27,7 +27,7 @@ from barnabas.protocol.schema import VersionRange, version_range
 
 if TYPE_CHECKING:
     from barnabas.protocol.messages.api_versions import ApiVersionsResponse
-    from barnabas.protocol.schema import Message
+    from barnabas.protocol.schema import Message, Struct
 
 T = TypeVar("T")
 
@@ -82,26 +82,27 @@ CONTROLLER: Final = Controller()
 
 
 class Clock(Protocol):
-    """What the client knows of time, in seconds."""
+    """The part of the module `time` that the client needs, in seconds."""
 
-    def now(self) -> float: ...
+    def monotonic(self) -> float: ...
 
-    def sleep(self, seconds: float) -> None: ...
-
-
-class SystemClock:
-    """The time that passes."""
-
-    def now(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+    def sleep(self, seconds: float, /) -> None: ...
 
 
 def top_level(answer: Any) -> Iterable[int]:
     """The error code of an answer that has just one, for all of it."""
     return (getattr(answer, "error_code", ErrorCode.NONE),)
+
+
+def every_code(answer: Struct) -> Iterator[int]:
+    """The error codes of a response at all levels."""
+    for field in answer.fields:
+        value = getattr(answer, field.name)
+        if field.name == "error_code":
+            yield value
+        elif field.struct is not None and value is not None:
+            for each in value if field.is_array else (value,):
+                yield from every_code(each)
 
 
 class Cluster(NamedTuple):
@@ -119,11 +120,11 @@ class AdminClient:
         self,
         settings: ClientSettings,
         *,
-        clock: Clock | None = None,
+        clock: Clock = time,
         on_wait: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.settings = settings
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._on_wait = on_wait
         self._connections: dict[Address, Connection] = {}
         self._bootstrap: Address | None = None
@@ -164,7 +165,7 @@ class AdminClient:
         """
         assert request.api_key is not None
         key, wanted = ApiKey(request.api_key), ANY_VERSION if versions is None else version_range(versions)
-        deadline = self._clock.now() + (timeout_ms or self.settings.default_api_timeout_ms) / 1000
+        deadline = self._clock.monotonic() + (timeout_ms or self.settings.default_api_timeout_ms) / 1000
         attempt = 0
         while True:
             connection = None
@@ -207,7 +208,7 @@ class AdminClient:
     # ---- time
 
     def _waiting(self, attempt: Callable[[float], T]) -> T:
-        deadline = self._clock.now() + self.settings.default_api_timeout_ms / 1000
+        deadline = self._clock.monotonic() + self.settings.default_api_timeout_ms / 1000
         tries = 0
         while True:
             try:
@@ -219,22 +220,22 @@ class AdminClient:
                 tries += 1
 
     def _patience_s(self, deadline: float) -> float:
-        return max(min(self.settings.request_timeout_ms / 1000, deadline - self._clock.now()), 0.001)
+        return max(min(self.settings.request_timeout_ms / 1000, deadline - self._clock.monotonic()), 0.001)
 
     def _is_over(self, attempt: int, deadline: float) -> bool:
-        return attempt >= self.settings.retries or self._clock.now() >= deadline
+        return attempt >= self.settings.retries or self._clock.monotonic() >= deadline
 
     def _pause(self, attempt: int, deadline: float, problem: str) -> None:
         """Waits before the next attempt: longer each time, and a fifth more or less, as Kafka's clients do."""
         if attempt >= SILENT_RETRIES and problem not in self._told:
             self._told.add(problem)
-            left_s = max(deadline - self._clock.now(), 0)
+            left_s = max(deadline - self._clock.monotonic(), 0)
             self._on_wait(f"{problem}; trying for {left_s:.0f} s")
         longest = min(
             self.settings.retry_backoff_ms * 2 ** min(attempt, 20), self.settings.retry_backoff_max_ms
         )
         pause_s = longest / 1000 * random.uniform(0.8, 1.2)
-        self._clock.sleep(min(pause_s, max(deadline - self._clock.now(), 0)))
+        self._clock.sleep(min(pause_s, max(deadline - self._clock.monotonic(), 0)))
 
     def _gave_up(self, problem: str) -> str:
         return f"gave up after {self.settings.default_api_timeout_ms / 1000:g} s: {problem}"

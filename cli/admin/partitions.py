@@ -1,7 +1,9 @@
-"""How partitions are named, and picked, on a command line."""
+"""Topics and partitions as a command line names them."""
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -35,3 +37,26 @@ def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:
         if not number.isdecimal():
             raise ValueError(f"Invalid partition '{number}' specified in topic arg '{text}'")
     return topic, [int(number) for number in numbers.split(",")]
+
+
+class TopicPattern:
+    """A regular expression that must match the whole name (`TopicFilter.IncludeList`); commas mean "or".
+
+    Blanks and the quotes around it are dropped. Raises ValueError for one that cannot be compiled; what Java's
+    expressions can and Python's cannot (\\p{...}) belongs to these.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = re.sub(
+            r"[\"']+$", "", re.sub(r"^[\"']+", "", text.strip().replace(",", "|").replace(" ", ""))
+        )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # of what "[[" may mean one day
+                self._pattern = re.compile(self.text)
+        except re.error as error:
+            raise ValueError(f"{self.text!r} is no regular expression: {error}") from None
+
+    def allows(self, topic: str) -> bool:
+        """Whether it matches the whole name."""
+        return self._pattern.fullmatch(topic) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from barnabas.cli.admin.client import CONTROLLER, AdminClient
+from barnabas.cli.admin.client import CONTROLLER, AdminClient, every_code
 from barnabas.cli.admin.errors import check
 from barnabas.protocol.messages.acls import (
     AclOperation,
@@ -97,7 +97,7 @@ def create_acls(client: AdminClient, acls: Sequence[Acl]) -> None:
         )
         for each in acls
     ]
-    answer = client.send(CreateAclsRequest(creations=creations), CONTROLLER, codes=_codes)
+    answer = client.send(CreateAclsRequest(creations=creations), CONTROLLER, codes=every_code)
     for result in answer.results:
         check(result.error_code, result.error_message)
 
@@ -118,7 +118,7 @@ def delete_acls(client: AdminClient, filters: Sequence[AclFilter]) -> list[Acl]:
             for each in filters
         ]
     )
-    answer = client.send(request, CONTROLLER, codes=lambda a: [each.error_code for each in a.filter_results])
+    answer = client.send(request, CONTROLLER, codes=every_code)
     gone: set[Acl] = set()
     for result in answer.filter_results:
         check(result.error_code, result.error_message)
@@ -132,7 +132,3 @@ def _deleted(each: Any) -> Acl:
         Pattern(each.resource_type, each.resource_name, each.pattern_type),
         Entry(each.principal, each.host, each.operation, each.permission_type),
     )
-
-
-def _codes(answer: Any) -> list[int]:
-    return [each.error_code for each in answer.results]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from barnabas.cli.admin.client import ANYONE, AdminClient, Node, Target
+from barnabas.cli.admin.client import ANYONE, AdminClient, Node, Target, every_code
 from barnabas.cli.admin.errors import check
 from barnabas.cli.admin.names import ResourceType
 from barnabas.config.config_source import ConfigSource
@@ -38,7 +38,6 @@ class ConfigValue(NamedTuple):
     is_read_only: bool
     is_sensitive: bool
     synonyms: list[Synonym]
-    documentation: str | None
 
     @property
     def is_default(self) -> bool:
@@ -52,7 +51,6 @@ def describe_configs(
     names: Sequence[str],
     *,
     include_synonyms: bool = True,
-    include_documentation: bool = False,
 ) -> dict[str, list[ConfigValue]]:
     """The configuration of each resource, in the broker's order. Raises ServerError."""
     found: dict[str, list[ConfigValue]] = {}
@@ -64,17 +62,8 @@ def describe_configs(
             )
             for name in some
         ]
-        request = DescribeConfigsRequest(
-            resources=resources,
-            include_synonyms=include_synonyms,
-            include_documentation=include_documentation,
-        )
-        answer = client.send(
-            request,
-            target_of(kind, some[0]),
-            codes=lambda a: [each.error_code for each in a.results],
-            versions="3-4" if include_documentation else None,
-        )
+        request = DescribeConfigsRequest(resources=resources, include_synonyms=include_synonyms)
+        answer = client.send(request, target_of(kind, some[0]), codes=every_code)
         for result in answer.results:
             check(result.error_code, result.error_message)
             found[result.resource_name] = [_value(each) for each in result.configs]
@@ -87,34 +76,19 @@ def target_of(kind: ResourceType, name: str) -> Target:
     return Node(int(name)) if is_own else ANYONE
 
 
-def alter_config(
-    client: AdminClient,
-    kind: ResourceType,
-    name: str,
-    changes: Mapping[str, str | None],
-    *,
-    validate_only: bool = False,
-) -> None:
-    """Sets keys of one resource, and takes back those whose value is None. Raises ServerError."""
-    alter_configs(client, {(kind, name): changes}, validate_only=validate_only)
-
-
 def alter_configs(
     client: AdminClient,
     changes: Mapping[tuple[ResourceType, str], Mapping[str, str | None]],
-    *,
-    validate_only: bool = False,
 ) -> None:
-    """The same for several resources; those of brokers are changed one after the other, each by its broker.
+    """Sets keys of resources, and deletes those whose value is None; each broker changes its own resources.
 
-    Raises ServerError for the first that is refused.
+    Raises ServerError for the first change that is rejected.
     """
     for target, resources in _by_target(changes).items():
         request = IncrementalAlterConfigsRequest(
-            resources=[_resource(kind, name, changes[kind, name]) for kind, name in resources],
-            validate_only=validate_only,
+            resources=[_resource(kind, name, changes[kind, name]) for kind, name in resources]
         )
-        answer = client.send(request, target, codes=lambda a: [each.error_code for each in a.responses])
+        answer = client.send(request, target, codes=every_code)
         for response in answer.responses:
             check(response.error_code, response.error_message)
 
@@ -159,5 +133,4 @@ def _value(result: Any) -> ConfigValue:
         result.read_only,
         result.is_sensitive,
         synonyms,
-        result.documentation,
     )

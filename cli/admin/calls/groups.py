@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from barnabas.cli.admin.calls.topics import failure
-from barnabas.cli.admin.client import AdminClient, Coordinator, Node
+from barnabas.cli.admin.client import AdminClient, Coordinator, Node, every_code
 from barnabas.cli.admin.errors import (
     AdminError,
     NotReachableError,
@@ -119,7 +119,7 @@ def describe_group(client: AdminClient, group: str) -> Group:
     coordinator = Coordinator(group)
     if client.serves(ApiKey.CONSUMER_GROUP_DESCRIBE, coordinator):
         request = ConsumerGroupDescribeRequest(group_ids=[group])
-        answer = client.send(request, coordinator, codes=_group_codes)
+        answer = client.send(request, coordinator, codes=every_code)
         found = answer.groups[0]
         if found.error_code not in {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}:
             check(found.error_code, found.error_message, about=f"group {group!r}")
@@ -129,7 +129,7 @@ def describe_group(client: AdminClient, group: str) -> Group:
 
 def _describe_classic(client: AdminClient, group: str) -> Group:
     request = DescribeGroupsRequest(groups=[group])
-    found = client.send(request, Coordinator(group), codes=_group_codes).groups[0]
+    found = client.send(request, Coordinator(group), codes=every_code).groups[0]
     check(found.error_code, found.error_message, about=f"group {group!r}")
     if found.group_state == DEAD:
         raise ServerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group} not found.")
@@ -239,7 +239,7 @@ def commit_offsets(client: AdminClient, group: str, offsets: Mapping[TopicPartit
         for name, indexes in by_topic(offsets).items()
     ]
     request = OffsetCommitRequest(group_id=group, topics=topics)
-    answer = client.send(request, Coordinator(group), codes=_partition_codes, versions="2-9")
+    answer = client.send(request, Coordinator(group), codes=every_code, versions="2-9")
     for topic in answer.topics:
         for each in topic.partitions:
             check(each.error_code, about=f"group {group!r}, {topic.name}-{each.partition_index}")
@@ -277,9 +277,7 @@ def delete_group(client: AdminClient, group: str) -> AdminError | None:
     """Deletes an empty group with its offsets; what went wrong."""
     request = DeleteGroupsRequest(groups_names=[group])
     try:
-        answer = client.send(
-            request, Coordinator(group), codes=lambda a: [each.error_code for each in a.results]
-        )
+        answer = client.send(request, Coordinator(group), codes=every_code)
     except UnsupportedApiError:
         raise
     except AdminError as error:
@@ -289,11 +287,3 @@ def delete_group(client: AdminClient, group: str) -> AdminError | None:
 
 def _title(kind: str) -> str:
     return kind[:1].upper() + kind[1:]
-
-
-def _group_codes(answer: Any) -> list[int]:
-    return [each.error_code for each in answer.groups]
-
-
-def _partition_codes(answer: Any) -> list[int]:
-    return [each.error_code for topic in answer.topics for each in topic.partitions]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.cli.admin.calls.topics import TIMEOUT_MS
-from barnabas.cli.admin.client import AdminClient, Node
+from barnabas.cli.admin.client import AdminClient, Node, every_code
 from barnabas.cli.admin.errors import AdminError, NotReachableError, ServerError, check
 from barnabas.cli.admin.partitions import TopicPartition, by_topic
 from barnabas.protocol.errors import ErrorCode
@@ -100,7 +100,7 @@ def _ask_leaders(
     for leader, partitions in _by_leader(wanted, located.leaders).items():
         request = request_of({each: wanted[each] for each in partitions})
         try:
-            answer: Any = client.send(request, Node(leader), codes=_partition_codes, **how)
+            answer: Any = client.send(request, Node(leader), codes=every_code, **how)
         except NotReachableError as error:
             reason = f"its leader, broker {leader}, does not answer: {error}"
             found |= {each: NotReachableError(f"{each}: {reason}") for each in partitions}
@@ -169,7 +169,3 @@ def _by_leader(
         if each in leaders:
             grouped.setdefault(leaders[each], []).append(each)
     return grouped
-
-
-def _partition_codes(answer: Any) -> list[int]:
-    return [each.error_code for topic in answer.topics for each in topic.partitions]

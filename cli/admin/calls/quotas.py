@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from barnabas.cli.admin.client import CONTROLLER, AdminClient
+from barnabas.cli.admin.client import CONTROLLER, AdminClient, every_code
 from barnabas.cli.admin.errors import check
 from barnabas.protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
@@ -45,6 +45,11 @@ class Component(NamedTuple):
     match_type: int
     name: str | None = None
 
+    @classmethod
+    def of(cls, entity_type: str, name: str | None) -> Component:
+        """The entity of this name, or the default."""
+        return cls(entity_type, DEFAULT if name is None else EXACT, name)
+
 
 def describe_quotas(client: AdminClient, components: Sequence[Component], *, strict: bool) -> list[Quota]:
     """The quotas that match all components; `strict`: of entities that have no further types. Sorted."""
@@ -68,9 +73,7 @@ def _quota(entry: Any) -> Quota:
     return Quota(entity, {each.key: each.value for each in sorted(entry.values, key=lambda value: value.key)})
 
 
-def alter_quotas(
-    client: AdminClient, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False
-) -> None:
+def alter_quotas(client: AdminClient, entity: Entity, changes: Mapping[str, float | None]) -> None:
     """Sets quotas of one entity, and removes those whose value is None. Raises ServerError."""
     request = AlterClientQuotasRequest(
         entries=[
@@ -84,9 +87,8 @@ def alter_quotas(
                     for key, value in changes.items()
                 ],
             )
-        ],
-        validate_only=validate_only,
+        ]
     )
-    answer = client.send(request, CONTROLLER, codes=lambda a: [each.error_code for each in a.entries])
+    answer = client.send(request, CONTROLLER, codes=every_code)
     for entry in answer.entries:
         check(entry.error_code, entry.error_message)

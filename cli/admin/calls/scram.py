@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from barnabas.cli.admin.client import CONTROLLER, AdminClient
+from barnabas.cli.admin.client import CONTROLLER, AdminClient, every_code
 from barnabas.cli.admin.errors import ServerError, check
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.security import (
@@ -80,11 +80,9 @@ def alter_users(
     client: AdminClient,
     upsertions: Sequence[NewCredential],
     deletions: Sequence[OldCredential] = (),
-    *,
-    draw_salt: Callable[[int], bytes] = secrets.token_bytes,
 ) -> None:
     """Sets and deletes credentials, each user's once. Raises ServerError for the first that is refused."""
-    salted = [(each, draw_salt(SALT_BYTES)) for each in upsertions]
+    salted = [(each, secrets.token_bytes(SALT_BYTES)) for each in upsertions]
     request = AlterUserScramCredentialsRequest(
         deletions=[
             AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=each.user, mechanism=each.mechanism)
@@ -101,6 +99,6 @@ def alter_users(
             for each, salt in salted
         ],
     )
-    answer = client.send(request, CONTROLLER, codes=lambda a: [each.error_code for each in a.results])
+    answer = client.send(request, CONTROLLER, codes=every_code)
     for result in answer.results:
         check(result.error_code, result.error_message, about=f"user {result.user!r}")

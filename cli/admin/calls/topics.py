@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from barnabas.cli.admin.client import ANYONE, CONTROLLER, AdminClient
+from barnabas.cli.admin.client import ANYONE, CONTROLLER, AdminClient, every_code
 from barnabas.cli.admin.errors import AdminError, check
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
@@ -150,7 +150,7 @@ class CreatedTopic(NamedTuple):
     replication_factor: int
 
 
-def create_topic(client: AdminClient, new: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
+def create_topic(client: AdminClient, new: NewTopic) -> CreatedTopic:
     """Creates one topic. Raises ServerError."""
     assignments = [
         CreateTopicsRequest.CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
@@ -167,8 +167,8 @@ def create_topic(client: AdminClient, new: NewTopic, *, validate_only: bool = Fa
         assignments=assignments,
         configs=configs,
     )
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=validate_only)
-    answer = client.send(request, CONTROLLER, codes=_topic_codes, versions="4-7")
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+    answer = client.send(request, CONTROLLER, codes=every_code, versions="4-7")
     result = answer.topics[0]
     check(result.error_code, result.error_message)
     return CreatedTopic(result.name, result.topic_id, result.num_partitions, result.replication_factor)
@@ -179,10 +179,10 @@ def delete_topics(client: AdminClient, names: Sequence[str]) -> dict[str, AdminE
     if client.serves(ApiKey.DELETE_TOPICS) and _newest(client, ApiKey.DELETE_TOPICS) >= 6:
         states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
         request = DeleteTopicsRequest(topics=states, timeout_ms=TIMEOUT_MS)
-        answer = client.send(request, CONTROLLER, codes=_response_codes, versions="6")
+        answer = client.send(request, CONTROLLER, codes=every_code, versions="6")
     else:
         request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=TIMEOUT_MS)
-        answer = client.send(request, CONTROLLER, codes=_response_codes, versions="1-5")
+        answer = client.send(request, CONTROLLER, codes=every_code, versions="1-5")
     return {each.name: failure(each.error_code, each.error_message) for each in answer.responses}
 
 
@@ -200,7 +200,7 @@ def create_partitions(
         for name, count in counts.items()
     ]
     request = CreatePartitionsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
-    answer = client.send(request, CONTROLLER, codes=lambda a: [each.error_code for each in a.results])
+    answer = client.send(request, CONTROLLER, codes=every_code)
     return {each.name: failure(each.error_code, each.error_message) for each in answer.results}
 
 
@@ -219,14 +219,6 @@ def _assigned(assignment: Sequence[Sequence[int]] | None) -> list[Any] | None:
     return [
         CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in assignment
     ]
-
-
-def _topic_codes(answer: Any) -> list[int]:
-    return [topic.error_code for topic in answer.topics]
-
-
-def _response_codes(answer: Any) -> list[int]:
-    return [each.error_code for each in answer.responses]
 
 
 def _newest(client: AdminClient, key: ApiKey) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from barnabas.cli.admin.calls.offsets import leaders_of
-from barnabas.cli.admin.client import TRANSACTION_COORDINATOR, AdminClient, Coordinator, Node
+from barnabas.cli.admin.client import TRANSACTION_COORDINATOR, AdminClient, Coordinator, Node, every_code
 from barnabas.cli.admin.errors import NotReachableError, OnUnreachable, ServerError, check, raise_it
 from barnabas.cli.admin.partitions import TopicPartition, by_topic
 from barnabas.protocol.errors import ErrorCode
@@ -96,7 +96,7 @@ def describe_transaction(client: AdminClient, transactional_id: str) -> Descript
     answer = client.send(
         DescribeTransactionsRequest(transactional_ids=[transactional_id]),
         Coordinator(transactional_id, TRANSACTION_COORDINATOR),
-        codes=lambda it: [state.error_code for state in it.transaction_states],
+        codes=every_code,
     )
     state = answer.transaction_states[0]
     check(state.error_code, about=f"transactional id {transactional_id!r}")
@@ -148,7 +148,7 @@ def _producers_on(client: AdminClient, node: int, partitions: list[TopicPartitio
             for name, indexes in by_topic(partitions).items()
         ]
     )
-    answer = client.send(request, Node(node), codes=_codes)
+    answer = client.send(request, Node(node), codes=every_code)
     found = []
     for topic in answer.topics:
         for each in topic.partitions:
@@ -156,10 +156,6 @@ def _producers_on(client: AdminClient, node: int, partitions: list[TopicPartitio
             check(each.error_code, each.error_message, about=str(key))
             found += [_producer(key, it) for it in each.active_producers]
     return found
-
-
-def _codes(answer: Any) -> list[int]:
-    return [each.error_code for topic in answer.topics for each in topic.partitions]
 
 
 def _producer(partition: TopicPartition, state: Any) -> Producer:
@@ -196,15 +192,9 @@ def abort_in_partition(
         transaction_result=False,
         topics=[topic],
     )
-    answer = client.send(WriteTxnMarkersRequest(markers=[marker]), Node(leader), codes=_marker_codes)
-    for code in _marker_codes(answer):
+    answer = client.send(WriteTxnMarkersRequest(markers=[marker]), Node(leader), codes=every_code)
+    for code in every_code(answer):
         check(code, about=str(partition))
-
-
-def _marker_codes(answer: Any) -> list[int]:
-    return [
-        each.error_code for marker in answer.markers for topic in marker.topics for each in topic.partitions
-    ]
 
 
 def fence_producer(client: AdminClient, transactional_id: str, timeout_ms: int) -> None:

@@ -9,8 +9,7 @@ from typing import Final
 from barnabas.cli.admin.calls.cluster import describe_cluster
 from barnabas.cli.admin.calls.configs import ConfigValue, describe_configs, list_config_resources
 from barnabas.cli.admin.calls.groups import list_groups
-from barnabas.cli.admin.calls.quotas import ANY, CLIENT_ID, EXACT, IP, USER, Component, Quota, describe_quotas
-from barnabas.cli.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
+from barnabas.cli.admin.calls.quotas import ANY, CLIENT_ID, IP, USER, Component, Quota, describe_quotas
 from barnabas.cli.admin.calls.scram import ScramUser, describe_users
 from barnabas.cli.admin.calls.topics import list_topics
 from barnabas.cli.admin.client import AdminClient
@@ -151,20 +150,15 @@ def _row(kind: str, name: str, value: ConfigValue) -> ConfigRow:
 
 def describe_quota_entities(client: AdminClient, out: Output, entities: Entities) -> None:
     """Quotas of users, clients and ips; with users also their SCRAM credentials."""
-    components = []
-    for kind, name in zip_longest(entities.types, entities.names):
-        components.append(_component(_QUOTA_TYPES[kind], name))
+    components = [
+        Component(_QUOTA_TYPES[kind], ANY) if name is None else Component.of(_QUOTA_TYPES[kind], name or None)
+        for kind, name in zip_longest(entities.types, entities.names)
+    ]
     for quota in describe_quotas(client, components, strict=True):
         show_quota(out, quota)
-    if entities.head in {USERS} and CLIENTS not in entities.types and "" not in entities.names:
+    if entities.head == USERS and CLIENTS not in entities.types and "" not in entities.names:
         for user in known_users(describe_users(client, entities.names or None)):
             show_user(out, user)
-
-
-def _component(kind: str, name: str | None) -> Component:
-    if name is None:
-        return Component(kind, ANY)
-    return Component(kind, EXACT, name) if name else Component(kind, DEFAULT_ENTITY)
 
 
 def known_users(users: Sequence[ScramUser]) -> list[ScramUser]:

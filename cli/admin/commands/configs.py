@@ -6,17 +6,15 @@ from typing import Any, Final
 
 import click
 
-from barnabas.cli.admin.calls.configs import alter_config, describe_configs
+from barnabas.cli.admin.calls.configs import alter_configs, describe_configs
 from barnabas.cli.admin.calls.quotas import (
     CLIENT_ID,
-    EXACT,
     IP,
     USER,
     Component,
     alter_quotas,
     describe_quotas,
 )
-from barnabas.cli.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
 from barnabas.cli.admin.calls.scram import NewCredential, OldCredential, alter_users
 from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.commands.config_entities import (
@@ -146,7 +144,7 @@ def alter(
         kind = RESOURCES[head]
         if kind is ResourceType.BROKER_LOGGER:
             _check_loggers(client, entities.names[0], [*added, *deleted])
-        alter_config(client, kind, entities.names[0], {**dict.fromkeys(deleted), **added})
+        alter_configs(client, {(kind, entities.names[0]): {**dict.fromkeys(deleted), **added}})
     name = entities.names[0]
     whose = f"config for {plain_name(head)} {name}" if name else f"default config for {head} in the cluster"
     out.line(f"Completed updating {whose}.")
@@ -189,9 +187,7 @@ def _alter_quotas(client: AdminClient, entities: Entities, added: dict[str, str]
     except ValueError as error:
         refuse(str(error))
     entity = {QUOTA_TYPES[kind]: name or None for kind, name in entities.pairs()}
-    components = [
-        Component(kind, DEFAULT_ENTITY if name is None else EXACT, name) for kind, name in entity.items()
-    ]
+    components = [Component.of(kind, name) for kind, name in entity.items()]
     there = describe_quotas(client, components, strict=True) if deleted else []
     values = there[0].values if there else {}
     missing = [key for key in deleted if key not in values]

@@ -10,8 +10,7 @@ from barnabas.cli.admin.calls.offsets import UNKNOWN_OFFSET, Offset, list_offset
 from barnabas.cli.admin.calls.topics import list_topics
 from barnabas.cli.admin.errors import AdminError
 from barnabas.cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
-from barnabas.cli.admin.partitions import TopicPartition
-from barnabas.cli.admin.patterns import TopicPattern
+from barnabas.cli.admin.partitions import TopicPartition, TopicPattern
 from barnabas.cli.admin.shapes import OffsetRow
 from barnabas.protocol.messages.offsets import (
     EARLIEST,

@@ -7,7 +7,6 @@ from typing import Any, Final
 from barnabas.cli.admin.calls.quotas import (
     CLIENT_ID,
     ENTITY_TYPES,
-    EXACT,
     IP,
     USER,
     Component,
@@ -15,7 +14,6 @@ from barnabas.cli.admin.calls.quotas import (
     alter_quotas,
     describe_quotas,
 )
-from barnabas.cli.admin.calls.quotas import DEFAULT as DEFAULT_ENTITY
 from barnabas.cli.admin.commands.config_report import entity_text
 from barnabas.cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
 from barnabas.cli.admin.output import Output
@@ -77,11 +75,11 @@ def quotas(**values: Any) -> None:
     deleted = _deleted(given)
     with session(given) as (client, out):
         if action == "describe":
-            components = [_component(kind, name) for kind, name in entity.items()]
+            components = [Component.of(kind, name) for kind, name in entity.items()]
             show(out, describe_quotas(client, components, strict=False))
             return
         if action == "delete":
-            components = [_component(kind, name) for kind, name in entity.items()]
+            components = [Component.of(kind, name) for kind, name in entity.items()]
             there = describe_quotas(client, components, strict=True)
             changes = dict.fromkeys(deleted or (there[0].values if there else ()))
         if changes:
@@ -108,10 +106,6 @@ def _deleted(given: Given) -> list[str]:
         if name not in QUOTAS:
             refuse(f"--quota {name}: there are {', '.join(QUOTAS)}")
     return [name.replace("-", "_") for name in names]
-
-
-def _component(kind: str, name: str | None) -> Component:
-    return Component(kind, DEFAULT_ENTITY) if name is None else Component(kind, EXACT, name)
 
 
 def show(out: Output, found: list[Quota]) -> None:

@@ -30,7 +30,7 @@ from barnabas.cli.admin.options import (
     session,
 )
 from barnabas.cli.admin.output import Output
-from barnabas.cli.admin.patterns import TopicPattern
+from barnabas.cli.admin.partitions import TopicPattern
 from barnabas.cli.admin.shapes import TopicRow
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.wire import ZERO_UUID, Uuid, uuid_from_string, uuid_to_string

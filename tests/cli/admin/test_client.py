@@ -16,13 +16,13 @@ from tests.support.ports import held_ports
 
 
 class ManualClock:
-    """Time goes on only while somebody sleeps."""
+    """Time passes only in sleep()."""
 
     def __init__(self) -> None:
         self.time = 0.0
         self.pauses: list[float] = []
 
-    def now(self) -> float:
+    def monotonic(self) -> float:
         return self.time
 
     def sleep(self, seconds: float) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cli.admin.partitions import TopicPartition, by_topic, parse_topic_partitions
+from barnabas.cli.admin.partitions import TopicPartition, TopicPattern, by_topic, parse_topic_partitions
 
 
 def test_partitions_of_a_topic() -> None:
@@ -19,3 +19,26 @@ def test_partitions_of_a_topic() -> None:
 def test_what_are_no_partitions(text: str) -> None:
     with pytest.raises(ValueError, match=text.replace("-", ".")):
         parse_topic_partitions(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topic", "allowed"),
+    [
+        ("t", "t", True),
+        ("t", "tt", False),
+        ("t.*", "tt", True),
+        ("a,b", "b", True),
+        ("a, b", "b", True),
+        ("'a|b'", "a", True),
+        ('"t"', "t", True),
+        ("a\\.b", "aXb", False),
+        ("[[]", "[", True),
+    ],
+)
+def test_patterns_of_topics(pattern: str, topic: str, allowed: bool) -> None:
+    assert TopicPattern(pattern).allows(topic) is allowed
+
+
+def test_what_is_no_pattern() -> None:
+    with pytest.raises(ValueError, match="is no regular expression"):
+        TopicPattern("(")
