@@ -38,7 +38,7 @@ extra = $(BIN)/python -c 'import sys, tomllib; \
 seed = $(or $(BARNABAS_SEED),$(shell $(BIN)/python -c 'import random; print(random.randrange(10**9))'))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test explore check lint types imports spark conformance differential bench profile wheel docs interpreted clean
+.PHONY: help run test explore coverage check lint types imports spark conformance differential bench profile wheel docs interpreted clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,7 +71,7 @@ $(VENV)/.compiled: pyproject.toml setup.py $(COMPILED) | $(VENV)/.run
 	@mv $@.begun $@
 endif
 
-$(VENV)/.test: pyproject.toml | $(VENV)/.compiled
+$(VENV)/.test: pyproject.toml | $(if $(BARNABAS_INTERPRETED),$(VENV)/.run,$(VENV)/.compiled)
 	@$(call extra,test lint)
 	@touch $@
 
@@ -83,7 +83,8 @@ $(VENV)/.spark: pyproject.toml | $(VENV)/.test
 
 # Where something has changed the compilers work beside the broker, also after its end, and the next start has their work.
 run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/server.properties
-	@if $(AGAIN) HAS_LOCK=1 --question $(VENV)/.compiled; then exec $(BIN)/barnabas serve $(PROPERTIES); fi; \
+	@if [ "$$BARNABAS_INTERPRETED" ] || $(AGAIN) HAS_LOCK=1 --question $(VENV)/.compiled; then \
+	  exec $(BIN)/barnabas serve $(PROPERTIES); fi; \
 	  (nice -n 19 $(AGAIN) --silent $(VENV)/.compiled < /dev/null &); \
 	  BARNABAS_INTERPRETED=1 BARNABAS_BEING_COMPILED=1 exec $(BIN)/barnabas serve $(PROPERTIES)
 
@@ -94,6 +95,9 @@ test: $(VENV)/.test ## Proves that it works: units, properties, stock Python cli
 
 explore: $(VENV)/.test ## Runs what draws examples and seeds with others (BARNABAS_SEED=... for those of a run before)
 	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m 'explores and not slow and not conformance and not spark'
+
+coverage: $(VENV)/.test ## Measures how much of each module its own tests run, and notes it in tests/coverage.txt (CHECK=1: may not fall)
+	$(BIN)/python -m tests.support.own_coverage $(if $(CHECK),--check) $(SIDE_BY_SIDE)
 
 spark: $(VENV)/.spark ## Runs what needs Spark (Java 17; Maven for what is held against Apache Kafka)
 	@! command -v mvn > /dev/null || $(BIN)/python -m tests.conformance.kafka_jars
