@@ -91,3 +91,8 @@ def test_a_run_fails_that_would_pass(
     )
     assert ran.returncode == status, ran.stdout
     assert fnmatch.filter(ran.stdout.splitlines(), line), ran.stdout
+
+
+def test_processes_that_tests_start_are_not_judged() -> None:
+    """Some run pytest themselves, on what is skipped."""
+    assert VARIABLE not in os.environ

@@ -86,8 +86,8 @@ def allowed_here(entries: Iterable[AllowedSkip], lacking: str, interpreted: bool
 
 
 def register(config: pytest.Config) -> None:
-    """Switches it on where the environment says so, in the process that reports."""
-    if os.environ.get(VARIABLE) and not hasattr(config, "workerinput"):
+    """Switches it on where the environment says so, in the process that reports; not in what tests start."""
+    if os.environ.pop(VARIABLE, "") and not hasattr(config, "workerinput"):
         interpreted = bool(os.environ.get("BARNABAS_INTERPRETED"))
         config.pluginmanager.register(
             ListedSkips(allowed_here(listed(), os.environ.get(LACKS, ""), interpreted))
