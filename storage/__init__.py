@@ -1,8 +1,8 @@
 """One broker's logs on disk, in Apache Kafka's own format. Synchronous; usable without a broker.
 
-Reading order: `env` (files, clock, randomness) < `index` < `segment` < `local_log` < `unified_log` <
-`log_manager`; beside the tower stand the classes that own one file each (`checkpoints`, `leader_epochs`,
-`producer_state`) and the two that are only busy at the door and at the start (`log_validator`, `log_loader`).
+The rooms from the bottom: `env` (files, clock, randomness) < `segment` (a .log file with its indexes) < `log` (one
+partition's log) < `manager` (log directories and the logs in them) < `cleaner` (compaction); `verify` checks
+directories and changes nothing. `worker` is the process that compacts.
 """
 
 if __name__ != "barnabas.storage":  # from the root of a checkout; each module is to exist once

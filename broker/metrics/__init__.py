@@ -1,4 +1,4 @@
-"""What Prometheus sees: every metric family, and where its values come from.
+"""Metrics for Prometheus: the declaration of every family, and the sources of its values.
 
 `families` declares each metric once (name, kind, labels, help), `sources` and the modules named after their subject
 read values from probes (broker.probes) and from the parts of the broker, `prometheus` answers a scrape.

@@ -1,9 +1,9 @@
-"""Starting, serving and stopping: the parts of a broker are put together here, and nowhere else in the product.
+"""Starting, serving and stopping. `assembly` puts the parts of a broker together, here and nowhere else in the product.
 
-`server` starts and stops a broker, `serving` leads from a command line to it. Before anybody is served, `node_storage`
-makes sure of the directories (`node_identity`, `log_dir_formatter`, `log_adoption`) and `log_recovery` loads the logs;
-`dynamic_config` brings what the metadata say of configurations into force; `housekeeping` does what is due now and
-then; `observers` are the probes and the HTTP port.
+`serving` leads from a command line to `process` (signals, garbage collection, the ready line) and `server`, which
+starts and stops a broker. Before clients are served, `node_storage` prepares the directories (`node_identity`,
+`log_dir_formatter`, `log_adoption`) and `log_recovery` loads the logs; `dynamic_config` puts stored configurations into
+force; `housekeeping` runs periodic work; `observers` are the probes and the HTTP port.
 
 Called by cli. It may import every other room of the broker.
 """
