@@ -43,7 +43,7 @@ BETWEEN_BROKERS: Final = frozenset(
         ApiKey.UPDATE_RAFT_VOTER,
     }
 )
-"""What only brokers and controllers say to each other; a client never sees these."""
+"""Requests between brokers and controllers only; no client sends them."""
 
 
 def api_name(key: ApiKey) -> str:
@@ -82,15 +82,15 @@ def api_document() -> str:
         return str(key.value), api_name(key), versions(*declared), served, advertised
 
     return (
-        "# The APIs of Kafka 4.3 and who is served\n\n"
+        "# The APIs of Kafka 4.3, and which are served\n\n"
         "Written by `make docs` from the message declarations and the registry of handlers. *Declared*: the "
-        "versions that Kafka 4.3's message definition has, unstable ones included; *served*: the versions answered "
-        "here; *advertised*: what ApiVersions says, which is wider only for Produce (librdkafka "
+        "versions that Kafka 4.3's message definition has, unstable ones included; *served*: the versions that Barnabas "
+        "answers; *advertised*: the versions in ApiVersions, which are more only for Produce (librdkafka "
         "takes the absence of its old versions as a "
-        "reason not to compress). GetTelemetrySubscriptions and PushTelemetry are advertised where metrics are shown "
-        "over HTTP.\n\n"
+        "reason not to compress). GetTelemetrySubscriptions and PushTelemetry are advertised where the HTTP port is "
+        "on.\n\n"
         + table(("key", "API", "declared", "served", "advertised"), (row(key) for key in client_apis()))
-        + "\nOnly brokers and controllers say these to each other, and there is one broker: "
+        + "\nNot served, since only brokers and controllers send them to each other: "
         + ", ".join(api_name(key) for key in sorted(BETWEEN_BROKERS))
         + ".\n"
     )
@@ -111,7 +111,7 @@ def with_pipeline_commands(path: Path) -> str:
 
 
 def documents() -> dict[Path, str]:
-    """What each generated file has to hold."""
+    """The text of each generated file."""
     handlers.register_all()
     readme = (ROOT / "README.md").read_text()
     before, rest = readme.split(BEGIN)
