@@ -84,10 +84,10 @@ def api_document() -> str:
     return (
         "# The APIs of Kafka 4.3, and which are served\n\n"
         "Written by `make docs` from the message declarations and the registry of handlers. *Declared*: the "
-        "versions that Kafka 4.3's message definition has, unstable ones included; *served*: the versions that "
-        "Barnabas answers; *advertised*: the versions in ApiVersions, which are more only for Produce (librdkafka "
-        "takes the absence of its old versions as a reason not to compress). GetTelemetrySubscriptions and PushTelemetry are advertised where the HTTP port is "
-        "on.\n\n"
+        "versions that Kafka 4.3's message definition has, unstable ones included; *served*: the versions "
+        "that Barnabas answers; *advertised*: the versions in ApiVersions, which are more only for Produce "
+        "(librdkafka takes the absence of its old versions as a reason not to compress). "
+        "GetTelemetrySubscriptions and PushTelemetry are advertised where the HTTP port is on.\n\n"
         + table(("key", "API", "declared", "served", "advertised"), (row(key) for key in client_apis()))
         + "\nNot served, since only brokers and controllers send them to each other: "
         + ", ".join(api_name(key) for key in sorted(BETWEEN_BROKERS))
