@@ -15,7 +15,7 @@ log, and durably so:
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -309,7 +309,7 @@ class FutureLogs:
         except OSError as error:
             raise LogDirError(f"{future.name} cannot be renamed: {error}", target.path) from error
 
-    def sync_jobs(self, directories: list[LogDir]) -> list[Callable[[], None]]:
+    def sync_jobs(self, directories: Iterable[LogDir]) -> list[Callable[[], None]]:
         """What makes a replacement durable that touched these directories; each for a thread, and raises OSError."""
         jobs: list[Callable[[], None]] = []
         for directory in directories:

@@ -84,7 +84,7 @@ def _differences(path: str, live: Any, replayed: Any) -> Iterator[str]:
 
 def replay(runner: ShardRunner[Any]) -> CoordinatorShard:
     """A new shard that has replayed the log of another's."""
-    parts = runner._parts
+    parts = runner._dependencies
     context = ShardContext(
         partition=runner.partition,
         epoch=runner.epoch,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from barnabas.broker.controller.topic_admin import (
-    CLUSTER_METADATA_TOPIC,
     NewTopic,
     TopicDefaults,
     TopicSpec,
@@ -30,6 +29,7 @@ from barnabas.protocol.messages.topic_records import (
     TopicRecord,
 )
 from barnabas.protocol.wire import ZERO_UUID, Uuid
+from barnabas.storage.manager.log_manager import CLUSTER_METADATA_TOPIC
 
 ALONE = TopicDefaults((1,), partition_count=1, replication_factor=1)
 THREE = TopicDefaults((1, 2, 3), partition_count=4, replication_factor=2)

@@ -128,7 +128,9 @@ def test_only_so_many_wishes_in_advance_are_remembered(
     client = broker.client(2)
     for name in ("first", "again", "no name!", "again", "other", "last"):
         client.ask(move(str(tmp_path / "b"), name, 0))
-    wished = {name for name in ("first", "again", "other", "last") if broker.log_manager.dirs.preferred(name, 0)}
+    wished = {
+        name for name in ("first", "again", "other", "last") if broker.log_manager.dirs.preferred(name, 0)
+    }
     assert wished == {"again", "other", "last"}
 
 
