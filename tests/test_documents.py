@@ -101,6 +101,14 @@ def test_every_named_function_is_in_its_file(document: Path, all_files: list[str
         assert [name for name in names if not is_in(name, known)] == [], path
 
 
+def test_the_docstring_of_a_room_names_modules_that_exist() -> None:
+    for room in sorted((*ROOT.glob("broker/*/__init__.py"), *ROOT.glob("storage/*/__init__.py"))):
+        documentation = ast.get_docstring(ast.parse(room.read_text(encoding="utf-8"))) or ""
+        named = [name.strip("/") for name in re.findall(r"`([\w/]+)`", documentation)]
+        missing = [name for name in named if not any(room.parent.glob(f"{name}*"))]
+        assert missing == [], room.parent
+
+
 def test_a_named_file_is_found_with_its_functions() -> None:
     text = "`a/b.py: C.d, e` and `f.py`, not `g.md`"
     assert NAMED_FILE.findall(text) == [("a/b.py", "C.d, e"), ("f.py", "")]
