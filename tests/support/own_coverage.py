@@ -1,0 +1,179 @@
+"""How much of each module its own tests run: broker/fetch/session.py by tests/broker/fetch/test_session.py alone.
+
+    python -m tests.support.own_coverage             # measures, and writes tests/coverage.txt
+    python -m tests.support.own_coverage --check     # fails where a module has less than is written there
+    python -m tests.support.own_coverage broker/fetch/session.py     # shows which lines its tests do not run
+
+Statements inside of functions count: all else runs when a module is imported. Each test file has a process of its
+own, so that what one computes and keeps does not hide what another does. What tests start is not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import multiprocessing
+import os
+import sys
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+from coverage import Coverage
+
+ROOT: Final = Path(__file__).parents[2]
+LIST: Final = ROOT / "tests" / "coverage.txt"
+"""A line each: percent of the statements, rounded down, and the module."""
+
+TOLERANCE: Final = 3
+"""Percent that depend on time: threads, signals, which of two is ready first."""
+
+PRELOADED: Final = ("pytest", "coverage", "hypothesis", "pytest_asyncio", "uvloop")
+"""What takes long to import, and is not measured."""
+
+PYTEST: Final = (
+    *("-q", "-m", "not slow and not conformance and not spark", "-p", "no:xdist", "-p", "no:cacheprovider"),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of what was imported before
+)
+
+
+class Measured(NamedTuple):
+    """One module by its tests."""
+
+    module: str
+    percent: int
+    missing: list[int]
+    """The lines of its functions that its tests do not run."""
+    failed: str
+    """What pytest wrote, where it failed."""
+
+
+# ---- one module, in a process of its own
+
+
+def measure(module: str) -> Measured:
+    """Runs the tests of a module in this process."""
+    path = str(ROOT / module)
+    coverage = Coverage(data_file=None, config_file=False, include=[path])
+    output = io.StringIO()
+    with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(output):
+        coverage.start()
+        status = pytest.main([*PYTEST, f"--basetemp={directory}/tests", str(test_file(module))])
+        coverage.stop()
+    _, statements, _, missing, _ = coverage.analysis2(path)
+    lines = lines_of_functions(Path(path).read_text(encoding="utf-8"))
+    counted = lines.intersection(statements)
+    missing = sorted(counted.intersection(missing))
+    is_well = status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    return Measured(module, percent(counted, missing), missing, "" if is_well else output.getvalue())
+
+
+def lines_of_functions(source: str) -> set[int]:
+    """The lines of the bodies of all functions."""
+    lines: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines.update(range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
+
+
+def percent(counted: Collection[int], missing: Collection[int]) -> int:
+    """Of the statements, rounded down."""
+    return 100 * (len(counted) - len(missing)) // len(counted) if counted else 100
+
+
+# ---- all of them
+
+
+def test_file(module: str) -> Path:
+    from tests.test_mirror import file_of
+
+    return file_of(module)
+
+
+def modules_with_tests() -> list[str]:
+    """Those that have a test file of their own, those with the largest one first."""
+    from tests.test_mirror import modules
+
+    found = [module for module in sorted(modules()) if test_file(module).exists()]
+    return sorted(found, key=lambda module: -test_file(module).stat().st_size)
+
+
+def measure_all(modules: Sequence[str], workers: int) -> list[Measured]:
+    """Each in a process of its own, as plain Python and with nothing left to chance."""
+    os.environ["BARNABAS_INTERPRETED"] = "1"
+    for name in ("BARNABAS_SEED", "PYTEST_XDIST_WORKER"):
+        os.environ.pop(name, None)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(PRELOADED))
+    found = []
+    with context.Pool(workers, maxtasksperchild=1) as pool:
+        for one in pool.imap_unordered(measure, modules, chunksize=1):
+            print(f"{one.percent:3} {one.module}", flush=True)
+            found.append(one)
+    return sorted(found)
+
+
+def fallen(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+    """Modules that have less than before, one line each; those that are gone do not count."""
+    return [
+        f"{module}: {now[module]} %, was {was} %"
+        for module, was in before.items()
+        if module in now and now[module] < was - TOLERANCE
+    ]
+
+
+def kept(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """What is written: what lies within the tolerance stays, so that a run without a change writes none."""
+    return {
+        module: before[module] if abs(share - before.get(module, -100)) <= TOLERANCE else share
+        for module, share in now.items()
+    }
+
+
+def parse(text: str) -> dict[str, int]:
+    """The shares by module."""
+    return {module: int(share) for share, module in map(str.split, text.splitlines())}
+
+
+def render(shares: Mapping[str, int]) -> str:
+    """What `parse` reads."""
+    return "".join(f"{shares[module]:3} {module}\n" for module in sorted(shares))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; its exit status."""
+    parser = argparse.ArgumentParser(description="Measures how much of each module its own tests run.")
+    parser.add_argument(
+        "--check", action="store_true", help="fail where a module has fallen, and write nothing"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count(), help="how many test files run side by side"
+    )
+    parser.add_argument("modules", nargs="*", help="of these alone, with the lines that are missing")
+    options = parser.parse_args(arguments)
+    found = measure_all(options.modules or modules_with_tests(), options.workers)
+    for one in found:
+        if one.failed:
+            print(f"{one.failed}\nthe tests of {one.module} failed")
+        elif options.modules:
+            print(f"{one.module}: its tests do not run lines {one.missing}")
+    now = {one.module: one.percent for one in found}
+    before = parse(LIST.read_text(encoding="ascii")) if LIST.exists() else {}
+    lines = fallen(before, now)
+    print(f"{len(now)} modules, {sum(now.values()) / len(now):.1f} % on average by their own tests")
+    for line in lines:
+        print(f"fallen: {line}")
+    if any(one.failed for one in found) or (options.check and lines):
+        return 1
+    if not options.check and not options.modules:
+        LIST.write_text(render(kept(before, now)), encoding="ascii")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
