@@ -97,7 +97,7 @@ explore: $(VENV)/.test ## Runs what draws examples and seeds with others (BARNAB
 	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m 'explores and not slow and not conformance and not spark'
 
 coverage: $(VENV)/.test ## Measures how much of each module its own tests run, and notes it in tests/coverage.txt (CHECK=1: may not fall)
-	$(BIN)/python -m tests.support.own_coverage $(if $(CHECK),--check) $(SIDE_BY_SIDE)
+	$(BIN)/python -m tests.support.own_coverage --workers $(WORKERS) $(if $(CHECK),--check)
 
 spark: $(VENV)/.spark ## Runs what needs Spark (Java 17; Maven for what is held against Apache Kafka)
 	@! command -v mvn > /dev/null || $(BIN)/python -m tests.conformance.kafka_jars
