@@ -138,7 +138,6 @@ def plan_for(directory: Path) -> CleaningPlan:
         segment_bytes=SEGMENT_BYTES,
         segment_index_bytes=CONFIG.segment_index_bytes,
         index_interval_bytes=CONFIG.index_interval_bytes,
-        max_message_bytes=CONFIG.max_message_bytes,
         delete_retention_ms=86_400_000,
         dedupe_buffer_bytes=DEDUPE_BUFFER_BYTES,
         load_factor=0.9,

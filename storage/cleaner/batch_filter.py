@@ -1,9 +1,30 @@
-"""BatchFilter: what the log cleaner does with one batch. Kafka's rules of Cleaner.cleanInto.
+------------------------+------------------------------------+----------------------------------------------------
+data, not aborted           | those that stay by key             | goes; but stays empty when it is the last one of
+                            |                                    | its producer or the last one of this cleaning
+data of an aborted          | go at once                         | the same
+transaction                 |                                    |
+marker, data were seen      | stay                               | -
+marker, no data were seen   | stay, with a delete horizon, until | the same; a producer that has only a marker left
+                            | that has passed                    | keeps the one with its last epoch
+other control batches       | stay                               | -
+"""
+----
+"""BatchFilter: which records of a batch the log cleaner keeps. Kafka's rules of Cleaner.cleanInto.
 
-Batches without transactions, which are nearly all, are filtered by `protocol.records.cleaning` many at a time. Here
-is what it leaves: transactional data, control batches, and the older formats.
+`protocol.records.cleaning` filters batches without transactions, which are nearly all, many at a time. This module
+filters the rest: transactional data, control batches, and the older formats.
 
-what the batch is           | its records                        | when none are left
+batch                       | its records                        | a batch without records
+----------------------------+------------------------------------+----------------------------------------------------
+data, not aborted           | are kept by key                    | is dropped; kept empty if it is the last one of
+                            |                                    | its producer or the last one of this cleaning
+data of an aborted          | are dropped                        | the same
+transaction                 |                                    |
+marker, data were seen      | are kept                           | -
+marker, no data were seen   | are kept until their delete        | the same; a producer that has only a marker left
+                            | horizon has passed                 | keeps the one with its last epoch
+other control batches       | are kept                           | -
+"""
 ----------------------------+------------------------------------+----------------------------------------------------
 data, not aborted           | those that stay by key             | goes; but stays empty when it is the last one of
                             |                                    | its producer or the last one of this cleaning
@@ -42,7 +63,7 @@ class BatchFilter:
         self._offset_map = offset_map
         self._transactions = transactions
         self.keeps_legacy_deletes = True
-        """Whether records without a value stay in the older formats, which have no delete horizon: by segment."""
+        """Whether tombstones of the older formats, which have no delete horizon, are kept in this segment."""
         self.records = RecordFilter(
             offset_map.table,
             now_ms=plan.now_ms,
@@ -57,7 +78,7 @@ class BatchFilter:
         )
 
     def filter(self, batch: RecordBatch | LegacyEntry) -> None:
-        """Takes one whole batch. Raises CorruptRecordError, InvalidRecordError, UnsupportedCompressionError."""
+        """Filters one whole batch. Raises CorruptRecordError, InvalidRecordError, UnsupportedCompressionError."""
         batch.ensure_valid()
         if isinstance(batch, LegacyEntry):
             self._filter_legacy(batch)
@@ -117,7 +138,7 @@ class BatchFilter:
             self.records.rebuild(payload, _bytes_of(batch), kept, sets_horizon)
 
     def _keep_empty(self, batch: RecordBatch, *, is_kept: bool, is_read: bool) -> None:
-        """Writes a batch without records, or nothing; its records count as read where they were looked at."""
+        """Writes a batch without records if `is_kept`; its records count as read, unless `is_read` counted them."""
         if is_kept:
             self.records.write_empty(_bytes_of(batch))
             if not is_read:
@@ -126,7 +147,7 @@ class BatchFilter:
     # -- older formats --
 
     def _filter_legacy(self, entry: LegacyEntry) -> None:
-        """What stays of a message, or of those in a wrapper, becomes a v2 batch (Kafka 4 does so, earlier ones not)."""
+        """Converts the kept records of a message, or of a wrapper, to a v2 batch (as Kafka 4 does, but not earlier)."""
         records = list(entry.records(check_inner=True))
         kept = list(self._kept(records))
         self.records.messages_read += len(records)
@@ -160,7 +181,7 @@ class BatchFilter:
 
 
 def _delete_horizon_ms(plan: CleaningPlan) -> int:
-    """Until when what this cleaning meets first stays, ms; -1 (for ever) where no timestamp can say it, as in Kafka."""
+    """The delete horizon, ms, that this cleaning sets; -1 (never) beyond the largest timestamp, as in Kafka."""
     horizon_ms = plan.now_ms + plan.delete_retention_ms
     return horizon_ms if horizon_ms <= MAX_TIMESTAMP else -1
 

@@ -1,7 +1,7 @@
-"""CleanedSegmentWriter: the segment that stands for one or several that were cleaned, under the suffix .cleaned.
+"""CleanedSegmentWriter: writes the segment that replaces one or several cleaned ones, under the suffix .cleaned.
 
-The indexes are what appending the same batches to a log would have left (Kafka's LogSegment.append), gathered in
-memory, which the limit on their size bounds, and written when the segment is complete.
+The indexes equal those of a log to which the same batches were appended (Kafka's LogSegment.append). They are collected
+in memory, which segment.index.bytes bounds, and written when the segment is complete.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ MAX_POSITION: Final = 0x7FFFFFFF
 
 
 class CleanedSegmentWriter:
-    """Writes the files of one cleaned segment; what lay there under the same names is overwritten."""
+    """Writes the files of one cleaned segment, over older ones of the same names."""
 
     __slots__ = (
         "_bytes_since_last_index_entry",
@@ -89,7 +89,7 @@ class CleanedSegmentWriter:
             self._bytes_since_last_index_entry += size
 
     def _add_index_entries(self, last_offset: int) -> None:
-        """An entry for the batch that begins at `size`, if there is room; it counts as in `LogSegment`."""
+        """Adds entries for the batch that begins at `size`, if there is room, as `LogSegment` does."""
         if len(self._offset_entries) + OffsetIndex.ENTRY.size > self._index_bytes:
             return
         self._offset_entries += OffsetIndex.ENTRY.pack(last_offset - self.base_offset, self.size)
@@ -107,7 +107,7 @@ class CleanedSegmentWriter:
             self._last_indexed_timestamp = self._max_timestamp
 
     def finish(self, aborted: Sequence[AbortedTxn], last_modified_ms: int) -> None:
-        """Writes the indexes, makes everything durable but the directory, and sets when it was last modified.
+        """Writes the indexes, syncs all files but not the directory, and sets their modification times.
 
         Raises OSError.
         """
@@ -131,7 +131,7 @@ class CleanedSegmentWriter:
             file.close()
 
     def remove(self) -> None:
-        """Removes what there is of it. Raises OSError."""
+        """Removes its files. Raises OSError."""
         for suffix in SEGMENT_SUFFIXES:
             remove_if_exists(self._env, self._path(suffix))
 

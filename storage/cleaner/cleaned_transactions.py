@@ -1,8 +1,8 @@
 """Which transactional data and markers the log cleaner may drop: Kafka's CleanedTransactionMetadata.
 
-The .txnindex files say which transactions were aborted. Their data go at once. A marker goes only after all data of
-its transaction have gone in a cleaning before, and after its delete horizon; while data are left, or were until now,
-the marker of an aborted transaction stays, and its entry in the transaction index of the cleaned segment with it.
+The .txnindex files list the aborted transactions. Their data are dropped at once. A marker is dropped only after an
+earlier cleaning has dropped all data of its transaction, and after its delete horizon; until then the marker of an
+aborted transaction stays, and so does its entry in the transaction index of the cleaned segment.
 """
 
 import heapq
@@ -19,7 +19,7 @@ OFFSET_DIGITS: Final = 20
 
 
 class AbortedTransactionFiles:
-    """The .txnindex files of a log, those of segments that are not cleaned included: a marker may lie there."""
+    """The .txnindex files of a log, also of segments that are not cleaned, which may hold the marker."""
 
     __slots__ = ("_base_offsets", "_directory", "_env")
 
@@ -53,7 +53,7 @@ class AbortedTransactionFiles:
         data = self._env.read_file(path)
         entry_bytes = TransactionIndex.ENTRY.size
         entries = []
-        # The last segment's index may be written to meanwhile: what is cut off at its end is not an entry yet.
+        # The broker may be writing the last segment's index: a partial entry at its end does not count.
         for version, *fields in TransactionIndex.ENTRY.iter_unpack(
             data[: len(data) // entry_bytes * entry_bytes]
         ):
@@ -69,28 +69,27 @@ class CleanedTransactions:
     __slots__ = ("_aborted", "_coming", "_committed", "_has_data", "_number", "_retained")
 
     def __init__(self) -> None:
-        self._coming: list[
-            tuple[int, int, AbortedTxn]
-        ] = []  # a heap by first offset, then by the number of its entry
+        # A heap by first offset, then by order of arrival.
+        self._coming: list[tuple[int, int, AbortedTxn]] = []
         self._number = 0
-        self._aborted: dict[int, AbortedTxn] = {}  # by producer id: those whose marker has not come yet
-        self._has_data: set[int] = set()  # which of these have data left
+        self._aborted: dict[int, AbortedTxn] = {}  # by producer id: those whose marker is still to come
+        self._has_data: set[int] = set()  # those of them that have data left
         self._committed: set[int] = set()  # producer ids with data of a transaction that is not aborted
         self._retained: list[AbortedTxn] = []
 
     def add_aborted(self, transactions: list[AbortedTxn]) -> None:
-        """What the transaction indexes say about the batches that come next; repetitions do no harm."""
+        """Adds the aborted transactions of the next batches; duplicates are ignored."""
         for transaction in transactions:
             self._number += 1
             heapq.heappush(self._coming, (transaction.first_offset, self._number, transaction))
 
     def take_retained(self) -> list[AbortedTxn]:
-        """The aborted transactions whose markers stayed since the last call, in the order of these."""
+        """The aborted transactions whose markers were kept since the last call, in the order of the markers."""
         retained, self._retained = self._retained, []
         return retained
 
     def may_discard(self, batch: RecordBatch) -> bool:
-        """Whether a transactional or control batch can go: aborted data, and a marker without data before it."""
+        """Whether a transactional or control batch may be dropped: aborted data, or a marker without data before it."""
         self._reach(batch.last_offset)
         if batch.is_control:
             return self._may_discard_marker(batch)
@@ -108,7 +107,7 @@ class CleanedTransactions:
     def _may_discard_marker(self, batch: RecordBatch) -> bool:
         record = next(batch.records(), None)
         if record is None:
-            return True  # its record went in an earlier cleaning
+            return True  # an earlier cleaning dropped its record
         kind = control_record_type(record.key)
         if kind == ControlRecordType.ABORT:
             return self._may_discard_abort(batch.producer_id)

@@ -1,18 +1,18 @@
 """Cleaner: compacts one log, from files to files, so that every key keeps its last value (Kafka's Cleaner).
 
-First pass: the dirty segments, oldest first, put each key's last offset into an `OffsetMap` until they end or the map
-is full. Second pass: all segments up to there are copied, a group of them into one, without the records whose key
-comes again later; the groups are as large as segment.bytes allows. What comes out waits under the suffix .cleaned for
-somebody to swap it in; the log itself is not touched.
+First pass: reads the dirty segments, oldest first, and puts each key's last offset into an `OffsetMap` until they end
+or the map is full. Second pass: copies all segments up to there, grouped into segments of at most segment.bytes,
+without the records whose key occurs again later. The results have the suffix .cleaned until the broker swaps them in;
+the log itself is not changed.
 
-What comes out is what Kafka's cleaner leaves, byte for byte where there is no codec. In two things this one is
-stricter: a batch with a wrong checksum ends the cleaning, so that damage neither hides keys nor gets a checksum that is
-right; and nobody can make keys that collide (see `offset_map`).
+The result is that of Kafka's cleaner, byte for byte for uncompressed batches. Two rules are stricter: a batch with a
+wrong checksum ends the cleaning, so that damage neither hides keys nor gets a valid checksum; and clients cannot make
+keys that collide (see `offset_map`).
 
-It blocks, and is meant for a process of its own. Memory: `dedupe_buffer_bytes` for the map, less for few keys and an
-eighth more for the moment in which it grows to that; plus six times the larger of `io_buffer_bytes` and the largest
-batch, plus six times the largest uncompressed batch, plus `segment_index_bytes` twice for the indexes of the segment
-being written, plus 300 bytes for each aborted transaction in the log.
+It blocks, and runs in a process of its own. Memory: `dedupe_buffer_bytes` for the map, less for few keys and an
+eighth more while it grows to that; plus six times the larger of `io_buffer_bytes` and the largest batch, plus six
+times the largest uncompressed batch, plus `segment_index_bytes` twice for the indexes of the segment being written,
+plus 300 bytes for each aborted transaction in the log.
 """
 
 import time
@@ -46,11 +46,11 @@ def clean(
     on_progress: Callable[[float], None] = lambda fraction: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> CleaningResult:
-    """Carries out a plan; `on_progress` hears the part that is done (0 to 1), a hundred times at most.
+    """Executes a plan; `on_progress` is called with the fraction done (0 to 1), a hundred times at most.
 
-    Raises LogCleaningAbortedError soon after `should_stop` says so, OffsetMapTooSmallError, SegmentOverflowError,
-    CorruptRecordError, InvalidRecordError and UnsupportedCompressionError for a log that cannot be cleaned as it is,
-    CorruptIndexError, OSError. Whatever it raises, nothing of its work is left unless removing that failed too.
+    Raises LogCleaningAbortedError soon after `should_stop` returns True, OffsetMapTooSmallError, SegmentOverflowError,
+    CorruptRecordError, InvalidRecordError and UnsupportedCompressionError for a log that cannot be cleaned,
+    CorruptIndexError, OSError. On any error it removes its files, unless that fails too.
     """
     return Cleaner(env, plan, on_progress=on_progress, should_stop=should_stop).clean()
 
@@ -85,14 +85,14 @@ class Cleaner:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`clock` gives seconds for the throttle and the statistics. Raises OffsetMapTooSmallError, OSError."""
+        """`clock` returns seconds for the throttle and the statistics. Raises OffsetMapTooSmallError, OSError."""
         self._env = env
         self._plan = plan
         self._on_progress = on_progress
         self._clock = clock
 
-        # Knows nothing of `self`: with a cycle the map, which is most of the memory, would outlive the cleaning until
-        # the garbage collector comes by, and a worker that cleans one log after the other would have many of them.
+        # Does not refer to `self`: in a cycle the map, which is most of the memory, would outlive the cleaning until
+        # the garbage collector runs, and a worker that cleans one log after the other would hold several.
         def check_stop() -> None:
             if should_stop():
                 raise LogCleaningAbortedError(f"the cleaning of {plan.log_name} was stopped")
@@ -110,7 +110,7 @@ class Cleaner:
         self._percent = 0
 
     def clean(self) -> CleaningResult:
-        """The whole of it, once."""
+        """Runs both passes; to be called once."""
         first_dirty_offset = max(self._plan.first_dirty_offset, self._plan.log_start_offset)
         dirty = self._dirty_segments(first_dirty_offset)
         if not dirty:
@@ -139,7 +139,7 @@ class Cleaner:
         return CleaningResult(tuple(segments), self._offset_map.latest_offset + 1, stats)
 
     def _dirty_segments(self, first_dirty_offset: int) -> list[SegmentToClean]:
-        """From the one that `first_dirty_offset` lies in on."""
+        """The segments from the one with `first_dirty_offset` on."""
         if first_dirty_offset >= self._plan.first_uncleanable_offset:
             return []
         segments = list(self._plan.segments)
@@ -147,7 +147,7 @@ class Cleaner:
         return segments[max(at - 1, 0) :]
 
     def _segments_to_clean(self) -> list[SegmentToClean]:
-        """From the log's first to the last one of which the map knows something."""
+        """The segments from the first to the last one that the map covers."""
         end_offset = self._offset_map.latest_offset + 1
         return [segment for segment in self._plan.segments if segment.base_offset < end_offset]
 
@@ -156,7 +156,7 @@ class Cleaner:
             try:
                 writer.remove()
             except OSError:
-                continue  # what made it fail is being raised already
+                continue  # the error of the cleaning is raised already
 
     # -- reading --
 
@@ -173,7 +173,7 @@ class Cleaner:
         )
 
     def _read_chunk(self, file: File, position: int, segment: SegmentToClean) -> bytes:
-        """What fits into a buffer, or the next batch when that is larger. Raises CorruptRecordError, OSError."""
+        """A buffer of batches, or the next batch if it is larger. Raises CorruptRecordError, OSError."""
         self._check_stop()
         left = segment.size - position
         chunk = read_fully(file, min(self._plan.io_buffer_bytes, left), position)
@@ -212,8 +212,8 @@ class Cleaner:
         for segment, next_offset in zip(dirty, next_offsets, strict=True):
             self._map_segment(segment, mapper, transactions)
             if mapper.is_full:
-                break  # the map covers a part of this segment
-            # Offsets at the end of the segment that are not there any more count as known.
+                break  # the map covers only a part of this segment
+            # Offsets at the end of the segment that were removed count as covered.
             self._offset_map.update_latest_offset(next_offset - 1)
         self._map_messages_read = mapper.messages_read
 
@@ -234,7 +234,7 @@ class Cleaner:
             file.close()
 
     def _first_position(self, segment: SegmentToClean, first_offset: int) -> int:
-        """Where to begin in a segment for an offset, by its index; 0 where that is of no use."""
+        """The position in a segment to start from for an offset, by its index; 0 without a valid index."""
         if first_offset <= segment.base_offset:
             return 0
         path = segment_path(self._plan.directory, segment.base_offset, OFFSET_INDEX_SUFFIX)
@@ -248,7 +248,7 @@ class Cleaner:
             index.unmap()
 
     def _map_chunk(self, chunk: bytes, mapper: KeyMapper, transactions: CleanedTransactions) -> int:
-        """Takes the keys of the whole batches; returns the bytes of those it took all of."""
+        """Adds the keys of the whole batches; returns the bytes of the batches that were added completely."""
         at = 0
         while True:
             at = mapper.map_plain_batches(chunk, at)
@@ -349,7 +349,7 @@ class Cleaner:
             file.close()
 
     def _clean_chunk(self, chunk: bytes, batch_filter: BatchFilter, writer: CleanedSegmentWriter) -> int:
-        """Bytes of whole batches that were taken."""
+        """Filters the whole batches of a chunk; returns their bytes."""
         records = batch_filter.records
         at = 0
         while True:
@@ -373,7 +373,7 @@ class Cleaner:
 
 
 def _batch_at(chunk: bytes, at: int) -> RecordBatch | LegacyEntry | None:
-    """The whole batch at a position; None when it is cut off there. Raises CorruptRecordError."""
+    """The whole batch at a position; None if the chunk ends within it. Raises CorruptRecordError."""
     if len(chunk) - at < ENTRY_HEADER_BYTES:
         return None
     _, size, magic = entry_header(chunk, at)
@@ -383,9 +383,9 @@ def _batch_at(chunk: bytes, at: int) -> RecordBatch | LegacyEntry | None:
 
 
 def legacy_delete_horizon_ms(plan: CleaningPlan, first_dirty_offset: int) -> int:
-    """Segments that were written to after this time keep records without a value, where the format has no horizon.
+    """The time after which a segment must have been modified to keep tombstones of formats without a delete horizon.
 
-    It is delete.retention.ms before the last clean segment was written to (in ms; 0 without clean segments).
+    It is delete.retention.ms before the last clean segment was modified (in ms; 0 without clean segments).
     """
     clean = [segment for segment in plan.segments if segment.base_offset < first_dirty_offset]
     return clean[-1].last_modified_ms - plan.delete_retention_ms if clean else 0
@@ -394,10 +394,10 @@ def legacy_delete_horizon_ms(plan: CleaningPlan, first_dirty_offset: int) -> int
 def group_segments_by_size(
     segments: Sequence[SegmentToClean], max_size: int, max_index_size: int, first_uncleanable_offset: int
 ) -> list[list[SegmentToClean]]:
-    """Neighbours that fit into one segment together, by bytes of log and of each index, and by offsets.
+    """Groups of adjacent segments that fit into one segment, by bytes of log and of each index, and by offsets.
 
-    The offsets of a group must not reach further than 2^31 - 1 beyond its base offset; how far a segment reaches is
-    taken from where the next one begins, or from the first uncleanable offset. An empty segment fits anywhere.
+    The last offset of a group is at most 2^31 - 1 beyond its base offset; a segment ends where the next one begins, or
+    at the first uncleanable offset. An empty segment fits anywhere.
     """
     groups: list[list[SegmentToClean]] = []
     ends = [segment.base_offset for segment in segments[1:]] + [first_uncleanable_offset]

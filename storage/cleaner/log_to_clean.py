@@ -1,4 +1,4 @@
-"""LogToClean: how dirty a log is, and which part of it may be compacted now. Pure functions of a log and the time.
+"""LogToClean: how dirty a log is, and which part of it may be compacted now. Functions of a log and the time.
 
 Kafka's LogToClean and the companion of LogCleanerManager.
 """
@@ -29,7 +29,7 @@ class OffsetsToClean(NamedTuple):
 
 
 class LogToClean(NamedTuple):
-    """A log and what there is to clean in it, bytes counted by whole segments."""
+    """A log and its cleanable part; bytes count whole segments."""
 
     log: "UnifiedLog"
     directory: "LogDir"
@@ -37,7 +37,7 @@ class LogToClean(NamedTuple):
     clean_bytes: int
     cleanable_bytes: int
     compaction_delay_ms: int
-    """How long ago max.compaction.lag.ms would have had the oldest dirty record compacted; 0: it is not that old."""
+    """How far the oldest dirty record is beyond max.compaction.lag.ms; 0 if it is not."""
     is_requested: bool = False
 
     @property
@@ -50,7 +50,7 @@ class LogToClean(NamedTuple):
 
     @property
     def cleanable_ratio(self) -> float:
-        """The share of what would be read that was never compacted, 0 to 1."""
+        """The share of bytes to read that were never compacted, 0 to 1."""
         return self.cleanable_bytes / self.total_bytes
 
     @property
@@ -62,7 +62,7 @@ class LogToClean(NamedTuple):
 
 
 def cleanable_offsets(log: "UnifiedLog", checkpoint: int | None, now_ms: int) -> OffsetsToClean:
-    """The part of a log that may be cleaned, by offsets; `checkpoint` is where the last cleaning ended.
+    """The offsets of the part of a log that may be cleaned; `checkpoint` is the end of the last cleaning.
 
     It ends at the last stable offset, at the active segment, and at the first segment with a record younger than
     min.compaction.lag.ms, whichever comes first.
@@ -81,7 +81,7 @@ def cleanable_offsets(log: "UnifiedLog", checkpoint: int | None, now_ms: int) ->
 
 
 def _first_dirty_offset(log: "UnifiedLog", checkpoint: int | None) -> tuple[int, bool]:
-    """Where the dirty part begins, and whether the checkpoint said something impossible."""
+    """The first dirty offset, and whether the checkpoint was outside of the log."""
     start = log.log_start_offset
     if checkpoint is None:
         return start, False
@@ -96,7 +96,7 @@ def _first_dirty_offset(log: "UnifiedLog", checkpoint: int | None) -> tuple[int,
         return start, True
     if checkpoint > log.log_end_offset:
         logger.warning(
-            "%s was compacted up to offset %d, beyond its end %d: it was cut; all of it counts as dirty, from %d",
+            "%s was compacted up to offset %d, beyond its end %d: it was truncated and counts as dirty from %d",
             log.name,
             checkpoint,
             log.log_end_offset,
@@ -107,20 +107,20 @@ def _first_dirty_offset(log: "UnifiedLog", checkpoint: int | None) -> tuple[int,
 
 
 def _closed_from(log: "UnifiedLog", offset: int) -> list[LogSegment]:
-    """The segments that may hold the offset or later ones, but for the active one."""
+    """The closed segments that may hold the offset or later ones."""
     segments = log.segments
     return [segment for segment, after in pairwise(segments) if after.base_offset > offset]
 
 
 def cleanable_bytes(log: "UnifiedLog", offsets: OffsetsToClean) -> int:
-    """The bytes of the dirty segments. One that is only partly cleanable is not cleanable."""
+    """The bytes of the dirty segments that are cleanable as a whole."""
     bound = _segment_bound(log, offsets.first_uncleanable_offset)
     dirty = _closed_from(log, offsets.first_dirty_offset)
     return sum(segment.size for segment in dirty if segment.base_offset < bound)
 
 
 def log_to_clean(log: "UnifiedLog", directory: "LogDir", offsets: OffsetsToClean, now_ms: int) -> LogToClean:
-    """Measures the parts of a log."""
+    """A log with the sizes of its clean and cleanable parts."""
     dirty = _closed_from(log, offsets.first_dirty_offset)
     bound = _segment_bound(log, offsets.first_uncleanable_offset)
     return LogToClean(
@@ -134,7 +134,7 @@ def log_to_clean(log: "UnifiedLog", directory: "LogDir", offsets: OffsetsToClean
 
 
 def _segment_bound(log: "UnifiedLog", offset: int) -> int:
-    """The base offset of the segment that an offset lies in."""
+    """The base offset of the segment that contains an offset."""
     bases = [segment.base_offset for segment in log.segments]
     return max((base for base in bases if base <= offset), default=bases[0])
 
@@ -149,7 +149,7 @@ def _compaction_delay_ms(log: "UnifiedLog", dirty: list[LogSegment], now_ms: int
 
 
 def paths_to_sync(found: LogToClean) -> list[str]:
-    """The .log files of the segments that a cleaning reads, as far as no flush has covered them yet."""
+    """The .log files that a cleaning reads and that no flush has covered yet."""
     log, bound = found.log, found.offsets.first_uncleanable_offset
     return [
         segment.path
@@ -159,7 +159,7 @@ def paths_to_sync(found: LogToClean) -> list[str]:
 
 
 class CleanerLimits(NamedTuple):
-    """What one worker may use: log.cleaner.* divided among the workers."""
+    """The resources of one worker: log.cleaner.* divided among the workers."""
 
     dedupe_buffer_bytes: int
     load_factor: float
@@ -170,8 +170,8 @@ class CleanerLimits(NamedTuple):
 def cleaning_plan(
     found: LogToClean, segments: "tuple[SegmentToClean, ...]", limits: CleanerLimits, now_ms: int
 ) -> "CleaningPlan":
-    """The order for the worker."""
-    from barnabas.storage.log.cleaning_plan import CleaningPlan  # a broker that never compacts does without
+    """The plan that the worker receives."""
+    from barnabas.storage.log.cleaning_plan import CleaningPlan  # a broker that never compacts needs none
 
     log, config = found.log, found.log.config
     return CleaningPlan(
@@ -187,14 +187,13 @@ def cleaning_plan(
         segment_bytes=config.segment_bytes,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
-        max_message_bytes=config.max_message_bytes,
         delete_retention_ms=config.delete_retention_ms,
         **limits._asdict(),
     )
 
 
 class SegmentSurvey:
-    """Looks at the files of the segments that a cleaning reads; `run` is safe in a thread, and raises OSError."""
+    """Reads the file sizes and times of the segments to clean; `run` is safe in a thread, and raises OSError."""
 
     __slots__ = ("_base_offsets", "_directory", "_env", "segments")
 
@@ -208,9 +207,9 @@ class SegmentSurvey:
         self.segments: tuple[SegmentToClean, ...] = ()
 
     def run(self) -> None:
-        self.segments = tuple(self._look_at(base_offset) for base_offset in self._base_offsets)
+        self.segments = tuple(self._survey(base_offset) for base_offset in self._base_offsets)
 
-    def _look_at(self, base_offset: int) -> "SegmentToClean":
+    def _survey(self, base_offset: int) -> "SegmentToClean":
         from barnabas.storage.log.cleaning_plan import SegmentToClean
 
         log, index, time_index = (

@@ -1,17 +1,17 @@
-"""LogCleanerManager: which log is compacted next, and which must be left alone. Kafka's LogCleanerManager.
+"""LogCleanerManager: which log is compacted next, and which must not be. Kafka's LogCleanerManager.
 
-A compacted log has a clean part, up to the offset that cleaner-offset-checkpoint holds for it, and a dirty one after
-that. The manager picks the log whose cleanable part is the largest share, keeps a partition from being compacted while
-it is deleted from, truncated or taken away, and notes how far compaction got. It has neither threads nor a schedule:
-the broker's LogCleaner asks, on the event loop.
+A compacted log has a clean part, up to its offset in cleaner-offset-checkpoint, and a dirty part after it. The manager
+picks the log with the largest cleanable share, blocks compaction of a partition while it is truncated, moved or
+deleted, and stores how far compaction got. It has neither threads nor a schedule: the broker's LogCleaner calls it on
+the event loop.
 
     a partition is   | until                              | meanwhile
     -----------------+------------------------------------+---------------------------------------------------------
-    in progress      | done_cleaning                      | nobody else may take it, retention passes it over
-    aborted          | done_cleaning                      | the same; the result will be dropped
-    paused           | resume_cleaning, once for each     | it is not taken; retention goes on
-    uncleanable      | the broker starts again, or        | it is not taken, and retention passes it over
-                     | somebody asks for its compaction   |
+    in progress      | done_cleaning                      | no other worker may take it, retention skips it
+    aborted          | done_cleaning                      | the same; the result is dropped
+    paused           | resume_cleaning, once for each     | it is not compacted; retention continues
+    uncleanable      | the broker starts again, or        | it is not compacted, and retention skips it
+                     | its compaction is requested        |
 """
 
 import logging
@@ -40,15 +40,15 @@ LAST_RETRY_MS: Final = 900_000
 logger = logging.getLogger("barnabas.cleaner")
 
 
-def _may_pass(error: Exception) -> bool:
-    """Whether it says nothing against the log: the process has no descriptor or no memory left, or the disk no room."""
+def _is_transient(error: Exception) -> bool:
+    """Whether the error is not the log's: no descriptor or memory is left, or no room on the disk."""
     if isinstance(error, OSError):
         return not is_fault_of_disk(error)
     return isinstance(error, DiskFullError | OutOfResourcesError)
 
 
 class PreCleanStats(NamedTuple):
-    """What a look at all logs found (Kafka's class of that name), delays in ms beyond max.compaction.lag.ms."""
+    """Counts of the last search over all logs (Kafka's class of that name); delays beyond max.compaction.lag.ms."""
 
     cleanable_partitions: int = 0
     delayed_partitions: int = 0
@@ -56,7 +56,7 @@ class PreCleanStats(NamedTuple):
 
 
 class CleaningState:
-    """One partition that is not free to be taken."""
+    """One partition whose cleaning is in progress or paused."""
 
     __slots__ = ("is_aborted", "is_running", "pauses", "stop")
 
@@ -68,14 +68,14 @@ class CleaningState:
 
 
 class Retry(NamedTuple):
-    """When a partition whose cleaning failed may be tried again."""
+    """The time from which a failed cleaning may be retried."""
 
     failures: int
     not_before_ms: int
 
 
 class LogCleanerManager:
-    """The state of compaction of all logs of a LogManager, whose `cleaner` it has to be made."""
+    """The state of compaction of all logs of a LogManager; to be set as its `cleaner`."""
 
     def __init__(
         self,
@@ -83,10 +83,7 @@ class LogCleanerManager:
         log_manager: "LogManager",
         save_offsets: "Callable[[LogDir], None] | None" = None,
     ) -> None:
-        """`save_offsets` is told of each directory whose `cleaner_offset_job` has something new to write.
-
-        Without it that is written at once.
-        """
+        """`save_offsets` is called with a directory when its `cleaner_offset_job` is due; by default that runs at once."""
         self._env = env
         self._log_manager = log_manager
         self._save_offsets = save_offsets or (lambda directory: directory.cleaner_offset_job()())
@@ -96,7 +93,7 @@ class LogCleanerManager:
         self._uncleanable: dict[TopicPartition, LogDir] = {}
         self._failed_dirs: set[str] = set()
         self.is_enabled = True
-        """Whether logs are compacted at all; while they are not, the LogManager has the retention of all of them."""
+        """Whether logs are compacted at all; if not, LogManager applies retention to all of them."""
         self.dirtiest_ratio = 0.0
         self.last_run_ms = env.now_ms()
         self.pre_clean_stats = PreCleanStats()
@@ -104,14 +101,14 @@ class LogCleanerManager:
     # -- what next --
 
     def grab_filthiest_log(self) -> LogToClean | None:
-        """The log that is to be compacted next, which counts as in progress from now on; None when there is none.
+        """Picks the log to be compacted next and marks it as in progress; None if no log is due.
 
-        Logs somebody asked for come first, then the one with the largest cleanable share. Each must exceed its
-        min.cleanable.dirty.ratio, or hold records that are older than max.compaction.lag.ms.
+        Requested logs come first, then the one with the largest cleanable share. A log that was not requested must
+        exceed its min.cleanable.dirty.ratio, or hold records that are older than max.compaction.lag.ms.
         """
         now_ms = self.last_run_ms = self._env.now_ms()
         dirty = [
-            found for log in self._free_logs(now_ms) if (found := self._look_at(log, now_ms)) is not None
+            found for log in self._free_logs(now_ms) if (found := self._measure(log, now_ms)) is not None
         ]
         dirty = [found for found in dirty if found.total_bytes > 0]
         self.dirtiest_ratio = max((found.cleanable_ratio for found in dirty), default=0.0)
@@ -133,9 +130,8 @@ class LogCleanerManager:
             if retry is None or now_ms >= retry.not_before_ms:
                 yield log
 
-    def _look_at(self, log: "UnifiedLog", now_ms: int) -> LogToClean | None:
-        """What there is to clean in one log. A log that cannot even be looked at is marked as uncleanable, unless that
-        may pass."""
+    def _measure(self, log: "UnifiedLog", now_ms: int) -> LogToClean | None:
+        """The cleanable part of one log. A log that fails here is marked as uncleanable, unless the error is transient."""
         key = (log.topic, log.partition)
         directory = self._log_manager.directory_of(log)
         if directory.path in self._failed_dirs:
@@ -145,23 +141,24 @@ class LogCleanerManager:
             if offsets.is_reset:
                 self._set_offset(directory, key, offsets.first_dirty_offset)
             found = log_to_clean(log, directory, offsets, now_ms)
-            return self._asked_for(found) if key in self._requested else found
-        except Exception as error:  # whatever it is, the other logs go on
-            if _may_pass(error):
-                delay_ms = self._try_later(key)
-                logger.warning("%s is looked at again in %.0f s: %s", log.name, delay_ms / 1000, error)
+            return self._requested_part(found) if key in self._requested else found
+        except Exception as error:  # any error of one log must not stop the others
+            if _is_transient(error):
+                delay_ms = self._retry_later(key)
+                logger.warning(
+                    "%s is checked for compaction again in %.0f s: %s", log.name, delay_ms / 1000, error
+                )
                 return None
-            logger.exception("%s cannot be looked at for compaction", log.name)
+            logger.exception("%s cannot be checked for compaction", log.name)
             self.mark_uncleanable(log, str(error))
             return None
 
     # -- on request --
 
     def request(self, log: "UnifiedLog") -> int:
-        """Has a log compacted soon, whatever its ratio; returns the offset up to which it will be.
+        """Requests compaction of a log, whatever its ratio; returns the offset up to which it will be compacted.
 
-        What is in the active segment is rolled into a closed one first. A log that is marked as uncleanable gets
-        another chance. Raises KafkaStorageError.
+        Rolls the active segment first, and unmarks an uncleanable log. Raises KafkaStorageError.
         """
         key = (log.topic, log.partition)
         log.roll()
@@ -171,13 +168,13 @@ class LogCleanerManager:
         return self._requested[key]
 
     def is_requested(self, key: "TopicPartition") -> bool:
-        """Whether a request for this partition has not been met yet."""
+        """Whether a request for this partition is open."""
         return key in self._requested
 
-    def _asked_for(self, found: LogToClean) -> LogToClean:
-        """The same log as somebody wants it compacted: where nothing is dirty, all of it once more, from the start.
+    def _requested_part(self, found: LogToClean) -> LogToClean:
+        """The part to clean on request: if nothing is dirty, all of the log again.
 
-        That takes out the tombstones and markers whose time is over, for which compaction would else wait for news.
+        That removes expired tombstones and markers, for which compaction otherwise waits for new records.
         """
         log = found.log
         if not found.cleanable_bytes and log.segment_count > 1:
@@ -188,7 +185,7 @@ class LogCleanerManager:
             return found
         return found._replace(is_requested=True)
 
-    def _meet_request(self, key: "TopicPartition", next_dirty_offset: int) -> None:
+    def _complete_request(self, key: "TopicPartition", next_dirty_offset: int) -> None:
         wanted = self._requested.get(key)
         if wanted is not None:
             log = self._log_manager.get_log(*key)
@@ -198,7 +195,7 @@ class LogCleanerManager:
             if next_dirty_offset >= max(bounds, default=0):
                 del self._requested[key]
 
-    # -- while one is at it --
+    # -- cleanings in progress --
 
     def _state(self, key: "TopicPartition") -> CleaningState:
         return self._states.setdefault(key, CleaningState())
@@ -209,39 +206,39 @@ class LogCleanerManager:
             del self._states[key]
 
     def on_abort(self, key: "TopicPartition", stop: Callable[[], None]) -> None:
-        """Names what is to be called, at once, when the cleaning in progress has to end. It leaves no .swap behind."""
+        """Sets the callback that stops the cleaning in progress at once and leaves no .swap behind."""
         self._states[key].stop = stop
 
     def is_aborted(self, key: "TopicPartition") -> bool:
-        """Whether the result of the cleaning in progress is to be dropped."""
+        """Whether the result of the cleaning in progress must be dropped."""
         return self._states[key].is_aborted
 
     def abort_cleaning(self, key: "TopicPartition") -> None:
-        """Ends a cleaning of the partition, if there is one: on return nothing of it will come into the log.
+        """Aborts a cleaning of the partition, if one is in progress; its result does not enter the log.
 
-        Raises KafkaStorageError where a swap that was prepared cannot be taken back: the next start would complete it.
+        Raises KafkaStorageError if a prepared swap cannot be reverted: the next start would complete it.
         """
         state = self._states.get(key)
         if state is not None and state.is_running and not state.is_aborted:
             state.is_aborted = True
             if state.stop is not None:
                 state.stop()
-            logger.info("the compaction of %s-%d is called off", *key)
+            logger.info("the compaction of %s-%d is aborted", *key)
 
     def call_off_cleaning(self, key: "TopicPartition") -> None:
-        """The same for who can live with a swap that the next start completes, since nothing is cut off the log."""
+        """`abort_cleaning` for callers that do not truncate the log: a swap that the next start completes does no harm."""
         try:
             self.abort_cleaning(key)
         except KafkaStorageError as error:
             logger.warning("%s", error)
 
     def abort_and_pause_cleaning(self, key: "TopicPartition") -> None:
-        """The same, and keeps the partition from being taken until `resume_cleaning` is called as often as this."""
+        """`call_off_cleaning`, and blocks further cleanings until `resume_cleaning` is called as often as this."""
         self._state(key).pauses += 1
         self.call_off_cleaning(key)
 
     def resume_cleaning(self, key: "TopicPartition") -> None:
-        """Takes one pause back."""
+        """Ends one pause."""
         state = self._states.get(key)
         assert state is not None, f"{key} is not paused"
         assert state.pauses, f"{key} is not paused"
@@ -249,36 +246,36 @@ class LogCleanerManager:
         self._release(key)
 
     def done_cleaning(self, found: LogToClean, next_dirty_offset: int | None) -> None:
-        """A cleaning has ended; the dirty part begins at `next_dirty_offset` now, None where it came to nothing."""
+        """Ends a cleaning; the dirty part now begins at `next_dirty_offset`, None if the cleaning failed."""
         key = found.key
         state = self._states[key]
         assert state.is_running, f"{found.log.name} was not in progress"
         if next_dirty_offset is not None and not state.is_aborted:
             self._retries.pop(key, None)
             self._set_offset(found.directory, key, next_dirty_offset)
-            self._meet_request(key, next_dirty_offset)
+            self._complete_request(key, next_dirty_offset)
         state.is_running = state.is_aborted = False
         state.stop = None
         self._release(key)
 
     def failed(self, found: LogToClean, first_retry_ms: int = FIRST_RETRY_MS) -> int:
-        """A cleaning has failed for a reason that may pass: it is tried again later, less and less often; when, in ms.
+        """Schedules a retry, with exponential backoff, after a transient failure; returns the delay in ms.
 
-        Call done_cleaning too.
+        `done_cleaning` must be called too.
         """
         self._requested.pop(found.key, None)
-        return self._try_later(found.key, first_retry_ms)
+        return self._retry_later(found.key, first_retry_ms)
 
-    def _try_later(self, key: "TopicPartition", first_retry_ms: int = FIRST_RETRY_MS) -> int:
+    def _retry_later(self, key: "TopicPartition", first_retry_ms: int = FIRST_RETRY_MS) -> int:
         failures = self._retries.get(key, Retry(0, 0)).failures + 1
         delay_ms = min(first_retry_ms << min(failures - 1, 10), LAST_RETRY_MS)
         self._retries[key] = Retry(failures, self._env.now_ms() + delay_ms)
         return delay_ms
 
-    # -- what cannot be cleaned --
+    # -- uncleanable logs --
 
     def mark_uncleanable(self, log: "UnifiedLog", why: str) -> None:
-        """Leaves a log alone after an error that would only come again."""
+        """Excludes a log from compaction after an error that a retry would repeat."""
         logger.warning("%s is not compacted any more, it is marked as uncleanable: %s", log.directory, why)
         key = (log.topic, log.partition)
         self._uncleanable[key] = self._log_manager.directory_of(log)
@@ -288,17 +285,17 @@ class LogCleanerManager:
         return key in self._uncleanable
 
     def uncleanable_partitions(self, directory: "LogDir") -> list["TopicPartition"]:
-        """Those of one log directory."""
+        """The uncleanable partitions of one log directory."""
         return [key for key, of in self._uncleanable.items() if of is directory]
 
     def uncleanable_bytes(self, directory: "LogDir") -> int:
-        """How many bytes of them would have been compacted."""
+        """The cleanable bytes of the uncleanable partitions of a log directory."""
         now_ms = self._env.now_ms()
         total = 0
         for key in self.uncleanable_partitions(directory):
             log = directory.logs.get(key)
             if log is not None:
-                # Nothing that reads the batches: a damaged one may be why the log is here.
+                # No batch may be read here: a damaged one may be why the log is uncleanable.
                 offsets = cleanable_offsets(log, directory.cleaner_offsets.get(key), now_ms)
                 total += cleanable_bytes(log, offsets)
         return total
@@ -306,8 +303,8 @@ class LogCleanerManager:
     # -- retention --
 
     def may_retain(self, log: "UnifiedLog") -> bool:
-        """Whether the retention of the LogManager may have the log: not one in progress, nor a compacted one, which
-        `delete_old_segments` has while compaction is enabled."""
+        """Whether LogManager applies retention to the log: not to one in progress, nor to a compacted one, to which
+        `delete_old_segments` applies it while compaction is enabled."""
         is_ours = self.is_enabled and log.config.compact
         return not is_ours and not self._is_running((log.topic, log.partition))
 
@@ -316,9 +313,9 @@ class LogCleanerManager:
         return state is not None and state.is_running
 
     def delete_old_segments(self) -> int:
-        """Retention of the compacted logs, by time and size (compact,delete) and below the log start; how many went.
+        """Retention of the compacted logs, by time and size (compact,delete) and by log start offset.
 
-        Those in progress have to wait: their segments are being read.
+        Returns how many segments were deleted. Logs in progress are skipped: their segments are being read.
         """
         deleted = 0
         for log in self._log_manager.all_logs():
@@ -334,13 +331,13 @@ class LogCleanerManager:
         self._save_offsets(directory)
 
     def maybe_truncate_checkpoint(self, directory: "LogDir", key: "TopicPartition", offset: int) -> None:
-        """The log was cut: what comes after `offset` now was never compacted. On disk on return; raises OSError."""
+        """Lowers the checkpoint of a log that was truncated to `offset`. Durable on return; raises OSError."""
         if directory.cleaner_offsets.get(key, 0) > offset:
             directory.cleaner_offsets[key] = offset
             directory.cleaner_offset_job()()
 
     def partition_removed(self, directory: "LogDir", key: "TopicPartition") -> None:
-        """The log is gone; so is all that is known of it here."""
+        """Drops all state of a log that was removed."""
         self._retries.pop(key, None)
         self._requested.pop(key, None)
         self._uncleanable.pop(key, None)
@@ -348,7 +345,7 @@ class LogCleanerManager:
             self._save_offsets(directory)
 
     def alter_checkpoint_dir(self, key: "TopicPartition", source: "LogDir", target: "LogDir") -> None:
-        """The partition has moved from one log directory to another."""
+        """Moves the checkpoint of a partition from one log directory to another."""
         offset = source.cleaner_offsets.pop(key, None)
         if offset is not None:
             self._save_offsets(source)
@@ -357,9 +354,9 @@ class LogCleanerManager:
             self._uncleanable[key] = target
 
     def handle_log_dir_failure(self, path: str) -> None:
-        """A log directory has failed: whatever goes on in it ends, and nothing there is compacted any more."""
+        """Aborts the cleanings in a log directory that failed, and starts none there any more."""
         self._failed_dirs.add(path)
         for directory in self._log_manager.dirs:
             if directory.path == path:
                 for key in directory.logs:
-                    self.call_off_cleaning(key)  # loading does what is left, when the disk is back
+                    self.call_off_cleaning(key)  # loading completes a swap when the disk is back

@@ -1,8 +1,8 @@
-"""OffsetMap: for every key in the dirty part of a log the offset at which it stands last.
+"""OffsetMap: the last offset of every key in the dirty part of a log.
 
-Kafka's SkimpyOffsetMap: hashes of keys, not keys, in memory that is given beforehand and never grows, 24 bytes an
-entry. Kafka hashes with MD5, for which anybody can make two keys that collide, and then one of them loses its last
-value; here the hash is keyed with a secret of this map (see `protocol.records.key_table`).
+Kafka's SkimpyOffsetMap: hashes of keys, not keys, in memory of a fixed maximum, 24 bytes an entry. Kafka hashes with
+MD5, for which clients can make two keys that collide, so that one of them loses its last value; here the hash is keyed
+with a secret of this map (see `protocol.records.key_table`).
 """
 
 from barnabas.protocol.records.key_table import ENTRY_BYTES, KeyTable
@@ -17,7 +17,7 @@ class OffsetMap:
     __slots__ = ("max_entries", "table")
 
     def __init__(self, memory_bytes: int, load_factor: float, secret: bytes) -> None:
-        """`secret`: 16 random bytes. Raises OffsetMapTooSmallError unless more than one key would fit."""
+        """`secret`: 16 random bytes. Raises OffsetMapTooSmallError unless more than one key fits."""
         slots = memory_bytes // ENTRY_BYTES
         if slots * load_factor <= 1 or slots < 2:
             raise OffsetMapTooSmallError(
@@ -28,7 +28,7 @@ class OffsetMap:
         self.max_entries = min(int(self.table.slots * load_factor), self.table.slots - 1)
 
     def __len__(self) -> int:
-        """How many keys it holds."""
+        """The number of keys."""
         return self.table.size
 
     @property
@@ -37,18 +37,18 @@ class OffsetMap:
 
     @property
     def latest_offset(self) -> int:
-        """Up to which offset (inclusive) the log has been taken in; -1 at first."""
+        """The offset (inclusive) up to which the log has been added; -1 at first."""
         return self.table.latest_offset
 
     def update_latest_offset(self, offset: int) -> None:
         self.table.latest_offset = offset
 
     def put(self, key: bytes, offset: int) -> None:
-        """Notes where a key stands now. Raises ValueError when there is no room at all."""
+        """Sets the offset of a key. Raises ValueError if no slot is free."""
         self.table.put(key, offset)
 
     def get(self, key: bytes) -> int:
-        """The offset noted last for a key, -1 for none."""
+        """The last offset of a key, -1 if absent."""
         return self.table.get(key)
 
     @property

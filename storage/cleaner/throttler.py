@@ -1,4 +1,4 @@
-"""Throttler: keeps what the log cleaner reads and writes below so many bytes a second (Kafka's Throttler)."""
+"""Throttler: limits the bytes per second that the log cleaner reads and writes (Kafka's Throttler)."""
 
 import math
 from collections.abc import Callable
@@ -9,10 +9,10 @@ LONGEST_SLEEP_S: Final = 0.5
 
 
 class Throttler:
-    """Sleeps when more than the desired rate has gone through in the last interval.
+    """Sleeps when the last interval exceeded the rate.
 
-    `clock` gives seconds that never go back, `sleep` waits for seconds; `check` is called between short sleeps, and
-    may raise to end the waiting.
+    `clock` returns monotonic seconds, `sleep` takes seconds; `check` is called between short sleeps, and may raise to
+    end the wait.
     """
 
     __slots__ = ("_check", "_clock", "_observed_bytes", "_period_start", "_rate", "_sleep")
@@ -33,7 +33,7 @@ class Throttler:
         self._observed_bytes = 0
 
     def observe(self, size: int) -> None:
-        """Counts bytes that have gone through, and waits as long as they were too many."""
+        """Counts bytes, and waits until their rate is within the limit."""
         if math.isinf(self._rate):
             return
         self._observed_bytes += size

@@ -1,13 +1,13 @@
-"""What a cleaning of one log is told and what it answers: plain data that travels to a worker process and back.
+"""CleaningPlan and CleaningResult: plain data that is sent to a worker process that cleans a log, and back.
 
-Kafka's LogToClean with those of the log's and the cleaner's settings that matter here, and CleanerStats.
+Kafka's LogToClean with the settings of the log and of the cleaner, and CleanerStats.
 """
 
 from typing import NamedTuple
 
 
 class SegmentToClean(NamedTuple):
-    """One closed segment as it lies on disk: sizes in bytes, when its .log was last written to in ms."""
+    """The files of one closed segment: sizes in bytes, and the modification time of the .log in ms."""
 
     base_offset: int
     size: int
@@ -17,17 +17,17 @@ class SegmentToClean(NamedTuple):
 
 
 class CleaningPlan(NamedTuple):
-    """Which part of which log is to be compacted, and by what rules.
+    """The part of a log to be compacted, and the rules.
 
     `segments`: all from the log's first up to `first_uncleanable_offset`, oldest first, never the active one. The
     dirty part begins at `first_dirty_offset` (inclusive) and ends at `first_uncleanable_offset` (exclusive).
 
-    `last_records_of_producers`: for each producer that the log knows its epoch and the offset of its last data, None
-    where only its marker is left (Kafka's LastRecord).
+    `last_records_of_producers`: by producer id, the epoch and the offset of the last data, None if only a marker is
+    left (Kafka's LastRecord).
 
-    `dedupe_buffer_bytes` is what the offset map may have, `load_factor` how far it may be filled (0 < factor < 1),
-    `io_buffer_bytes` what each of the two buffers begins with, `max_io_bytes_per_second` what this worker may read
-    and write in all: its share, `inf` for no limit.
+    `dedupe_buffer_bytes` is the size of the offset map, `load_factor` how far it may be filled (0 < factor < 1),
+    `io_buffer_bytes` the initial size of each of the two buffers, `max_io_bytes_per_second` the limit of this worker
+    for reads and writes together, `inf` for none.
     """
 
     directory: str
@@ -42,7 +42,6 @@ class CleaningPlan(NamedTuple):
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
-    max_message_bytes: int
     delete_retention_ms: int
     dedupe_buffer_bytes: int
     load_factor: float
@@ -51,12 +50,12 @@ class CleaningPlan(NamedTuple):
 
     @property
     def log_name(self) -> str:
-        """The log as log lines and Kafka's name it: topic-partition."""
+        """topic-partition."""
         return f"{self.topic}-{self.partition}"
 
 
 class CleanedSegment(NamedTuple):
-    """A finished segment that waits under the suffix .cleaned; `replaces`: base offsets of those it stands for."""
+    """A finished segment with the suffix .cleaned; `replaces`: the base offsets of the segments that it replaces."""
 
     base_offset: int
     size: int
@@ -64,11 +63,11 @@ class CleanedSegment(NamedTuple):
 
 
 class CleaningStats(NamedTuple):
-    """What one cleaning did, as Kafka's CleanerStats counts it.
+    """The counters of one cleaning, as in Kafka's CleanerStats.
 
-    `map_*` is the pass over the dirty segments that fills the offset map; `buffer_utilization` the part of the map
-    that was filled (0 to 1); the rest is the pass that copies. `index_seconds` and `clean_seconds` are how long the
-    two took, waiting for the throttle included.
+    `map_*` count the pass that fills the offset map, `buffer_utilization` is the part of the map that was filled (0 to
+    1); the others count the pass that copies. `index_seconds` and `clean_seconds` are the durations of the two,
+    throttling included.
     """
 
     map_bytes_read: int = 0
@@ -88,7 +87,7 @@ class CleaningStats(NamedTuple):
 
 
 class CleaningResult(NamedTuple):
-    """What a cleaning leaves behind: finished segments, oldest first, and where the dirty part begins from now on."""
+    """The finished segments, oldest first, and the new first dirty offset."""
 
     segments: tuple[CleanedSegment, ...]
     next_first_dirty_offset: int

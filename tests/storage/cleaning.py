@@ -89,7 +89,6 @@ def plan_for(env: Env, log: UnifiedLog, **changes: Any) -> CleaningPlan:
         segment_bytes=config.segment_bytes,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
-        max_message_bytes=config.max_message_bytes,
         delete_retention_ms=100_000,
         dedupe_buffer_bytes=1 << 16,
         load_factor=0.9,

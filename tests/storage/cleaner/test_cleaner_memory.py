@@ -85,7 +85,6 @@ def test_memory_is_bounded(tmp_path: Path, codec: CompressionType) -> None:
         segment_bytes=SEGMENT_BYTES,
         segment_index_bytes=INDEX_BYTES,
         index_interval_bytes=4096,
-        max_message_bytes=MIB,
         delete_retention_ms=0,
         dedupe_buffer_bytes=DEDUPE_BYTES,
         load_factor=0.9,
