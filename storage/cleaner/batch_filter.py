@@ -1,14 +1,3 @@
-------------------------+------------------------------------+----------------------------------------------------
-data, not aborted           | those that stay by key             | goes; but stays empty when it is the last one of
-                            |                                    | its producer or the last one of this cleaning
-data of an aborted          | go at once                         | the same
-transaction                 |                                    |
-marker, data were seen      | stay                               | -
-marker, no data were seen   | stay, with a delete horizon, until | the same; a producer that has only a marker left
-                            | that has passed                    | keeps the one with its last epoch
-other control batches       | stay                               | -
-"""
-----
 """BatchFilter: which records of a batch the log cleaner keeps. Kafka's rules of Cleaner.cleanInto.
 
 `protocol.records.cleaning` filters batches without transactions, which are nearly all, many at a time. This module
@@ -24,16 +13,6 @@ marker, data were seen      | are kept                           | -
 marker, no data were seen   | are kept until their delete        | the same; a producer that has only a marker left
                             | horizon has passed                 | keeps the one with its last epoch
 other control batches       | are kept                           | -
-"""
-----------------------------+------------------------------------+----------------------------------------------------
-data, not aborted           | those that stay by key             | goes; but stays empty when it is the last one of
-                            |                                    | its producer or the last one of this cleaning
-data of an aborted          | go at once                         | the same
-transaction                 |                                    |
-marker, data were seen      | stay                               | -
-marker, no data were seen   | stay, with a delete horizon, until | the same; a producer that has only a marker left
-                            | that has passed                    | keeps the one with its last epoch
-other control batches       | stay                               | -
 """
 
 from collections.abc import Iterator

@@ -83,7 +83,7 @@ class LogCleanerManager:
         log_manager: "LogManager",
         save_offsets: "Callable[[LogDir], None] | None" = None,
     ) -> None:
-        """`save_offsets` is called with a directory when its `cleaner_offset_job` is due; by default that runs at once."""
+        """`save_offsets(directory)` is called when its `cleaner_offset_job` is due, which by default runs at once."""
         self._env = env
         self._log_manager = log_manager
         self._save_offsets = save_offsets or (lambda directory: directory.cleaner_offset_job()())
@@ -131,7 +131,7 @@ class LogCleanerManager:
                 yield log
 
     def _measure(self, log: "UnifiedLog", now_ms: int) -> LogToClean | None:
-        """The cleanable part of one log. A log that fails here is marked as uncleanable, unless the error is transient."""
+        """The cleanable part of one log; a log that fails here becomes uncleanable, unless the error is transient."""
         key = (log.topic, log.partition)
         directory = self._log_manager.directory_of(log)
         if directory.path in self._failed_dirs:
@@ -226,7 +226,7 @@ class LogCleanerManager:
             logger.info("the compaction of %s-%d is aborted", *key)
 
     def call_off_cleaning(self, key: "TopicPartition") -> None:
-        """`abort_cleaning` for callers that do not truncate the log: a swap that the next start completes does no harm."""
+        """`abort_cleaning` for callers that do not truncate, and to which a swap at the next start does no harm."""
         try:
             self.abort_cleaning(key)
         except KafkaStorageError as error:
