@@ -1,4 +1,4 @@
-"""What can go wrong with a log, in storage's own words; the broker maps these to wire codes in one table.
+"""The errors of storage; the broker maps them to Kafka's error codes in one table.
 
 Errors about record bytes themselves (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError) come from
 `protocol.records.batch`.
@@ -17,11 +17,11 @@ _NO_RESOURCES: Final = _NO_DESCRIPTORS | {errno.ENOMEM}
 
 
 class StorageError(Exception):
-    """Anything storage refuses or cannot do."""
+    """An operation that storage rejects, or that failed."""
 
 
 class OffsetOutOfRangeError(StorageError):
-    """An offset before the log's start or beyond its end was asked for."""
+    """The requested offset is before the log's start or beyond its end."""
 
     def __init__(self, message: str, offset: int, log_start_offset: int, log_end_offset: int) -> None:
         super().__init__(message)
@@ -31,11 +31,11 @@ class OffsetOutOfRangeError(StorageError):
 
 
 class RecordTooLargeError(StorageError):
-    """A batch is larger than max.message.bytes, or unpacks to more than the broker takes."""
+    """A batch is larger than max.message.bytes, or than the limit for its uncompressed size."""
 
 
 class RecordBatchTooLargeError(StorageError):
-    """What is to be appended in one piece does not fit into a segment."""
+    """The batches of one append do not fit into a segment."""
 
 
 class InvalidMagicError(InvalidRecordError):
@@ -43,15 +43,15 @@ class InvalidMagicError(InvalidRecordError):
 
 
 class InvalidOffsetOrSequenceError(InvalidRecordError):
-    """A batch whose count, offsets or sequence cannot be a client's, or one that clients may not write at all."""
+    """A batch whose count, offsets or sequence no client may send, or a control batch of a client."""
 
 
 class MissingKeyError(InvalidRecordError):
-    """Records without a key for a compacted topic; `record_errors` says which."""
+    """Records without a key for a compacted topic; `record_errors` lists them."""
 
 
 class InvalidTimestampError(StorageError):
-    """Records whose timestamps lie outside message.timestamp.{before,after}.max.ms; `record_errors` says which."""
+    """Records whose timestamps lie outside message.timestamp.{before,after}.max.ms; `record_errors` lists them."""
 
     def __init__(self, message: str, record_errors: list[tuple[int, str]] | None = None) -> None:
         super().__init__(message)
@@ -59,15 +59,15 @@ class InvalidTimestampError(StorageError):
 
 
 class OutOfOrderSequenceError(StorageError):
-    """A producer's sequence number leaves a gap after, or repeats more than, what the log remembers."""
+    """A producer's sequence number leaves a gap, or repeats a batch older than those that the log remembers."""
 
 
 class InvalidProducerEpochError(StorageError):
-    """A producer writes with an epoch older than the one the log has seen: it has been fenced."""
+    """A producer writes with an epoch older than the one in the log: it has been fenced."""
 
 
 class UnknownProducerIdError(StorageError):
-    """The log knows nothing of the producer, although it must."""
+    """The log has no state of the producer, where it must have."""
 
 
 class InvalidTxnStateError(StorageError):
@@ -79,11 +79,11 @@ class TransactionCoordinatorFencedError(StorageError):
 
 
 class OffsetsOutOfOrderError(StorageError):
-    """A follower was given batches whose offsets do not increase."""
+    """A follower received batches whose offsets do not increase."""
 
 
 class UnexpectedAppendOffsetError(StorageError):
-    """A follower was given a batch that begins before its log's end."""
+    """A follower received a batch that begins before its log's end."""
 
     def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
         super().__init__(message)
@@ -92,7 +92,7 @@ class UnexpectedAppendOffsetError(StorageError):
 
 
 class InconsistentTopicIdError(StorageError):
-    """The directory belongs to another incarnation of the topic."""
+    """The directory belongs to another topic id."""
 
 
 class InconsistentMetadataError(StorageError):
@@ -100,7 +100,7 @@ class InconsistentMetadataError(StorageError):
 
 
 class NoLogDirError(StorageError):
-    """No log directory is left that could be used, or none of those that are left has the metadata."""
+    """No log directory works, or none of those that work has the metadata log."""
 
 
 class LogDirLockedError(StorageError):
@@ -108,10 +108,10 @@ class LogDirLockedError(StorageError):
 
 
 class KafkaStorageError(StorageError):
-    """The disk failed us. Unless what was half done could be `undone`, the log takes no more appends.
+    """The disk failed. Unless the partial change was `undone`, the log takes no more appends.
 
-    `cause` is what the system said, or what the damage is. Modules that mypyc compiles give it here, since callers ask
-    for it: what stands behind `from` is lost there.
+    `cause` is the error of the system, or the damage. Modules that mypyc compiles pass it here for the callers that
+    read it: `raise ... from` loses it there.
     """
 
     def __init__(self, message: str, *, undone: bool = False, cause: Exception | None = None) -> None:
@@ -122,7 +122,7 @@ class KafkaStorageError(StorageError):
 
 
 class LogDirError(KafkaStorageError):
-    """A log directory, `log_dir`, failed where two were at stake."""
+    """A log directory failed in an operation on two; `log_dir` names it."""
 
     def __init__(self, message: str, log_dir: str) -> None:
         super().__init__(message)
@@ -130,26 +130,25 @@ class LogDirError(KafkaStorageError):
 
 
 class AllCordonedError(KafkaStorageError):
-    """Every log directory that works is cordoned: a new log has no place, until one of them is not any more."""
+    """Every log directory that works is cordoned, so that there is no place for a new log."""
 
 
 class DiskFullError(KafkaStorageError):
-    """There is no room for what was to be written: nothing of it was, and the log goes on when there is."""
+    """The disk is full: nothing was written, and the log takes appends again when there is room."""
 
     def __init__(self, message: str, *, cause: OSError | None = None) -> None:
         super().__init__(message, undone=True, cause=cause)
 
 
 class OutOfResourcesError(KafkaStorageError):
-    """The process has no descriptors or no memory left (or a reader no room): the disk is not to blame, and nothing was
-    written."""
+    """No descriptors or memory are left (or, for a read, no room): no fault of the disk, and nothing was written."""
 
     def __init__(self, message: str, *, cause: OSError | None = None) -> None:
         super().__init__(message, undone=True, cause=cause)
 
 
 TRANSIENT_ERRORS: Final = (DiskFullError, OutOfResourcesError)
-"""What passes without putting anything in doubt; after any other failure a log directory is not to be trusted."""
+"""The failures that pass and leave the data valid; after any other, a log directory goes offline."""
 
 
 def is_no_space(error: OSError) -> bool:
@@ -158,17 +157,17 @@ def is_no_space(error: OSError) -> bool:
 
 
 def is_out_of_descriptors(error: OSError) -> bool:
-    """Whether a file could not be opened because the process, or the system, has too many; no fsync fails so."""
+    """Whether the process, or the system, has too many open files; no fsync fails with this."""
     return error.errno in _NO_DESCRIPTORS
 
 
 def is_fault_of_disk(error: OSError) -> bool:
-    """Whether nothing on that disk is to be trusted any more: it is not full, nor is the process out of resources."""
+    """Whether the disk failed, which means that it is not full and the process not out of resources."""
     return not is_no_space(error) and error.errno not in _NO_RESOURCES
 
 
 def storage_error(what: str, error: OSError, *, undone: bool) -> KafkaStorageError:
-    """The error that stands for one of the operating system's, after which what was half done is `undone` or not."""
+    """The KafkaStorageError for an error of the operating system; `undone`: the partial change was undone."""
     message = f"{what}: {error}"
     if undone and is_no_space(error):
         return DiskFullError(message, cause=error)
@@ -178,8 +177,8 @@ def storage_error(what: str, error: OSError, *, undone: bool) -> KafkaStorageErr
 
 
 def read_error(what: str, error: OSError) -> KafkaStorageError:
-    """The same for a read, which changes nothing: only a fault of the disk is one. Readers know no DiskFullError, which
-    an index that has to be built anew may run into."""
+    """The same for a read, which changes nothing. A full disk, which the rebuild of an index may meet, is
+    OutOfResourcesError."""
     message = f"{what}: {error}"
     if is_fault_of_disk(error):
         return KafkaStorageError(message, undone=True, cause=error)
@@ -188,7 +187,7 @@ def read_error(what: str, error: OSError) -> KafkaStorageError:
 
 @contextmanager
 def suppress_no_space() -> Iterator[None]:
-    """Passes over what only a full disk prevents."""
+    """Suppresses the OSError of a full disk."""
     try:
         yield
     except OSError as error:
@@ -201,23 +200,23 @@ class CorruptIndexError(StorageError):
 
 
 class CorruptSnapshotError(StorageError):
-    """A producer snapshot that cannot be read; an older one, or the log itself, takes its place."""
+    """A producer snapshot cannot be read; an older one, or the log itself, is used instead."""
 
 
 class CorruptCheckpointError(StorageError):
-    """A checkpoint file that cannot be read; the log is recovered as if there were none."""
+    """A checkpoint file cannot be read; the log is recovered as without one."""
 
 
 class LogCleaningAbortedError(StorageError):
-    """The cleaning of a log was called off; what it had made so far is gone."""
+    """The cleaning of a log was aborted; its files are removed."""
 
 
 class OffsetMapTooSmallError(StorageError):
-    """The cleaner's offset map would not hold a single key: cleaning could never make progress."""
+    """The cleaner's offset map has no room for a key: cleaning could never make progress."""
 
 
 class SegmentOverflowError(StorageError):
-    """A segment holds an offset, or would hold a position, that its indexes have no room for."""
+    """An offset or position is beyond the range of a segment's indexes."""
 
     def __init__(self, message: str, base_offset: int) -> None:
         super().__init__(message)

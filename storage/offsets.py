@@ -1,4 +1,4 @@
-"""Small values that storage takes and answers with; each is named as in Kafka's storage module."""
+"""Small values that storage takes and returns; each is named as in Kafka's storage module."""
 
 from enum import Enum, IntEnum
 from typing import Final, TypeAlias
@@ -14,7 +14,7 @@ NO_LEADER_EPOCH: Final = -1
 
 
 class AppendOrigin(IntEnum):
-    """Who appends: it decides which checks a batch has to pass."""
+    """Who appends; decides which checks a batch must pass."""
 
     REPLICATION = 0
     COORDINATOR = 1
@@ -23,7 +23,7 @@ class AppendOrigin(IntEnum):
 
 
 class FetchIsolation(IntEnum):
-    """How far a reader may see."""
+    """The end of the records that a reader may see."""
 
     LOG_END = 0  # followers
     HIGH_WATERMARK = 1  # consumers, read_uncommitted
@@ -31,7 +31,7 @@ class FetchIsolation(IntEnum):
 
 
 class LogStartOffsetIncrementReason(Enum):
-    """Why the log start offset moved; the value is what the log line says."""
+    """Why the log start offset moved; the value is the text of the log line."""
 
     CLIENT_RECORD_DELETION = "a client deleted records"
     LEADER_OFFSET_INCREMENTED = "the leader's log start offset moved"
@@ -40,7 +40,7 @@ class LogStartOffsetIncrementReason(Enum):
 
 
 class LogOffsetMetadata:
-    """An offset and, where it is known, the segment and the byte position at which its batch begins."""
+    """An offset and, if known, the segment and the byte position at which its batch begins."""
 
     __slots__ = ("message_offset", "position", "segment_base_offset")
 
@@ -50,7 +50,7 @@ class LogOffsetMetadata:
         self.position = position
 
     def on_same_segment(self, other: "LogOffsetMetadata") -> bool:
-        """Whether both positions are known and lie in one segment, so that their difference means bytes."""
+        """Whether both positions are known and in one segment, so that their difference is bytes of log."""
         return self.segment_base_offset == other.segment_base_offset and self.position >= 0 <= other.position
 
     def __eq__(self, other: object) -> bool:
@@ -132,8 +132,8 @@ class AbortedTransaction:
 class FileRecords:
     """A slice of a segment's .log: whole record batches, not copied until `read`.
 
-    It holds the open file, so it can be read after the segment has been rolled, renamed or deleted. The slice lies
-    within what was fully appended when it was made, so its bytes never change.
+    It holds the open file, so it can be read after the segment was rolled, renamed or deleted. All its bytes were
+    appended before it was made, so they never change.
     """
 
     __slots__ = ("file", "position", "size")
@@ -144,7 +144,7 @@ class FileRecords:
         self.size = size
 
     def read(self) -> bytes:
-        """The bytes; fewer than `size` only if the file was cut in between (a truncation)."""
+        """The bytes; fewer than `size` only after a truncation."""
         if self.file is None or self.size == 0:
             return b""
         return read_fully(self.file, self.size, self.position)
@@ -159,7 +159,7 @@ class FileRecords:
 
 
 class FetchDataInfo:
-    """What a read found. `records.size` is 0 when there is nothing at or after the offset yet."""
+    """The result of a read. `records.size` is 0 if there is nothing at or after the offset yet."""
 
     __slots__ = (
         "aborted_transactions",
@@ -196,10 +196,10 @@ class FetchDataInfo:
 
 
 class LogAppendInfo:
-    """What an append did: offsets are those in the log, also for a duplicate.
+    """The result of an append, with the offsets in the log.
 
-    `log_append_time_ms` is set under LogAppendTime only; `conversion_count` are the records of batches that were built
-    anew, for another format or codec; of a `duplicate` nothing was written, the offsets are those of the first time.
+    `log_append_time_ms` is set under LogAppendTime only; `conversion_count` counts the records of batches that were
+    rebuilt for another format or codec; a `duplicate` was not written and has the offsets of its first append.
     """
 
     __slots__ = (

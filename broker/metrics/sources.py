@@ -227,7 +227,7 @@ def add_disk_space(metrics: Metrics, spaces: Callable[[], Iterable[DiskSpace]]) 
         "free_bytes": lambda it: it.free_bytes,
         "min_free_bytes": lambda it: it.limit_bytes,
         "full": lambda it: int(it.is_full),
-        "refused_batches_total": lambda it: it.refusals,
+        "refused_batches_total": lambda it: it.rejections,
     }.items():
         metrics.add(f"{LOG_DIR_PREFIX}_{metric}", _each_space(spaces, read))
 

@@ -136,9 +136,9 @@ class Housekeeping:
 
         def done(error: BaseException | None) -> None:
             was_full = space.is_full
-            space.settle(measured)
+            space.apply(measured)
             if space.needs_reserve:
-                self._in_background("giving up the reserve", space.give_up_reserve)
+                self._in_background("releasing the reserve", space.release_reserve)
             elif space.wants_reserve:
                 self._in_background("writing the reserve", space.make_reserve)
             if was_full and not space.is_full:

@@ -1,7 +1,7 @@
-"""The small text files beside the logs; each has a class, and its docstring is the format.
+"""The small text files beside the logs; the docstring of each class is the format of its file.
 
-All are replaced atomically (`env.write_atomically`). None carries a checksum: a file that cannot be parsed raises
-CorruptCheckpointError, and the caller goes on as if there were none, which costs recovery time and loses nothing.
+All are replaced atomically (`env.write_atomically`). None has a checksum: a file that cannot be parsed raises
+CorruptCheckpointError, and the caller continues as without the file, which costs recovery time and loses nothing.
 """
 
 import struct
@@ -66,7 +66,7 @@ def _format_checkpoint(entries: Iterable[str]) -> bytes:
 
 
 def parse_offset_checkpoint(path: str, data: bytes) -> dict[TopicPartition, int]:
-    """What an `OffsetCheckpointFile` at a path has in it. Raises CorruptCheckpointError, which names the path."""
+    """The offsets in the content of an OffsetCheckpointFile. Raises CorruptCheckpointError, which names the path."""
     offsets: dict[TopicPartition, int] = {}
     for entry in _parse_checkpoint(path, _lines(path, data)):
         try:
@@ -87,7 +87,7 @@ class OffsetCheckpointFile:
         orders 0 10310
         orders 1 9690
 
-    An empty file (Kafka makes them so at first start) has no entries.
+    An empty file (Kafka creates them at the first start) has no entries.
     """
 
     __slots__ = ("_env", "_last_prepared", "_last_written", "_lock", "_written", "path")
@@ -101,17 +101,14 @@ class OffsetCheckpointFile:
         self.path = path
 
     def read(self) -> dict[TopicPartition, int]:
-        """The offsets; empty when there is no file. Raises CorruptCheckpointError."""
+        """The offsets; empty without a file. Raises CorruptCheckpointError."""
         try:
             return parse_offset_checkpoint(self.path, self._env.read_file(self.path))
         except FileNotFoundError:
             return {}
 
     def prepare(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
-        """The writing of these offsets, for any thread. It raises OSError.
-
-        It writes nothing when the file holds the same already, or what was prepared later.
-        """
+        """A job for any thread that writes these offsets, unless the file has the same or newer ones. Raises OSError."""
         rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
         data = _format_checkpoint(rows)
         self._last_prepared += 1
@@ -131,7 +128,7 @@ class OffsetCheckpointFile:
 
 
 class LeaderEpochCheckpointFile:
-    """leader-epoch-checkpoint of a partition: where each leader's reign begins.
+    """leader-epoch-checkpoint of a partition: the start offset of each leader epoch.
 
     Format as of an offset checkpoint, with `epoch start-offset` entries, both increasing:
 
@@ -148,15 +145,15 @@ class LeaderEpochCheckpointFile:
         self.path = path
 
     def move_to(self, directory: str) -> None:
-        """The file is in this directory now."""
+        """Follows a rename of the directory."""
         self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
 
     def is_missing(self) -> bool:
-        """Whether nothing was ever written: no file, or an empty one as Kafka makes it for a new log."""
+        """Whether there is no file, or an empty one as Kafka creates it for a new log."""
         return not self._env.exists(self.path) or self._env.size(self.path) == 0
 
     def read(self) -> list[tuple[int, int]]:
-        """(epoch, start offset) in order; empty when there is no file. Raises CorruptCheckpointError."""
+        """(epoch, start offset) in order; empty without a file. Raises CorruptCheckpointError."""
         lines = _read_lines(self._env, self.path)
         try:
             entries = [
@@ -178,7 +175,7 @@ class LeaderEpochCheckpointFile:
 
 
 class PartitionMetadataFile:
-    """partition.metadata of a partition: which incarnation of the topic the directory belongs to.
+    """partition.metadata of a partition: the id of the topic that the directory belongs to.
 
     Format: two lines, the second without an end of line; the id is the topic id in URL-safe base64 (22 characters):
 
@@ -193,7 +190,7 @@ class PartitionMetadataFile:
         self.path = path
 
     def read(self) -> bytes | None:
-        """The topic id; None when there is no file. Raises CorruptCheckpointError."""
+        """The topic id; None without a file. Raises CorruptCheckpointError."""
         lines = _read_lines(self._env, self.path)
         if lines is None:
             return None
@@ -210,10 +207,10 @@ class PartitionMetadataFile:
         write_atomically(self._env, self.path, self._text(topic_id))
 
     def write_unsynced(self, topic_id: bytes) -> None:
-        """Makes the file in a directory that is new; somebody has to sync it later. Raises OSError.
+        """Creates the file in a new directory; the caller must have it synced later. Raises OSError.
 
-        After a crash before that it is gone, or is not to be read, as nothing in the directory was worth anything yet.
-        A process that is killed leaves it whole or not at all: Apache Kafka does not start on one that is empty.
+        After a power cut before that it may be missing or damaged, when the directory holds no durable data yet. A
+        killed process leaves it complete or absent: Apache Kafka does not start with an empty one.
         """
         text = self._text(topic_id)
         temporary = f"{self.path}.tmp"
@@ -231,7 +228,7 @@ class PartitionMetadataFile:
 
 
 class MetaProperties:
-    """meta.properties of a log directory: whose it is.
+    """meta.properties of a log directory: the ids of its cluster, its node and itself.
 
     Format: Java properties as KRaft writes them, `#` lines first, then
 
@@ -255,7 +252,7 @@ class MetaProperties:
 
     @classmethod
     def read(cls, env: Env, directory: str) -> "MetaProperties | None":
-        """What the directory says; None when it is not formatted. Raises InconsistentMetadataError."""
+        """The properties of a directory; None if it is not formatted. Raises InconsistentMetadataError."""
         path = f"{directory}/{META_PROPERTIES}"
         try:
             text = env.read_file(path).decode("latin-1")
@@ -309,10 +306,10 @@ def _java_date(now_ms: int) -> str:
 
 
 class CleanShutdownFile:
-    """.kafka_cleanshutdown of a log directory: there only between a clean stop and the next start.
+    """.kafka_cleanshutdown of a log directory: exists only between a clean stop and the next start.
 
-    Format: JSON on one line, `{"version":0,"brokerEpoch":11}`; the epoch is -1 when the broker had none.
-    It vouches for every partition in the directory, so it goes before the first of them is written to.
+    Format: JSON on one line, `{"version":0,"brokerEpoch":11}`; the epoch is -1 if the broker had none.
+    It covers every partition in the directory, so it is removed before any of them is written.
     """
 
     __slots__ = ("_env", "path")

@@ -1,16 +1,16 @@
-"""DiskSpace: how much room a log directory has, and whether producers are let in.
+"""DiskSpace: the free space of a log directory, and whether it takes appends of producers.
 
-Below `limit_bytes` they are refused, while everything else goes on: readers, retention, deletions, compaction, and the
-broker's own writes, which have the rest. Nothing is asked of the system for an append: the free bytes are measured now
-and then, what is appended is subtracted, and only when that comes near the limit they are measured again.
+Below `limit_bytes` those are rejected, while everything else continues: reads, retention, deletions, compaction, and
+the broker's own writes, which may use the rest. An append makes no system call: the free bytes are measured from time
+to time, appends are subtracted, and near the limit they are measured again.
 
     state      | becomes   | when
     -----------+-----------+------------------------------------------------------------------------------
     has room   | full      | fewer than the limit are free, or a write met a full disk (a quota, no inodes)
     full       | has room  | an eighth more than the limit are free, and 10 s have passed since such a write
 
-Within what is kept free lies a reserve, `barnabas.reserve`: a file of 1 MiB that is there for nothing but to be removed
-when others have filled the disk to the last byte, so that a topic can still be deleted and a checkpoint be written.
+The free space includes a reserve, `barnabas.reserve`: a file of 1 MiB that is removed when other programs have filled
+the disk to the last byte, so that a topic can still be deleted and a checkpoint be written.
 """
 
 import logging
@@ -43,65 +43,65 @@ class DiskSpace:
         "is_full",
         "limit_bytes",
         "path",
-        "refusals",
+        "rejections",
     )
 
     def __init__(self, env: Env, path: str, min_free_bytes: int = 0) -> None:
-        """`min_free_bytes`: the limit; 0 for none, AUTOMATIC for a twentieth of the disk and 256 MiB at most."""
+        """`min_free_bytes`: the limit; 0 for none, AUTOMATIC for a twentieth of the disk, at most 256 MiB."""
         self._env = env
         self._min_free_bytes = min_free_bytes
         self._full_until_ms = 0
         self._measure_below = _NEVER
         self.path = path
-        self.free_bytes = 0  # as measured, without what was appended since
+        self.free_bytes = 0  # as measured, less the appends since
         self.limit_bytes = 0
         self.is_full = False
         self.has_reserve = False
-        self.refusals = 0
+        self.rejections = 0
 
     @property
     def is_guarded(self) -> bool:
-        """Whether there is a limit at all."""
+        """Whether there is a limit."""
         return self._min_free_bytes != 0
 
-    # -- what appends do --
+    # -- appends --
 
     def take(self, size: int) -> None:
-        """Notes that `size` bytes were appended."""
+        """Subtracts `size` bytes that were appended."""
         self.free_bytes -= size
         if self.free_bytes < self._measure_below:
             self.check()
 
     def reject(self) -> DiskFullError:
         """Counts an append that is rejected while `is_full`; returns its error."""
-        self.refusals += 1
+        self.rejections += 1
         return DiskFullError(
-            f"The log directory {self.path} is full: {max(self.free_bytes, 0)} bytes are free, and "
-            f"{self.limit_bytes} have to be. Nothing was written; it will be when there is room."
+            f"The log directory {self.path} is full: {max(self.free_bytes, 0)} bytes are free, "
+            f"{self.limit_bytes} are required. Nothing was written; retry when there is room."
         )
 
     def ran_out(self) -> None:
-        """A write of an append met a full disk, whatever the measuring says."""
+        """To be called when the write of an append found the disk full, whatever the measurements say."""
         self.check()
         if self.is_guarded and not self.is_full:
             self._full_until_ms = self._env.now_ms() + RETRY_MS
-            self._fill(", and yet a write found no space (a quota, or no inodes)")
+            self._fill(", but a write found no space (a quota, or no inodes)")
 
     # -- measuring --
 
     def check(self) -> None:
-        """Measures now and goes by it."""
-        self.settle(self.measure())
+        """Measures and applies the result."""
+        self.apply(self.measure())
 
     def measure(self) -> tuple[int, int] | None:
-        """(total, free) bytes of the disk; None when it does not say. Safe in a thread."""
+        """(total, free) bytes of the disk; None if unknown. Safe in a thread."""
         try:
             return self._env.disk_space(self.path)
         except OSError:
             return None
 
-    def settle(self, measured: tuple[int, int] | None) -> None:
-        """Goes by what `measure` said."""
+    def apply(self, measured: tuple[int, int] | None) -> None:
+        """Applies a result of `measure`."""
         if measured is None:
             return
         total, self.free_bytes = measured
@@ -114,7 +114,7 @@ class DiskSpace:
         elif self.free_bytes >= limit + limit // 8 and self._env.now_ms() >= self._full_until_ms:
             self.is_full = False
             logger.warning(
-                "log directory %s has room again, %d bytes are free: producers are let in",
+                "log directory %s has room again, %d bytes are free: appends of producers are accepted",
                 self.path,
                 self.free_bytes,
             )
@@ -128,8 +128,8 @@ class DiskSpace:
     def _fill(self, note: str) -> None:
         self.is_full = True
         logger.error(
-            "log directory %s is full: %d bytes are free, %d have to be%s. Producers are refused until there is room; "
-            "all else goes on",
+            "log directory %s is full: %d bytes are free, %d are required%s. Appends of producers are rejected until "
+            "there is room; everything else continues",
             self.path,
             self.free_bytes,
             self.limit_bytes,
@@ -140,25 +140,25 @@ class DiskSpace:
 
     @property
     def wants_reserve(self) -> bool:
-        """Whether the reserve is missing and there is plenty of room for it."""
+        """Whether the reserve is missing and there is enough room for it."""
         plenty = self.limit_bytes + self.limit_bytes // 8 + RESERVE_BYTES
         return self.is_guarded and not self.is_full and not self.has_reserve and self.free_bytes >= plenty
 
     @property
     def needs_reserve(self) -> bool:
-        """Whether the time has come for which it is kept."""
+        """Whether the reserve must be released."""
         return self.is_full and self.has_reserve and self.free_bytes < RESERVE_BYTES
 
-    def look_for_reserve(self) -> None:
-        """Whether an earlier broker left one."""
+    def find_reserve(self) -> None:
+        """Checks whether an earlier process left one."""
         self.has_reserve = self._env.exists(f"{self.path}/{RESERVE_FILE}")
 
     def make_reserve(self) -> None:
-        """Writes the file, or leaves none. Raises OSError. Safe in a thread, as `give_up_reserve` is."""
+        """Writes the file, or leaves none. Raises OSError. Safe in a thread, as `release_reserve`."""
         path = f"{self.path}/{RESERVE_FILE}"
         file = self._env.open(path, create=True)
         try:
-            # Random, since a disk that compresses would keep zeros in no space at all.
+            # Random, since a file system that compresses would store zeros in no space.
             write_fully(file, (self._env.random_bytes(RESERVE_BYTES),), 0, RESERVE_BYTES)
             file.sync()
         except OSError:
@@ -168,10 +168,10 @@ class DiskSpace:
             file.close()
         self.has_reserve = True
 
-    def give_up_reserve(self) -> None:
+    def release_reserve(self) -> None:
         """Removes the file, for the broker's own writes. Raises OSError."""
         logger.warning(
-            "log directory %s: the reserve of %d bytes is given up for the broker's own writes",
+            "log directory %s: the reserve of %d bytes is released for the broker's own writes",
             self.path,
             RESERVE_BYTES,
         )

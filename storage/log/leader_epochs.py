@@ -1,8 +1,8 @@
 """LeaderEpochFileCache: which leader epoch wrote which offsets (KIP-101).
 
-Kept in memory as two parallel, increasing lists and on disk in leader-epoch-checkpoint (`checkpoints`). The file
-may lag behind: it is written before the recovery point passes the first batch of an epoch, and recovery finds later
-epochs in the batches themselves. What it knows beyond the end of the log, loading cuts off.
+Kept in memory as two parallel, increasing lists and on disk in leader-epoch-checkpoint (`checkpoints`). The file may
+lag behind: it is written before the recovery point passes the first batch of an epoch, and recovery reads later epochs
+from the batches. Loading removes entries beyond the end of the log.
 """
 
 from bisect import bisect_left, bisect_right
@@ -45,10 +45,10 @@ class LeaderEpochFileCache:
         self.latest_epoch = epoch
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Notes that `epoch` begins at `start_offset`, unless it is the latest and has begun before.
+        """Adds `epoch`, which begins at `start_offset`, unless it is the latest and began before.
 
-        In memory only: the next flush of the log writes it (`is_dirty`), and until then recovery finds the epoch in
-        the batches again, since those are beyond the recovery point too.
+        In memory only: the next flush of the log writes it (`is_dirty`), and until then recovery reads the epoch from
+        the batches, which are beyond the recovery point too.
         """
         if epoch == self.latest_epoch and start_offset >= self._starts[-1]:
             return
@@ -68,25 +68,25 @@ class LeaderEpochFileCache:
         self.is_dirty = False
 
     def update_directory(self, directory: str) -> None:
-        """The partition's directory has another name now: also for a flush that is under way, or it would write into
-        the directory that a log of the same name gets next.
+        """Follows a rename of the partition's directory, also for a flush in progress, which would otherwise write into
+        the directory of the next log of the same name.
         """
         self._checkpoint.move_to(directory)
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch that wrote `offset`; -1 when unknown."""
+        """The epoch that wrote `offset`; -1 if unknown."""
         position = bisect_right(self._starts, offset)
         return self._epochs[position - 1] if position else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset | None:
-        """The largest epoch at or below the one asked for, and where it ends; None when the log cannot know.
+        """The largest epoch at or below the requested one, and its end offset; None if the log cannot know.
 
-        asked                      | answer
+        requested                  | result
         ---------------------------+------------------------------------------------
         the latest                 | the latest, the log end offset
         beyond the latest, or none | None
-        below the first            | as asked, where the first begins
-        anything else              | largest epoch <= asked, where the next begins
+        below the first            | as requested, start of the first
+        any other                  | largest epoch <= requested, start of the next
         """
         if epoch == self.latest_epoch and self._epochs:
             return EpochEndOffset(epoch, log_end_offset)
@@ -96,16 +96,16 @@ class LeaderEpochFileCache:
         return EpochEndOffset(self._epochs[higher - 1] if higher else epoch, self._starts[higher])
 
     def take_over(self, other: "LeaderEpochFileCache") -> None:
-        """Knows the epochs of another log from here on. In memory only, as `assign` is."""
+        """Copies the epochs of another log. In memory only, as `assign`."""
         self._epochs, self._starts = list(other._epochs), list(other._starts)
         self.latest_epoch = other.latest_epoch
         self.is_dirty = True
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forgets epochs that begin at or after `end_offset`.
+        """Removes epochs that begin at or after `end_offset`.
 
-        In memory only, as `assign` is: loading forgets what lies beyond the end, and what is appended there later is
-        noted in the file before the recovery point passes it.
+        In memory only, as `assign`: loading removes entries beyond the end of the log, and the file is written before
+        the recovery point passes later appends.
         """
         keep = bisect_left(self._starts, end_offset)
         if end_offset >= 0 and keep < len(self._starts):
@@ -114,7 +114,7 @@ class LeaderEpochFileCache:
             self.is_dirty = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forgets epochs that end at or before `start_offset`; the one in force there begins there now."""
+        """Removes epochs that end at or before `start_offset`; the first remaining one then starts there."""
         position = bisect_right(self._starts, start_offset) - 1
         if position < 0 or (position == 0 and self._starts[0] == start_offset):
             return
@@ -123,7 +123,7 @@ class LeaderEpochFileCache:
         self.is_dirty = True
 
     def clear_and_flush(self) -> None:
-        """Forgets everything (the log was emptied, or holds only message sets that carry no epochs)."""
+        """Removes all entries, when the log was emptied."""
         if self._epochs:
             self._epochs, self._starts, self.latest_epoch = [], [], UNDEFINED_EPOCH
             self.flush()

@@ -1,4 +1,4 @@
-"""What a log remembers of one producer: its epoch, its last five batches, and its open transaction."""
+"""The state of one producer in a log: its epoch, its last five batches, and its open transaction."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ NO_COORDINATOR_EPOCH: Final = -1
 
 
 class BatchMetadata:
-    """What is remembered of one batch: its sequence numbers, where it is, and its greatest timestamp (ms)."""
+    """The sequence numbers, offsets and largest timestamp (ms) of one batch."""
 
     __slots__ = ("last_offset", "last_sequence", "offset_delta", "timestamp")
 
@@ -58,7 +58,7 @@ class ProducerStateEntry:
 
     @property
     def last_sequence(self) -> int:
-        """Of the last batch in this epoch; -1 when there is none."""
+        """Of the last batch in this epoch; -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
@@ -66,13 +66,13 @@ class ProducerStateEntry:
         return self.batches[-1].last_offset if self.batches else -1
 
     def set_epoch(self, producer_epoch: int) -> None:
-        """A new epoch starts its sequence anew."""
+        """Starts a new epoch, with a new sequence."""
         if producer_epoch != self.producer_epoch:
             self.batches.clear()
             self.producer_epoch = producer_epoch
 
     def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
-        """The remembered batch that has exactly these sequence numbers."""
+        """The remembered batch with the same sequence numbers."""
         if batch.producer_epoch == self.producer_epoch:
             first, last = batch.base_sequence, batch.last_sequence
             for known in self.batches:

@@ -1,7 +1,6 @@
-"""Producer states, followed through the batches of segments.
+"""Replay of the batches of segments into the producer state.
 
-The same `apply_batch` takes a batch into the producer state when it is appended, when a segment is recovered and when
-the state is rebuilt from a snapshot.
+`apply_batch` is used for a batch that is appended, for the recovery of a segment and for the replay after a snapshot.
 """
 
 import logging
@@ -19,10 +18,9 @@ logger = logging.getLogger("barnabas.storage")
 
 
 def apply_batch(producers: ProducerStateManager, batch: RecordBatch, segment: LogSegment | None) -> None:
-    """Takes a batch that is in the log into the producer state.
+    """Applies a batch of the log to the producer state.
 
-    An aborted transaction that it ends goes into the transaction index of `segment`, where one is given. Raises
-    OSError when that cannot be written.
+    Adds an aborted transaction that it ends to the transaction index of `segment`, if given. Raises OSError.
     """
     completed = producers.update(batch, batch.base_offset, batch.last_offset)
     if completed is None:
@@ -38,10 +36,10 @@ def apply_batch(producers: ProducerStateManager, batch: RecordBatch, segment: Lo
 def rebuild_producer_state(
     producers: ProducerStateManager, segments: LogSegments, first_offset: int, end_offset: int, now_ms: int
 ) -> None:
-    """Brings the producer state to `end_offset`: from the latest snapshot, then by replay of the headers.
+    """Rebuilds the producer state at `end_offset` from the latest snapshot and the batch headers after it.
 
-    `first_offset` is where the segments begin. That may be before the log start offset: what has been deleted for
-    readers still says where producers are.
+    `first_offset` is that of the segments, which may be before the log start offset: deleted records still define the
+    state of producers.
     """
     producers.truncate_and_reload(first_offset, end_offset, now_ms)
     start = max(producers.map_end_offset, first_offset)
@@ -54,9 +52,9 @@ def rebuild_producer_state(
 def take_missing_snapshot(
     producers: ProducerStateManager, segments: LogSegments, offset: int, now_ms: int
 ) -> str | None:
-    """Saves the producers as they were at `offset`, where the roll could not, before what tells of them goes.
+    """Saves the producers as of `offset` if the roll failed to, before the segments below it are deleted.
 
-    Answers with its path; None where there was no need, or it fails again, which is only logged.
+    Returns the path; None if there was no need, or if it fails again, which is logged.
     """
     snapshots = producers.snapshots
     if producers.is_empty or offset in snapshots.offsets:
@@ -94,10 +92,9 @@ def follow(
     position: int = 0,
     end: int | None = None,
 ) -> None:
-    """Has `scan` go through a segment and takes what it meets into the producer state, as `apply_batch` does.
+    """Scans the batches of a segment from `position` to `end`, all by default, and applies them to the producer state.
 
-    Aborted transactions go into the index of `aborted_into`. The batches from `position` to `end`, both where one
-    begins; all of them by default. Raises OSError.
+    Aborted transactions are added to the index of `aborted_into`. Raises OSError.
     """
 
     def take_runs() -> None:

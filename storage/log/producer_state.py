@@ -1,9 +1,9 @@
-"""ProducerStateManager: what a log knows of the idempotent and transactional producers that write to it (KIP-98).
+"""ProducerStateManager: the state of the idempotent and transactional producers of one log (KIP-98).
 
-Per producer id the epoch and the last five batches, so that a repeated batch is answered with its first offset, a
-gap is refused and a fenced producer is kept out; and the transactions that are open or whose marker is not yet
-replicated, from which the last stable offset follows. All of it is a function of the batches in the log: it is
-saved in snapshots (`snapshots`) at roll and shutdown, and after a crash rebuilt from the latest one by replay.
+It keeps, by producer id, the epoch and the last five batches, to answer a repeated batch with its first offset and to
+reject gaps and fenced producers; and the transactions that are open or whose marker is not yet replicated, which bound
+the last stable offset. The batches in the log determine all of it: it is saved in snapshots (`snapshots`) at roll and
+shutdown, and rebuilt after a crash from the latest snapshot by replay.
 """
 
 import logging
@@ -43,16 +43,14 @@ if TYPE_CHECKING:
     from barnabas.protocol.records.record import Record
 
 EPOCH_PER_TRANSACTION: Final = 2
-"""The transaction version (transaction.version) from which on each transaction ends with a higher epoch."""
+"""The first transaction version (transaction.version) in which each transaction ends with a higher epoch."""
 
 LAST_EPOCH: Final = 2**15 - 1
-"""The highest epoch: a transaction in it can end with no higher one."""
+"""The highest epoch: a transaction in it ends with the same one."""
 
 LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
 
-_CLIENT: Final = (
-    AppendOrigin.CLIENT
-)  # a member of an enum is looked up slowly, and this is asked of each batch
+_CLIENT: Final = AppendOrigin.CLIENT  # a lookup of an enum member is slow, and every batch needs it
 
 logger = logging.getLogger("barnabas.storage")
 
@@ -60,7 +58,7 @@ logger = logging.getLogger("barnabas.storage")
 def _marker(batch: RecordBatch) -> "Record | None":
     """The record of an end-transaction marker: key (version, type), value (version, coordinator epoch).
 
-    None for control records of the metadata log, and where compaction has emptied the batch.
+    None for control records of the metadata log, and for a batch that compaction has emptied.
     """
     record = next(iter(batch.records()), None)
     return record if record is not None and _type_in(record) in (b"\0\0", b"\0\1") else None
@@ -97,13 +95,13 @@ class ProducerStateManager:
     def __init__(self, snapshots: ProducerSnapshotFiles, name: str, producer_id_expiration_ms: int) -> None:
         self.name = name
         self.expiration_ms = producer_id_expiration_ms  # producer.id.expiration.ms, which may change
-        self.verifies_transactions = False  # transaction.partition.verification.enable: a broker turns it on
+        self.verifies_transactions = False  # transaction.partition.verification.enable, set by the broker
         self.verifications = VerificationStates()
         self._ongoing_txns: dict[int, int] = {}  # first offset: producer id
         self._unreplicated_txns: dict[int, int] = {}  # first offset: the marker's offset
         self.snapshots = snapshots
         self.producers: dict[int, ProducerStateEntry] = {}
-        self.map_end_offset = 0  # the state covers what is before
+        self.map_end_offset = 0  # the state covers the batches before it
 
     @property
     def is_empty(self) -> bool:
@@ -115,14 +113,14 @@ class ProducerStateManager:
         return min((*self._ongoing_txns, *self._unreplicated_txns), default=None)
 
     def last_records(self) -> dict[int, tuple[int, int | None]]:
-        """For each producer its epoch and the offset of its last data, None where a marker is the last: LastRecord."""
+        """By producer id, the epoch and the offset of the last data, None after a marker (Kafka's LastRecord)."""
         return {
             entry.producer_id: (entry.producer_epoch, entry.last_offset if entry.batches else None)
             for entry in self.producers.values()
         }
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether the log holds the beginning of a transaction in this epoch, and not its end."""
+        """Whether a transaction of the producer is open in this epoch."""
         entry = self.producers.get(producer_id)
         return (
             entry is not None
@@ -131,7 +129,7 @@ class ProducerStateManager:
         )
 
     def has_late_transaction(self, now_ms: int, max_transaction_timeout_ms: int) -> bool:
-        """Whether the oldest open transaction should have been ended by its timeout, and five minutes more."""
+        """Whether the oldest open transaction is five minutes beyond its timeout."""
         if not self._ongoing_txns:
             return False
         entry = self.producers.get(self._ongoing_txns[min(self._ongoing_txns)])
@@ -143,10 +141,10 @@ class ProducerStateManager:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard | None:
-        """The guard to append a transaction's first batch with; None where the transaction is open already.
+        """The guard to append a transaction's first batch with; None if the transaction is open already.
 
-        Raises InvalidProducerEpochError for an epoch that is over: verification of such a batch would hold up the
-        producer that took over. Kafka's UnifiedLog.maybeStartTransactionVerification.
+        Raises InvalidProducerEpochError for an old epoch: verification of such a batch would block the producer that
+        fenced it. Kafka's UnifiedLog.maybeStartTransactionVerification.
         """
         entry = self.producers.get(producer_id)
         if entry is not None:
@@ -165,7 +163,7 @@ class ProducerStateManager:
         guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> BatchMetadata | None:
-        """Whether a producer's batch may follow; the remembered one when it is a repetition of it.
+        """Checks that a producer's batch may follow; returns the remembered batch that it repeats, if any.
 
         epoch of the batch   | sequence of the batch              | answer
         ---------------------+------------------------------------+---------------------------------
@@ -176,14 +174,13 @@ class ProducerStateManager:
         as known             | any other                          | OutOfOrderSequenceError
         above the known one  | 0                                  | None
         above the known one  | any other                          | OutOfOrderSequenceError
-        producer not known   | any (its past may have expired)    | None
+        producer not known   | any (its state may have expired)   | None
 
-        Sequences are for clients; coordinators pass on the epoch alone. Where transactions are verified, one that is
-        not open takes its first batch with the `guard` of its verification only (InvalidTxnStateError), and none that
-        is ahead of a batch which is still to come. A marker must come from the newest coordinator
-        (TransactionCoordinatorFencedError) and, from `transaction_version` 2 on, with a higher epoch than the batches
-        had: a lower or equal one is of an older transaction, unless it repeats what has ended this one.
-        Kafka's ProducerAppendInfo.
+        Sequences are checked for clients only; coordinators have just the epoch. If transactions are verified, the
+        first batch of one needs the `guard` of its verification (InvalidTxnStateError), and must not precede a batch
+        that is still to come. A marker must come from the newest coordinator (TransactionCoordinatorFencedError) and,
+        from `transaction_version` 2 on, with a higher epoch than the batches had: a lower or equal one is of an older
+        transaction, unless it repeats the marker that ended this one. Kafka's ProducerAppendInfo.
         """
         entry = self.producers.get(batch.producer_id)
         if entry is not None and origin is _CLIENT and batch.base_sequence >= 0:
@@ -193,7 +190,7 @@ class ProducerStateManager:
         attributes = batch.attributes
         known_epoch = NO_PRODUCER_EPOCH if entry is None else entry.producer_epoch
         if batch.producer_epoch < known_epoch:
-            self._refuse_epoch(known_epoch, batch, origin)
+            self._reject_epoch(known_epoch, batch, origin)
         if attributes & CONTROL_MASK:
             self._check_marker(entry, batch, origin, transaction_version)
             return None
@@ -203,7 +200,7 @@ class ProducerStateManager:
             self._check_sequence(entry, batch)
         if entry is not None and entry.current_txn_first_offset >= 0 and not attributes & TRANSACTIONAL_MASK:
             raise InvalidTxnStateError(
-                f"producer {batch.producer_id} has a transaction open in {self.name} and wrote outside of it"
+                f"producer {batch.producer_id} has an open transaction in {self.name} and wrote outside of it"
             )
         return None
 
@@ -233,11 +230,11 @@ class ProducerStateManager:
             and entry.current_txn_first_offset != NO_TXN
             and batch.producer_epoch != LAST_EPOCH
         ):
-            self._refuse_epoch(entry.producer_epoch, batch, origin)
+            self._reject_epoch(entry.producer_epoch, batch, origin)
         self.check_coordinator_epoch(batch.producer_id, coordinator_epoch)
 
-    def _refuse_epoch(self, known_epoch: int, batch: RecordBatch, origin: AppendOrigin) -> None:
-        """Raises for an epoch that is over, unless a leader has taken the batch already."""
+    def _reject_epoch(self, known_epoch: int, batch: RecordBatch, origin: AppendOrigin) -> None:
+        """Raises InvalidProducerEpochError, or only logs it for a batch that a leader has accepted."""
         message = self._fenced(batch.producer_id, batch.producer_epoch, known_epoch)
         if origin is AppendOrigin.REPLICATION:
             logger.warning(message)
@@ -245,7 +242,7 @@ class ProducerStateManager:
             raise InvalidProducerEpochError(message)
 
     def _fenced(self, producer_id: int, epoch: int, known_epoch: int) -> str:
-        return f"producer {producer_id} writes to {self.name} with epoch {epoch}, and {known_epoch} is the newest"
+        return f"producer {producer_id} writes to {self.name} with epoch {epoch}; the newest is {known_epoch}"
 
     def _check_unverified_sequence(self, entry: ProducerStateEntry | None, batch: RecordBatch) -> None:
         waiting = self.verifications.get(batch.producer_id)
@@ -278,13 +275,13 @@ class ProducerStateManager:
     # -- after an append, and in replay --
 
     def update(self, batch: RecordBatch, first_offset: int, last_offset: int) -> CompletedTxn | None:
-        """Takes in a batch that is in the log now; answers with the transaction that it ended, if it ended one."""
+        """Applies a batch of the log; returns the transaction that it ended, if any."""
         entry = self.producers.get(batch.producer_id)
         if entry is None:
             entry = self.producers[batch.producer_id] = ProducerStateEntry(batch.producer_id)
         attributes = batch.attributes
         if attributes & TRANSACTIONAL_MASK and self.verifications:
-            # The transaction is over, or its first offset is known from here on.
+            # The transaction has ended, or its first offset is now known.
             self.verifications.clear_after(
                 batch.producer_id, batch.producer_epoch, is_marker=attributes & CONTROL_MASK != 0
             )
@@ -303,7 +300,7 @@ class ProducerStateManager:
         return None
 
     def update_with_run(self, run: ProducerRun) -> None:
-        """`update` for a stretch of one producer's batches at once; none of them ends a transaction."""
+        """`update` for several batches of one producer at once, none of which ends a transaction."""
         entry = self.producers.get(run.producer_id)
         if entry is None:
             entry = self.producers[run.producer_id] = ProducerStateEntry(run.producer_id)
@@ -324,7 +321,7 @@ class ProducerStateManager:
         entry.last_timestamp = batch.max_timestamp
         record = _marker(batch)
         if record is None:
-            return None  # the cleaner has taken it, and left the batch for the sake of the epoch
+            return None  # compaction has removed it, and kept the batch for its epoch
         entry.coordinator_epoch = _epoch_in(record)
         first_offset, entry.current_txn_first_offset = entry.current_txn_first_offset, NO_TXN
         if first_offset < 0:
@@ -334,27 +331,27 @@ class ProducerStateManager:
         )
 
     def check_coordinator_epoch(self, producer_id: int, coordinator_epoch: int) -> None:
-        """Keeps markers of a coordinator that has been replaced out, and epochs below -1, which there are not."""
+        """Raises TransactionCoordinatorFencedError for a marker of a coordinator that has been replaced."""
         entry = self.producers.get(producer_id)
         known_epoch = NO_COORDINATOR_EPOCH if entry is None else entry.coordinator_epoch
         if known_epoch > coordinator_epoch:
             raise TransactionCoordinatorFencedError(
                 f"marker for producer {producer_id} in {self.name} from coordinator epoch {coordinator_epoch}, "
-                f"and {known_epoch} is the newest"
+                f"where {known_epoch} is the newest"
             )
 
     def last_stable_offset_after(self, completed: CompletedTxn) -> int:
-        """The last stable offset once `completed` counts as decided, apart from replication."""
+        """The last stable offset after `completed`, if everything is replicated."""
         others = (first for first in self._ongoing_txns if first != completed.first_offset)
         return min(others, default=completed.last_offset + 1)
 
     def complete_txn(self, completed: CompletedTxn) -> None:
-        """The transaction is decided; it stays unstable until its marker is below the high watermark."""
+        """Ends a transaction, which stays unstable until its marker is below the high watermark."""
         self._ongoing_txns.pop(completed.first_offset, None)
         self._unreplicated_txns[completed.first_offset] = completed.last_offset
 
     def on_high_watermark_updated(self, high_watermark: int) -> bool:
-        """Whether the first unstable offset may have moved by it."""
+        """Drops the transactions whose markers are now replicated; whether the first unstable offset may have moved."""
         if not self._unreplicated_txns:
             return False
         self._drop_unreplicated_below(high_watermark)
@@ -366,14 +363,14 @@ class ProducerStateManager:
                 del self._unreplicated_txns[first_offset]
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """What the log has lost at its start cannot be unstable any more."""
+        """Drops transactions before the new log start offset, which are not unstable any more."""
         self._drop_unreplicated_below(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def remove_expired_producers(self, now_ms: int) -> int:
-        """Forgets who has not written for producer.id.expiration.ms and has no transaction open; how many.
+        """Removes producers without an open transaction that were idle for producer.id.expiration.ms; returns how many.
 
-        Verifications that have waited for so long go too.
+        Removes verifications that have waited for so long too.
         """
         self.verifications.remove_expired(now_ms, self.expiration_ms)
         expired = [
@@ -388,9 +385,9 @@ class ProducerStateManager:
     # -- snapshots --
 
     def take_snapshot(self, *, sync: bool, of_the_past: bool = False) -> str | None:
-        """Saves the state as of `map_end_offset`, unless there is a snapshot of that; returns its path if it wrote.
+        """Saves the state at `map_end_offset`; returns the path, None if there is a snapshot of that offset already.
 
-        Without `sync` the caller has the file synced before the recovery point passes it. Raises OSError.
+        Without `sync` the caller must have the file synced before the recovery point passes it. Raises OSError.
         """
         if self.map_end_offset <= (self.snapshots.latest_offset or 0) and not of_the_past:
             return None
@@ -412,7 +409,7 @@ class ProducerStateManager:
             )
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Goes back to the latest snapshot within the log; the caller replays from `map_end_offset` on."""
+        """Loads the latest snapshot within the log; the caller replays from `map_end_offset` on."""
         self.snapshots.remove_outside(log_start_offset, log_end_offset)
         if log_end_offset == self.map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
@@ -421,7 +418,7 @@ class ProducerStateManager:
         self._load_latest(log_start_offset, now_ms)
 
     def take_over(self, other: "ProducerStateManager") -> None:
-        """Knows the producers of another log from here on, which has the same batches; the other forgets them."""
+        """Moves the state of another log with the same batches here."""
         self.map_end_offset = max(self.map_end_offset, other.map_end_offset)
         self.expiration_ms, self.verifies_transactions = other.expiration_ms, other.verifies_transactions
         self.producers, other.producers = other.producers, {}
@@ -436,7 +433,7 @@ class ProducerStateManager:
         self.map_end_offset = 0
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """The log was emptied and goes on at `offset`."""
+        """Empties the state, as of a log that is empty and starts at `offset`."""
         self.clear()
         self.snapshots.remove_outside(offset, offset)
         self.snapshots.remove(offset)
@@ -447,14 +444,14 @@ class ProducerStateManager:
             try:
                 self.load_snapshot(offset, now_ms)
             except CorruptSnapshotError as error:
-                logger.warning("%s; going back to the one before", error)
+                logger.warning("%s; using the snapshot before it", error)
                 self.snapshots.remove(offset)
                 continue
             return
         self.map_end_offset = log_start_offset
 
     def load_snapshot(self, offset: int, now_ms: int) -> None:
-        """The state as it was saved at an offset. Raises CorruptSnapshotError."""
+        """Loads the snapshot at an offset. Raises CorruptSnapshotError."""
         for saved in self.snapshots.read(offset):
             self._restore(saved, now_ms)
         self.map_end_offset = offset
@@ -466,7 +463,7 @@ class ProducerStateManager:
         entry.coordinator_epoch = saved.coordinator_epoch
         entry.last_timestamp = saved.timestamp
         entry.current_txn_first_offset = saved.current_txn_first_offset
-        if saved.last_offset >= 0:  # with or without a sequence: a coordinator's have none
+        if saved.last_offset >= 0:  # a coordinator's batches have an offset but no sequence
             entry.batches.append(
                 BatchMetadata(saved.last_sequence, saved.last_offset, saved.offset_delta, saved.timestamp)
             )
@@ -476,7 +473,7 @@ class ProducerStateManager:
 
 
 def _bucket_of(count: int) -> "Callable[[int], int]":
-    """The order of keys in a Java HashMap of so many, which is the order of producers in Apache Kafka's snapshots."""
+    """The sort key for the order of `count` keys in a Java HashMap, the order of producers in Kafka's snapshots."""
     size = 16
     while count > size * 3 // 4:
         size *= 2

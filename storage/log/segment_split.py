@@ -1,8 +1,8 @@
-"""A segment whose offsets reach further than its indexes can say is split in two (LogSegment.splitOverflowedSegment).
+"""Splits a segment whose offsets exceed the range of its indexes (LogSegment.splitOverflowedSegment).
 
-Index entries hold an offset as 32 bits from the segment's base offset on. Nothing that is appended or compacted today
-goes beyond that, but compaction by brokers before Kafka 1.0 did, and such a directory must not lose its records: they
-are whole, they only stand in the wrong file. Loading meets one when it reads a segment through.
+Index entries hold offsets as 32 bits relative to the base offset. Appends and compaction keep to that, but brokers
+before Kafka 1.0 wrote such segments by compaction; their records are valid, only in the wrong file. Loading detects one
+when it scans a segment.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -23,7 +23,7 @@ _COPY_BYTES: Final = 1 << 20
 
 
 class SplitNeededError(SegmentOverflowError):
-    """From `position` (bytes) on, where the batch with `first_offset` begins, a segment needs another base offset."""
+    """A segment must be split at `position` (bytes), where the batch with `first_offset` begins."""
 
     def __init__(self, message: str, base_offset: int, position: int, first_offset: int) -> None:
         super().__init__(message, base_offset)
@@ -32,11 +32,11 @@ class SplitNeededError(SegmentOverflowError):
 
 
 def check_overflow(segment: "LogSegment", position: int, next_offset: int, following: int | None) -> None:
-    """Told where a pass over a segment stopped: raises SplitNeededError if what stands there is whole, but too far off.
+    """Raises SplitNeededError if a scan stopped at `position` at a valid batch that is too far from the base offset.
 
     `next_offset`: the one after the last batch before `position`; `following`: the base offset of the next segment. No
-    checksum covers a batch's base offset, so it is believed only where it fits between the two: in the last segment, of
-    which compaction has made nothing, never. Raises OSError.
+    checksum covers a batch's base offset, so it counts only between these two: never in the last segment, which no
+    compaction has written. Raises OSError.
     """
     if following is None:
         return
@@ -59,9 +59,9 @@ def check_overflow(segment: "LogSegment", position: int, next_offset: int, follo
 
 
 def split_segment(env: Env, directory: str, split: SplitNeededError) -> None:
-    """Puts two segments in the place of one: up to the position, and from there on. Without indexes. Raises OSError.
+    """Replaces a segment by two without indexes, before and from the position. Raises OSError.
 
-    As a swap: a crash leaves what loading completes or takes back (`segment_swap`).
+    It works as a swap: after a crash, loading completes or reverts it (`segment_swap`).
     """
     head = segment_path(directory, split.base_offset, LOG_SUFFIX)
     tail = segment_path(directory, split.first_offset, LOG_SUFFIX)
@@ -72,7 +72,7 @@ def split_segment(env: Env, directory: str, split: SplitNeededError) -> None:
     finally:
         source.close()
     env.sync_dir(directory)
-    for path in (tail, head):  # as long as the first is a .cleaned, loading takes both back
+    for path in (tail, head):  # while the head is a .cleaned, loading reverts both
         env.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
     env.sync_dir(directory)
     complete_swaps(env, directory, set(env.listdir(directory)))

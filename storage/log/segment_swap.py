@@ -1,19 +1,19 @@
-"""The files of a cleaned segment on their way into the log: .cleaned, then .swap, then their own names.
+"""Swaps a cleaned segment into the log: its files are named .cleaned, then .swap, then as the segment.
 
-In Kafka's order (LocalLog.replaceSegments), so that a crash at any step leaves what loading completes or takes back:
+In Kafka's order (LocalLog.replaceSegments), so that loading completes or reverts it after a crash at any step:
 
-    0  the directory is locked, a .cleaned that is not of this cleaning goes, and what the cleaning has read is synced
+    0  the directory is locked, other .cleaned files are removed, and the segments that were read are synced
        (`SwapClaim`)
     1  the worker has written and synced `<base offset>.log.cleaned` and its indexes
     2  all of them are renamed to .swap, the .log last; the directory is synced (`SwapPreparation`, off the event loop)
     3  the old segments' files are renamed to .deleted, oldest first
-    4  the .swap files get their names, the .log first (3 and 4: `LocalLog.replace_segments`, in one piece)
+    4  the .swap files are renamed, the .log first (3 and 4: `LocalLog.replace_segments`, without interruption)
 
-    a crash leaves                        and loading
+    after a crash there is                | and loading
     --------------------------------------+--------------------------------------------------------------------
     a .cleaned                            | removes it, and each .swap whose base offset is not below it
-    a .log.swap                           | removes the segments whose offsets lie within it, then goes on with 4
-    an .index.swap and the like alone     | gives it its name: its .log has it already
+    a .log.swap                           | removes the segments whose offsets lie within it, then continues with 4
+    another .swap without its .log.swap   | renames it, as its .log was already
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,17 +34,17 @@ SWAP_SUFFIX: Final = ".swap"
 
 
 class DirectoryBusyError(OSError):
-    """Another process works in the partition's directory: the worker of a broker that was killed just now."""
+    """Another process holds the partition's directory: the worker of a broker that was just killed."""
 
 
 class SwapClaim:
     """Step 0. `run` is safe in a thread.
 
-    A stray .cleaned would be fatal: it would have loading take back a swap of which the old segments are gone already.
-    Workers hold the same lock while they write, so that none can come once this has been run.
+    A stray .cleaned would lose data: loading would revert a swap whose old segments are already deleted. Workers hold
+    the same lock while they write, so that no new one appears after `run`.
 
-    A record may go because a later one has its key. So that one has to be on stable storage first, or a power cut takes
-    both: `paths_to_sync` are the segments, of those that were read, that no flush has covered.
+    Compaction drops a record because a later one has its key, so the later one must be durable first, or a power cut
+    would lose both: `paths_to_sync` are the segments that were read and that no flush has covered.
     """
 
     __slots__ = ("_base_offsets", "_directory", "_env", "_lock", "_paths_to_sync", "has_sync_failed")
@@ -73,7 +73,7 @@ class SwapClaim:
         try:
             self._sync()
         except OSError as error:
-            # A second fsync would not tell what the first has lost; without a descriptor there was none yet.
+            # A second fsync would not report what the first has lost; without a descriptor there was none yet.
             self.has_sync_failed = not is_out_of_descriptors(error)
             raise
 
@@ -88,14 +88,14 @@ class SwapClaim:
             self._env.sync_dir(self._directory)
 
     def release(self) -> None:
-        """Gives the directory back. Idempotent."""
+        """Unlocks the directory. Idempotent."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
 
 
 def lock_directory(env: Env, directory: str) -> DirectoryLock:
-    """Keeps other processes that clean out of a partition's directory. Raises DirectoryBusyError, OSError."""
+    """Locks a partition's directory against other cleaning processes. Raises DirectoryBusyError, OSError."""
     lock = env.lock_dir(directory)
     if lock is None:
         raise DirectoryBusyError(f"another process is compacting {directory}")
@@ -116,7 +116,7 @@ class SwapPreparation:
         self.is_done = False
 
     def run(self) -> None:
-        """Renames and syncs; does nothing once it was cancelled. Raises OSError, and has undone what it did then."""
+        """Renames and syncs; does nothing after `cancel`. Raises OSError, after it has reverted the renames."""
         with self._lock:
             if self._is_cancelled:
                 return
@@ -125,17 +125,17 @@ class SwapPreparation:
                     self._rename(suffix, CLEANED_SUFFIX, SWAP_SUFFIX)
                 self._env.sync_dir(self._directory)
             except OSError:
-                self._take_back()
+                self._revert()
                 raise
             self.is_done = True
 
     def cancel(self) -> None:
-        """Makes sure that no .swap is left, durably. Raises OSError."""
+        """Removes the .swap files, durably. Raises OSError."""
         with self._lock:
             self._is_cancelled = True
             if self.is_done:
                 self.is_done = False
-                self._take_back()
+                self._revert()
 
     def _path(self, suffix: str) -> str:
         return segment_path(self._directory, self.cleaned.base_offset, suffix)
@@ -145,11 +145,11 @@ class SwapPreparation:
         try:
             self._env.rename(path + old, path + new)
         except FileNotFoundError:
-            if suffix != TXN_INDEX_SUFFIX:  # the one that is there only when it has entries
+            if suffix != TXN_INDEX_SUFFIX:  # which exists only when it has entries
                 raise
 
-    def _take_back(self) -> None:
-        """The .log is a .cleaned again before any other file goes: as long as that is there, loading takes all back."""
+    def _revert(self) -> None:
+        """Renames the .log to .cleaned before it removes the others: while it exists, loading reverts the swap."""
         log = self._path(LOG_SUFFIX)
         if self._env.exists(log + SWAP_SUFFIX):
             self._env.rename(log + SWAP_SUFFIX, log + CLEANED_SUFFIX)
@@ -159,7 +159,7 @@ class SwapPreparation:
 
 
 def finish_swap(env: Env, directory: str, base_offset: int) -> None:
-    """Step 4: the .swap files of a segment get their names, the .log first. Raises OSError."""
+    """Step 4: renames the .swap files of a segment, the .log first. Raises OSError."""
     for suffix in SEGMENT_SUFFIXES:
         path = segment_path(directory, base_offset, suffix)
         try:
@@ -170,7 +170,7 @@ def finish_swap(env: Env, directory: str, base_offset: int) -> None:
 
 
 def remove_cleaned(env: Env, directory: str) -> None:
-    """Removes what cleanings that came to nothing have left in a partition's directory. Raises OSError."""
+    """Removes the files of failed cleanings from a partition's directory. Raises OSError."""
     for name in _listed(env, directory):
         if name.endswith(CLEANED_SUFFIX):
             remove_if_exists(env, f"{directory}/{name}")
@@ -187,10 +187,10 @@ def _listed(env: Env, directory: str) -> Iterable[str]:
 
 
 def complete_swaps(env: Env, directory: str, names: set[str]) -> None:
-    """Ends the swaps that a crash interrupted, one way or the other; keeps `names`, what is in the directory, true.
+    """Completes or reverts the swaps that a crash interrupted, and updates `names`, the content of the directory.
 
-    Those at or after a .cleaned were not fully prepared (or are part of a split that did not end) and are taken back,
-    the others are completed. May be interrupted and repeated. Raises OSError, CorruptRecordError.
+    Swaps at or after a .cleaned were not fully prepared (or belong to an incomplete split) and are reverted, the others
+    are completed. May be interrupted and repeated. Raises OSError, CorruptRecordError.
     """
     if not any(name.endswith(SWAP_SUFFIX) for name in names):
         return

@@ -1,9 +1,8 @@
-"""LogValidator: what a batch must satisfy to be appended by a leader, and the offsets and timestamps it is given.
+"""LogValidator: the rules for a batch that a leader appends, and the offsets and timestamps that it assigns.
 
-A batch that needs nothing changed is not copied: its first 16 bytes, which carry what the leader decides (base
-offset, leader epoch), are made anew, and the rest is the client's own bytes. It is copied when its timestamps have
-to be set, and rebuilt only when the topic's compression.type differs from the producer's. Message sets of the older
-formats are converted to v2 first.
+A batch that needs no change is not copied: only its first 16 bytes, with the base offset and leader epoch that the
+leader sets, are new. It is copied when its timestamps must be set, and rebuilt when the topic's compression.type
+differs from the producer's. Message sets of the older formats are converted to v2 first.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -45,28 +44,26 @@ UNPACKED_RATIO: Final = 64
 """See `most_unpacked_bytes`."""
 
 _EVERY_AGE_MS: Final = 1 << 60
-"""No time from 1970 on is so long ago."""
+"""Longer than the time since 1970."""
 
 _ANY_TIME: Final = (-(1 << 63), (1 << 63) - 1)
-_CLIENT: Final = (
-    AppendOrigin.CLIENT
-)  # a member of an enum is looked up slowly, and this is asked of each batch
+_CLIENT: Final = AppendOrigin.CLIENT  # a lookup of an enum member is slow, and every batch needs it
 
 
 def most_unpacked_bytes(max_message_bytes: int) -> int:
-    """How much a compressed batch may unpack to: a multiple of max.message.bytes, or the floor, and never more than
-    who reads the log takes (compaction, searches by time). Kafka knows no such bound. What unpacks to more is
-    RecordTooLargeError: on MESSAGE_TOO_LARGE producers give up at once, or split the batch (Java, kafka-python).
+    """The limit for the uncompressed size of a batch: a multiple of max.message.bytes, at least the floor, and never
+    more than readers of the log accept (compaction, searches by time). Kafka has no such limit. A larger batch raises
+    RecordTooLargeError: on MESSAGE_TOO_LARGE producers fail at once, or split the batch (Java, kafka-python).
     """
     bound = max(max_message_bytes * UNPACKED_RATIO, UNPACKED_BYTES_FLOOR)
     return min(bound, DEFAULT_MAX_DECOMPRESSED_BYTES)
 
 
 class ValidatedRecords:
-    """What is to be written: `buffers` are `size` bytes together; `batches` have the offsets they get in the log.
+    """The batches of one append: `buffers`, of `size` bytes together, and `batches` with their offsets in the log.
 
-    `of_producers` are those of `batches` that an idempotent or transactional producer wrote. `first_offset` and
-    `max_timestamp` (ms, -1 for none) are those of all batches together.
+    `of_producers` are those of idempotent or transactional producers. `first_offset` and `max_timestamp` (ms, -1 for
+    none) are those of all batches.
     """
 
     __slots__ = (
@@ -96,7 +93,7 @@ class ValidatedRecords:
         self.conversion_count = 0
 
     def add_batch(self, batch: RecordBatch, buffers: tuple[Buffer, ...]) -> None:
-        """Takes a batch whose `base_offset`, `max_timestamp` and size are those it will have in the log."""
+        """Adds a batch with the `base_offset`, `max_timestamp` and size that it has in the log."""
         base_offset = batch.base_offset
         self.add(
             batch,
@@ -120,7 +117,7 @@ class ValidatedRecords:
         timestamp: int,
         producer_id: int,
     ) -> None:
-        """The same, for somebody who has asked the batch already."""
+        """`add_batch` for a caller that has read the fields already."""
         if not self.batches:
             self.first_offset = base_offset
         self.buffers += buffers
@@ -135,7 +132,7 @@ class ValidatedRecords:
 
 
 class LogValidator:
-    """The rules of one log, drawn from its configuration; made anew when that changes."""
+    """The rules of one log, from its configuration; replaced when that changes."""
 
     __slots__ = (
         "_after_max_ms",
@@ -159,7 +156,7 @@ class LogValidator:
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms
         self._has_oldest = self._before_max_ms < _EVERY_AGE_MS
-        self._compression: CompressionType | None = None  # None: as the producer has it
+        self._compression: CompressionType | None = None  # None: that of the producer
         self._level: int | None = None
         if config.compression_type == "uncompressed":
             self._compression = CompressionType.NONE
@@ -170,28 +167,28 @@ class LogValidator:
     def validate(
         self, records: Buffer, next_offset: int, leader_epoch: int, origin: AppendOrigin, now_ms: int
     ) -> ValidatedRecords:
-        """Checks every batch and every record in it, and numbers them from `next_offset` on.
+        """Checks every batch and record, and assigns offsets from `next_offset` on.
 
-        Raises CorruptRecordError, InvalidRecordError (and those of `storage.errors` that are one),
-        InvalidTimestampError, RecordTooLargeError and UnsupportedCompressionError; then nothing is to be written.
+        Raises CorruptRecordError, InvalidRecordError (and its subclasses in `storage.errors`), InvalidTimestampError,
+        RecordTooLargeError and UnsupportedCompressionError; then nothing may be written.
         """
         result = ValidatedRecords(next_offset, now_ms if self._log_append_time else NO_TIMESTAMP)
         try:
             if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC_V2:
-                # One batch and nothing else, as nearly every append is.
+                # A single batch, as in nearly every append.
                 batch = RecordBatch(records)
                 if batch.size_in_bytes == len(records):
                     if origin is _CLIENT and batch.base_offset != 0:
-                        self._refuse_base_offset(batch)
-                    self._take(batch, result, leader_epoch, origin, now_ms)
+                        self._reject_base_offset(batch)
+                    self._add_valid(batch, result, leader_epoch, origin, now_ms)
                     return result
             for batch in self._split(records, origin, result):
-                self._take(batch, result, leader_epoch, origin, now_ms)
+                self._add_valid(batch, result, leader_epoch, origin, now_ms)
         except DecompressedTooLargeError as error:  # on CORRUPT_MESSAGE producers would send it again
             raise RecordTooLargeError(f"a record batch for {self._name}: {error}") from error
         return result
 
-    def _take(
+    def _add_valid(
         self,
         batch: RecordBatch,
         result: ValidatedRecords,
@@ -199,18 +196,18 @@ class LogValidator:
         origin: AppendOrigin,
         now_ms: int,
     ) -> None:
-        """Checks a batch and adds it to the result: first what its header claims, then the bytes, then the records."""
+        """Checks the header, the checksum and the records of a batch, and adds it to the result."""
         size, attributes, last_offset_delta, count, max_timestamp, producer_id, sequence = batch.claims()
         if size > self._max_message_bytes:
-            self._refuse_size(batch)
+            self._reject_size(batch)
         batch.ensure_valid()
         if count <= 0 or last_offset_delta != count - 1:
-            self._refuse_count(batch)
+            self._reject_count(batch)
         if origin is _CLIENT and (attributes & CONTROL_MASK or sequence < 0 <= producer_id):
-            self._refuse_client_batch(batch)
+            self._reject_client_batch(batch)
         summary = batch.validate_records(self._max_unpacked_bytes)
         if summary.offset_gap_index >= 0:
-            self._refuse_gap(summary.offset_gap_index)
+            self._reject_gap(summary.offset_gap_index)
         newest_timestamp = max(summary.max_timestamp, NO_TIMESTAMP)  # Kafka's search for it begins there
         lacks_key = self._is_compacted and summary.null_key_index >= 0
         claims_time = attributes & TIMESTAMP_TYPE_MASK
@@ -219,7 +216,7 @@ class LogValidator:
                 self._raise_record_errors(batch, *_ANY_TIME)
         else:
             youngest, first_timestamp = now_ms + self._after_max_ms, summary.min_timestamp
-            if claims_time:  # it says that all of its records have this one
+            if claims_time:  # then all of its records have the max timestamp
                 first_timestamp = max_timestamp
                 newest_timestamp = max(max_timestamp, NO_TIMESTAMP)
             is_out = newest_timestamp > youngest or (
@@ -244,7 +241,7 @@ class LogValidator:
         """The batches of an append that is not a single one of format v2."""
         found = list(batches(records))
         if not found:
-            raise InvalidRecordError(f"there is no record batch in what was to be appended to {self._name}")
+            raise InvalidRecordError(f"there is no record batch in an append to {self._name}")
         if any(entry.magic != found[0].magic for entry in found):
             raise InvalidMagicError(f"batches of different formats in one append to {self._name}")
         if found[0].magic != MAGIC_V2:
@@ -255,7 +252,7 @@ class LogValidator:
         elif len(found) > 1 and origin is _CLIENT:
             raise InvalidRecordError(f"{len(found)} record batches for {self._name}; a producer may send one")
         elif origin is _CLIENT and found[0].base_offset != 0:
-            self._refuse_base_offset(found[0])
+            self._reject_base_offset(found[0])
         return [entry for entry in found if isinstance(entry, RecordBatch)]
 
     def _up_convert(self, records: Buffer) -> bytes:
@@ -264,31 +261,31 @@ class LogValidator:
         return up_convert(records, base_offset=0, max_decompressed_bytes=self._max_unpacked_bytes)
 
     def _has_other_codec(self, attributes: int) -> bool:
-        """Whether the topic wants a batch with these attributes compressed in another way; markers stay plain."""
+        """Whether the topic needs another codec for a batch with these attributes; markers stay uncompressed."""
         source = attributes & COMPRESSION_MASK
         return source != self._compression and bool(source or not attributes & CONTROL_MASK)
 
-    # -- what a batch is refused for; each raises --
+    # -- rejections; each raises --
 
-    def _refuse_base_offset(self, batch: "RecordBatch | LegacyEntry") -> None:
-        """Offsets are the broker's to give (asked of format v2 only, as in Kafka)."""
+    def _reject_base_offset(self, batch: "RecordBatch | LegacyEntry") -> None:
+        """The broker assigns offsets (checked for format v2 only, as in Kafka)."""
         raise InvalidRecordError(
             f"a record batch for {self._name} with base offset {batch.base_offset}; a producer's is 0"
         )
 
-    def _refuse_size(self, batch: RecordBatch) -> None:
+    def _reject_size(self, batch: RecordBatch) -> None:
         raise RecordTooLargeError(
             f"a record batch of {batch.size_in_bytes} bytes for {self._name}; "
             f"max.message.bytes allows {self._max_message_bytes}"
         )
 
-    def _refuse_count(self, batch: RecordBatch) -> None:
+    def _reject_count(self, batch: RecordBatch) -> None:
         raise InvalidOffsetOrSequenceError(
             f"a record batch for {self._name} with {batch.record_count} records and a last offset delta of "
             f"{batch.last_offset_delta}"
         )
 
-    def _refuse_client_batch(self, batch: RecordBatch) -> None:
+    def _reject_client_batch(self, batch: RecordBatch) -> None:
         if batch.attributes & CONTROL_MASK:
             raise InvalidOffsetOrSequenceError(
                 f"a control batch for {self._name}; clients may not write those"
@@ -297,16 +294,15 @@ class LogValidator:
             f"sequence {batch.base_sequence} of producer {batch.producer_id} for {self._name}"
         )
 
-    def _refuse_gap(self, index: int) -> None:
+    def _reject_gap(self, index: int) -> None:
         message = f"record {index} of a batch for {self._name} has an offset that is not {index}"
         raise InvalidRecordError(message, [(index, message)])
 
     def _raise_record_errors(self, batch: RecordBatch, oldest: int, youngest: int) -> None:
-        """Names each record that has no key and needs one, or else a time that it may not have.
+        """Raises an error that lists the records without a required key, and those with an invalid timestamp.
 
-        A batch that claims the time of its append is put right where the topic has CreateTime and it says a time;
-        otherwise every record of it is at fault. Where times are, the error is about them, as Kafka has it; and so are
-        the words by which tools know it.
+        In a batch of type LogAppendTime every record is invalid, unless the topic has CreateTime and the batch a max
+        timestamp. Timestamps take precedence over keys, as in Kafka, whose texts tools recognize.
         """
         lacking: list[tuple[int, str]] = []
         untimely: list[tuple[int, str]] = []
@@ -341,12 +337,12 @@ class LogValidator:
                 f"One or more records have been rejected due to {count}: {lacking[0][1]}", errors
             )
 
-    # -- batches that are not written as they came --
+    # -- batches that are changed --
 
     def _restamp(
         self, batch: RecordBatch, newest_timestamp: int, offset: int, leader_epoch: int, now_ms: int
     ) -> bytearray:
-        """A copy with timestamps as the topic has them: the time of the append, or the true maximum."""
+        """A copy with the topic's timestamp type: the time of the append, or the actual maximum."""
         data = bytearray(memoryview(batch.buffer)[batch.position : batch.position + batch.size_in_bytes])
         stamp(data, 0, offset, leader_epoch)
         if self._log_append_time:
@@ -356,7 +352,7 @@ class LogValidator:
         return data
 
     def _rebuild(self, batch: RecordBatch, offset: int, leader_epoch: int, now_ms: int) -> bytes:
-        """The batch compressed as the topic wants it. Raises RecordTooLargeError when that made it too large."""
+        """The batch with the topic's codec. Raises RecordTooLargeError if that makes it too large."""
         assert self._compression is not None
         records = [
             (record.key, record.value, record.timestamp, record.headers)

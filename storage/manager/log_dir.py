@@ -85,10 +85,10 @@ class LogDir:
         self._lock = self._env.lock(f"{self.path}/{LOCK}")
         if self._lock is None:
             raise LogDirLockedError(f"another process works in {self.path}: it holds {LOCK} there")
-        self.space.look_for_reserve()
+        self.space.find_reserve()
         self.space.check()
         if self.space.needs_reserve:
-            self.space.give_up_reserve()
+            self.space.release_reserve()
 
     def unlock(self) -> None:
         if self._lock is not None:

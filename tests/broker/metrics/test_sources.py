@@ -223,7 +223,7 @@ def test_controller() -> None:
 def test_disk_space() -> None:
     metrics = Metrics()
     space = DiskSpace(ManualEnv(), "/data", 5000)
-    space.settle((100_000, 4000))
+    space.apply((100_000, 4000))
     space.reject()
     metric_sources.add_disk_space(metrics, lambda: [space])
     expected = {"free_bytes": 4000, "min_free_bytes": 5000, "full": 1, "refused_batches_total": 1}

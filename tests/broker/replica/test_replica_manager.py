@@ -317,7 +317,7 @@ def test_producers_are_kept_out_below_the_limit_and_let_in_above(tmp_path: Path)
     (answer,) = result(node.append(("t", 0, batch("a"))))
     assert isinstance(answer, AppendError)
     assert answer.error is ErrorCode.NOT_ENOUGH_REPLICAS
-    assert "9999 bytes are free, and 10000 have to be" in (answer.error_message or "")
+    assert "9999 bytes are free, 10000 are required" in (answer.error_message or "")
     assert node.probe.lines == ["t NOT_ENOUGH_REPLICAS"]
     refusal = node.manager.refusal_of_new_logs()
     assert refusal is not None
@@ -331,7 +331,7 @@ def test_producers_are_kept_out_below_the_limit_and_let_in_above(tmp_path: Path)
 def test_new_partitions_go_where_there_is_room(tmp_path: Path) -> None:
     node = Node(tmp_path / "a", tmp_path / "b", min_free_bytes=10_000)
     full, roomy = node.log_manager.dirs
-    full.space.settle((100_000, 5_000))
+    full.space.apply((100_000, 5_000))
     node.create("t", T, partition_image(), partition_image(partition=1))
     assert (len(full.logs), len(roomy.logs)) == (0, 2)
     node.env.space = (100_000, 5_000)

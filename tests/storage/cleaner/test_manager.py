@@ -258,7 +258,7 @@ def test_a_log_that_cannot_be_looked_at_is_uncleanable_and_the_others_go_on(
     env.inject(lambda _, kind, path: Fault() if kind == "open" and "/t-0/" in path else None)
     assert house.grab().log is other
     assert house.cleaner.is_uncleanable(house.key)
-    assert "cannot be looked at" in caplog.text
+    assert "cannot be checked" in caplog.text
 
 
 def forget_times(house: Compacted, env: FaultEnv) -> None:

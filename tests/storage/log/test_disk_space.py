@@ -71,7 +71,7 @@ def test_each_change_of_state_is_told_once(caplog: pytest.LogCaptureFixture) -> 
         assert space.is_full == is_full
     assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.WARNING]
     assert "/d is full" in caplog.messages[0]
-    assert "4999 bytes are free, 5000 have to be" in caplog.messages[0]
+    assert "4999 bytes are free, 5000 are required" in caplog.messages[0]
     assert "/d has room again, 5625 bytes" in caplog.messages[1]
 
 
@@ -143,7 +143,7 @@ def test_the_reserve_is_made_with_plenty_of_room_and_given_up_with_none(
     assert wants == [True, False]
     assert env.size(f"/d/{RESERVE_FILE}") == RESERVE_BYTES
     again = DiskSpace(env, "/d", 2 * RESERVE_BYTES)
-    again.look_for_reserve()
+    again.find_reserve()
     assert again.has_reserve
     env.disk_bytes = 2 * RESERVE_BYTES
     again.check()
@@ -152,7 +152,7 @@ def test_the_reserve_is_made_with_plenty_of_room_and_given_up_with_none(
     again.check()
     needs.append(again.needs_reserve)
     assert needs == [False, True]  # at first there is some left
-    again.give_up_reserve()
+    again.release_reserve()
     assert not env.exists(f"/d/{RESERVE_FILE}")
     assert "reserve of 1048576 bytes is given up" in caplog.text
     env.disk_bytes = DISK_BLOCK_BYTES
@@ -325,7 +325,7 @@ def test_a_client_is_refused_and_a_coordinator_is_not() -> None:
         append(log, b"x")
     assert log.append_as_leader(make_batch(b"once", producer=(1, 0, 0)), 0).duplicate  # it is there already
     log.append_as_leader(make_batch(b"own"), 0, AppendOrigin.COORDINATOR)
-    assert (log.log_end_offset, space.refusals) == (2, 1)
+    assert (log.log_end_offset, space.rejections) == (2, 1)
 
 
 # -- a real disk --
