@@ -108,7 +108,7 @@ class OffsetCheckpointFile:
             return {}
 
     def prepare(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
-        """A job for any thread that writes these offsets, unless the file has the same or newer ones. Raises OSError."""
+        """A job, for any thread, that writes these offsets unless the file is as new. Raises OSError."""
         rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
         data = _format_checkpoint(rows)
         self._last_prepared += 1

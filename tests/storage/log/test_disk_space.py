@@ -154,7 +154,7 @@ def test_the_reserve_is_made_with_plenty_of_room_and_given_up_with_none(
     assert needs == [False, True]  # at first there is some left
     again.release_reserve()
     assert not env.exists(f"/d/{RESERVE_FILE}")
-    assert "reserve of 1048576 bytes is given up" in caplog.text
+    assert "reserve of 1048576 bytes is released" in caplog.text
     env.disk_bytes = DISK_BLOCK_BYTES
     with pytest.raises(OSError, match="full"):
         again.make_reserve()
