@@ -1,10 +1,10 @@
-"""The client of the admin commands: finds the broker that can answer, asks it, and tries again where that may help.
+"""The client of the admin commands: finds the broker that can answer a request, sends it, and retries.
 
     with AdminClient(settings) as client:
         answer = client.send(MetadataRequest(topics=[]))                       # any broker
         answer = client.send(request, Node(3), codes=lambda a: [a.error_code])  # one of them
 
-What Kafka's `KafkaAdminClient` does with futures happens here one after the other, on blocking sockets.
+Kafka's `KafkaAdminClient` uses futures; this client sends one request at a time on blocking sockets.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ WAIT_CODES: Final = frozenset(
         ErrorCode.BROKER_NOT_AVAILABLE,
     }
 )
-"""Codes that pass by themselves, or by asking somebody else. Others, retriable or not, are for the caller."""
+"""Errors that a later attempt, or one at another broker, may not have. All other codes are for the caller."""
 
 SILENT_RETRIES: Final = 3
-"""What passes within a second is not told."""
+"""Retries that are not reported: these last less than a second."""
 GROUP_COORDINATOR: Final = 0
 TRANSACTION_COORDINATOR: Final = 1
 _COORDINATED: Final = {GROUP_COORDINATOR: "group", TRANSACTION_COORDINATOR: "transactional id"}
@@ -56,11 +56,11 @@ CONTROLLERS: Final = 2
 
 
 class Anyone(NamedTuple):
-    """Any broker will do."""
+    """Any broker."""
 
 
 class Controller(NamedTuple):
-    """The active controller, or with KRaft a broker that passes requests on to it."""
+    """The active controller, or with KRaft a broker that forwards requests to it."""
 
 
 class Node(NamedTuple):
@@ -90,7 +90,7 @@ class Clock(Protocol):
 
 
 def top_level(answer: Any) -> Iterable[int]:
-    """The error code of an answer that has just one, for all of it."""
+    """The error code of a response that has one for all of it."""
     return (getattr(answer, "error_code", ErrorCode.NONE),)
 
 
@@ -106,7 +106,7 @@ def every_code(answer: Struct) -> Iterator[int]:
 
 
 class Cluster(NamedTuple):
-    """Who is there, as of the last answer to that question."""
+    """The nodes of the cluster, as of the last metadata response."""
 
     nodes: dict[int, Address]
     controller_id: int
@@ -114,7 +114,7 @@ class Cluster(NamedTuple):
 
 
 class AdminClient:
-    """One command's view of a cluster. `on_wait` is told, once each, why an answer takes so long."""
+    """One command's connections to a cluster. `on_wait` is called once with each reason for a retry."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class AdminClient:
         self._bootstrap: Address | None = None
         self._cluster: Cluster | None = None
         self._coordinators: dict[Coordinator, int] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def __enter__(self) -> AdminClient:
         return self
@@ -146,7 +146,7 @@ class AdminClient:
             connection.close()
         self._connections.clear()
 
-    # ---- asking
+    # ---- requests
 
     def send(
         self,
@@ -157,10 +157,10 @@ class AdminClient:
         versions: str | None = None,
         timeout_ms: int | None = None,
     ) -> Any:
-        """The answer to `request`, in the newest of `versions` that both sides speak.
+        """The response to `request`, in the newest of `versions` that both sides support.
 
-        It is sent again while the connection breaks, or while one of `codes(answer)` is in WAIT_CODES, until
-        `timeout_ms` (default.api.timeout.ms) are over. Other error codes are for the caller to look at. Raises
+        It is sent again after a lost connection, or while one of `codes(answer)` is in WAIT_CODES, until
+        `timeout_ms` (default.api.timeout.ms) are over. Other error codes are for the caller. Raises
         NotReachableError and UnsupportedApiError.
         """
         assert request.api_key is not None
@@ -177,24 +177,24 @@ class AdminClient:
                 waiting = [code for code in codes(answer) if code in WAIT_CODES]
                 if not waiting or self._is_over(attempt, deadline):
                     return answer
-                problem = f"the broker at {connection.address} says {code_name(waiting[0])}"
+                problem = f"the broker at {connection.address} answers {code_name(waiting[0])}"
             except LostConnectionError as lost:
                 problem = str(lost)
                 self._drop(connection)
                 if self._is_over(attempt, deadline):
-                    raise NotReachableError(self._gave_up(problem)) from None
+                    raise NotReachableError(self._timed_out(problem)) from None
             except ProtocolError as error:
-                raise NotReachableError(f"an answer makes no sense: {error}") from None
+                raise NotReachableError(f"a response cannot be decoded: {error}") from None
             self._forget(to)
             self._pause(attempt, deadline, problem)
             attempt += 1
 
     def features(self, to: Target = ANYONE) -> ApiVersionsResponse:
-        """What a broker says of itself at the beginning of a connection: its APIs and features."""
+        """The ApiVersions response of a broker: its APIs and features."""
         return self._waiting(lambda deadline: self._connect(to, deadline)).features
 
     def serves(self, key: ApiKey, to: Target = ANYONE) -> bool:
-        """Whether a broker has this API at all."""
+        """Whether a broker serves this API in any version."""
         return self._waiting(lambda deadline: self._connect(to, deadline)).serves(key)
 
     def coordinator_of(self, key: str, key_type: int = GROUP_COORDINATOR) -> int:
@@ -202,7 +202,7 @@ class AdminClient:
         return self._waiting(lambda deadline: self._coordinator(Coordinator(key, key_type), deadline))
 
     def cluster(self) -> Cluster:
-        """The brokers (or controllers) and where they are; asked for once, and again after something failed."""
+        """The brokers (or controllers) and their addresses; fetched once, and again after a failure."""
         return self._waiting(self._known_cluster)
 
     # ---- time
@@ -215,7 +215,7 @@ class AdminClient:
                 return attempt(deadline)
             except LostConnectionError as lost:
                 if self._is_over(tries, deadline):
-                    raise NotReachableError(self._gave_up(str(lost))) from None
+                    raise NotReachableError(self._timed_out(str(lost))) from None
                 self._pause(tries, deadline, str(lost))
                 tries += 1
 
@@ -226,9 +226,9 @@ class AdminClient:
         return attempt >= self.settings.retries or self._clock.monotonic() >= deadline
 
     def _pause(self, attempt: int, deadline: float, problem: str) -> None:
-        """Waits before the next attempt: longer each time, and a fifth more or less, as Kafka's clients do."""
-        if attempt >= SILENT_RETRIES and problem not in self._told:
-            self._told.add(problem)
+        """Waits before the next attempt: exponential backoff with 20 % jitter, as in Kafka's clients."""
+        if attempt >= SILENT_RETRIES and problem not in self._reported:
+            self._reported.add(problem)
             left_s = max(deadline - self._clock.monotonic(), 0)
             self._on_wait(f"{problem}; trying for {left_s:.0f} s")
         longest = min(
@@ -237,20 +237,20 @@ class AdminClient:
         pause_s = longest / 1000 * random.uniform(0.8, 1.2)
         self._clock.sleep(min(pause_s, max(deadline - self._clock.monotonic(), 0)))
 
-    def _gave_up(self, problem: str) -> str:
-        return f"gave up after {self.settings.default_api_timeout_ms / 1000:g} s: {problem}"
+    def _timed_out(self, problem: str) -> str:
+        return f"timed out after {self.settings.default_api_timeout_ms / 1000:g} s: {problem}"
 
     # ---- connections
 
     def _connect(self, to: Target, deadline: float) -> Connection:
         if isinstance(to, Anyone) or (isinstance(to, Controller) and not self.settings.is_controller):
-            return self._any(deadline)
+            return self._connect_to_any(deadline)
         return self._open(self._address(to, deadline), deadline)
 
-    def _any(self, deadline: float) -> Connection:
-        """A connection to whoever is reached first: who was reached before, the bootstrap servers, known brokers.
+    def _connect_to_any(self, deadline: float) -> Connection:
+        """A connection to the first that answers: the last one used, the bootstrap servers, known brokers.
 
-        Of brokers, each passes a request for the controller on to it.
+        Any broker forwards a request for the controller.
         """
         known = [] if self._cluster is None else [*self._cluster.nodes.values()]
         first = [] if self._bootstrap is None else [self._bootstrap]
@@ -284,7 +284,7 @@ class AdminClient:
             connection.close()
             self._connections.pop(connection.address, None)
 
-    # ---- who is where
+    # ---- addresses
 
     def _address(self, to: Controller | Node | Coordinator, deadline: float) -> Address:
         if isinstance(to, Coordinator):
@@ -294,7 +294,7 @@ class AdminClient:
         nodes = self._known_cluster(deadline).nodes
         if node_id not in nodes:
             known = ", ".join(map(str, sorted(nodes))) or "none"
-            raise LostConnectionError(f"there is no broker {node_id} in the cluster (known: {known})")
+            raise LostConnectionError(f"the cluster has no broker {node_id} (known: {known})")
         return nodes[node_id]
 
     def _known_cluster(self, deadline: float) -> Cluster:
@@ -330,7 +330,7 @@ class AdminClient:
 
     def _ask_once(self, request: Message, versions: str, deadline: float) -> Any:
         assert request.api_key is not None
-        connection = self._any(deadline)
+        connection = self._connect_to_any(deadline)
         version = connection.version_of(ApiKey(request.api_key), VersionRange(*version_range(versions)))
         try:
             return connection.ask(request, version, self._patience_s(deadline))
@@ -339,7 +339,7 @@ class AdminClient:
             raise
 
     def _forget(self, to: Target) -> None:
-        """Who is where has to be asked again: what was known has just not helped."""
+        """Drops the cached addresses, with which a request has just failed."""
         self._cluster = None
         if isinstance(to, Coordinator):
             with suppress(KeyError):

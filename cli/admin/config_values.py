@@ -1,4 +1,4 @@
-"""Settings as they are typed: `k1=v1,k2=[v2,v3]` (--add-config), files of them, and `SCRAM-SHA-256=[password=x]`."""
+"""Settings on a command line: `k1=v1,k2=[v2,v3]` (--add-config), files of them, and `SCRAM-SHA-256=[password=x]`."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def read_added(path: Path) -> dict[str, str]:
 def _checked(found: Mapping[str, str]) -> dict[str, str]:
     for key in found:
         if not _KEY.fullmatch(key):
-            raise ValueError(f"{key!r} is no key: letters, digits, '.', '_' and '-' are possible")
+            raise ValueError(f"{key!r} is not a key: letters, digits, '.', '_' and '-' are possible")
     return dict(found)
 
 
 class Secret(NamedTuple):
-    """What makes a SCRAM credential."""
+    """The parts of a SCRAM credential that a user chooses."""
 
     iterations: int
     password: str
@@ -66,7 +66,7 @@ def parse_secret(mechanism: ScramMechanism, text: str) -> Secret:
 
 
 def check_iterations(mechanism: ScramMechanism, iterations: int) -> None:
-    """Raises ValueError for too few; how many are too many is for the broker to say."""
+    """Raises ValueError for too few; the broker knows the maximum."""
     if iterations < MIN_ITERATIONS:
         raise ValueError(
             f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism.label}"

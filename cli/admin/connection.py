@@ -1,4 +1,4 @@
-"""One blocking connection to one broker: it asks which versions there are, then requests go out and answers come in."""
+"""One blocking connection to one broker, which negotiates versions and then exchanges requests and responses."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from barnabas.protocol.schema import Message
 
 MAX_ANSWER_BYTES: Final = 256 << 20
-"""More than any answer that is right; a peer that speaks another protocol seems to announce gigabytes."""
+"""Above any valid response; a peer with another protocol seems to announce gigabytes."""
 _SIZE: Final = struct.Struct(">i")
 ANY_VERSION: Final = VersionRange(0, 32767)
 
 
 class LostConnectionError(Exception):
-    """There is no connection, or it broke, or no answer came in time; the request may have been carried out."""
+    """The connection could not be opened, or was lost, or timed out; the request may have been processed."""
 
 
 class UnknownHostError(LostConnectionError):
@@ -42,14 +42,14 @@ class UnknownHostError(LostConnectionError):
 
 
 class VersionChoice(NamedTuple):
-    """What may be used of one API: the versions in question here, those of the broker, or None where it has none."""
+    """The versions of one API: those of this client, and those of the broker, None if it does not serve it."""
 
     key: ApiKey
     ours: VersionRange
     theirs: VersionRange | None
 
     def newest(self, address: Address) -> int:
-        """The newest version of both. Raises UnsupportedApiError."""
+        """The newest common version. Raises UnsupportedApiError."""
         name = self.key.title
         if self.theirs is None:
             raise UnsupportedApiError(
@@ -65,9 +65,9 @@ class VersionChoice(NamedTuple):
 
 
 class Connection:
-    """A socket on which one request at a time is under way.
+    """A socket with at most one request in flight.
 
-    Raises LostConnectionError where it cannot be opened, and NotReachableError where somebody else answers.
+    Raises LostConnectionError if it cannot be opened, NotReachableError if the peer is not a Kafka broker.
     """
 
     def __init__(
@@ -79,15 +79,11 @@ class Connection:
         try:
             self._socket = socket.create_connection(address, timeout=connect_timeout_s)
         except socket.gaierror as error:
-            raise UnknownHostError(
-                f"{address.host} is no host that is known here: {error.strerror}"
-            ) from None
-        except (
-            ValueError
-        ):  # a label that is empty or longer than 63 characters: no such name can be looked up
-            raise UnknownHostError(f"{address.host!r} is no name of a host") from None
+            raise UnknownHostError(f"{address.host} is an unknown host: {error.strerror}") from None
+        except ValueError:  # a label that is empty or longer than 63 characters cannot be resolved
+            raise UnknownHostError(f"{address.host!r} is not a host name") from None
         except OSError as error:
-            raise LostConnectionError(f"nobody answers at {address}: {error.strerror or error}") from None
+            raise LostConnectionError(f"no server answers at {address}: {error.strerror or error}") from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.features = self._negotiate(timeout_s)
@@ -99,35 +95,35 @@ class Connection:
         }
 
     def version_of(self, key: ApiKey, versions: VersionRange = ANY_VERSION) -> int:
-        """The newest version of `key` that both sides speak, within `versions`. Raises UnsupportedApiError."""
+        """The newest version of `key` that both sides support, within `versions`. Raises UnsupportedApiError."""
         known = request_type(key)
         high = known.versions.high - known.latest_unstable
         ours = VersionRange(max(known.versions.low, versions.low), min(high, versions.high))
         return VersionChoice(key, ours, self._served.get(key)).newest(self.address)
 
     def serves(self, key: ApiKey) -> bool:
-        """Whether the broker has this API at all."""
+        """Whether the broker serves this API in any version."""
         return key in self._served
 
     def ask(self, request: Message, version: int, timeout_s: float) -> Any:
-        """The answer. Raises LostConnectionError, and ProtocolError for bytes that are none.
+        """The response. Raises LostConnectionError, and ProtocolError for bytes that cannot be decoded.
 
-        Raises UnsendableError for a number that is too large for its field, and text that is none.
+        Raises UnsendableError for a value that cannot be encoded.
         """
         assert request.api_key is not None
         try:
             body = encode(request, version)
         except ValueError as error:
             reason = " ".join(str(error).split())
-            raise UnsendableError(f"no request can carry what is asked for: {reason}") from None
+            raise UnsendableError(f"the request cannot be encoded: {reason}") from None
         frame = self._exchange(ApiKey(request.api_key), version, body, timeout_s)
         return decode(response_type(request.api_key), version, frame)
 
     def close(self) -> None:
-        """Closes the socket; the object is of no use then."""
+        """Closes the socket."""
         self._socket.close()
 
-    # ---- what versions there are (KIP-35, KIP-511)
+    # ---- versions (KIP-35, KIP-511)
 
     def _negotiate(self, timeout_s: float) -> ApiVersionsResponse:
         answer = self._ask_versions(ApiVersionsRequest.versions.high, timeout_s)
@@ -137,7 +133,7 @@ class Connection:
             )
             answer = self._ask_versions(offered, timeout_s)
         if answer.error_code != ErrorCode.NONE:
-            raise NotReachableError(f"{self.address} does not say what it serves: error {answer.error_code}")
+            raise NotReachableError(f"{self.address} rejects ApiVersions: error {answer.error_code}")
         return answer
 
     def _ask_versions(self, version: int, timeout_s: float) -> ApiVersionsResponse:
@@ -146,7 +142,7 @@ class Connection:
         )
         frame = self._exchange(ApiKey.API_VERSIONS, version, encode(request, version), timeout_s)
         if frame[:2] == struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION):
-            version = 0  # whatever was asked for: the broker does not know that version
+            version = 0  # the broker does not have the requested version
         try:
             return decode(ApiVersionsResponse, version, frame)
         except ProtocolError as error:
@@ -180,7 +176,7 @@ class Connection:
         size: int = _SIZE.unpack(prefix)[0]
         if not 0 < size <= MAX_ANSWER_BYTES:
             raise NotReachableError(
-                f"{self.address} does not speak Kafka's protocol in the clear: its answer begins with {prefix!r}"
+                f"{self.address} does not speak Kafka's protocol in plain text: its response begins with {prefix!r}"
             )
         return size
 

@@ -1,4 +1,4 @@
-"""Why something that was asked for could not be done. The text is for whoever typed the command."""
+"""The errors of the admin commands; their texts are printed to the user."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from barnabas.protocol.errors import ErrorCode
 
 
 class AdminError(Exception):
-    """Could not be done: exit code 1."""
+    """A command or a part of it failed: exit code 1."""
 
 
 class NotReachableError(AdminError):
-    """No broker answers, or not within the time that there was."""
+    """No broker answers within the timeout."""
 
 
 OnUnreachable = Callable[[int, NotReachableError], None]
-"""Called with the id of a broker that does not answer, while the others are asked all the same."""
+"""Called with the id of a broker that does not answer; the others are still asked."""
 
 
 def raise_it(_broker_id: int, error: NotReachableError) -> None:
-    """The OnUnreachable of a caller who needs the answers of all brokers."""
+    """The OnUnreachable of a caller that needs the answers of all brokers."""
     raise error
 
 
 class UnsupportedApiError(AdminError):
-    """The broker does not serve an API, or no version of it that is known here."""
+    """The broker does not serve an API, or only in versions that this client does not know."""
 
 
 class UnsendableError(AdminError):
-    """No request, or none in a version that the broker serves, can carry what was given."""
+    """The values cannot be encoded in any version of the request that the broker serves."""
 
 
 class BadFileError(AdminError):
-    """A file that was named cannot be read, or is not what it should be."""
+    """A file on the command line cannot be read or has the wrong content."""
 
 
 class ServerError(AdminError):
-    """The broker says no; `code` says why, and the text is the broker's own where it sent one."""
+    """The broker answered with the error `code`; the message is the broker's own if it sent one."""
 
     def __init__(self, code: int, message: str | None = None, *, about: str = "") -> None:
         self.code = code
@@ -50,12 +50,12 @@ class ServerError(AdminError):
 
 
 def code_name(code: int) -> str:
-    """The name of an error code; a newer broker may have one that is not known here."""
+    """The name of an error code, or its number if only a newer broker knows it."""
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
 
 
 def code_text(code: int) -> str:
-    """What a code means, in one line."""
+    """The meaning of a code, in one line."""
     known = code in ErrorCode._value2member_map_
     return ErrorCode(code).text if known else f"The broker answered with error {code}"
 

@@ -1,4 +1,4 @@
-"""Files of JSON that commands read: partitions with offsets, replicas, or nothing but their names."""
+"""JSON files that commands read: partitions with offsets, with replicas, or alone."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SUPPORTED_VERSION = 1
 
 
 class FileEntry(NamedTuple):
-    """One entry of "partitions": the partition, and everything that is said of it."""
+    """One entry of "partitions": the partition and all fields."""
 
     partition: TopicPartition
     fields: dict[str, Any]
 
     def integer(self, name: str, path: Path) -> int:
-        """A field that has to be a whole number. Raises BadFileError."""
+        """A field that must be a whole number. Raises BadFileError."""
         value = self.fields.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
             raise BadFileError(
@@ -29,7 +29,7 @@ class FileEntry(NamedTuple):
         return value
 
     def list_of(self, name: str, kind: type, path: Path) -> list[Any]:
-        """A field that has to be a list of numbers or texts. Raises BadFileError."""
+        """A field that must be a list of numbers or strings. Raises BadFileError."""
         value = self.fields.get(name)
         if not isinstance(value, list) or not all(isinstance(each, kind) for each in value):
             raise BadFileError(f"{path}: {name} of {self.partition} is {value!r}, and a list is expected")
@@ -37,7 +37,7 @@ class FileEntry(NamedTuple):
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file, of version 1 if it says so. Raises BadFileError."""
+    """The object in a file; its version must be 1 or absent. Raises BadFileError."""
     try:
         found = json.loads(path.read_text())
     except (OSError, UnicodeDecodeError) as error:

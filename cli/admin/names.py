@@ -1,4 +1,4 @@
-"""The numbers of the wire that people know by name."""
+"""Names of enum members."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.messages.security import ScramMechanism
 
 
 class ResourceType(IntEnum):
-    """What has a configuration (`ConfigResource.Type`)."""
+    """The resources with a configuration (`ConfigResource.Type`)."""
 
     TOPIC = 2
     BROKER = 4
@@ -18,7 +18,7 @@ class ResourceType(IntEnum):
 
 
 def name_of(kind: type[IntEnum], number: int) -> str:
-    """The member's name, or the number itself for one that only a newer broker knows."""
+    """The member's name, or the number if only a newer broker knows it."""
     return kind(number).name if number in kind._value2member_map_ else str(number)
 
 
@@ -28,6 +28,6 @@ def scram_name(number: int) -> str:
 
 
 def scram_mechanism(text: str) -> ScramMechanism | None:
-    """The mechanism that Kafka writes like this, if there is one."""
+    """The mechanism with this name in Kafka, or None."""
     known = {each.label: each for each in ScramMechanism if each}
     return known.get(text)

@@ -1,4 +1,4 @@
-"""What all admin commands share: how options are declared and checked, the connection, errors and exit codes."""
+"""The base of all admin commands: declaration and checks of options, the connection, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOOTSTRAP_VARIABLE: Final = "BARNABAS_BOOTSTRAP_SERVER"
 EXIT_CODES: Final = """\b
 Exit codes:
   0  done
-  1  a broker cannot be reached or says no, or a part could not be done
+  1  a broker cannot be reached or returns an error, or a part failed
   2  the command line is wrong
 """
 
@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class AdminCommand(click.Command):
-    """A command that ends with a message and an exit code where it cannot go on."""
+    """A command that prints an AdminError and exits with EXIT_FAILED."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -84,12 +84,12 @@ def option(name: str, help_text: str, *, kind: Any = str, metavar: str | None = 
 
 
 def options(name: str, help_text: str, *, metavar: str | None = None) -> Callable[[F], F]:
-    """An option with a value that may be given again and again."""
+    """An option with a value that may be repeated."""
     return click.option(name, metavar=metavar, multiple=True, help=help_text)
 
 
 def optional(name: str, help_text: str, *, metavar: str) -> Callable[[F], F]:
-    """An option that may have a value: "" is what it has without one, None what it is when not given."""
+    """An option whose value may be omitted: it is "" then, and None if the option is absent."""
     return click.option(
         name, is_flag=False, flag_value="", default=None, metavar=f"[{metavar}]", help=help_text
     )
@@ -115,7 +115,7 @@ def _once(ctx: click.Context, parameter: click.Parameter, values: tuple[Any, ...
 
 
 def connection_options(*, controller: bool = False) -> Callable[[F], F]:
-    """The options of every command: where the cluster is, and how to speak of it."""
+    """The options of every command: the cluster's address, client properties, output format."""
 
     def declare(function: F) -> F:
         function = click.option(
@@ -150,23 +150,23 @@ FILE: Final = _FILE
 """The type of an option that names a file to read."""
 
 
-# ---- what was given
+# ---- parsed options
 
 
 class Given:
-    """The options of one command line, by their names as they are typed, without the dashes in front."""
+    """The options of one command line by name, without the leading dashes."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = {name.replace("_", "-"): value for name, value in values.items()}
 
     @classmethod
     def below(cls, ctx: click.Context, values: Mapping[str, Any]) -> Given:
-        """The options of a command below another; those that only the upper one got are taken from there."""
+        """The options of a subcommand, and those that were given to its group only."""
         above: Mapping[str, Any] = ctx.obj or {}
         return cls({name: value or above.get(name, value) for name, value in values.items()})
 
     def __contains__(self, name: str) -> bool:
-        """Whether the command has such an option at all."""
+        """Whether the command declares this option."""
         return name in self._values
 
     def has(self, name: str) -> bool:
@@ -180,7 +180,7 @@ class Given:
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """The values of an option that may be given again and again."""
+        """The values of an option that may be repeated."""
         values: tuple[str, ...] = self._values[name]
         return values
 
@@ -195,32 +195,32 @@ class Given:
         return value
 
     def one_action(self, *names: str) -> str:
-        """The one of these that was given. Raises UsageError where it is none, or more than one."""
+        """The one of these that was given. Raises UsageError unless exactly one was."""
         found = [name for name in names if self.has(name)]
         if len(found) != 1:
             refuse(f"Exactly one of {', '.join(_dashed(names))} is needed")
         return found[0]
 
     def need(self, *names: str) -> None:
-        """Raises UsageError for one of these that is missing."""
+        """Raises UsageError if one of these is missing."""
         for name in names:
             if not self.has(name):
                 refuse(f"{_dash(name)} is missing")
 
     def forbid(self, name: str, *others: str, why: str = "") -> None:
-        """Raises UsageError where `name` comes together with one of the others."""
+        """Raises UsageError if `name` is combined with one of the others."""
         for other in others:
             if self.has(name) and self.has(other):
                 refuse(f"{_dash(name)} cannot be used with {_dash(other)}{why}")
 
     def only_with(self, name: str, *others: str) -> None:
-        """Raises UsageError where `name` comes without any of the others."""
+        """Raises UsageError if `name` is given without any of the others."""
         if self.has(name) and not any(map(self.has, others)):
             refuse(f"{_dash(name)} can only be used with {' or '.join(_dashed(others))}")
 
 
 def refuse(reason: str) -> NoReturn:
-    """Ends the command: its line is wrong."""
+    """Raises UsageError."""
     raise click.UsageError(reason)
 
 
@@ -232,7 +232,7 @@ def _dashed(names: Iterable[str]) -> list[str]:
     return [_dash(name) for name in names]
 
 
-# ---- the command at work
+# ---- a running command
 
 
 def _check_servers(name: str, text: str | None) -> None:
@@ -245,7 +245,7 @@ def _check_servers(name: str, text: str | None) -> None:
 
 @contextmanager
 def session(given: Given, *, timeout_ms: int | None = None) -> Iterator[tuple[AdminClient, Output]]:
-    """A client and a way out, for as long as the command runs. Exits with EXIT_FAILED where a part of it failed."""
+    """The client and the output of a command. Exits with EXIT_FAILED at the end if a part failed."""
     out = Output.standard(as_json=given.has("json"))
     controller = given.text("bootstrap-controller") if "bootstrap-controller" in given else None
     if controller is not None and given.has("bootstrap-server"):

@@ -1,6 +1,6 @@
-"""What a command says: tables for people at a terminal, plain lines in a pipe, JSON for machines.
+"""The output of a command: tables on a terminal, plain lines in a pipe, or JSON.
 
-Results go to the standard output, everything about them (warnings, errors, progress) to the other stream.
+Results go to the standard output; warnings, errors and progress to standard error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Output:
-    """One command's way out. `console` is the terminal that results go to; None: they go into a pipe or a file."""
+    """The output of one command. `console` is the terminal for results; None: they go to a pipe or a file."""
 
     def __init__(self, *, as_json: bool, console: Console | None = None) -> None:
         self.as_json = as_json
@@ -32,7 +32,7 @@ class Output:
 
     @classmethod
     def standard(cls, *, as_json: bool) -> Output:
-        """On the standard streams, as they are."""
+        """The output on the standard streams."""
         if as_json or not sys.stdout.isatty():
             return cls(as_json=as_json)
         from rich.console import Console
@@ -41,20 +41,20 @@ class Output:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether there is somebody to draw tables for."""
+        """Whether results go to a terminal."""
         return self.console is not None
 
     def row(self, row: Row) -> None:
-        """One object of a line, where JSON is wanted; nothing otherwise."""
+        """Prints one JSON object a line with --json; nothing otherwise."""
         if self.as_json:
-            # A name of bytes that are no text, as it may be typed, has no UTF-8; JSON can write it: \udcff.
+            # A name may have bytes that are not UTF-8; JSON can write them: \udcff.
             line = json.dumps(json_object(row), ensure_ascii=False)
             click.echo(line.encode(errors="backslashreplace").decode())
 
     def result(
         self, what: str, name: str, action: str, error: AdminError | None = None, message: str | None = None
     ) -> None:
-        """What became of something that was to be changed, where JSON is wanted."""
+        """Prints the result of a change with --json; nothing otherwise."""
         code = None
         if error is not None:
             code = error.name if isinstance(error, ServerError) else "FAILED"
@@ -62,14 +62,14 @@ class Output:
         self.row(ResultRow(what, name, action, code, message))
 
     def line(self, text: str = "") -> None:
-        """A line for people and for programs that read text; nothing where JSON is wanted."""
+        """Prints a line of text; nothing with --json."""
         if not self.as_json:
             click.echo(text)
 
     def table(
         self, heads: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None
     ) -> None:
-        """A table: drawn on a terminal under its title, aligned columns in a pipe; nothing where JSON is wanted."""
+        """Prints a table: drawn on a terminal under its title, aligned columns in a pipe; nothing with --json."""
         cells = [[_cell(value) for value in row] for row in rows]
         if self.console is not None:
             if title is not None:
@@ -81,17 +81,17 @@ class Output:
                 click.echo(line)
 
     def note(self, text: str) -> None:
-        """Something about the results, on the other stream."""
+        """Prints a remark to standard error."""
         click.echo(text, err=True)
 
     def failed(self, text: str) -> None:
-        """Something that could not be done, while the rest goes on; the exit code will say so."""
+        """Prints the error of a part that failed; the command continues and its exit code will be EXIT_FAILED."""
         self.has_failed = True
         click.echo(click.style("error: ", fg="red") + text, err=True)
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Shows on a terminal that something takes its time."""
+        """Shows progress on a terminal."""
         if self.as_json or not sys.stderr.isatty():
             yield
             return
@@ -110,7 +110,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _cell(value: object) -> str:
-    """What stands for a value; '-' where there is none, so that columns can be counted."""
+    """The text of a value; '-' for None and empty values, so that columns can be counted."""
     if value is None or value == "":
         return "-"
     if type(value) is list:

@@ -52,10 +52,10 @@ class TopicPattern:
         )
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # of what "[[" may mean one day
+                warnings.simplefilter("ignore", FutureWarning)  # about "[["
                 self._pattern = re.compile(self.text)
         except re.error as error:
-            raise ValueError(f"{self.text!r} is no regular expression: {error}") from None
+            raise ValueError(f"{self.text!r} is not a regular expression: {error}") from None
 
     def allows(self, topic: str) -> bool:
         """Whether it matches the whole name."""

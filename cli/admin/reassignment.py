@@ -1,4 +1,4 @@
-"""What kafka-reassign-partitions works out: plans in files, proposals, and throttles while replicas move."""
+"""The computations of reassign-partitions: plans in files, proposals, and throttles while replicas move."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Replica(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A file of --reassignment-json-file: which brokers are to have which partitions, and where on them."""
+    """A file of --reassignment-json-file: the brokers and the log directories of each partition."""
 
     replicas: dict[TopicPartition, list[int]]
     log_dirs: dict[Replica, str]
 
 
 def read_plan(path: Path, *, is_complete: bool) -> Plan:
-    """The plan in a file; `is_complete`: it is to be carried out, and has to make sense. Raises BadFileError."""
+    """The plan in a file; `is_complete`: it will be executed, and must be valid. Raises BadFileError."""
     plan = Plan({}, {})
     for entry in read_partitions(path):
         replicas = entry.list_of("replicas", int, path)
@@ -96,7 +96,7 @@ def spread(
 ) -> dict[TopicPartition, list[int]]:
     """A proposal: each topic's partitions in turn over the brokers, second replicas shifted further each round.
 
-    `AdminUtils.assignReplicasToBrokers` without racks. Raises ValueError where there are too few brokers.
+    `AdminUtils.assignReplicasToBrokers` without racks. Raises ValueError for too few brokers.
     """
     proposed: dict[TopicPartition, list[int]] = {}
     for topic in sorted({each.topic for each in current}):
@@ -121,7 +121,7 @@ def spread(
 def throttles(
     current: Assignment, proposed: Assignment, moving: Mapping[TopicPartition, Reassignment], rate: int
 ) -> Changes:
-    """What limits the traffic of the moves: the replicas that give and take, by topic, and the rate, by broker."""
+    """The throttles of the moves: source and target replicas by topic, and the rate by broker."""
     changes: Changes = {}
     brokers: set[int] = set()
     for topic in sorted({each.topic for each in proposed}):
@@ -147,7 +147,7 @@ def _sources(current: Sequence[int], move: Reassignment | None) -> set[int]:
 
 
 def no_throttles(brokers: Iterable[int], topics: Iterable[str]) -> Changes:
-    """Takes all of them back."""
+    """Removes all throttles."""
     changes: Changes = {
         (ResourceType.BROKER, str(broker)): {LEADER_RATE: None, FOLLOWER_RATE: None, LOG_DIRS_RATE: None}
         for broker in sorted(brokers)

@@ -1,4 +1,4 @@
-"""How the client reaches its brokers: bootstrap servers, and what a file of client properties says."""
+"""The settings of the client: bootstrap servers, and the properties of --command-config."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAINTEXT: Final = "PLAINTEXT"
 
 
 class Address(NamedTuple):
-    """Where somebody listens."""
+    """The address of a listener."""
 
     host: str
     port: int
@@ -26,14 +26,14 @@ class Address(NamedTuple):
 
 
 class ClientSettings(NamedTuple):
-    """What there is to set; names and defaults are those of Kafka's AdminClientConfig. Times are in milliseconds."""
+    """Names and defaults are those of Kafka's AdminClientConfig. Times are in milliseconds."""
 
     bootstrap: tuple[Address, ...]
     is_controller: bool = False
     """Whether `bootstrap` names controllers (--bootstrap-controller) and not brokers."""
     client_id: str = DEFAULT_CLIENT_ID
     request_timeout_ms: int = 30_000
-    """One request, from sending it to the whole answer."""
+    """One request, from sending it to the whole response."""
     default_api_timeout_ms: int = 60_000
     """All attempts at one call together."""
     retry_backoff_ms: int = 100
@@ -60,7 +60,7 @@ KNOWN_KEYS: Final = (
     "security.protocol",
     *_NUMBERS,
 )
-"""The properties that do something here."""
+"""The properties that have an effect."""
 
 
 def parse_bootstrap(text: str) -> tuple[Address, ...]:
@@ -92,11 +92,11 @@ def load_settings(
 ) -> ClientSettings:
     """The settings of one command: flags win over the file, the file over `default`.
 
-    `warn` is told of each property that does nothing. Raises AdminError and BadFileError.
+    `warn` is called for each property without effect. Raises AdminError and BadFileError.
     """
     properties = [] if file is None else _read(file)
     values = {each.key: each.value.strip() for each in properties}
-    _refuse_security(values, file)
+    _reject_security(values, file)
     for each in properties:
         if each.key not in KNOWN_KEYS:
             warn(_without_effect(each, file))
@@ -122,7 +122,7 @@ def _read(file: Path) -> Sequence[Property]:
         raise BadFileError(f"{file} line {error.line}: {error.message}") from None
 
 
-def _refuse_security(values: dict[str, str], file: Path | None) -> None:
+def _reject_security(values: dict[str, str], file: Path | None) -> None:
     protocol = values.get("security.protocol", PLAINTEXT)
     if protocol.upper() != PLAINTEXT:
         raise AdminError(

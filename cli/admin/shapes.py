@@ -1,7 +1,7 @@
-"""What `--json` prints: one object a line, each of a type, with the same fields always.
+"""The objects that `--json` prints, one a line, each with a type and always the same fields.
 
 The classes are the only declaration: `json_object` makes an object of one, and docs/cli.md lists them. Fields are
-written as Kafka's own tools write JSON, in camel case. A field is never left out; null stands for what is not known.
+written as Kafka's own tools write JSON, in camel case. A field is never omitted; null: unknown or absent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ConfigRow(NamedTuple):
     entity_type: Annotated[str, "as --entity-type names it: topics, brokers ..."]
     entity_name: Annotated[str, "the resource; empty for the default of all brokers"]
     name: Annotated[str, "the key"]
-    value: Annotated[str | None, "null where the broker hides it"]
+    value: Annotated[str | None, "null: hidden by the broker"]
     source: Annotated[str, "Kafka's name of the source: DYNAMIC_TOPIC_CONFIG ..."]
     is_sensitive: Annotated[bool, "whether it is a secret"]
     is_read_only: Annotated[bool, "whether only a restart changes it"]
@@ -71,16 +71,16 @@ class GroupRow(NamedTuple):
 
 
 class GroupOffsetRow(NamedTuple):
-    """A partition that a group has committed or reads (`groups --describe`)."""
+    """A partition with a committed offset or a member that reads it (`groups --describe`)."""
 
     group: Annotated[str, "the group's id"]
     topic: Annotated[str, "the topic"]
     partition: Annotated[int, "the partition"]
     current_offset: Annotated[int | None, "the committed offset; null: none"]
     leader_epoch: Annotated[int | None, "the one committed with it; null: none"]
-    log_end_offset: Annotated[int | None, "the end of the log; null where it could not be found out"]
-    lag: Annotated[int | None, "how many offsets lie between; null without a committed offset"]
-    consumer_id: Annotated[str | None, "the member that reads it; null: nobody"]
+    log_end_offset: Annotated[int | None, "the log end offset; null: unknown"]
+    lag: Annotated[int | None, "log end offset minus committed offset; null without a committed offset"]
+    consumer_id: Annotated[str | None, "the member that reads it; null: no member"]
     host: Annotated[str | None, "where the member is"]
     client_id: Annotated[str | None, "the client id of the member"]
 
@@ -92,7 +92,7 @@ class GroupMemberRow(NamedTuple):
     consumer_id: Annotated[str, "the member's id"]
     group_instance_id: Annotated[str | None, "of a static member"]
     host: Annotated[str, "where it is"]
-    client_id: Annotated[str, "what it calls itself"]
+    client_id: Annotated[str, "its client.id"]
     assignment: Annotated[dict[str, list[int]], "partitions by topic"]
     current_epoch: Annotated[int | None, "of the consumer protocol; null for classic groups"]
     target_epoch: Annotated[int | None, "of the consumer protocol; null for classic groups"]
@@ -103,13 +103,13 @@ class GroupMemberRow(NamedTuple):
 
 
 class ResetRow(NamedTuple):
-    """An offset that a group gets (`groups --reset-offsets`)."""
+    """A new offset of a group (`groups --reset-offsets`)."""
 
     group: Annotated[str, "the group's id"]
     topic: Annotated[str, "the topic"]
     partition: Annotated[int, "the partition"]
-    new_offset: Annotated[int, "where the group goes on reading"]
-    is_executed: Annotated[bool, "false: only shown, for want of --execute"]
+    new_offset: Annotated[int, "where the group resumes"]
+    is_executed: Annotated[bool, "false: only shown, without --execute"]
 
 
 class LogDirRow(NamedTuple):
@@ -117,10 +117,10 @@ class LogDirRow(NamedTuple):
 
     broker: Annotated[int, "the broker's id"]
     log_dir: Annotated[str, "the path"]
-    error: Annotated[str | None, "why it cannot be used; null: it can"]
-    total_bytes: Annotated[int | None, "of the file system; null where the broker does not tell"]
-    usable_bytes: Annotated[int | None, "left for the broker; null where the broker does not tell"]
-    is_cordoned: Annotated[bool, "whether nothing new is placed there"]
+    error: Annotated[str | None, "why it is offline; null: it is online"]
+    total_bytes: Annotated[int | None, "of the file system; null: unknown"]
+    usable_bytes: Annotated[int | None, "left for the broker; null: unknown"]
+    is_cordoned: Annotated[bool, "whether new replicas are not placed there"]
     partitions: Annotated[
         list[dict[str, Any]], "partition, size in bytes, offsetLag, isFuture of each replica"
     ]
@@ -171,7 +171,7 @@ class QuorumRow(NamedTuple):
     cluster_id: Annotated[str, "the cluster's id"]
     leader_id: Annotated[int, "the active controller"]
     leader_epoch: Annotated[int, "its epoch"]
-    high_watermark: Annotated[int, "up to where the log is committed, exclusive"]
+    high_watermark: Annotated[int, "the high watermark, exclusive"]
     max_follower_lag: Annotated[int, "records that the last of the voters is behind"]
     max_follower_lag_time_ms: Annotated[int, "and milliseconds; -1: not known"]
     current_voters: Annotated[list[dict[str, Any]], "id, directoryId, endpoints of each"]
@@ -195,19 +195,19 @@ class OffsetRow(NamedTuple):
 
     topic: Annotated[str, "the topic"]
     partition: Annotated[int, "the partition"]
-    offset: Annotated[int, "what was asked for"]
+    offset: Annotated[int, "the offset"]
 
 
 class ReassignmentRow(NamedTuple):
-    """A move of replicas, under way or not (`reassign-partitions --list`, --verify, --generate)."""
+    """A reassignment, in progress or not (`reassign-partitions --list`, --verify, --generate)."""
 
     topic: Annotated[str, "the topic"]
     partition: Annotated[int, "the partition"]
-    replicas: Annotated[list[int], "where the replicas are now"]
-    adding_replicas: Annotated[list[int], "which of them are coming"]
-    removing_replicas: Annotated[list[int], "which of them are going"]
-    target_replicas: Annotated[list[int] | None, "where they are to be; null in a list"]
-    is_done: Annotated[bool, "whether nothing moves any more"]
+    replicas: Annotated[list[int], "the current replicas"]
+    adding_replicas: Annotated[list[int], "those that are added"]
+    removing_replicas: Annotated[list[int], "those that are removed"]
+    target_replicas: Annotated[list[int] | None, "the target replicas; null in a list"]
+    is_done: Annotated[bool, "whether the reassignment is complete"]
 
 
 class TransactionRow(NamedTuple):
@@ -215,36 +215,40 @@ class TransactionRow(NamedTuple):
 
     transactional_id: Annotated[str, "the id"]
     coordinator_id: Annotated[int, "the broker that coordinates it"]
-    producer_id: Annotated[int, "of the producer that had it last"]
+    producer_id: Annotated[int, "of its latest producer"]
     producer_epoch: Annotated[int | None, "of that producer; null in a list"]
     state: Annotated[str, "as Kafka names it: Empty, Ongoing, PrepareCommit, CompleteAbort ..."]
     timeout_ms: Annotated[int | None, "of its transactions; null in a list"]
-    start_time_ms: Annotated[int | None, "when the open transaction began; null: none, or in a list"]
-    duration_ms: Annotated[int | None, "how long that is ago"]
-    partitions: Annotated[list[str] | None, "what the open transaction writes to; null in a list"]
+    start_time_ms: Annotated[
+        int | None, "when the open transaction began; null: no open transaction, or in a list"
+    ]
+    duration_ms: Annotated[int | None, "time since then"]
+    partitions: Annotated[list[str] | None, "the partitions of the open transaction; null in a list"]
 
 
 class ProducerRow(NamedTuple):
-    """A producer that a partition remembers (`transactions describe-producers`, `transactions find-hanging`)."""
+    """The state of a producer in a partition (`transactions describe-producers`, `transactions find-hanging`)."""
 
     topic: Annotated[str, "the topic"]
     partition: Annotated[int, "the partition"]
     producer_id: Annotated[int, "the producer"]
     producer_epoch: Annotated[int, "its epoch"]
-    coordinator_epoch: Annotated[int, "of who ended its last transaction there; -1: nobody"]
+    coordinator_epoch: Annotated[
+        int, "of the coordinator that ended its last transaction there; -1: none has ended"
+    ]
     last_sequence: Annotated[int, "of its last batch; -1: none in this epoch"]
     last_timestamp: Annotated[int, "of its last batch or marker, in ms"]
-    start_offset: Annotated[int | None, "where its open transaction begins; null: none is open"]
+    start_offset: Annotated[int | None, "where its open transaction begins; null: no open transaction"]
 
 
 class ResultRow(NamedTuple):
-    """What became of something that was to be changed."""
+    """The result of a change."""
 
     what: Annotated[str, "the kind of thing: topic, group, partition ..."]
     name: Annotated[str, "which one"]
-    action: Annotated[str, "what was asked for: create, alter, delete ..."]
+    action: Annotated[str, "create, alter, delete ..."]
     error: Annotated[str | None, "Kafka's name of the error; null: done"]
-    message: Annotated[str | None, "what there is to say of it"]
+    message: Annotated[str | None, "a description of the result"]
 
 
 Row: TypeAlias = NamedTuple
@@ -274,7 +278,7 @@ ROWS: tuple[type[Any], ...] = (
 
 
 def type_name(row: type[Any]) -> str:
-    """What stands in "type": topic for TopicRow."""
+    """The value of "type": topic for TopicRow."""
     name = row.__name__.removesuffix("Row")
     return name[0].lower() + name[1:]
 

@@ -1,4 +1,4 @@
-"""Points in time as they are typed for kafka-consumer-groups: dates of ISO 8601, and durations before now."""
+"""Timestamps on the command line of kafka-consumer-groups: dates of ISO 8601, and durations before now."""
 
 from __future__ import annotations
 

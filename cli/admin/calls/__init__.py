@@ -1,1 +1,1 @@
-"""What can be asked of a cluster and changed in it, one module for each kind of thing; no command line here."""
+"""The requests of the admin commands, one module for each kind of resource; they know no command line."""

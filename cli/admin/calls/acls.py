@@ -18,7 +18,7 @@ from barnabas.protocol.messages.acls import (
 
 
 class Pattern(NamedTuple):
-    """What an ACL is about: a type of resource (AclResourceType) and a name; numbers, for there may be newer ones."""
+    """The resources of an ACL. The types are numbers, since a newer broker may have others."""
 
     resource_type: int
     name: str
@@ -26,7 +26,7 @@ class Pattern(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Who may or may not do what, from where."""
+    """The principal, host, operation and permission of an ACL."""
 
     principal: str
     host: str
@@ -42,7 +42,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Picks ACLs; None and the ANYs match everything."""
+    """Selects ACLs; None and ANY match everything."""
 
     resource_type: int
     name: str | None
@@ -53,7 +53,7 @@ class AclFilter(NamedTuple):
     permission: int = PermissionType.ANY
 
     def of(self, entry: Entry) -> AclFilter:
-        """The same resources, but just this entry."""
+        """The filter for this entry of the same resources."""
         return AclFilter(self.resource_type, self.name, self.pattern_type, *entry)
 
 
@@ -61,7 +61,7 @@ EVERYTHING = AclFilter(resource_type=1, name=None, pattern_type=PatternType.ANY)
 
 
 def describe_acls(client: AdminClient, wanted: AclFilter) -> list[Acl]:
-    """The ACLs that match, sorted. Raises ServerError: SECURITY_DISABLED where the broker keeps none."""
+    """The ACLs that match, sorted. Raises ServerError: SECURITY_DISABLED if the broker has no authorizer."""
     request = DescribeAclsRequest(
         resource_type_filter=wanted.resource_type,
         resource_name_filter=wanted.name,
@@ -84,7 +84,7 @@ def describe_acls(client: AdminClient, wanted: AclFilter) -> list[Acl]:
 
 
 def create_acls(client: AdminClient, acls: Sequence[Acl]) -> None:
-    """Creates ACLs; those that are there stay. Raises ServerError for the first that is refused."""
+    """Creates ACLs; existing ones stay. Raises ServerError for the first that is rejected."""
     creations = [
         CreateAclsRequest.AclCreation(
             resource_type=each.pattern.resource_type,
@@ -103,7 +103,7 @@ def create_acls(client: AdminClient, acls: Sequence[Acl]) -> None:
 
 
 def delete_acls(client: AdminClient, filters: Sequence[AclFilter]) -> list[Acl]:
-    """Deletes the ACLs that match any of the filters; those that are gone, sorted. Raises ServerError."""
+    """Deletes the ACLs that match any of the filters; returns them sorted. Raises ServerError."""
     request = DeleteAclsRequest(
         filters=[
             DeleteAclsRequest.DeleteAclsFilter(

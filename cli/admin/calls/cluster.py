@@ -29,7 +29,7 @@ class NodeInfo(NamedTuple):
 
 
 class ClusterInfo(NamedTuple):
-    """Who is in a cluster."""
+    """The brokers of a cluster, or its controllers."""
 
     cluster_id: str
     controller_id: int
@@ -38,18 +38,18 @@ class ClusterInfo(NamedTuple):
 
 
 class FeatureInfo(NamedTuple):
-    """One feature: what the broker supports, and the level that the cluster has finalized (0: none)."""
+    """One feature: the supported levels, and the finalized level (0: not finalized)."""
 
     name: str
     min_supported: int
     max_supported: int
     finalized: int
     epoch: int
-    """Of the finalized features; -1 where the broker does not tell."""
+    """Of the finalized features; -1: unknown."""
 
 
 class UpgradeType(IntEnum):
-    """What may be done to reach a level (`FeatureUpdate.UpgradeType`)."""
+    """The permitted changes of a level (`FeatureUpdate.UpgradeType`)."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -57,7 +57,7 @@ class UpgradeType(IntEnum):
 
 
 def describe_cluster(client: AdminClient, *, include_fenced: bool = False) -> ClusterInfo:
-    """The brokers, sorted by id; of a client that speaks to controllers, the controllers."""
+    """The brokers, sorted by id; with --bootstrap-controller, the controllers."""
     endpoint_type = CONTROLLERS if client.settings.is_controller else BROKERS
     request = DescribeClusterRequest(endpoint_type=endpoint_type, include_fenced_brokers=include_fenced)
     oldest = 2 if include_fenced else (1 if client.settings.is_controller else 0)
@@ -70,7 +70,7 @@ def describe_cluster(client: AdminClient, *, include_fenced: bool = False) -> Cl
 
 
 def unregister_broker(client: AdminClient, broker_id: int) -> None:
-    """Takes a broker out of the cluster's metadata."""
+    """Removes a broker from the cluster's metadata."""
     answer = client.send(UnregisterBrokerRequest(broker_id=broker_id), CONTROLLER)
     check(answer.error_code, answer.error_message, about=f"broker {broker_id}")
 
@@ -89,7 +89,7 @@ def describe_features(client: AdminClient, to: Target = ANYONE) -> list[FeatureI
 def update_features(
     client: AdminClient, levels: Mapping[str, int], kind: UpgradeType, *, validate_only: bool
 ) -> dict[str, str | None]:
-    """What is wrong with each feature, None for those that were updated: all of them are, or none."""
+    """The error of each feature, None for those that were updated: all of them are, or none."""
     updates = [
         UpdateFeaturesRequest.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
         for name, level in levels.items()
@@ -109,7 +109,7 @@ def update_features(
 
 
 class QuorumReplica(NamedTuple):
-    """How far one voter or observer of the metadata log is. Times are milliseconds since 1970, -1 for none."""
+    """The position of one voter or observer in the metadata log. Times are milliseconds since 1970, -1: unknown."""
 
     id: int
     directory_id: bytes
@@ -119,7 +119,7 @@ class QuorumReplica(NamedTuple):
 
 
 class QuorumInfo(NamedTuple):
-    """The metadata quorum, as its leader sees it."""
+    """The metadata quorum as its leader describes it."""
 
     leader_id: int
     leader_epoch: int
@@ -127,7 +127,7 @@ class QuorumInfo(NamedTuple):
     voters: list[QuorumReplica]
     observers: list[QuorumReplica]
     endpoints: dict[int, list[str]]
-    """Where a node's controller listens, as NAME://host:port, by the node's id."""
+    """The controller endpoints of a node, as NAME://host:port, by the node's id."""
 
     @property
     def leader(self) -> QuorumReplica | None:

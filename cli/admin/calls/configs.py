@@ -18,11 +18,11 @@ from barnabas.protocol.messages.configs import (
 SET: Final = 0
 DELETE: Final = 1
 RESOURCES_A_REQUEST: Final = 500
-"""A topic has some 35 values: the answer for more topics at once would be unwieldy."""
+"""A topic has some 35 values; this bounds the size of a response."""
 
 
 class Synonym(NamedTuple):
-    """A key that a value may come from: the first of a value's synonyms is in force."""
+    """A key that can set a value: the first of the synonyms is in force."""
 
     source: int
     name: str
@@ -30,7 +30,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigValue(NamedTuple):
-    """One value of a configuration; None where the broker hides it."""
+    """One value of a configuration; None if the broker hides it."""
 
     name: str
     value: str | None
@@ -41,7 +41,7 @@ class ConfigValue(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it (`ConfigEntry.isDefault`)."""
+        """Whether the value is the default (`ConfigEntry.isDefault`)."""
         return self.source == ConfigSource.DEFAULT_CONFIG
 
 
@@ -71,7 +71,7 @@ def describe_configs(
 
 
 def target_of(kind: ResourceType, name: str) -> Target:
-    """Who knows and changes this resource: a broker its own values and loggers, anyone all others."""
+    """The broker that describes and alters this resource: its own for values and loggers of a broker, otherwise any."""
     is_own = kind in {ResourceType.BROKER, ResourceType.BROKER_LOGGER} and name != ""
     return Node(int(name)) if is_own else ANYONE
 
@@ -117,7 +117,7 @@ def list_config_resources(client: AdminClient, kind: ResourceType) -> list[str]:
     if kind is ResourceType.CLIENT_METRICS:
         answer = client.send(
             ListConfigResourcesRequest(), versions="0"
-        )  # in Kafka before 4.1, this kind alone
+        )  # Kafka before 4.1 lists this kind alone
     else:
         answer = client.send(ListConfigResourcesRequest(resource_types=[kind]), versions="1")
     check(answer.error_code)

@@ -35,7 +35,7 @@ _CLASSIC_MEMBER: Final = 0
 
 
 class GroupName(NamedTuple):
-    """What a list of groups tells of one; type and state are empty where the broker is too old to tell."""
+    """A group in a list; type and state are empty if the broker is too old to return them."""
 
     group: str
     type: str
@@ -55,11 +55,11 @@ class Member(NamedTuple):
     target_epoch: int | None
     target: list[TopicPartition] | None
     is_upgraded: bool | None
-    """Whether a member of a consumer group speaks the consumer protocol itself; None where the broker does not tell."""
+    """Whether a member of a consumer group uses the consumer protocol itself; None: unknown."""
 
 
 class Group(NamedTuple):
-    """One group, as its coordinator sees it."""
+    """One group as its coordinator describes it."""
 
     group: str
     type: str
@@ -72,7 +72,7 @@ class Group(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A committed offset; leader epoch -1 for none."""
+    """A committed offset; leader epoch -1: unknown."""
 
     offset: int
     leader_epoch: int
@@ -88,7 +88,7 @@ def list_groups(
 ) -> list[GroupName]:
     """All groups of all kinds that the brokers coordinate, sorted; only those in these states and of these types.
 
-    Raises ServerError, and NotReachableError unless `on_unreachable` takes note of the brokers that do not answer.
+    Raises ServerError, and NotReachableError unless `on_unreachable` handles the brokers that do not answer.
     """
     oldest = 5 if types else (4 if states else 0)
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
@@ -108,14 +108,14 @@ def list_groups(
 
 
 def is_for_consumers(group: GroupName) -> bool:
-    """Whether consumers use it: what kafka-consumer-groups lists."""
+    """Whether kafka-consumer-groups lists it: consumers use it."""
     if group.type in {CLASSIC, ""}:
         return group.protocol in {CONSUMER_PROTOCOL, ""}
     return group.type == CONSUMER
 
 
 def describe_group(client: AdminClient, group: str) -> Group:
-    """One group of consumers. Raises ServerError: GROUP_ID_NOT_FOUND where there is none."""
+    """One group of consumers. Raises ServerError: GROUP_ID_NOT_FOUND for an unknown id."""
     coordinator = Coordinator(group)
     if client.serves(ApiKey.CONSUMER_GROUP_DESCRIBE, coordinator):
         request = ConsumerGroupDescribeRequest(group_ids=[group])
@@ -158,7 +158,7 @@ def _classic_member(each: Any) -> Member:
 
 
 def _classic_assignment(data: bytes) -> list[TopicPartition]:
-    """What is in the opaque assignment of a consumer; nothing where it is empty, or of another kind."""
+    """The partitions in the opaque assignment of a consumer; empty if it cannot be decoded."""
     if len(data) < 2:
         return []
     version = min(int.from_bytes(data[:2], "big"), ConsumerProtocolAssignment.versions.high)
@@ -210,7 +210,7 @@ def _assigned(assignment: Any) -> list[TopicPartition]:
 
 
 def fetch_offsets(client: AdminClient, group: str) -> dict[TopicPartition, Committed]:
-    """What the group has committed, by partition, sorted."""
+    """The committed offsets of the group, by partition, sorted."""
     asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)
     answer = client.send(
         OffsetFetchRequest(groups=[asked]),
@@ -231,7 +231,7 @@ def fetch_offsets(client: AdminClient, group: str) -> dict[TopicPartition, Commi
 
 
 def commit_offsets(client: AdminClient, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commits offsets from outside of the group, which must be empty. Raises ServerError for the first refused."""
+    """Commits offsets for a group, which must be empty. Raises ServerError for the first that is rejected."""
     topics = [
         OffsetCommitRequest.OffsetCommitRequestTopic(
             name=name, partitions=[_commit(index, offsets[TopicPartition(name, index)]) for index in indexes]
@@ -254,7 +254,7 @@ def _commit(index: int, offset: int) -> Any:
 def delete_offsets(
     client: AdminClient, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, AdminError | None]:
-    """Deletes committed offsets; what went wrong with each. Raises ServerError where it is the group that is wrong."""
+    """Deletes committed offsets; returns the error of each, or None. Raises ServerError for an error of the group."""
     topics = [
         OffsetDeleteRequest.OffsetDeleteRequestTopic(
             name=name,
@@ -274,7 +274,7 @@ def delete_offsets(
 
 
 def delete_group(client: AdminClient, group: str) -> AdminError | None:
-    """Deletes an empty group with its offsets; what went wrong."""
+    """Deletes an empty group with its offsets; returns the error, or None."""
     request = DeleteGroupsRequest(groups_names=[group])
     try:
         answer = client.send(request, Coordinator(group), codes=every_code)

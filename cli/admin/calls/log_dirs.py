@@ -1,4 +1,4 @@
-"""Log directories of brokers, what lies in them, and moves between them."""
+"""Log directories of brokers, the replicas in them, and moves between them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class ReplicaInDir(NamedTuple):
     size: int
     offset_lag: int
     is_future: bool
-    """Whether it is the copy that a move is filling."""
+    """Whether it is the copy that a move between directories fills."""
 
 
 class LogDir(NamedTuple):
-    """One log directory; sizes are in bytes, -1 where the broker does not tell."""
+    """One log directory; sizes are in bytes, -1: unknown."""
 
     path: str
     error: AdminError | None
@@ -34,7 +34,7 @@ class LogDir(NamedTuple):
 
 
 def describe_log_dirs(client: AdminClient, broker_id: int) -> list[LogDir]:
-    """The log directories of one broker, sorted by path, with everything in them, sorted by partition."""
+    """The log directories of one broker, sorted by path, with their replicas, sorted by partition."""
     answer = client.send(DescribeLogDirsRequest(topics=None), Node(broker_id))
     check(answer.error_code, about=f"broker {broker_id}")
     return sorted(
@@ -69,7 +69,7 @@ def _replicas(topics: list[Any]) -> list[ReplicaInDir]:
 def alter_replica_log_dirs(
     client: AdminClient, broker_id: int, targets: Mapping[TopicPartition, str]
 ) -> dict[TopicPartition, AdminError | None]:
-    """Moves replicas of one broker to other directories of it; what went wrong with each: None where the move began."""
+    """Moves replicas of one broker between its log directories; returns the error of each, None: the move began."""
     paths: dict[str, list[TopicPartition]] = {}
     for partition, path in targets.items():
         paths.setdefault(path, []).append(partition)

@@ -22,11 +22,11 @@ R = TypeVar("R")
 
 UNKNOWN_OFFSET: Final = -1
 CONSUMER: Final = -1
-"""The replica id of whoever is no replica."""
+"""The replica id of a consumer."""
 
 
 class Offset(NamedTuple):
-    """What is found for a timestamp; offset -1: no record is that young."""
+    """The offset for a timestamp; -1: no record is that recent."""
 
     offset: int
     timestamp: int
@@ -37,20 +37,20 @@ Found = Offset | AdminError
 
 
 class Located(NamedTuple):
-    """Who leads the partitions of some topics; of those that nobody leads the error code that says why."""
+    """The leaders of partitions, and the error codes of topics and of partitions without a leader."""
 
     leaders: dict[TopicPartition, int]
     topics: dict[str, int]
     partitions: dict[TopicPartition, int]
 
-    def why_not(self, partition: TopicPartition) -> ServerError:
-        """What stands in the way of asking the leader of a partition that has none here."""
+    def error_of(self, partition: TopicPartition) -> ServerError:
+        """The error of a partition whose leader is unknown."""
         code = self.topics.get(partition.topic) or self.partitions.get(partition)
         return ServerError(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=str(partition))
 
 
 def leaders_of(client: AdminClient, topics: Iterable[str]) -> dict[TopicPartition, int]:
-    """The leader of each partition of these topics that has one. Raises ServerError for a topic that is not there."""
+    """The leader of each partition of these topics that has one. Raises ServerError for an unknown topic."""
     located = _locate(client, topics)
     for name, code in located.topics.items():
         check(code, about=f"topic {name!r}")
@@ -76,27 +76,27 @@ def _locate(client: AdminClient, topics: Iterable[str]) -> Located:
 
 
 def list_offsets(client: AdminClient, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Found]:
-    """For each partition the offset of its timestamp (or of LATEST, EARLIEST ...), or what stands in the way.
+    """For each partition the offset of its timestamp (or of LATEST, EARLIEST ...), or the error.
 
-    A partition that is not there gets UNKNOWN_TOPIC_OR_PARTITION, one without a leader LEADER_NOT_AVAILABLE.
+    An unknown partition gets UNKNOWN_TOPIC_OR_PARTITION, one without a leader LEADER_NOT_AVAILABLE.
     """
     versions = f"{max((SINCE_VERSION.get(timestamp, 1) for timestamp in wanted.values()), default=1)}-11"
-    return _ask_leaders(client, wanted, _offsets_request, _offset, versions=versions)
+    return _send_to_leaders(client, wanted, _offsets_request, _offset, versions=versions)
 
 
-def _ask_leaders(
+def _send_to_leaders(
     client: AdminClient,
     wanted: Mapping[TopicPartition, int],
     request_of: Callable[[Mapping[TopicPartition, int]], Message],
     result_of: Callable[[Any], R],
     **how: Any,
 ) -> dict[TopicPartition, R | AdminError]:
-    """Asks the leader of each partition; by partition what it answers, or what stands in the way.
+    """Sends a request to the leader of each partition; returns the result or the error by partition.
 
-    A leader that does not answer within default.api.timeout.ms is an error of its own partitions: NotReachableError.
+    The partitions of a leader that does not answer within default.api.timeout.ms get NotReachableError.
     """
     located = _locate(client, (each.topic for each in wanted))
-    found: dict[TopicPartition, R | AdminError] = {each: located.why_not(each) for each in wanted}
+    found: dict[TopicPartition, R | AdminError] = {each: located.error_of(each) for each in wanted}
     for leader, partitions in _by_leader(wanted, located.leaders).items():
         request = request_of({each: wanted[each] for each in partitions})
         try:
@@ -136,8 +136,8 @@ def _offset(answer: Any) -> Offset:
 def delete_records(
     client: AdminClient, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | AdminError]:
-    """Deletes the records before these offsets (-1: all); the new start of each log, or what stands in the way."""
-    return _ask_leaders(client, before, _deletion, _low_watermark)
+    """Deletes the records before these offsets (-1: all); returns the new log start offset or the error of each."""
+    return _send_to_leaders(client, before, _deletion, _low_watermark)
 
 
 def _low_watermark(answer: Any) -> int:

@@ -20,7 +20,7 @@ DEFAULT: Final = 1
 ANY: Final = 2
 
 Entity = Mapping[str, str | None]
-"""Whom a quota is for: a name for each type, None for all that have no quota of their own."""
+"""The entity of a quota: a name for each type, None for the default."""
 
 
 class Quota(NamedTuple):
@@ -39,7 +39,7 @@ class Quota(NamedTuple):
 
 
 class Component(NamedTuple):
-    """What an entity must have for a filter: a type with this name, with the default (DEFAULT), or with any (ANY)."""
+    """A filter of entities by one type: with this name, the default (DEFAULT), or any (ANY)."""
 
     entity_type: str
     match_type: int
@@ -52,7 +52,7 @@ class Component(NamedTuple):
 
 
 def describe_quotas(client: AdminClient, components: Sequence[Component], *, strict: bool) -> list[Quota]:
-    """The quotas that match all components; `strict`: of entities that have no further types. Sorted."""
+    """The quotas that match all components, sorted; `strict` excludes entities with further types."""
     request = DescribeClientQuotasRequest(
         components=[
             DescribeClientQuotasRequest.ComponentData(

@@ -18,7 +18,7 @@ from barnabas.protocol.messages.topics import (
 
 
 class Reassignment(NamedTuple):
-    """A move under way: all replicas that there are, and which of them come and go."""
+    """A reassignment in progress: all replicas, and those that are added and removed."""
 
     replicas: list[int]
     adding: list[int]
@@ -28,7 +28,7 @@ class Reassignment(NamedTuple):
 def list_reassignments(
     client: AdminClient, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, Reassignment]:
-    """The moves under way of these partitions, or of all."""
+    """The reassignments in progress of these partitions, or of all."""
     topics = None
     if partitions is not None:
         topics = [
@@ -55,7 +55,7 @@ def alter_reassignments(
     *,
     allow_replication_factor_change: bool = True,
 ) -> dict[TopicPartition, AdminError | None]:
-    """Begins moves to these replicas, or cancels the move where there are None; what went wrong with each partition."""
+    """Starts reassignments to these replicas, or cancels the one in progress for None; returns the error of each."""
     topics = [
         AlterPartitionReassignmentsRequest.ReassignableTopic(
             name=name, partitions=[_target(index, targets[TopicPartition(name, index)]) for index in indexes]
@@ -83,9 +83,9 @@ def _target(index: int, replicas: Sequence[int] | None) -> Any:
 def elect_leaders(
     client: AdminClient, election_type: int, partitions: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, ServerError | None]:
-    """Elects leaders of these partitions, or of all that need it; what the broker says of each, None: elected.
+    """Elects leaders of these partitions, or of all that need it; returns the error of each, None: elected.
 
-    ELECTION_NOT_NEEDED means that the leader is the right one already.
+    ELECTION_NOT_NEEDED means that the elected leader leads already.
     """
     topics = None
     if partitions is not None:

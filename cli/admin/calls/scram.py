@@ -1,4 +1,4 @@
-"""SCRAM credentials of users (KIP-554). Passwords stay here: only salted hashes go over the wire."""
+"""SCRAM credentials of users (KIP-554). Only salted hashes of passwords are sent."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from barnabas.protocol.messages.security import (
 )
 
 SALT_BYTES: Final = 26
-"""What Kafka's own client draws."""
+"""The length that Kafka's own client uses."""
 
 
 class Credential(NamedTuple):
-    """That a user can authenticate with a mechanism (its number); nothing of the secret."""
+    """A mechanism (its number) with which a user can authenticate; without the secret."""
 
     mechanism: int
     iterations: int
 
 
 class ScramUser(NamedTuple):
-    """One user with all credentials, or what the broker says instead."""
+    """One user with all credentials, or the error."""
 
     name: str
     credentials: list[Credential]
@@ -53,7 +53,7 @@ class OldCredential(NamedTuple):
 
 
 def describe_users(client: AdminClient, names: Sequence[str] | None = None) -> list[ScramUser]:
-    """These users, or all that have credentials, sorted; one without any has RESOURCE_NOT_FOUND as its error."""
+    """These users, or all that have credentials, sorted; a user without any has the error RESOURCE_NOT_FOUND."""
     users = (
         None if names is None else [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]
     )
@@ -81,7 +81,7 @@ def alter_users(
     upsertions: Sequence[NewCredential],
     deletions: Sequence[OldCredential] = (),
 ) -> None:
-    """Sets and deletes credentials, each user's once. Raises ServerError for the first that is refused."""
+    """Sets and deletes credentials, at most one of each user. Raises ServerError for the first that is rejected."""
     salted = [(each, secrets.token_bytes(SALT_BYTES)) for each in upsertions]
     request = AlterUserScramCredentialsRequest(
         deletions=[

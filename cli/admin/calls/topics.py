@@ -24,7 +24,7 @@ TIMEOUT_MS = 30_000
 
 
 class TopicName(NamedTuple):
-    """What a list of topics tells of one."""
+    """A topic in a list."""
 
     name: str
     topic_id: Uuid
@@ -33,7 +33,7 @@ class TopicName(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """One partition. `elr` and `last_known_elr` are None where the broker does not tell (before KIP-966)."""
+    """One partition. `elr` and `last_known_elr` are None if unknown (a broker before KIP-966)."""
 
     number: int
     leader: int | None
@@ -53,7 +53,7 @@ class TopicInfo(NamedTuple):
 
 
 def list_topics(client: AdminClient) -> list[TopicName]:
-    """All topics that there are for this client, sorted by name."""
+    """All topics that this client may describe, sorted by name."""
     answer = client.send(MetadataRequest(topics=None, allow_auto_topic_creation=False), versions="4-13")
     check(answer.error_code)
     return sorted(
@@ -64,9 +64,9 @@ def list_topics(client: AdminClient) -> list[TopicName]:
 
 
 def describe_topics(client: AdminClient, names: Sequence[str], *, page: int = 2000) -> list[TopicInfo]:
-    """The topics of these names, sorted; `page` is how many partitions an answer may have at most.
+    """The topics of these names, sorted; `page` limits the partitions in one response.
 
-    Raises ServerError for one that is not there.
+    Raises ServerError for an unknown topic.
     """
     if not names:
         return []
@@ -77,7 +77,7 @@ def describe_topics(client: AdminClient, names: Sequence[str], *, page: int = 20
 
 
 def describe_topic_ids(client: AdminClient, ids: Iterable[Uuid]) -> list[TopicInfo]:
-    """The topics with these ids. Raises ServerError for one that is not there."""
+    """The topics with these ids. Raises ServerError for an unknown id."""
     topics = [MetadataRequest.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in ids]
     return _described(client, topics, "12-13")
 
@@ -94,7 +94,7 @@ def _described(client: AdminClient, topics: list[Any], versions: str = "4-13") -
 
 
 def _page_through(client: AdminClient, names: Sequence[str], page: int) -> list[TopicInfo]:
-    """DescribeTopicPartitions again and again: a topic may be on several pages."""
+    """Sends DescribeTopicPartitions for each page; a topic may be on several."""
     found: dict[str, TopicInfo] = {}
     topics = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names]
     cursor = None
@@ -132,7 +132,7 @@ def _partitions(partitions: Iterable[Any]) -> list[PartitionInfo]:
 
 
 class NewTopic(NamedTuple):
-    """A topic to create: with numbers, or with the brokers of each partition's replicas."""
+    """A topic to create: with counts, or with the brokers of each partition's replicas."""
 
     name: str
     partitions: int = BY_DEFAULT
@@ -142,7 +142,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """What became of it; -1 where the broker may not tell."""
+    """The created topic; -1: unknown, for want of an authorization."""
 
     name: str
     topic_id: Uuid
@@ -175,7 +175,7 @@ def create_topic(client: AdminClient, new: NewTopic) -> CreatedTopic:
 
 
 def delete_topics(client: AdminClient, names: Sequence[str]) -> dict[str, AdminError | None]:
-    """What went wrong with each topic; None for those that are gone."""
+    """Deletes topics; returns the error of each, or None."""
     if client.serves(ApiKey.DELETE_TOPICS) and _newest(client, ApiKey.DELETE_TOPICS) >= 6:
         states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
         request = DeleteTopicsRequest(topics=states, timeout_ms=TIMEOUT_MS)
@@ -189,9 +189,9 @@ def delete_topics(client: AdminClient, names: Sequence[str]) -> dict[str, AdminE
 def create_partitions(
     client: AdminClient, counts: Mapping[str, int], assignments: Mapping[str, Sequence[Sequence[int]]]
 ) -> dict[str, AdminError | None]:
-    """Gives topics more partitions, so many in all; the brokers of the new ones may be given, partition by partition.
+    """Increases the partitions of topics to these counts; `assignments` has the brokers of each new partition.
 
-    What went wrong with each topic; None where nothing did.
+    Returns the error of each topic, or None.
     """
     topics = [
         CreatePartitionsRequest.CreatePartitionsTopic(
@@ -205,7 +205,7 @@ def create_partitions(
 
 
 def failure(code: int, message: str | None, *, about: str = "") -> AdminError | None:
-    """The error that a code stands for; None for NONE."""
+    """The error with this code; None for NONE."""
     try:
         check(code, message, about=about)
     except AdminError as error:

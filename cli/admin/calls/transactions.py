@@ -1,4 +1,4 @@
-"""Transactions and the producers of partitions: what there is, and ending what nobody ends."""
+"""Transactions and the producers of partitions: listed, described, aborted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barnabas.protocol.messages.transactions import InitProducerIdRequest, Write
 
 NONE: Final = -1
 BATCH: Final = 500
-"""Partitions of a broker that are asked about at a time."""
+"""The most partitions in one request."""
 
 _DURATION_SINCE, _PATTERN_SINCE = 1, 2
 
@@ -47,7 +47,7 @@ class Description(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A producer that a partition remembers; `start_offset` is that of its open transaction."""
+    """The state of a producer in a partition; `start_offset` is that of its open transaction."""
 
     partition: TopicPartition
     producer_id: int
@@ -66,9 +66,9 @@ def list_transactions(
     pattern: str | None = None,
     on_unreachable: OnUnreachable = raise_it,
 ) -> list[Listing]:
-    """The transactional ids of all coordinators: those of these producers, whose transaction is open for longer, and
-    that match an RE2 expression. Raises ServerError, UnsupportedApiError for filters that a broker does not know, and
-    NotReachableError unless `on_unreachable` takes note of the brokers that do not answer.
+    """The transactional ids of all coordinators, filtered by producers, by the duration of the open transaction and by
+    an RE2 expression. Raises ServerError, UnsupportedApiError for filters that a broker does not support, and
+    NotReachableError unless `on_unreachable` handles the brokers that do not answer.
     """
     lowest = _PATTERN_SINCE if pattern is not None else _DURATION_SINCE if duration_ms is not None else 0
     request = ListTransactionsRequest(
@@ -92,7 +92,7 @@ def list_transactions(
 
 
 def describe_transaction(client: AdminClient, transactional_id: str) -> Description:
-    """Raises ServerError, TRANSACTIONAL_ID_NOT_FOUND among others."""
+    """The state of a transactional id. Raises ServerError, TRANSACTIONAL_ID_NOT_FOUND among others."""
     answer = client.send(
         DescribeTransactionsRequest(transactional_ids=[transactional_id]),
         Coordinator(transactional_id, TRANSACTION_COORDINATOR),
@@ -119,9 +119,9 @@ def describe_producers(
     *,
     on_unreachable: OnUnreachable = raise_it,
 ) -> list[Producer]:
-    """The producers that the leaders of partitions remember, or the replicas on one broker.
+    """The producers of partitions, by their leaders or by the replicas on one broker.
 
-    Raises ServerError, and NotReachableError unless `on_unreachable` takes note of the brokers that do not answer.
+    Raises ServerError, and NotReachableError unless `on_unreachable` handles the brokers that do not answer.
     """
     wanted = sorted(set(partitions))
     leaders = leaders_of(client, {each.topic for each in wanted}) if broker_id is None else {}
@@ -178,7 +178,7 @@ def abort_in_partition(
     producer_epoch: int,
     coordinator_epoch: int,
 ) -> None:
-    """Ends a producer's open transaction in a partition, whatever its coordinator thinks of it. Raises ServerError."""
+    """Writes an ABORT marker for a producer into a partition, past its coordinator. Raises ServerError."""
     leader = leaders_of(client, [partition.topic]).get(partition)
     if leader is None:
         raise ServerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=str(partition))
@@ -198,7 +198,7 @@ def abort_in_partition(
 
 
 def fence_producer(client: AdminClient, transactional_id: str, timeout_ms: int) -> None:
-    """Gives the transactional id a new epoch, which aborts its open transaction and keeps out who had it.
+    """Gives the transactional id a new epoch, which aborts its open transaction and fences its producer.
 
     Kafka's Admin.fenceProducers. Raises ServerError.
     """

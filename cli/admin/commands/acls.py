@@ -66,15 +66,15 @@ SUPPORTED: Final = {
     AclResourceType.DELEGATION_TOKEN: {_A.DESCRIBE},
     AclResourceType.USER: {_A.CREATE_TOKENS, _A.DESCRIBE_TOKENS},
 }
-"""What may be done with a resource (`AclEntry.supportedOperations`); All is possible with each."""
+"""The operations of each resource type (`AclEntry.supportedOperations`), besides All."""
 ANY_HOST: Final = "*"
 
 
 @admin_command("acls", short_help="List, add and remove access control entries.")
 @connection_options(controller=True)
-@flag("--list", "Show the entries of the resources that are named, or all.")
+@flag("--list", "List the entries of these resources, or of all.")
 @flag("--add", "Add entries.")
-@flag("--remove", "Remove entries: those described, or all of the resources.")
+@flag("--remove", "Remove these entries, or all entries of the resources.")
 @options("--topic", "A topic; * is all.")
 @options("--group", "A group; * is all.")
 @flag("--cluster", "The cluster itself.")
@@ -83,19 +83,19 @@ ANY_HOST: Final = "*"
 @options("--user-principal", "A user as a resource.")
 @option(
     "--resource-pattern-type",
-    "How names are meant: literal (the default) or prefixed; with --list and --remove also any, or match: all that "
-    "would apply.",
+    "How names match: literal (the default) or prefixed; with --list and --remove also any, or match: all that "
+    "apply to the name.",
     metavar="TYPE",
 )
-@options("--allow-principal", "Who may, as Type:name; User:* is everybody.")
-@options("--deny-principal", "Who may not.")
-@options("--allow-host", "From where those who may, may. Default: *.")
-@options("--deny-host", "From where those who may not, may not. Default: *.")
-@options("--operation", "What: Read, Write, Create, Describe ... Default: All.")
-@flag("--producer", "All that a producer to --topic needs.")
-@flag("--consumer", "All that a consumer of --topic in --group needs.")
-@flag("--idempotent", "With --producer: what idempotence needs as well.")
-@options("--principal", "With --list: only entries for these.")
+@options("--allow-principal", "A principal to allow, as Type:name; User:* is every user.")
+@options("--deny-principal", "A principal to deny.")
+@options("--allow-host", "The host of the allowed principals. Default: *.")
+@options("--deny-host", "The host of the denied principals. Default: *.")
+@options("--operation", "The operation: Read, Write, Create, Describe ... Default: All.")
+@flag("--producer", "All operations that a producer to --topic needs.")
+@flag("--consumer", "All operations that a consumer of --topic in --group needs.")
+@flag("--idempotent", "With --producer: the operation that idempotence needs as well.")
+@options("--principal", "With --list: only the entries of these principals.")
 @flag("--force", "Do not ask before removing.")
 def acls(**values: Any) -> None:
     """List, add and remove access control entries: kafka-acls.
@@ -121,7 +121,7 @@ def acls(**values: Any) -> None:
 
 
 def check_usage(given: Given) -> None:
-    """Raises UsageError for options that do not go together (`AclCommandOptions.checkArgs`)."""
+    """Raises UsageError for options that exclude each other (`AclCommandOptions.checkArgs`)."""
     hosts_and_principals = ("allow-host", "allow-principal", "deny-host", "deny-principal")
     given.forbid("list", "producer", "consumer", *hosts_and_principals)
     for role in ("producer", "consumer"):
@@ -137,11 +137,11 @@ def check_usage(given: Given) -> None:
         refuse("With --consumer no --cluster or --transactional-id can be given")
 
 
-# ---- what the command line describes
+# ---- the entries of the command line
 
 
 def resources(given: Given) -> list[AclFilter]:
-    """The resources that are named. Raises UsageError where there have to be some and are none."""
+    """The resources of the command line. Raises UsageError if the action needs some and none is given."""
     kind = _pattern_type(given)
     found = [
         AclFilter(resource, name.strip(), kind)
@@ -171,7 +171,7 @@ def _pattern_type(given: Given) -> PatternType:
 
 
 def entries(given: Given, patterns: Sequence[AclFilter]) -> dict[AclFilter, list[Entry]]:
-    """What is to be added to or removed from each resource; nothing means all of its entries."""
+    """The entries to add to or remove from each resource; an empty list means all of its entries."""
     if not given.has("producer") and not given.has("consumer"):
         found = dict.fromkeys(patterns, _entries(given, _operations(given)))
     else:
@@ -303,7 +303,7 @@ def remove(
         what = "all ACLs" if not each else "ACLs " + ", ".join(map(_entry_text, each))
         name = f"{name_of(AclResourceType, resource.resource_type)} {resource.name}"
         if not is_forced and not click.confirm(f"Remove {what} of {name}?", err=True):
-            raise AdminError(f"nothing is removed from {name}")
+            raise AdminError(f"removal from {name} was not confirmed")
         filters = [resource.of(entry) for entry in each] or [resource]
         for acl in delete_acls(client, filters):
             out.row(_row(acl))

@@ -19,9 +19,9 @@ from barnabas.cli.admin.options import (
 from barnabas.cli.admin.shapes import ClusterRow, NodeRow
 
 
-@admin_group("cluster", short_help="Show the cluster's id and who is in it; take a broker out.")
+@admin_group("cluster", short_help="Show the cluster's id and nodes; unregister a broker.")
 def cluster() -> None:
-    """Show the cluster's id and its brokers or controllers, and take a broker that is gone out: kafka-cluster.
+    """Show the cluster's id and its brokers or controllers, and unregister a broker: kafka-cluster.
 
     \b
     barnabas cluster list-endpoints --bootstrap-server localhost:9092
@@ -41,10 +41,10 @@ def cluster_id(ctx: click.Context, /, **values: Any) -> None:
 
 @cluster.command("list-endpoints", cls=AdminCommand)
 @connection_options(controller=True)
-@flag("--include-fenced-brokers", "Brokers that are registered and not there, too.")
+@flag("--include-fenced-brokers", "Include brokers that are registered and fenced.")
 @click.pass_context
 def list_endpoints(ctx: click.Context, /, **values: Any) -> None:
-    """Show where the brokers listen; with --bootstrap-controller, the controllers."""
+    """Show the endpoints of the brokers; with --bootstrap-controller, of the controllers."""
     given = Given.below(ctx, values)
     with session(given) as (client, out):
         found = describe_cluster(client, include_fenced=given.has("include-fenced-brokers"))
@@ -69,7 +69,7 @@ def _state(is_fenced: bool, kind: str) -> str | None:
 @option("--id", "The id of the broker.", kind=int)
 @click.pass_context
 def unregister(ctx: click.Context, /, **values: Any) -> None:
-    """Take a broker that is gone for good out of the cluster's metadata."""
+    """Remove a broker that will not return from the cluster's metadata."""
     given = Given.below(ctx, values)
     given.need("id")
     broker = given.number("id") or 0

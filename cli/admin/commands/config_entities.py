@@ -1,4 +1,4 @@
-"""Whose configuration a command line is about: types and names, in the several ways in which they can be given."""
+"""The entities of a command line: their types and names, in the several ways in which they can be given."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Entities(NamedTuple):
         return zip(self.types, self.names, strict=False)
 
     def check(self, *, is_alter: bool) -> None:
-        """Raises UsageError for what makes no sense (`ConfigCommandOptions.checkArgs`)."""
+        """Raises UsageError for invalid combinations (`ConfigCommandOptions.checkArgs`)."""
         self._check_types()
         if len(self.names) > len(self.types):
             refuse("there are more entity names than entity types")
@@ -101,7 +101,7 @@ class Entities(NamedTuple):
 
 
 def entities_of(given: Given) -> Entities:
-    """What the command line names. Raises UsageError where it does so in two ways."""
+    """The entities of the command line. Raises UsageError if it names them in two ways."""
     specific = [name for name in (*_FLAGS, *_DEFAULT_FLAGS) if given.has(name)]
     types = [*given.texts("entity-type"), *({**_FLAGS, **_DEFAULT_FLAGS}[name] for name in specific)]
     names = [*given.texts("entity-name"), *(given.text(name) or "" for name in specific if name in _FLAGS)]

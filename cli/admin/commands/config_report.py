@@ -1,4 +1,4 @@
-"""What `barnabas configs --describe` shows: Kafka's lines in a pipe, tables on a terminal, or JSON."""
+"""The output of `barnabas configs --describe`: Kafka's lines in a pipe, tables on a terminal, or JSON."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _TYPE_WORDS: Final = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 def describe_resources(
     client: AdminClient, out: Output, kind: str, name: str | None, *, describe_all: bool
 ) -> None:
-    """One resource of a type, or all that there are."""
+    """One resource of a type, or all."""
     if name and name not in resources_of(client, kind):
         out.failed(f"The {plain_name(kind)} '{name}' doesn't exist and doesn't have dynamic config.")
         return
@@ -63,7 +63,7 @@ def describe_resources(
 
 
 def _read(client: AdminClient, kind: ResourceType, names: Sequence[str]) -> dict[str, list[ConfigValue]]:
-    """Brokers are asked one by one, for each only knows its own."""
+    """Each broker knows only its own configuration."""
     if kind in {ResourceType.BROKER, ResourceType.BROKER_LOGGER}:
         return {name: describe_configs(client, kind, [name])[name] for name in names}
     return describe_configs(client, kind, names)
@@ -85,14 +85,14 @@ def _groups_with_configs(client: AdminClient) -> list[str]:
     try:
         return list_config_resources(client, ResourceType.GROUP)
     except UnsupportedApiError:
-        return []  # Apache Kafka before 4.1 does not tell
+        return []  # Apache Kafka before 4.1 does not list them
 
 
 def _groups(client: AdminClient) -> list[str]:
     try:
         return [group.group for group in list_groups(client)]
     except UnsupportedApiError:
-        return []  # a broker without groups may still have configurations for them
+        return []  # a broker that does not serve groups may still have configurations for them
 
 
 def _is_dynamic(kind: str, name: str, value: ConfigValue) -> bool:
@@ -162,7 +162,7 @@ def describe_quota_entities(client: AdminClient, out: Output, entities: Entities
 
 
 def known_users(users: Sequence[ScramUser]) -> list[ScramUser]:
-    """Without those who have no credentials. Raises ServerError for what else may be wrong with one."""
+    """The users that have credentials. Raises ServerError for any error but a missing user."""
     for user in users:
         if user.error is not None and user.error.code != ErrorCode.RESOURCE_NOT_FOUND:
             raise ServerError(user.error.code, user.error.message, about=f"user {user.name!r}")
@@ -170,7 +170,7 @@ def known_users(users: Sequence[ScramUser]) -> list[ScramUser]:
 
 
 def entity_text(quota: Quota) -> str:
-    """As Kafka's tool puts it."""
+    """The entity in the words of Kafka's tool."""
     return ", ".join(
         f"the default {word}" if quota.entity[kind] is None else f"{word} '{quota.entity[kind]}'"
         for kind, word in _TYPE_WORDS.items()

@@ -52,7 +52,7 @@ IP_QUOTAS: Final = frozenset({"connection_creation_rate"})
 
 
 class ConfigsCommand(AdminCommand):
-    """Reads --entity-default as an empty --entity-name: which of several entities it is for is in their order."""
+    """Parses --entity-default as an empty --entity-name, whose position says to which entity it belongs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(
@@ -66,7 +66,7 @@ class ConfigsCommand(AdminCommand):
 @connection_options(controller=True)
 @flag("--describe", "Show configurations.")
 @flag("--alter", "Change a configuration.")
-@flag("--all", "With --describe: defaults and what is set statically, too.")
+@flag("--all", "With --describe: include defaults and static values.")
 @options(
     "--entity-type",
     "topics, brokers, broker-loggers, users, clients, ips, groups or client-metrics; users and clients also together.",
@@ -88,11 +88,11 @@ class ConfigsCommand(AdminCommand):
 @option("--client-metrics", "The name of the client metrics subscription.")
 @option(
     "--add-config",
-    "What to set; brackets keep commas in a value: k1=v1,k2=[v2,v3],SCRAM-SHA-256=[iterations=8192,password=x].",
+    "The keys to set; brackets keep commas in a value: k1=v1,k2=[v2,v3],SCRAM-SHA-256=[iterations=8192,password=x].",
     metavar="KEY=VALUE,...",
 )
 @option("--add-config-file", "A file of properties to set.", kind=FILE, metavar="FILE")
-@options("--delete-config", "The keys to take back.", metavar="KEY,...")
+@options("--delete-config", "The keys to delete.", metavar="KEY,...")
 def configs(**values: Any) -> None:
     """Describe and change configurations of topics, brokers, loggers, groups and client metrics, quotas of users,
     clients and ips, and SCRAM credentials of users: kafka-configs.
@@ -152,7 +152,7 @@ def alter(
 
 
 def _check_loggers(client: AdminClient, broker: str, names: list[str]) -> None:
-    """Kafka's tool looks first, since the broker would make a logger of any name."""
+    """Checked first, as in Kafka's tool, since the broker would create a logger of any name."""
     known = {each.name for each in describe_configs(client, ResourceType.BROKER_LOGGER, [broker])[broker]}
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -175,7 +175,7 @@ def _alter_quotas_or_users(
         _alter_quotas(client, entities, added, deleted)
         return
     if not all(entities.names):
-        refuse("SCRAM credentials belong to a user: --entity-default and --user-defaults cannot have any")
+        refuse("SCRAM credentials need a user: --entity-default and --user-defaults cannot have any")
     if len(mechanisms) != len(added) + len(deleted):
         refuse("quotas and SCRAM credentials cannot be changed at the same time")
     _alter_users(client, entities.names[0], added, deleted)
@@ -192,7 +192,7 @@ def _alter_quotas(client: AdminClient, entities: Entities, added: dict[str, str]
     values = there[0].values if there else {}
     missing = [key for key in deleted if key not in values]
     if missing:
-        raise AdminError(f"Invalid config(s): {','.join(missing)}: nothing of that name is set")
+        raise AdminError(f"Invalid config(s): {','.join(missing)}: no such quota is set")
     alter_quotas(client, entity, {**dict.fromkeys(deleted), **changes})
 
 

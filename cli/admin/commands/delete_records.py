@@ -14,7 +14,7 @@ from barnabas.cli.admin.options import FILE, Given, admin_command, connection_op
 @connection_options()
 @option(
     "--offset-json-file",
-    'The partitions and where they are to begin: {"partitions": [{"topic": "t", "partition": 0, "offset": 1}]}; '
+    'The new log start offsets: {"partitions": [{"topic": "t", "partition": 0, "offset": 1}]}; '
     "-1 is the end.",
     kind=FILE,
     metavar="FILE",

@@ -36,7 +36,7 @@ _DONE: Final = {"upgrade": "upgraded to", "downgrade": "downgraded to", "disable
 def features() -> None:
     """Show, raise and lower the levels of features, metadata.version among them: kafka-features.
 
-    What belongs to a release (version-mapping, feature-dependencies) is told by `barnabas storage`.
+    `barnabas storage` has version-mapping and feature-dependencies.
 
     \b
     barnabas features --bootstrap-server localhost:9092 describe
@@ -46,16 +46,16 @@ def features() -> None:
 
 @features.command("describe", cls=AdminCommand)
 @connection_options(controller=True)
-@option("--node-id", "The broker or controller to ask. Default: any.", kind=int)
+@option("--node-id", "The broker or controller that answers. Default: any.", kind=int)
 @click.pass_context
 def describe(ctx: click.Context, /, **values: Any) -> None:
-    """Show the levels that are supported and the level in force of each feature."""
+    """Show the supported levels and the finalized level of each feature."""
     given = Given.below(ctx, values)
     node = given.number("node-id")
     with session(given) as (client, out):
         if node is not None and node not in client.cluster().nodes:
             raise AdminError(
-                f"there is no node {node}: there are {', '.join(map(str, client.cluster().nodes))}"
+                f"the cluster has no node {node}, only {', '.join(map(str, client.cluster().nodes))}"
             )
         rows = []
         for each in describe_features(client, ANYONE if node is None else Node(node)):
@@ -88,10 +88,10 @@ def _level(name: str, level: int) -> str:
 
 
 def _update_options(function: Any) -> Any:
-    function = flag("--dry-run", "Only say whether it could be done.")(function)
+    function = flag("--dry-run", "Check the change without making it.")(function)
     function = options("--feature", "A feature and its level.", metavar="NAME=LEVEL")(function)
     function = option("--release-version", "All features as of this release: 4.3, or 4.3-IV0.")(function)
-    return option("--metadata", "The release whose metadata.version it is to be; outdated.")(function)
+    return option("--metadata", "The release whose metadata.version is set; deprecated.")(function)
 
 
 @features.command("upgrade", cls=AdminCommand)
@@ -105,7 +105,7 @@ def upgrade(ctx: click.Context, /, **values: Any) -> None:
 
 @features.command("downgrade", cls=AdminCommand)
 @connection_options(controller=True)
-@flag("--unsafe", "Even if metadata is lost.")
+@flag("--unsafe", "Allow a downgrade that loses metadata.")
 @_update_options
 @click.pass_context
 def downgrade(ctx: click.Context, /, **values: Any) -> None:
@@ -116,8 +116,8 @@ def downgrade(ctx: click.Context, /, **values: Any) -> None:
 
 @features.command("disable", cls=AdminCommand)
 @connection_options(controller=True)
-@flag("--unsafe", "Even if metadata is lost.")
-@flag("--dry-run", "Only say whether it could be done.")
+@flag("--unsafe", "Allow a downgrade that loses metadata.")
+@flag("--dry-run", "Check the change without making it.")
 @options("--feature", "The feature.", metavar="NAME")
 @click.pass_context
 def disable(ctx: click.Context, /, **values: Any) -> None:

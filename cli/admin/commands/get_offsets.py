@@ -41,7 +41,7 @@ Picks = Callable[[TopicPartition], bool]
     "--topic-partitions", "Topics with partitions, or ranges, ends exclusive.", metavar="T:1,U:0-3,V,W:5-"
 )
 @option("--time", f"A timestamp in milliseconds, -1 to -6, or one of {', '.join(TIMES)}. Default: latest.")
-@flag("--exclude-internal-topics", "Leave out the broker's own topics.")
+@flag("--exclude-internal-topics", "Leave out internal topics.")
 def get_offsets(**values: Any) -> None:
     """Show offsets of partitions, as topic:partition:offset: kafka-get-offsets.
 

@@ -1,4 +1,4 @@
-"""`barnabas groups --reset-offsets`: where groups go on reading."""
+"""`barnabas groups --reset-offsets`: new offsets for groups."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class Scope(NamedTuple):
-    """What the command line says of the reset, read and checked before a broker is asked."""
+    """The parameters of a reset, checked before any request is sent."""
 
     topics: list[tuple[str, list[int] | None]]
     timestamp: int | None
@@ -50,7 +50,7 @@ class Scope(NamedTuple):
 
 
 def read_scope(given: Given, *, now_ms: Callable[[], int] = lambda: round(time.time() * 1000)) -> Scope:
-    """Raises UsageError for what cannot be read."""
+    """Parses the parameters. Raises UsageError."""
     timestamp = None
     try:
         topics = [parse_topic_partitions(text) for text in given.texts("topic")]
@@ -96,7 +96,7 @@ def _columns(groups: Sequence[str]) -> str:
 
 
 class Reset:
-    """One --reset-offsets. Groups that are in use are refused, the others are gone on with."""
+    """One --reset-offsets. An active group is an error; the other groups are still reset."""
 
     def __init__(self, client: AdminClient, out: Output, given: Given) -> None:
         self._client = client
@@ -106,7 +106,7 @@ class Reset:
         self._is_executed = given.has("execute")
 
     def run(self, groups: Sequence[str]) -> None:
-        """Moves the groups, or shows where they would go."""
+        """Resets the groups, or shows the offsets they would get."""
         if not self._is_executed and not self._given.has("dry-run"):
             self._out.note(_NO_ACTION)
         moved: dict[str, Offsets] = {}
@@ -130,7 +130,7 @@ class Reset:
             return DEAD
 
     def _move(self, group: str) -> Offsets:
-        offsets = self._prepared(group)
+        offsets = self._target_offsets(group)
         if self._is_executed and offsets:
             commit_offsets(self._client, group, offsets)
         return offsets
@@ -151,9 +151,9 @@ class Reset:
             return
         self._out.table(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), [row[:4] for row in rows])
 
-    # ---- where to
+    # ---- target offsets
 
-    def _prepared(self, group: str) -> Offsets:
+    def _target_offsets(self, group: str) -> Offsets:
         if self._scope.plan is not None:
             return self._from_plan(group, self._scope.plan)
         partitions = self._partitions(group)
@@ -216,7 +216,7 @@ class Reset:
         return {**found, **self._log_offsets(without, LATEST)}
 
     def _within_logs(self, wanted: Offsets) -> Offsets:
-        """The same, but not before the start of a log and not after its end."""
+        """The offsets, bounded by log start and log end."""
         starts, ends = self._log_offsets(wanted, EARLIEST), self._log_offsets(wanted, LATEST)
         kept = {}
         for each, offset in wanted.items():

@@ -1,4 +1,4 @@
-"""What `barnabas groups --describe` shows."""
+"""The output of `barnabas groups --describe`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EMPTY: Final = "Empty"
 
 
 def describe_groups(client: AdminClient, out: Output, names: Sequence[str], given: Given) -> None:
-    """Each group in its turn, sorted; one that is not there does not keep the others from being shown."""
+    """Describes each group, sorted; an unknown group does not stop the others."""
     show = _show_members if given.has("members") else (_show_state if given.has("state") else _show_offsets)
     for name in sorted(names):
         try:
@@ -59,7 +59,7 @@ def _offset_cells(row: GroupOffsetRow, *, is_verbose: bool) -> list[object]:
 
 
 def offset_rows(client: AdminClient, out: Output, group: Group) -> list[GroupOffsetRow]:
-    """All partitions that members have, members with many first; then those that only have an offset."""
+    """The assigned partitions, of members with many first; then those with a committed offset only."""
     committed = fetch_offsets(client, group.group)
     owners: dict[TopicPartition, Member] = {}
     for member in sorted(group.members, key=lambda member: -len(member.assignment)):
@@ -75,7 +75,7 @@ def offset_rows(client: AdminClient, out: Output, group: Group) -> list[GroupOff
 def _ends(
     client: AdminClient, out: Output, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, int]:
-    """Where the logs end; without those that are gone, that nobody leads, or whose leader does not answer."""
+    """The log end offsets; without partitions that are deleted or whose leader is missing or does not answer."""
     found = list_offsets(client, dict.fromkeys(partitions, LATEST))
     for offset in found.values():
         if isinstance(offset, NotReachableError):
@@ -126,7 +126,7 @@ def _show_members(_: AdminClient, out: Output, group: Group, *, is_verbose: bool
 
 
 def _is_upgrading(group: Group) -> bool:
-    """Whether classic members are left in a group of the consumer protocol (KIP-1099)."""
+    """Whether a group of the consumer protocol still has classic members (KIP-1099)."""
     return any(member.is_upgraded is False for member in group.members)
 
 
@@ -140,7 +140,7 @@ def _member_cells(group: Group, member: Member, *, has_instances: bool, is_verbo
 
 
 def _short(partitions: Iterable[TopicPartition]) -> str:
-    """`t:0,1;u:0`, as Kafka's tool has it."""
+    """`t:0,1;u:0`, as Kafka's tool prints it."""
     return ";".join(
         f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in by_topic(partitions).items()
     )

@@ -57,15 +57,15 @@ FILTERS: Final = ("group-type", "protocol", "consumer", "share", "streams")
 @flag(
     "--list", "List groups of consumers, one a line; with a filter below, or --state or --type, as a table."
 )
-@flag("--describe", "Show groups: their offsets and how far they are behind, members, or states.")
+@flag("--describe", "Show the offsets and lag of groups, their members, or their states.")
 @flag("--delete", "Delete groups that are empty, with their offsets.")
-@flag("--reset-offsets", "Move groups that are empty to other offsets.")
+@flag("--reset-offsets", "Set the offsets of groups that are empty.")
 @flag("--delete-offsets", "Delete committed offsets of a group.")
-@option("--validate-regex", "Say whether this is a regular expression of RE2, as consumers may subscribe to.")
+@option("--validate-regex", "Check a regular expression (RE2) for subscriptions of consumers.")
 @options("--group", "The group.")
 @flag("--all-groups", "All groups of consumers.")
 @options("--topic", "The topic, or some of its partitions: topic:0,1,2.")
-@flag("--all-topics", "With --reset-offsets: all topics of which the group has offsets.")
+@flag("--all-topics", "With --reset-offsets: all topics with committed offsets of the group.")
 @optional(
     "--state",
     "With --describe: show states. With --list: show them, and only groups in these (Stable, Empty ...).",
@@ -74,19 +74,19 @@ FILTERS: Final = ("group-type", "protocol", "consumer", "share", "streams")
 @optional(
     "--type", "With --list: show types, and only groups of these (classic, consumer).", metavar="TYPE,..."
 )
-@flag("--offsets", "With --describe: show offsets; that is what it does anyway.")
+@flag("--offsets", "With --describe: show offsets; the default.")
 @flag("--members", "With --describe: show members.")
-@flag("--verbose", "With --describe: show epochs, and what members have been assigned.")
-@flag("--dry-run", "With --reset-offsets: only show; that is what it does anyway.")
-@flag("--execute", "With --reset-offsets: do it.")
+@flag("--verbose", "With --describe: show epochs and assignments.")
+@flag("--dry-run", "With --reset-offsets: only show the new offsets; the default.")
+@flag("--execute", "With --reset-offsets: commit the new offsets.")
 @flag("--export", "With --reset-offsets: print CSV, which --from-file reads.")
 @flag("--to-earliest", "To the start of the log.")
 @flag("--to-latest", "To the end of the log.")
-@flag("--to-current", "To where the group is; to the end of the log where it has no offset.")
+@flag("--to-current", "To the committed offset; to the end of the log without one.")
 @option("--to-offset", "To this offset.", kind=int)
-@option("--to-datetime", "To the first record from then on.", metavar="YYYY-MM-DDThh:mm:ss.sss")
-@option("--by-duration", "To the first record of the time before now.", metavar="PnDTnHnMnS")
-@option("--shift-by", "So many offsets on, or back.", kind=int, metavar="N")
+@option("--to-datetime", "To the first record at or after this time.", metavar="YYYY-MM-DDThh:mm:ss.sss")
+@option("--by-duration", "To the first record within this time before now.", metavar="PnDTnHnMnS")
+@option("--shift-by", "Forward by this number of offsets; back if it is negative.", kind=int, metavar="N")
 @option(
     "--from-file",
     "To the offsets in a file of CSV: topic,partition,offset or group,...",
@@ -102,7 +102,7 @@ FILTERS: Final = ("group-type", "protocol", "consumer", "share", "streams")
     metavar="TYPE",
 )
 @option("--protocol", "With --list: only groups of this protocol type.")
-@flag("--consumer", "With --list: only groups of consumers, simple ones too.")
+@flag("--consumer", "With --list: only groups of consumers, including those that only commit offsets.")
 @flag("--share", "With --list: only share groups.")
 @flag("--streams", "With --list: only streams groups.")
 def groups(**values: Any) -> None:
@@ -133,7 +133,7 @@ def groups(**values: Any) -> None:
 
 
 def check_usage(given: Given) -> None:
-    """Raises UsageError for options that do not go together (`ConsumerGroupCommandOptions.checkArgs`)."""
+    """Raises UsageError for options that exclude each other (`ConsumerGroupCommandOptions.checkArgs`)."""
     given.forbid("group", "all-groups", "list")
     given.forbid("topic", "list", "describe")
     for name in ("members", "offsets", "verbose"):
@@ -197,7 +197,7 @@ def list_names(client: AdminClient, out: Output, given: Given) -> None:
         _list_all_kinds(client, out, given)
         return
     states, types = _chosen_states(given), _chosen_types(given)
-    listed = list_groups(client, states=states, types=types, on_unreachable=_noting(out))
+    listed = list_groups(client, states=states, types=types, on_unreachable=_report_missing(out))
     found = [each for each in listed if is_for_consumers(each)]
     _rows(out, found)
     columns = {"GROUP": [each.group for each in found]}
@@ -213,11 +213,11 @@ def list_names(client: AdminClient, out: Output, given: Given) -> None:
 
 
 def _list_all_kinds(client: AdminClient, out: Output, given: Given) -> None:
-    """What kafka-groups lists."""
+    """The list of kafka-groups."""
     wanted, protocol = _group_type(given), given.text("protocol")
     found = [
         each
-        for each in list_groups(client, on_unreachable=_noting(out))
+        for each in list_groups(client, on_unreachable=_report_missing(out))
         if (wanted is None or each.type == wanted)
         and (protocol is None or each.protocol == protocol)
         and (not given.has("consumer") or is_for_consumers(each))
@@ -226,8 +226,8 @@ def _list_all_kinds(client: AdminClient, out: Output, given: Given) -> None:
     out.table(("GROUP", "TYPE", "PROTOCOL"), [(each.group, each.type, each.protocol) for each in found])
 
 
-def _noting(out: Output) -> OnUnreachable:
-    """The groups of a broker that does not answer are missing from a list, which says so."""
+def _report_missing(out: Output) -> OnUnreachable:
+    """Reports the broker whose groups are missing from the list."""
     return lambda broker, error: out.failed(f"no groups that broker {broker} coordinates: {error}")
 
 
@@ -267,11 +267,11 @@ def _one_of(text: str, known: tuple[str, ...], what: str) -> str:
     return found
 
 
-# ---- the others
+# ---- the other actions
 
 
 def chosen(client: AdminClient, given: Given) -> list[str]:
-    """The groups that are meant, each once."""
+    """The groups of the command line, each once."""
     if given.has("all-groups"):
         return [each.group for each in list_groups(client) if is_for_consumers(each)]
     return list(dict.fromkeys(given.texts("group")))
@@ -313,10 +313,10 @@ def delete_some_offsets(client: AdminClient, out: Output, given: Given) -> None:
     results |= delete_offsets(client, group, partitions)
     if not any(results.values()):
         out.line(f"Request succeeded for deleting offsets from group {group}.")
-    _tell_offsets(out, group, results)
+    _show_results(out, group, results)
 
 
-def _tell_offsets(out: Output, group: str, results: dict[TopicPartition, AdminError | None]) -> None:
+def _show_results(out: Output, group: str, results: dict[TopicPartition, AdminError | None]) -> None:
     rows = []
     for each, error in sorted(results.items()):
         rows.append(
@@ -336,7 +336,7 @@ def _topics(given: Given) -> list[tuple[str, list[int] | None]]:
 
 
 def validate_regex(given: Given) -> None:
-    """--validate-regex: exit code 1 for one that is none."""
+    """--validate-regex: exit code 1 for an invalid one."""
     pattern = given.text("validate-regex") or ""
     out = Output.standard(as_json=given.has("json"))
     from barnabas.broker.coordinator.group.consumer.regexes import InvalidRegexError, full_matcher

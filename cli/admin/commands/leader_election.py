@@ -25,7 +25,10 @@ TYPES: Final = {"preferred": 0, "unclean": 1}
 
 @admin_command("leader-election", short_help="Elect leaders of partitions.")
 @connection_options()
-@option("--election-type", "preferred: the first replica; unclean: any that is there, where nobody leads.")
+@option(
+    "--election-type",
+    "preferred: the first replica; unclean: any live replica of a partition without a leader.",
+)
 @option("--topic", "The topic.")
 @option("--partition", "The partition of --topic.", kind=int)
 @flag("--all-topic-partitions", "All partitions that need it.")
@@ -51,7 +54,7 @@ def leader_election(**values: Any) -> None:
         given.need("partition")
     given.only_with("partition", "topic")
     with session(given) as (client, out):
-        _tell(out, kind.upper(), elect_leaders(client, TYPES[kind], _partitions(given)))
+        _show_results(out, kind.upper(), elect_leaders(client, TYPES[kind], _partitions(given)))
 
 
 def _partitions(given: Given) -> list[TopicPartition] | None:
@@ -61,7 +64,7 @@ def _partitions(given: Given) -> list[TopicPartition] | None:
     return None if path is None else [each.partition for each in read_partitions(path)]
 
 
-def _tell(out: Output, kind: str, results: dict[TopicPartition, Any]) -> None:
+def _show_results(out: Output, kind: str, results: dict[TopicPartition, Any]) -> None:
     elected = sorted(each for each, error in results.items() if error is None)
     unneeded = sorted(
         each

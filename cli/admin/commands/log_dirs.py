@@ -15,7 +15,7 @@ from barnabas.cli.admin.shapes import LogDirRow
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-@admin_command("log-dirs", short_help="Show log directories and the sizes of what is in them.")
+@admin_command("log-dirs", short_help="Show log directories and the sizes of their replicas.")
 @connection_options()
 @flag("--describe", "Show the log directories.")
 @option("--broker-list", "The brokers. Default: all.", metavar="ID,...")

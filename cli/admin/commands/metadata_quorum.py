@@ -28,9 +28,9 @@ _HEADS: Final = (
 )
 
 
-@admin_group("metadata-quorum", short_help="Show the controllers and how far each of them is.")
+@admin_group("metadata-quorum", short_help="Show the controllers and their lag.")
 def metadata_quorum() -> None:
-    """Show the KRaft controllers and how far each of them is in the metadata log: kafka-metadata-quorum.
+    """Show the KRaft controllers and their lag in the metadata log: kafka-metadata-quorum.
 
     \b
     barnabas metadata-quorum --bootstrap-server localhost:9092 describe --status
@@ -39,9 +39,9 @@ def metadata_quorum() -> None:
 
 @metadata_quorum.command("describe", cls=AdminCommand)
 @connection_options(controller=True)
-@flag("--status", "The leader, and how far the others are behind.")
-@flag("--replication", "How far each voter and observer is.")
-@flag("--human-readable", "With --replication: times as they go by.")
+@flag("--status", "Show the leader, and the lag of the others.")
+@flag("--replication", "Show the log end offset and lag of each voter and observer.")
+@flag("--human-readable", "With --replication: print times relative to now.")
 @click.pass_context
 def describe(ctx: click.Context, /, **values: Any) -> None:
     """Show the state of the metadata quorum."""
@@ -94,7 +94,7 @@ def _nodes(quorum: QuorumInfo, replicas: Iterable[QuorumReplica]) -> Iterator[di
 
 
 def _text(nodes: list[dict[str, Any]]) -> str:
-    """As Kafka's tool prints it: what there is not is left out."""
+    """The JSON of Kafka's tool: absent values are left out."""
     return json.dumps(
         [{key: value for key, value in node.items() if value not in (None, [])} for node in nodes]
     )

@@ -20,11 +20,11 @@ from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.shapes import QuotaRow
 
 QUOTAS: Final = {
-    "producer-byte-rate": "bytes a second that may be produced",
-    "consumer-byte-rate": "bytes a second that may be consumed",
-    "request-percentage": "percents of a thread for requests",
-    "controller-mutation-rate": "partitions a second that may be created and deleted",
-    "connection-creation-rate": "connections a second; of IP addresses only",
+    "producer-byte-rate": "bytes that may be produced per second",
+    "consumer-byte-rate": "bytes that may be consumed per second",
+    "request-percentage": "percentage of a thread's time for requests",
+    "controller-mutation-rate": "partitions that may be created and deleted per second",
+    "connection-creation-rate": "connections per second; for IP addresses only",
 }
 _NAMES: Final = {
     USER: ("user", "user-defaults"),
@@ -42,16 +42,16 @@ def _quota_options(function: Any) -> Any:
 
 @admin_command("quotas", short_help="Show or change the quotas of users, clients and IP addresses.")
 @connection_options()
-@flag("--describe", "Show quotas; of a user and a client also those that have just one of them.")
+@flag("--describe", "Show quotas; of a user and a client also those for one of the two.")
 @flag("--alter", "Set quotas of one entity.")
-@flag("--delete", "Take back quotas of one entity: those that are named, or all.")
+@flag("--delete", "Delete quotas of one entity: those of --quota, or all.")
 @option("--user", "The user's principal name.")
-@flag("--user-defaults", "All users that have none of their own.")
+@flag("--user-defaults", "The default of users.")
 @option("--client", "The client's id; with --user of this user only.")
-@flag("--client-defaults", "All clients that have none of their own.")
+@flag("--client-defaults", "The default of clients.")
 @option("--ip", "The IP address.")
-@flag("--ip-defaults", "All IP addresses that have none of their own.")
-@option("--quota", "With --delete: the quotas to take back, producer-byte-rate for one.", metavar="NAME,...")
+@flag("--ip-defaults", "The default of IP addresses.")
+@option("--quota", "With --delete: the quotas to delete, producer-byte-rate for example.", metavar="NAME,...")
 @_quota_options
 def quotas(**values: Any) -> None:
     """Show and change quotas: what kafka-configs does for users, clients and ips.
@@ -84,7 +84,7 @@ def quotas(**values: Any) -> None:
             changes = dict.fromkeys(deleted or (there[0].values if there else ()))
         if changes:
             alter_quotas(client, entity, changes)
-        _tell(out, entity, changes)
+        _show_results(out, entity, changes)
 
 
 def _entity(given: Given) -> dict[str, str | None]:
@@ -109,7 +109,7 @@ def _deleted(given: Given) -> list[str]:
 
 
 def show(out: Output, found: list[Quota]) -> None:
-    """A table with a column for each quota that somebody has."""
+    """Prints a table with a column for each quota that is set."""
     for quota in found:
         out.row(QuotaRow(dict(quota.entity), dict(quota.values)))
     columns = [key for key in map(_key, QUOTAS) if any(key in quota.values for quota in found)]
@@ -140,10 +140,10 @@ def _number(value: float | None) -> int | float | None:
     return int(value) if value is not None and value.is_integer() else value
 
 
-def _tell(out: Output, entity: dict[str, str | None], changes: dict[str, float | None]) -> None:
+def _show_results(out: Output, entity: dict[str, str | None], changes: dict[str, float | None]) -> None:
     whose = entity_text(Quota(entity, {}))
     if not changes:
         out.line(f"{whose} has no quotas.")
     for key, value in changes.items():
         out.result("quota", whose, "delete" if value is None else "alter", message=key)
-        out.line(f"{key} of {whose} is {'taken back' if value is None else _number(value)}.")
+        out.line(f"{key} of {whose} is {'deleted' if value is None else _number(value)}.")

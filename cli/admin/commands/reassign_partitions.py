@@ -63,36 +63,38 @@ DEFAULT_TIMEOUT_MS: Final = 10_000
 
 @admin_command("reassign-partitions", short_help="Move replicas between brokers and log directories.")
 @connection_options(controller=True)
-@flag("--generate", "Propose where the partitions of topics could go; nothing is moved.")
-@flag("--execute", "Begin the moves of a plan.")
-@flag("--verify", "Say how far the moves of a plan are, and take throttles back when they are done.")
-@flag("--cancel", "Call the moves of a plan off.")
-@flag("--list", "List the moves under way.")
+@flag("--generate", "Print a plan for the partitions of topics; nothing is moved.")
+@flag("--execute", "Start the reassignments of a plan.")
+@flag("--verify", "Show the state of a plan, and remove throttles when it is complete.")
+@flag("--cancel", "Cancel the reassignments of a plan.")
+@flag("--list", "List the reassignments in progress.")
 @option(
     "--reassignment-json-file",
     'The plan: {"partitions": [{"topic": "t", "partition": 1, "replicas": [1, 2], "log_dirs": ["any", "/d"]}]}; '
-    "log_dirs may be left out.",
+    "log_dirs may be omitted.",
     kind=FILE,
     metavar="FILE",
 )
 @option("--topics-to-move-json-file", 'Topics: {"topics": [{"topic": "t"}]}.', kind=FILE, metavar="FILE")
-@option("--broker-list", "With --generate: the brokers that are to have them.", metavar="ID,...")
-@flag("--disable-rack-aware", "With --generate: do not look at the racks of brokers.")
-@flag("--additional", "With --execute: though others are under way.")
-@option("--throttle", "With --execute: bytes a second between brokers.", kind=int, metavar="N")
+@option("--broker-list", "With --generate: the target brokers.", metavar="ID,...")
+@flag("--disable-rack-aware", "With --generate: ignore the racks of brokers.")
+@flag("--additional", "With --execute: even if other reassignments are in progress.")
+@option("--throttle", "With --execute: bytes per second between brokers.", kind=int, metavar="N")
 @option(
     "--replica-alter-log-dirs-throttle",
-    "With --execute: bytes a second between directories.",
+    "With --execute: bytes per second between directories.",
     kind=int,
     metavar="N",
 )
-@flag("--preserve-throttles", "With --verify and --cancel: leave throttles as they are.")
+@flag("--preserve-throttles", "With --verify and --cancel: keep throttles.")
 @option(
     "--timeout",
-    f"How long moves between directories may take to begin. Default: {DEFAULT_TIMEOUT_MS}.",
+    f"The time until moves between directories must have begun, in ms. Default: {DEFAULT_TIMEOUT_MS}.",
     kind=int,
 )
-@flag("--disallow-replication-factor-change", "With --execute: refuse plans with more or fewer replicas.")
+@flag(
+    "--disallow-replication-factor-change", "With --execute: reject plans that change the number of replicas."
+)
 def reassign_partitions(**values: Any) -> None:
     """Move replicas between brokers and log directories: kafka-reassign-partitions.
 
@@ -157,7 +159,7 @@ def generate(client: AdminClient, out: Output, given: Given) -> None:
         raise AdminError(f"Unknown broker id {missing[0]}")
     if not given.has("disable-rack-aware") and any(nodes[broker].rack for broker in brokers):
         raise AdminError(
-            "the brokers have racks, which this does not know how to spread over: --disable-rack-aware"
+            "the brokers have racks, and replicas cannot be spread over racks: use --disable-rack-aware"
         )
     current = _assignments(client, read_topics(path))
     try:
@@ -192,7 +194,7 @@ def _assignments(client: AdminClient, topics: Iterable[str]) -> dict[TopicPartit
 def _current_dirs(
     client: AdminClient, assignment: Mapping[TopicPartition, Iterable[int]]
 ) -> dict[Replica, str]:
-    """Where the replicas lie; nothing of brokers that do not answer."""
+    """The log directories of the replicas; without brokers that do not answer."""
     found = {}
     for broker in sorted({broker for brokers in assignment.values() for broker in brokers}):
         if broker in client.cluster().nodes:
@@ -229,7 +231,7 @@ def execute(client: AdminClient, out: Output, given: Given, plan: Plan) -> None:
         plan.replicas,
         allow_replication_factor_change=not given.has("disallow-replication-factor-change"),
     )
-    if _tell(out, results, "reassign"):
+    if _show_results(out, results, "reassign"):
         names = ",".join(map(str, sorted(plan.replicas)))
         out.line(f"Successfully started partition reassignment{_s(plan.replicas)} for {names}")
         _move_dirs(client, out, given, plan.log_dirs)
@@ -260,7 +262,7 @@ def _throttle(client: AdminClient, out: Output, given: Given, plan: Plan, limits
 
 
 def _move_dirs(client: AdminClient, out: Output, given: Given, targets: Mapping[Replica, str]) -> None:
-    """Asks until all moves have begun: a replica that is new on a broker has to come there first."""
+    """Retries until all moves have begun: a new replica must first exist on its broker."""
     pending = dict(targets)
     timeout_ms = given.number("timeout") or DEFAULT_TIMEOUT_MS
     deadline = time.monotonic() + timeout_ms / 1000
@@ -322,7 +324,7 @@ def _state(each: TopicPartition, current: list[int], target: list[int], *, is_mo
 
 
 def _verify_dirs(client: AdminClient, out: Output, targets: Mapping[Replica, str]) -> bool:
-    """Whether replicas are still on their way between directories."""
+    """Whether replicas still move between directories."""
     is_moving = False
     for broker in sorted({replica.broker for replica in targets}):
         dirs = describe_log_dirs(client, broker)
@@ -359,7 +361,7 @@ def cancel(client: AdminClient, out: Output, given: Given, plan: Plan) -> None:
     """--cancel"""
     active = sorted(list_reassignments(client, plan.replicas))
     if active:
-        if _tell(out, alter_reassignments(client, dict.fromkeys(active)), "cancel"):
+        if _show_results(out, alter_reassignments(client, dict.fromkeys(active)), "cancel"):
             out.line(
                 f"Successfully cancelled partition reassignment{_s(active)} for: {','.join(map(str, active))}"
             )
@@ -375,7 +377,7 @@ def cancel(client: AdminClient, out: Output, given: Given, plan: Plan) -> None:
 
 
 def _moving_dirs(client: AdminClient, targets: Mapping[Replica, str]) -> dict[Replica, str]:
-    """The replicas that are on their way to another directory, each with the one in which it is."""
+    """The replicas that move to another directory, each with its current one."""
     found = {}
     for broker in sorted({replica.broker for replica in targets}):
         dirs = describe_log_dirs(client, broker)
@@ -388,8 +390,8 @@ def _moving_dirs(client: AdminClient, targets: Mapping[Replica, str]) -> dict[Re
     return found
 
 
-def _tell(out: Output, results: Mapping[TopicPartition, AdminError | None], action: str) -> bool:
-    """Whether all went well."""
+def _show_results(out: Output, results: Mapping[TopicPartition, AdminError | None], action: str) -> bool:
+    """Prints the result of each; whether all succeeded."""
     for each, error in sorted(results.items()):
         out.result("partition", str(each), action, error)
         if error is not None:

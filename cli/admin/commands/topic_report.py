@@ -1,4 +1,4 @@
-"""What `barnabas topics --describe` shows: Kafka's lines in a pipe, a table for each topic on a terminal, or JSON."""
+"""The output of `barnabas topics --describe`: Kafka's lines in a pipe, a table for each topic on a terminal, JSON."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class Wanted(NamedTuple):
 
     @property
     def has_reports(self) -> bool:
-        """Whether only partitions that something is the matter with are wanted."""
+        """Whether one of the --...-partitions filters was given."""
         return self.under_replicated or self.under_min_isr or self.at_min_isr or self.unavailable
 
 
 class DescribedPartition(NamedTuple):
-    """One partition, and the move that is under way."""
+    """One partition, and its reassignment in progress."""
 
     info: PartitionInfo
     move: Reassignment | None
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas there are to be: without those that a move is adding."""
+        """The number of replicas without those that a reassignment adds."""
         move = self.move
         if move is None or not set(self.info.replicas) & {*move.adding, *move.removing}:
             return len(self.info.replicas)
@@ -110,11 +110,11 @@ class DescribedPartition(NamedTuple):
 
 
 class DescribedTopic(NamedTuple):
-    """One topic with what is set for it."""
+    """One topic with its configuration."""
 
     info: TopicInfo
     configs: dict[str, str | None]
-    """What is not a default, in the broker's order."""
+    """The keys with other values than their defaults, in the broker's order."""
     min_isr: int
     partitions: list[DescribedPartition]
 
@@ -157,7 +157,7 @@ class DescribedTopic(NamedTuple):
 
 
 class TopicReport:
-    """The topics that are described, and what of them is wanted."""
+    """The output for described topics and the filters of the command line."""
 
     def __init__(self, topics: Sequence[DescribedTopic], wanted: Wanted, live: set[int]) -> None:
         self._topics = topics
@@ -166,7 +166,7 @@ class TopicReport:
 
     @classmethod
     def of(cls, client: AdminClient, topics: Sequence[TopicInfo], wanted: Wanted) -> TopicReport:
-        """Asks for everything else that there is to know of these topics."""
+        """Fetches configurations, live brokers and reassignments of these topics."""
         if not topics:
             return cls([], wanted, set())
         configs = describe_configs(
@@ -214,7 +214,7 @@ def _described(
 
 
 def _moves(client: AdminClient, topics: Sequence[TopicInfo]) -> dict[TopicPartition, Reassignment]:
-    """The moves of these topics; none where the broker does not serve the question, or not for this user."""
+    """The reassignments of these topics; empty if the broker does not list them, or not for this user."""
     partitions = [TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions]
     try:
         return list_reassignments(client, partitions)

@@ -56,27 +56,28 @@ _USE_CONFIGS: Final = ": `barnabas configs --topic ... --alter` changes the conf
 @flag("--delete", "Delete topics.")
 @option("--topic", 'The topic; for all actions but --create a regular expression, and commas mean "or".')
 @option("--topic-id", "The id of the topic to describe.")
-@option(
-    "--partitions", "How many partitions a topic is to have. Default with --create: the broker's.", kind=int
-)
-@option("--replication-factor", "How many replicas of each partition. Default: the broker's.", kind=int)
+@option("--partitions", "The number of partitions. Default with --create: the broker's.", kind=int)
+@option("--replication-factor", "The number of replicas of each partition. Default: the broker's.", kind=int)
 @option("--replica-assignment", "The brokers of each partition.", metavar="ID:ID,ID:ID,...")
 @options("--config", "A setting of the topic to create.", metavar="NAME=VALUE")
-@option("--delete-config", "Does nothing; Kafka has given it up, too.", metavar="NAME")
-@flag("--if-exists", "With --alter, --delete, --describe: a topic that is not there is no error.")
-@flag("--if-not-exists", "With --create: a topic that is there already is no error.")
-@flag("--exclude-internal", "With --list and --describe: leave out the broker's own topics.")
+@option("--delete-config", "Has no effect, as in Kafka.", metavar="NAME")
+@flag("--if-exists", "With --alter, --delete, --describe: a missing topic is not an error.")
+@flag("--if-not-exists", "With --create: an existing topic is not an error.")
+@flag("--exclude-internal", "With --list and --describe: leave out internal topics.")
 @flag("--topics-with-overrides", "With --describe: only topics with settings of their own.")
 @flag("--under-replicated-partitions", "With --describe: only partitions with replicas that are not in sync.")
 @flag(
     "--under-min-isr-partitions",
-    "With --describe: only partitions with fewer in sync than min.insync.replicas.",
+    "With --describe: only partitions with fewer in-sync replicas than min.insync.replicas.",
 )
-@flag("--at-min-isr-partitions", "With --describe: only partitions with just min.insync.replicas in sync.")
+@flag(
+    "--at-min-isr-partitions",
+    "With --describe: only partitions with exactly min.insync.replicas in-sync replicas.",
+)
 @flag("--unavailable-partitions", "With --describe: only partitions without a leader.")
 @option(
     "--partition-size-limit-per-response",
-    f"How many partitions the broker may put into one answer. Default: {DEFAULT_PAGE}.",
+    f"The most partitions in one response. Default: {DEFAULT_PAGE}.",
     kind=int,
 )
 def topics(**values: Any) -> None:
@@ -104,7 +105,7 @@ def topics(**values: Any) -> None:
 
 
 def check_usage(given: Given) -> None:
-    """Raises UsageError for options that do not go together; Kafka's own table (`TopicCommandOptions.checkArgs`)."""
+    """Raises UsageError for options that exclude each other; Kafka's own table (`TopicCommandOptions.checkArgs`)."""
     if not given.has("list") and not given.has("describe"):
         given.need("topic")
     given.forbid("config", "alter", why=_USE_CONFIGS)
@@ -173,7 +174,7 @@ def create(client: AdminClient, out: Output, given: Given) -> None:
         created = create_topic(client, new)
     except ServerError as error:
         if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and given.has("if-not-exists"):
-            out.result("topic", name, "create", message="it was there already")
+            out.result("topic", name, "create", message="it existed already")
             return
         raise
     out.line(f"Created topic {created.name}.")
@@ -206,14 +207,14 @@ def _assignment(text: str | None) -> dict[int, list[int]] | None:
             refuse(f"--replica-assignment {text}: {part!r} names a broker twice")
         if number and len(brokers) != len(assignment[0]):
             refuse(
-                f"--replica-assignment {text}: partition {number} has another number of replicas than partition 0"
+                f"--replica-assignment {text}: partition {number} has a different number of replicas than partition 0"
             )
         assignment[number] = brokers
     return assignment
 
 
 def chosen(client: AdminClient, given: Given, pattern: TopicPattern | None) -> list[TopicName]:
-    """The topics that are meant. Raises AdminError where one has to be there and is not."""
+    """The topics that match. Raises AdminError if one must exist and does not."""
     exclude_internal = given.has("exclude-internal")
     found = [
         topic
@@ -289,7 +290,7 @@ def alter(client: AdminClient, out: Output, given: Given, pattern: TopicPattern 
         brokers = list(assignment.values())
         additions = {topic.name: brokers[len(topic.partitions) :] for topic in describe_topics(client, names)}
     results = create_partitions(client, dict.fromkeys(names, count), additions)
-    _tell(out, results, "alter")
+    _show_results(out, results, "alter")
 
 
 def delete(client: AdminClient, out: Output, given: Given, pattern: TopicPattern | None) -> None:
@@ -298,11 +299,11 @@ def delete(client: AdminClient, out: Output, given: Given, pattern: TopicPattern
     if names:
         with out.working(f"Deleting {len(names)} topics"):
             results = delete_topics(client, names)
-        _tell(out, results, "delete")
+        _show_results(out, results, "delete")
 
 
-def _tell(out: Output, results: dict[str, AdminError | None], action: str) -> None:
-    """Kafka's tool says nothing of what went well."""
+def _show_results(out: Output, results: dict[str, AdminError | None], action: str) -> None:
+    """Prints errors only, as Kafka's tool does."""
     for name, error in results.items():
         out.result("topic", name, action, error)
         if error is not None:

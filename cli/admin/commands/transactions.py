@@ -69,9 +69,9 @@ _HANGING_HEADS: Final = (
 )
 
 
-@admin_group("transactions", short_help="Look at transactions, and end those that hang.", controller=False)
+@admin_group("transactions", short_help="Show transactions, and abort hanging ones.", controller=False)
 def transactions() -> None:
-    """Look at transactions and the producers of partitions, and end those that hang: kafka-transactions.
+    """Show transactions and the producers of partitions, and abort hanging transactions: kafka-transactions.
 
     \b
     barnabas transactions list
@@ -81,7 +81,7 @@ def transactions() -> None:
 
 @transactions.command("list", cls=AdminCommand)
 @connection_options()
-@option("--duration-filter", "Only transactions that are open for longer, in ms.", kind=int, metavar="MS")
+@option("--duration-filter", "Only transactions that have been open longer, in ms.", kind=int, metavar="MS")
 @option("--transactional-id-pattern", "Only ids that match a regular expression (RE2).", metavar="REGEX")
 @click.pass_context
 def list_(ctx: click.Context, /, **values: Any) -> None:
@@ -144,12 +144,12 @@ def describe(ctx: click.Context, /, **values: Any) -> None:
 
 @transactions.command("describe-producers", cls=AdminCommand)
 @connection_options()
-@option("--broker-id", "The broker whose replica is asked; else the leader is.", kind=int, metavar="ID")
+@option("--broker-id", "The broker whose replica answers. Default: the leader.", kind=int, metavar="ID")
 @option("--topic", "The topic.", metavar="TOPIC")
 @option("--partition", "The partition.", kind=int, metavar="N")
 @click.pass_context
 def show_producers(ctx: click.Context, /, **values: Any) -> None:
-    """Show the producers that a partition remembers."""
+    """Show the producers of a partition."""
     given = Given.below(ctx, values)
     partition = _partition(given)
     with session(given) as (client, out):
@@ -163,12 +163,12 @@ def show_producers(ctx: click.Context, /, **values: Any) -> None:
 @option("--topic", "The topic.", metavar="TOPIC")
 @option("--partition", "The partition.", kind=int, metavar="N")
 @option("--start-offset", "Where the transaction begins.", kind=int, metavar="OFFSET")
-@option("--producer-id", "In its place: whose transaction it is.", kind=int, metavar="ID")
+@option("--producer-id", "In its place: the producer of the transaction.", kind=int, metavar="ID")
 @option("--producer-epoch", "With --producer-id: the producer's epoch.", kind=int, metavar="EPOCH")
 @option("--coordinator-epoch", "With --producer-id: its coordinator's epoch.", kind=int, metavar="EPOCH")
 @click.pass_context
 def abort(ctx: click.Context, /, **values: Any) -> None:
-    """Abort a transaction in one partition, whatever its coordinator says of it."""
+    """Abort a transaction in one partition, past its coordinator."""
     given = Given.below(ctx, values)
     partition = _partition(given)
     if not given.has("start-offset") and not given.has("producer-id"):
@@ -178,11 +178,11 @@ def abort(ctx: click.Context, /, **values: Any) -> None:
     if not given.has("start-offset"):
         given.need("producer-epoch", "coordinator-epoch")
     with session(given) as (client, out):
-        abort_in_partition(client, partition, *_whose(client, partition, given))
+        abort_in_partition(client, partition, *_producer_of(client, partition, given))
         out.result("partition", str(partition), "abort")
 
 
-def _whose(client: AdminClient, partition: TopicPartition, given: Given) -> tuple[int, int, int]:
+def _producer_of(client: AdminClient, partition: TopicPartition, given: Given) -> tuple[int, int, int]:
     """Producer id, its epoch, and the coordinator's."""
     start = given.number("start-offset")
     if start is None:
@@ -208,10 +208,10 @@ def _whose(client: AdminClient, partition: TopicPartition, given: Given) -> tupl
 @option("--partition", "The partition of it that is searched.", kind=int, metavar="N")
 @click.pass_context
 def find_hanging(ctx: click.Context, /, **values: Any) -> None:
-    """Find transactions that are open in a partition and that no coordinator will end."""
+    """Find transactions that are open in a partition and that no coordinator will complete."""
     given = Given.below(ctx, values)
     if not given.has("topic") and not given.has("broker-id"):
-        refuse("--topic or --broker-id is needed, to say where to search")
+        refuse("--topic or --broker-id is needed")
     given.only_with("partition", "topic")
     timeout_min = given.number("max-transaction-timeout")
     timeout_ms = (DEFAULT_TIMEOUT_MIN if timeout_min is None else timeout_min) * _MS_PER_MIN
@@ -249,7 +249,7 @@ def _searched(client: AdminClient, given: Given) -> list[TopicPartition]:
 
 
 def _without_a_coordinator(client: AdminClient, late: Iterable[Producer]) -> list[Producer]:
-    """Those whose transactional id nobody knows, or whose coordinator knows nothing of them in that partition."""
+    """Those without a transactional id, or whose coordinator has no open transaction in that partition."""
     candidates = list(late)
     if not candidates:
         return []
@@ -290,7 +290,7 @@ def _hanging_cells(producer: Producer, now_ms: int) -> tuple[object, ...]:
 @option("--transactional-id", "The id.", metavar="ID")
 @click.pass_context
 def force_terminate(ctx: click.Context, /, **values: Any) -> None:
-    """Abort the open transaction of a transactional id, and keep out the producer that has it."""
+    """Abort the open transaction of a transactional id, and fence its producer."""
     given = Given.below(ctx, values)
     given.need("transactional-id")
     with session(given) as (client, out):

@@ -41,15 +41,15 @@ MECHANISMS: Final = tuple(each.label for each in ScramMechanism if each)
 @connection_options()
 @flag("--list", "List the names of all users, one a line.")
 @flag("--describe", "Show users with their mechanisms: those named, or all.")
-@flag("--alter", "Set the password of a user for a mechanism; a user who is not there is made.")
-@flag("--delete", "Delete users: for one mechanism, or altogether.")
-@options("--user", "The user's name; with --describe and --delete again and again.")
+@flag("--alter", "Set the password of a user for a mechanism; creates the user if needed.")
+@flag("--delete", "Delete the credentials of users: for one mechanism, or all.")
+@options("--user", "The user's name; with --describe and --delete it may be repeated.")
 @option(
     "--mechanism",
-    f"{' or '.join(MECHANISMS)}. Default with --alter: {MECHANISMS[0]}; with --delete: all that the user has.",
+    f"{' or '.join(MECHANISMS)}. Default with --alter: {MECHANISMS[0]}; with --delete: all mechanisms of the user.",
 )
-@option("--iterations", f"Rounds of hashing. Default: {MIN_ITERATIONS}, the fewest there may be.", kind=int)
-@option("--password", "The password; others may see it while the command runs. Without it you are asked.")
+@option("--iterations", f"Iterations of the hash. Default: {MIN_ITERATIONS}, the minimum.", kind=int)
+@option("--password", "The password, visible to other users while the command runs. Default: a prompt.")
 @option("--password-file", "A file whose first line is the password.", kind=FILE, metavar="FILE")
 def users(**values: Any) -> None:
     """List, add, change and delete users with SCRAM credentials: what kafka-configs does for users.
@@ -72,12 +72,12 @@ def users(**values: Any) -> None:
             delete(client, out, given.texts("user"), mechanism)
         else:
             found = known_users(describe_users(client, given.texts("user") or None))
-            _tell_missing(out, given.texts("user"), found)
+            _report_missing(out, given.texts("user"), found)
             show(out, found, names_only=action == "list")
 
 
 def check_usage(given: Given, action: str) -> None:
-    """Raises UsageError for options that do not go together."""
+    """Raises UsageError for options that exclude each other."""
     given.forbid("list", "user")
     given.only_with("mechanism", "alter", "delete")
     for name in ("iterations", "password", "password-file"):
@@ -117,7 +117,7 @@ def _password(given: Given) -> str:
         password = _first_line(file)
     elif password is None:
         if not sys.stdin.isatty():
-            refuse("--alter needs --password or --password-file where there is no terminal to ask at")
+            refuse("--alter needs --password or --password-file without a terminal")
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     if not password:
         refuse("the password is empty")
@@ -134,26 +134,26 @@ def _first_line(file: Path) -> str:
 def delete(
     client: AdminClient, out: Output, names: tuple[str, ...], mechanism: ScramMechanism | None
 ) -> None:
-    """--delete: one user after the other, for a request may name a user but once."""
+    """--delete: one credential after the other, since a request may name a user only once."""
     found = {user.name: user for user in known_users(describe_users(client, names))}
-    _tell_missing(out, names, list(found.values()))
+    _report_missing(out, names, list(found.values()))
     for name, user in found.items():
         there = [ScramMechanism(each.mechanism) for each in user.credentials]
         for each in there if mechanism is None else [mechanism]:
             alter_users(client, [], [OldCredential(name, each)])
-            out.line(f"User {name} cannot authenticate with {each.label} any more.")
+            out.line(f"User {name} can no longer authenticate with {each.label}.")
             out.result("user", name, "delete", message=each.label)
 
 
-def _tell_missing(out: Output, names: tuple[str, ...], found: list[ScramUser]) -> None:
+def _report_missing(out: Output, names: tuple[str, ...], found: list[ScramUser]) -> None:
     there = {user.name for user in found}
     for name in names:
         if name not in there:
-            out.failed(str(AdminError(f"there is no user {name!r} with SCRAM credentials")))
+            out.failed(str(AdminError(f"no user {name!r} has SCRAM credentials")))
 
 
 def show(out: Output, found: list[ScramUser], *, names_only: bool) -> None:
-    """Names, or a table of credentials."""
+    """Prints names, or a table of credentials."""
     for user in found:
         out.row(user_row(user))
         if names_only:

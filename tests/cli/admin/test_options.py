@@ -29,7 +29,7 @@ def test_where_the_brokers_are(barnabas: Barnabas, cluster: FakeCluster, tmp_pat
     file.write_text(f"bootstrap.servers={nobody}\ndefault.api.timeout.ms=1\n")
     result = barnabas("topics", "--list", *config)
     assert result.exit_code == 1
-    assert f"nobody answers at {nobody}" in result.stderr
+    assert f"no server answers at {nobody}" in result.stderr
 
 
 def test_what_the_client_calls_itself(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:

@@ -40,5 +40,5 @@ def test_patterns_of_topics(pattern: str, topic: str, allowed: bool) -> None:
 
 
 def test_what_is_no_pattern() -> None:
-    with pytest.raises(ValueError, match="is no regular expression"):
+    with pytest.raises(ValueError, match="is not a regular expression"):
         TopicPattern("(")

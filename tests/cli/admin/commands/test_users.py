@@ -71,7 +71,7 @@ def test_users(barnabas: Barnabas, with_users: FakeCluster) -> None:
     assert barnabas("users", "--list").stdout == "a\n"
     result = barnabas("users", "--describe", "--user", "a", "--user", "b")
     assert rows(result.stdout)[1:] == [["a", "SCRAM-SHA-256", "4096"], ["a", "SCRAM-SHA-512", "4096"]]
-    assert (result.exit_code, result.stderr) == (1, "error: there is no user 'b' with SCRAM credentials\n")
+    assert (result.exit_code, result.stderr) == (1, "error: no user 'b' has SCRAM credentials\n")
 
 
 def test_a_password_from_a_file(barnabas: Barnabas, with_users: FakeCluster, tmp_path: Path) -> None:
