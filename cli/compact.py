@@ -1,4 +1,4 @@
-"""`barnabas compact`: has a running broker compact a topic, over its HTTP port."""
+"""`barnabas compact`: requests the compaction of a topic from a running broker, over its HTTP port."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ BUSY: Final = ("queued", "starting", "cleaning", "swapping in")
 Partition = dict[str, Any]
 
 
-class BrokerRefusedError(Exception):
-    """The broker cannot be reached, or says no."""
+class BrokerError(Exception):
+    """The broker cannot be reached, or rejects the request."""
 
 
 @click.command(short_help="Have a running broker compact a topic now.")
 @click.argument("topic")
-@click.option("--wait", is_flag=True, help="Show how far it is, and return when all partitions are done.")
+@click.option("--wait", is_flag=True, help="Show progress, and return when all partitions are compacted.")
 @click.option(
     "--url",
     default=DEFAULT_URL,
@@ -43,16 +43,16 @@ class BrokerRefusedError(Exception):
     help="The broker's HTTP port: barnabas.http.host and barnabas.http.port.",
 )
 def compact(topic: str, wait: bool, url: str) -> None:
-    """Have a running broker compact TOPIC now, whatever its min.cleanable.dirty.ratio.
+    """Have a running broker compact TOPIC now, regardless of min.cleanable.dirty.ratio.
 
     The active segments are rolled first, so that everything written so far can be compacted; records younger than
-    min.compaction.lag.ms and open transactions stay as they are. Where nothing is new since the last compaction all of
-    it is done once more, which takes out the tombstones whose delete.retention.ms is over.
+    min.compaction.lag.ms and open transactions are not compacted. Without new records since the last compaction the log
+    is compacted again, which removes tombstones older than delete.retention.ms.
 
     \b
     Exit codes:
-      0  done, or without --wait: the broker has taken it on
-      1  the broker cannot be reached, says no, or a partition could not be compacted
+      0  done, or without --wait: the broker has accepted the request
+      1  the broker cannot be reached or rejects the request, or a partition could not be compacted
       2  the command line is wrong
     """
     page = f"{url.rstrip('/')}/topics/{quote(topic, safe='')}/compact"
@@ -63,14 +63,14 @@ def compact(topic: str, wait: bool, url: str) -> None:
             return
         before = {partition["partition"]: partition["bytes"] for partition in partitions}
         partitions = watch(topic, lambda: ask(page, "GET")["partitions"])
-    except BrokerRefusedError as error:
+    except BrokerError as error:
         click.echo(str(error), err=True)
         sys.exit(EXIT_FAILED)
     sys.exit(report(topic, partitions, before))
 
 
 def ask(page: str, method: str) -> dict[str, Any]:
-    """The broker's answer. Raises BrokerRefusedError."""
+    """The broker's response. Raises BrokerError."""
     request = urllib.request.Request(page, method=method, data=b"" if method == "POST" else None)
     try:
         with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S) as reply:
@@ -78,10 +78,10 @@ def ask(page: str, method: str) -> dict[str, Any]:
             return answer
     except urllib.error.HTTPError as error:
         with error:
-            raise BrokerRefusedError(_reason(error)) from error
+            raise BrokerError(_reason(error)) from error
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise BrokerRefusedError(f"No broker answers at {page}: {reason}") from error
+        raise BrokerError(f"No broker answers at {page}: {reason}") from error
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
@@ -93,7 +93,7 @@ def _reason(error: urllib.error.HTTPError) -> str:
 
 
 def watch(topic: str, partitions_now: Callable[[], list[Partition]]) -> list[Partition]:
-    """Shows a bar for each partition until none is busy any more; returns how they are then."""
+    """Shows a bar for each partition until all are idle; returns their last states."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
@@ -122,7 +122,7 @@ def _show(progress: Progress, tasks: dict[int, TaskID], topic: str, partition: P
 
 
 def report(topic: str, partitions: list[Partition], before: dict[int, int]) -> int:
-    """A line for each partition; the exit code."""
+    """Prints a line for each partition; returns the exit code."""
     failed = False
     for partition in partitions:
         name = f"{topic}-{partition['partition']}"

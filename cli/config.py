@@ -1,4 +1,4 @@
-"""`barnabas config`: what a configuration would do (`check`), and what can be configured (`docs`)."""
+"""`barnabas config`: checks a configuration (`check`), and prints the reference of all keys (`docs`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def config() -> None:
 
 @config.command()
 @click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--strict", is_flag=True, help="Fail on warnings, too: unknown, outdated and repeated keys.")
+@click.option("--strict", is_flag=True, help="Also fail on warnings: unknown, outdated and repeated keys.")
 @click.option(
     "--show", is_flag=True, help="Print each value that is not the default, and where it comes from."
 )
@@ -34,14 +34,14 @@ def config() -> None:
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one key, as for `serve`."
 )
 def check(properties: Path | None, strict: bool, show: bool, overrides: tuple[str, ...]) -> None:
-    """Say what `serve` would make of PROPERTIES, of the KAFKA_* environment variables and of the overrides.
+    """Check PROPERTIES, the KAFKA_* environment variables and the overrides as `serve` does.
 
-    Errors are values that cannot stand. Warnings are lines that do nothing of what their author thinks: unknown keys,
-    keys that Kafka no longer has, keys that are set twice. Notes are keys that are known and have no effect here.
+    Errors are invalid values. Warnings are lines without their intended effect: unknown keys, keys that Kafka no longer
+    has, keys that are set twice. Notes are known keys without effect in Barnabas.
 
     \b
     Exit codes:
-      0  fine; there may be notes, and warnings without --strict
+      0  no errors; there may be notes, and warnings without --strict
       1  warnings, with --strict
       2  errors
     """
@@ -71,7 +71,7 @@ def docs() -> None:
 
 
 def effective_settings(loaded: BrokerConfig) -> str:
-    """Each value that is not the default, after the place that it comes from; passwords are hidden."""
+    """Each value that is not the default, after its source; passwords are hidden."""
     from barnabas.config.catalogue import BROKER_KEYS
 
     rows = [f"profile {loaded.profile}; default < profile < file < KAFKA_* environment < --override"]
@@ -94,16 +94,16 @@ def _clamps(loaded: BrokerConfig) -> list[str]:
 
 
 def _report(errors: Iterable[object], messages: Iterable[object], notes: Sequence[str] = ()) -> None:
-    """One line for each thing to say, the gravest first, and a last line that counts them."""
+    """Prints errors, warnings and notes, and a line that counts them."""
     from barnabas.config.messages import ConfigMessage
 
     lines = [("error", str(error)) for error in errors]
-    told = [message for message in messages if isinstance(message, ConfigMessage)]
-    lines += [("warning", str(message)) for message in told if message.is_warning]
-    lines += [("note", str(message)) for message in told if not message.is_warning]
+    known = [message for message in messages if isinstance(message, ConfigMessage)]
+    lines += [("warning", str(message)) for message in known if message.is_warning]
+    lines += [("note", str(message)) for message in known if not message.is_warning]
     lines += [("note", note) for note in notes]
     for level, text in lines:
         click.echo(click.style(f"{level:<8}", fg=COLOURS[level]) + text)
     counts = [(level, sum(level == other for other, _ in lines)) for level in COLOURS]
-    said = [f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts if count]
-    click.echo(", ".join(said) if said else "fine: nothing is unknown, out of range or without effect")
+    summary = [f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts if count]
+    click.echo(", ".join(summary) if summary else "fine: nothing is unknown, out of range or without effect")

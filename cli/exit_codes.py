@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 EXIT_FAILED: Final = 1
-"""The command was understood and could not be carried out, or not wholly, or found what it looks for."""
+"""The command failed, or a part of it, or it found what it searches for."""
 
 EXIT_USAGE: Final = 2
-"""The command line or the configuration is wrong, or what is to be read is not there."""
+"""The command line or the configuration is wrong, or the input does not exist."""

@@ -2,7 +2,7 @@
 
 Other packages add commands by entry points of the group `barnabas.commands`, as the pipeline does.
 
-Exit codes: 0 stopped in order, 1 could not start or had to stop, 2 the command line or the configuration is wrong.
+Exit codes: 0 clean shutdown, 1 failed to start or had to stop, 2 the command line or the configuration is wrong.
 """
 
 from __future__ import annotations

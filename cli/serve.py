@@ -10,24 +10,24 @@ from functools import partial
 from typing import Final
 
 WIDTH: Final = 110
-"""Of the help. Without it argparse imports shutil and compressors, for the width of a terminal, in every start."""
+"""Of the help text. Otherwise every start imports shutil and compressors, for argparse to find the terminal's width."""
 
 DESCRIPTION: Final = """\
 Start a broker and serve until SIGTERM or Ctrl-C.
 
-PROPERTIES is a server.properties as Apache Kafka reads it. Without one the broker listens on localhost:9092
-and keeps its data in a directory that it names. Storage is formatted on first start. KAFKA_* environment
+PROPERTIES is a server.properties as Apache Kafka reads it. Without it the broker listens on localhost:9092
+and logs the directory of its data. Storage is formatted on first start. KAFKA_* environment
 variables set keys as they do in Apache Kafka's container image.
 
 Exit codes:
-  0  stopped in order (SIGTERM, Ctrl-C, SIGHUP without nohup)
-  1  could not start (address in use, data directory locked or damaged) or had to stop
+  0  clean shutdown (SIGTERM, Ctrl-C, SIGHUP without nohup)
+  1  failed to start (address in use, data directory locked or damaged) or had to stop
   2  the command line or the configuration is wrong
 """
 
 
 def parser() -> argparse.ArgumentParser:
-    """The one declaration of what `serve` takes."""
+    """Declares the arguments of `serve`."""
     made = argparse.ArgumentParser(
         "barnabas serve",
         description=DESCRIPTION,
@@ -41,12 +41,12 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         dest="overrides",
         metavar="KEY=VALUE",
-        help="Set one key; wins over the file and the environment. May be given again and again.",
+        help="Set one key; wins over the file and the environment. May be repeated.",
     )
     made.add_argument(
         "--show-config",
         action="store_true",
-        help="Print each setting that is not a default, and who set it; then exit.",
+        help="Print each setting that is not a default and its source, then exit.",
     )
     return made
 
@@ -58,7 +58,7 @@ def _file(path: str) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Serves; the exit code. Exits by itself where the line or the configuration is wrong."""
+    """Serves and returns the exit code. Raises SystemExit if the command line or the configuration is wrong."""
     given = parser().parse_intermixed_args(words)
     from barnabas.broker.startup import serving
 
@@ -69,6 +69,6 @@ def main(words: Sequence[str]) -> int:
         return 0
     try:
         return serving.serve(given.properties, given.overrides)
-    except KeyboardInterrupt:  # before the broker listens to signals
+    except KeyboardInterrupt:  # before the broker handles signals
         print("Aborted!", file=sys.stderr)
         return 1

@@ -1,6 +1,6 @@
-"""`barnabas format` and `barnabas storage`: kafka-storage, with its flags, its output and its refusals.
+"""`barnabas format` and `barnabas storage`: kafka-storage, with its flags, output and errors.
 
-Exit codes: 0 done, 1 refused or a problem was found, 2 the command line or the configuration is wrong.
+Exit codes: 0 done, 1 failed or a problem was found, 2 the command line or the configuration is wrong.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _load(properties: Path) -> BrokerConfig:
 
 
 def _directories(config: BrokerConfig) -> list[str]:
-    """The log directories and that of the metadata, by name, each once."""
+    """The log directories and the metadata directory, sorted, each once."""
     from barnabas.config.catalogue.controller import METADATA_LOG_DIR
 
     wanted = config[METADATA_LOG_DIR]
@@ -65,41 +65,39 @@ def _plain(path: str) -> str:
     "scram",
     multiple=True,
     metavar="SCRAM_CREDENTIAL",
-    help="A SCRAM user that the cluster begins with, such as 'SCRAM-SHA-256=[name=alice,password=alice-secret]'. "
-    "May be given again and again.",
+    help="An initial SCRAM user of the cluster, such as 'SCRAM-SHA-256=[name=alice,password=alice-secret]'. "
+    "May be repeated.",
 )
-@click.option(
-    "-g", "--ignore-formatted", is_flag=True, help="Pass over directories that are formatted already."
-)
-@click.option("-r", "--release-version", help="The release whose feature levels the cluster begins with.")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted already.")
+@click.option("-r", "--release-version", help="The release with the initial feature levels of the cluster.")
 @click.option(
     "-f",
     "--feature",
     "features",
     multiple=True,
     metavar="FEATURE=LEVEL",
-    help="The level of one feature, such as kraft.version=1. May be given again and again.",
+    help="The level of one feature, such as kraft.version=1. May be repeated.",
 )
 @click.option(
     "-s",
     "--standalone",
     is_flag=True,
-    help="Make this controller the only voter of a quorum that is named in the metadata log.",
+    help="Make this controller the only voter of a dynamic quorum.",
 )
 @click.option(
     "-N",
     "--no-initial-controllers",
     is_flag=True,
-    help="Name no voters: the quorum is to be found by controller.quorum.bootstrap.servers.",
+    help="Format without voters: the controller joins the quorum of controller.quorum.bootstrap.servers.",
 )
 @click.option(
     "-I",
     "--initial-controllers",
     metavar="VOTERS",
-    help="The voters of a quorum that is named in the metadata log: id@host:port:directory,...",
+    help="The voters of a dynamic quorum: id@host:port:directory,...",
 )
 def format_dirs(**options: Any) -> None:
-    """Format the log directories of this node, as `serve` does by itself on its first start."""
+    """Format the log directories of this node, as `serve` does on its first start."""
     from barnabas.broker.startup.log_dir_formatter import Formatter
     from barnabas.broker.startup.scram_arguments import FormatterError
     from barnabas.storage.env import RealEnv
@@ -120,7 +118,7 @@ def _check_exclusive(options: dict[str, Any]) -> None:
 
 
 def _plan(config: BrokerConfig, options: dict[str, Any]) -> FormatPlan:
-    """What the options and the configuration come to. Raises FormatterError."""
+    """The plan of the options and the configuration. Raises FormatterError."""
     from barnabas.broker.startup.log_dir_formatter import FormatPlan
     from barnabas.config.broker_config import FIRST_NODE_ID
     from barnabas.config.catalogue.controller import (
@@ -177,7 +175,7 @@ def _short(text: str) -> int:
 def _initial_voters(
     config: BrokerConfig, node_id: int, options: dict[str, Any], *, voters_configured: bool
 ) -> list[InitialVoter]:
-    """The voters that --standalone or --initial-controllers name. Raises FormatterError."""
+    """The voters of --standalone or --initial-controllers. Raises FormatterError."""
     from barnabas.broker.startup.log_dir_formatter import parse_voters
     from barnabas.broker.startup.scram_arguments import FormatterError
     from barnabas.config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS
@@ -223,7 +221,7 @@ def _standalone(config: BrokerConfig, node_id: int) -> InitialVoter:
 
 @click.group()
 def storage() -> None:
-    """Look at log directories, and format them."""
+    """Inspect and format log directories."""
 
 
 storage.add_command(format_dirs)
@@ -232,7 +230,7 @@ storage.add_command(format_dirs)
 @storage.command()
 @_config_option
 def info(properties: Path) -> None:
-    """Say which log directories there are, whose they are, and what is wrong with them."""
+    """Show the log directories, their metadata and their problems."""
     from barnabas.cli.storage_info import describe
 
     lines, is_sound = describe(_directories(_load(properties)))
@@ -251,9 +249,9 @@ def random_id() -> None:
 
 
 @storage.command("version-mapping")
-@click.option("-r", "--release-version", help="The release; without it the newest that is stable.")
+@click.option("-r", "--release-version", help="The release. Default: the newest stable one.")
 def version_mapping(release_version: str | None) -> None:
-    """Print the feature levels that a cluster of a release begins with."""
+    """Print the initial feature levels of a release."""
     from barnabas.broker.metadata.versions import (
         FEATURES,
         LATEST_PRODUCTION,
@@ -283,10 +281,10 @@ def version_mapping(release_version: str | None) -> None:
     required=True,
     multiple=True,
     metavar="FEATURE=LEVEL",
-    help="The feature and its level, such as metadata.version=5. May be given again and again.",
+    help="The feature and its level, such as metadata.version=5. May be repeated.",
 )
 def feature_dependencies(features: tuple[str, ...]) -> None:
-    """Print what each level of a feature needs of the other features."""
+    """Print the dependencies of feature levels on other features."""
     from barnabas.cli.storage_info import dependency_lines
 
     try:

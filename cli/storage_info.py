@@ -1,4 +1,4 @@
-"""What `barnabas storage info` and `feature-dependencies` say, in the words of Kafka's kafka.tools.StorageTool."""
+"""The output of `barnabas storage info` and `feature-dependencies`, in the words of Kafka's StorageTool."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from barnabas.storage.log.checkpoints import META_PROPERTIES, MetaProperties
 
 
 def describe(directories: Sequence[str]) -> tuple[list[str], bool]:
-    """The lines about log directories, and whether nothing is wrong with them."""
+    """The lines about log directories, and whether they have no problems."""
     found: list[str] = []
     problems: list[str] = []
     first: MetaProperties | None = None
     for path in directories:
-        problem, properties = _look(path, first)
+        problem, properties = _check(path, first)
         if Path(path).is_dir():
             found.append(path)
         if problem is not None:
@@ -35,8 +35,8 @@ def describe(directories: Sequence[str]) -> tuple[list[str], bool]:
     return lines, not problems
 
 
-def _look(path: str, first: MetaProperties | None) -> tuple[str | None, MetaProperties | None]:
-    """What is wrong with a directory, if anything, and what its meta.properties says."""
+def _check(path: str, first: MetaProperties | None) -> tuple[str | None, MetaProperties | None]:
+    """The problem of a directory, or None, and its meta.properties."""
     directory = Path(path)
     if not directory.is_dir():
         return f"{path} is not a directory" if directory.exists() else f"{path} does not exist", None
@@ -66,7 +66,7 @@ def _properties(properties: MetaProperties) -> str:
 
 
 def dependency_lines(argument: str) -> Iterator[str]:
-    """What `feature=level` needs. Raises ValueError, in the tool's words."""
+    """The dependencies of `feature=level`. Raises ValueError, in the tool's words."""
     name, equals, text = argument.partition("=")
     if not equals:
         raise ValueError(

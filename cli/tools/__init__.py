@@ -1,4 +1,1 @@
-"""Commands that look into log directories and change nothing there: `dump-log` and `log verify`.
-
-Nothing of this is imported by `serve`.
-"""
+"""Commands that read log directories and never write to them: `dump-log` and `log verify`; `serve` imports none."""

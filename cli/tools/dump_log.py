@@ -1,4 +1,4 @@
-"""`barnabas dump-log`: what is in the files of a partition, in the lines of Kafka's DumpLogSegments or as JSON."""
+"""`barnabas dump-log`: the content of the files of a partition, in the lines of Kafka's DumpLogSegments or as JSON."""
 
 from __future__ import annotations
 
@@ -34,47 +34,44 @@ _SEGMENT_SUFFIXES: Final = (".log", ".checkpoint")
 _INDEX_SUFFIXES: Final = (".index", ".timeindex")
 
 HELP: Final = f"""\
-Print what is in the files of a partition, as Apache Kafka's kafka-dump-log.sh does.
+Print the content of the files of a partition, as Apache Kafka's kafka-dump-log.sh does.
 
 FILE is a .log, .index, .timeindex, .txnindex, .snapshot or .checkpoint (a KRaft snapshot), or a partition's
 directory: all its segments and snapshots then, or with --verify-index-only and --index-sanity-check all its indexes.
-Nothing is changed, locked or repaired; the broker may be working on the files.
+Nothing is changed, locked or repaired; a broker may use the files meanwhile.
 
 {JSON_HELP}
 \b
 Exit codes:
-  0  everything could be read; mismatches that were found are in the output
-  1  something could not be read; the dump went on behind it where that was possible, and barnabas log verify finds
-     all that is wrong
+  0  everything could be read; mismatches are in the output
+  1  something could not be read; the dump continued after it if possible, and barnabas log verify finds all damage
   2  the command line is wrong
 """
 
 _CLASS_HELP: Final = (
-    "The Java class that makes sense of {}: StringDecoder (default), IntegerDecoder, LongDecoder, or DefaultDecoder "
-    "for hex digits, in org.apache.kafka.tools.api. Classes of your own need Java and cannot be used here."
+    "The Java class that decodes {}: StringDecoder (default), IntegerDecoder, LongDecoder, or DefaultDecoder "
+    "for hex digits, in org.apache.kafka.tools.api. Other Java classes cannot be used."
 )
 
 
-@click.command("dump-log", help=HELP, short_help="Print what is in the files of a partition.")
+@click.command("dump-log", help=HELP, short_help="Print the content of the files of a partition.")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
     "--files",
     "lists",
     multiple=True,
     metavar="FILE,FILE,...",
-    help="Files as Kafka's tool takes them, with commas in between. May be given again and again.",
+    help="Files, separated by commas as for Kafka's tool. May be repeated.",
 )
 @click.option(
-    "--print-data-log", is_flag=True, help="Print keys and values, too. Any decoder option implies it."
+    "--print-data-log", is_flag=True, help="Also print keys and values. Any decoder option implies it."
 )
-@click.option(
-    "--deep-iteration", is_flag=True, help="Print each record, not only each batch. Printing data implies it."
-)
+@click.option("--deep-iteration", is_flag=True, help="Also print each record. Printing data implies it.")
 @click.option("--verify-index-only", is_flag=True, help="Check indexes without printing their entries.")
 @click.option(
     "--index-sanity-check",
     is_flag=True,
-    help="Check of indexes only what a starting broker does to decide whether to build them anew.",
+    help="Check indexes only as a broker does at startup to decide whether to rebuild them.",
 )
 @click.option(
     "--max-message-size",
@@ -82,19 +79,19 @@ _CLASS_HELP: Final = (
     default=5 * 1024 * 1024,
     show_default=True,
     metavar="BYTES",
-    help="The largest batch that an .index is taken to point to.",
+    help="The largest batch to which an .index entry may point.",
 )
 @click.option(
     "--max-bytes",
     type=click.IntRange(0, MAX_INT32),
     default=MAX_INT32,
     metavar="BYTES",
-    help="Read no more than the batches within so many bytes from the beginning of each file.",
+    help="Read only the batches within the first BYTES of each file.",
 )
 @click.option(
     "--skip-record-metadata",
     is_flag=True,
-    help="Print of records nothing but keys and values; control records become empty lines.",
+    help="Print only keys and values of records; control records become empty lines.",
 )
 @click.option("--offsets-decoder", is_flag=True, help="Decode records of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Decode records of __transaction_state.")
@@ -133,7 +130,7 @@ def dump_log(
 ) -> None:
     names = [*_split(lists), *files]
     if not names:
-        raise click.UsageError("no FILE is given, and no --files")
+        raise click.UsageError("neither FILE nor --files is given")
     classes = (key_decoder_class, value_decoder_class)
     prints = print_data_log or any(decoders.values()) or classes != (None, None)
     options = Options(
@@ -153,7 +150,7 @@ def dump_log(
 def run(names: Iterable[str], suffixes: tuple[str, ...], options: Options, *, as_json: bool) -> int:
     """Dumps the files, and of directories those with the suffixes; the exit code.
 
-    Ends quietly when nobody reads any more.
+    Ends without a message if the output is closed.
     """
     out, err = Stream(sys.stdout), Stream(sys.stderr)
     printer = JsonPrinter(out.write) if as_json else TextPrinter(out.write, err.write)
@@ -171,13 +168,13 @@ def run(names: Iterable[str], suffixes: tuple[str, ...], options: Options, *, as
         out.flush()
         err.flush()
     except BrokenPipeError:
-        # The interpreter would complain about the same when it closes the stream.
+        # Otherwise the interpreter reports the same error when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return EXIT_FAILED if printer.problems else 0
 
 
 class Stream:
-    """Text for a stream, gathered into big writes of UTF-8."""
+    """Buffers text for a stream and writes it as UTF-8."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -191,7 +188,7 @@ class Stream:
             self.flush()
 
     def flush(self) -> None:
-        # Names of files are bytes, not always of UTF-8; what is none becomes \udcff, which is right in JSON, too.
+        # File names are bytes; those that are not UTF-8 become \udcff, which is also valid JSON.
         data = "".join(self._parts).encode("utf-8", "backslashreplace")
         self._parts.clear()
         self._characters = 0
@@ -214,7 +211,7 @@ def _expand(name: str, suffixes: tuple[str, ...]) -> list[str]:
 
 
 def _decoder(flags: dict[str, bool], key_class: str | None, value_class: str | None) -> Decoder:
-    """The first that is asked for in Kafka's order; text without any."""
+    """The first decoder of the command line in Kafka's order; text by default."""
     ordered: tuple[tuple[str, Callable[[], Decoder]], ...] = (
         ("offsets_decoder", offsets_decoder),
         ("transaction_log_decoder", transaction_log_decoder),
@@ -228,5 +225,5 @@ def _decoder(flags: dict[str, bool], key_class: str | None, value_class: str | N
     for name in classes:
         if name not in DECODER_CLASSES:
             known = ", ".join(DECODER_CLASSES)
-            raise click.UsageError(f"there is no Java here to load {name}; built in are {known}")
+            raise click.UsageError(f"{name} needs Java and cannot be used; available are {known}")
     return plain_decoder(*classes)

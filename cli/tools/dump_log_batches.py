@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES: Final = 1024 * 1024
 
 DAMAGED: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
-"""What reading a batch and its records may raise."""
+"""The errors of reading a batch and its records."""
 
 TIMESTAMP_TYPES: Final = {
     TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
@@ -32,7 +32,7 @@ TIMESTAMP_TYPES: Final = {
 
 
 class FileBatch(NamedTuple):
-    """A whole batch, or an entry of an older format, that begins at `position` in its file."""
+    """A complete batch, or an entry of an older format, and its position in the file."""
 
     position: int
     entry: RecordBatch | LegacyEntry

@@ -1,4 +1,4 @@
-"""What `dump-log` makes of the keys and values of records: text, numbers, or records of Kafka's internal topics."""
+"""Decoders of keys and values for `dump-log`: text, numbers, and records of Kafka's internal topics."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 class UndecodableError(Exception):
-    """A record that the chosen decoder cannot be applied to at all; the message names its offset and says why."""
+    """The chosen decoder cannot decode a record; the message has its offset and the reason."""
 
 
 class Decoded(NamedTuple):
-    """Key and value: text for Kafka's lines, or a tree where the JSON form has one; None where there is none."""
+    """Key and value: text for Kafka's lines, or a tree with --json; None if absent."""
 
     key: object | None
     value: object | None
@@ -90,7 +90,7 @@ DECODER_CLASSES: Final[dict[str, BytesDecoder]] = {
 
 
 def plain_decoder(key_class: str, value_class: str) -> Decoder:
-    """Keys and values through decoders that go by the names of their Java classes. Raises KeyError."""
+    """A decoder of keys and values by the names of Java classes. Raises KeyError."""
     decode_key, decode_value = DECODER_CLASSES[key_class], DECODER_CLASSES[value_class]
 
     def decode(record: Record) -> Decoded:
@@ -158,7 +158,7 @@ def _version(data: bytes, what: str) -> tuple[int, bytes]:
 
 
 def _read(message_type: type[Message], version: int, data: bytes, what: str) -> Message:
-    """The message at the beginning of `data`; what follows it is left alone, as Kafka does."""
+    """The message at the beginning of `data`; bytes after it are ignored, as in Kafka."""
     try:
         return decoder(message_type, version)(data, 0, len(data))[0]
     except (ProtocolError, ValueError) as error:
@@ -168,7 +168,7 @@ def _read(message_type: type[Message], version: int, data: bytes, what: str) -> 
 
 
 def _unfold(member: dict[str, Any], name: str, message_name: str) -> None:
-    """Replaces the bytes of a classic consumer's protocol by what they say; leaves them when they make no sense."""
+    """Replaces the bytes of a classic consumer's protocol by the decoded message, if they can be decoded."""
     import barnabas.protocol.messages.consumer_protocol as messages
 
     data = member.get(name)
@@ -177,7 +177,7 @@ def _unfold(member: dict[str, Any], name: str, message_name: str) -> None:
     message_type: type[Message] = getattr(messages, message_name)
     try:
         version, rest = _version(data.data, name)
-        # A version from the future is read as the latest that is known: fields are only ever added at the end.
+        # A newer version is decoded as the latest known one: fields are only added at the end.
         known = min(version, message_type.versions.high)
         member[name] = to_json(_read(message_type, known, rest, name), known)
     except ProtocolError:
@@ -208,7 +208,7 @@ def share_group_state_decoder() -> Decoder:
 
 
 def cluster_metadata_decoder() -> Decoder:
-    """__cluster_metadata and its snapshots; keys are not looked at."""
+    """__cluster_metadata and its snapshots; keys are ignored."""
     types = _framed_types("cluster_records", "topic_records")
 
     def decode(record: Record) -> Decoded:
@@ -289,7 +289,7 @@ _CONTROL_MESSAGES: Final[dict[ControlRecordType, tuple[str, type[Message]]]] = {
 
 
 class Control(NamedTuple):
-    """A control record: its type's name and number; the coordinator's epoch of a marker, or the KRaft message."""
+    """A control record: name and number of its type, the coordinator epoch of a marker, or the KRaft message."""
 
     name: str
     number: int
@@ -306,7 +306,7 @@ class Control(NamedTuple):
 
 
 def control(record: Record) -> Control:
-    """What the record says. Raises InvalidRecordError."""
+    """The decoded control record. Raises InvalidRecordError."""
     kind = control_record_type(record.key)
     number = int.from_bytes((record.key or b"")[2:4], "big", signed=True)
     if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
@@ -319,7 +319,7 @@ def control(record: Record) -> Control:
 
 
 def _read_control(message_type: type[Message], record: Record) -> Message:
-    """Kafka reads them as version 0 and shows them as what they say that they are."""
+    """Decoded as version 0, as in Kafka, which prints the version in their `version` field."""
     value = record.value or b""
     try:
         return decoder(message_type, 0)(value, 0, len(value))[0]

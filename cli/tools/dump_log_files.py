@@ -1,7 +1,6 @@
-"""What `dump-log` finds in each kind of file, reported to a printer. Reads as Kafka's DumpLogSegments does.
+"""Reads the files for `dump-log` as Kafka's DumpLogSegments does, and passes their content to a printer.
 
-What is damaged is reported as a problem that names `barnabas log verify`, and the dump goes on behind it where that is
-possible.
+Damage is reported as a problem that names `barnabas log verify`; the dump continues after it if possible.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class UnreadableError(Exception):
 
 
 class Options(NamedTuple):
-    """The flags of the command; `decode` is what makes keys and values readable."""
+    """The options of the command; `decode` decodes keys and values."""
 
     decode: Decoder
     print_data: bool = False
@@ -50,7 +49,7 @@ class Options(NamedTuple):
 
 
 class Dump:
-    """Dumps one file after the other to `printer`; what concerns all of them is in `report` afterwards."""
+    """Dumps files to `printer`; `report` has the findings about all of them."""
 
     def __init__(self, env: Env, options: Options, printer: TextPrinter | JsonPrinter) -> None:
         self._env = env
@@ -60,7 +59,7 @@ class Dump:
         self.report = Report()
 
     def file(self, path: str) -> None:
-        """Dumps one. What cannot be read is a problem for the printer. Raises BrokenPipeError when nobody listens."""
+        """Dumps one file; an error goes to the printer. Raises BrokenPipeError if the output is closed."""
         self._printer.file(path)
         name = os.path.basename(path)
         dumps = {
@@ -78,7 +77,7 @@ class Dump:
         try:
             dump(path, name)
         except BrokenPipeError:
-            raise  # that is of who reads what we say
+            raise  # of the output, not of the file
         except OSError as error:
             self._printer.problem(path, error.strerror or str(error))
         except UnreadableError as error:
@@ -104,7 +103,9 @@ class Dump:
         else:
             found = _CHECKPOINT_NAME.fullmatch(name)
             if found is None:
-                raise UnreadableError(f"{name} is no name of a snapshot: <20 digits>-<10 digits>.checkpoint")
+                raise UnreadableError(
+                    f"{name} is not the name of a snapshot: <20 digits>-<10 digits>.checkpoint"
+                )
             self._printer.snapshot(int(found[1]), int(found[2]))
         file = self._open(path)
         size = min(file.size(), self._options.max_bytes)
@@ -167,7 +168,7 @@ class Dump:
         for slot in range(count):
             relative, position = OffsetIndex.ENTRY.unpack_from(data, slot * OffsetIndex.ENTRY.size)
             if not relative and slot:
-                return  # the room that is preallocated reads as zeros
+                return  # preallocated space reads as zeros
             offset = base_offset + relative
             last_offset = _last_offset_at(log, position, self._options.max_message_size)
             if last_offset != offset:
@@ -182,7 +183,7 @@ class Dump:
         try:
             return base_offset, self._open(log_path)
         except FileNotFoundError:
-            raise UnreadableError(f"there is no {log_path} to hold it against") from None
+            raise UnreadableError(f"there is no {log_path} to compare it with") from None
 
     def _time_index(self, path: str, name: str) -> None:
         base_offset, log = self._beside(path, name)
@@ -258,10 +259,10 @@ def _base_offset(name: str) -> int:
 
 
 def _check_sanity(data: bytes, index: type[OffsetIndex | TimeIndex]) -> None:
-    """What Kafka checks at a start to decide whether an index is built anew. Raises CorruptIndexError."""
+    """The checks by which Kafka decides at startup whether to rebuild an index. Raises CorruptIndexError."""
     size = index.ENTRY.size
     if len(data) % size:
-        raise CorruptIndexError(f"it has {len(data)} bytes, which is no multiple of {size}")
+        raise CorruptIndexError(f"it has {len(data)} bytes, not a multiple of {size}")
     if not data:
         return
     first, last = index.ENTRY.unpack_from(data), index.ENTRY.unpack_from(data, len(data) - size)

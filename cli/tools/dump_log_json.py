@@ -1,4 +1,4 @@
-"""The dump as JSON, one object a line, each with its `type`; HELP describes them."""
+"""The dump as JSON, one object a line; HELP describes the types."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ With --json each line is one object. Its "type" is one of
   offset_entry, time_entry, aborted_transaction, producer     of the other files
   empty_index, sane_index, trailing_bytes, unknown_file
   index_mismatch, time_mismatch, time_out_of_order, offset_not_found, non_consecutive
-  problem      path, message: what could not be read
+  problem      path, message
 
-Numbers are numbers, times milliseconds, and what there is none of is null. A key, a value and a header's value come
-with "key_encoding" and so on: "utf8" for text, "base64" for bytes that are no text, "json" for what a decoder made
-of them. Problems and reports are on the same stream as the rest.
+Times are in milliseconds; absent values are null. Keys, values and header values come with "key_encoding" and so on:
+"utf8" for text, "base64" for other bytes, "json" for the result of a decoder. Problems and reports are on the same
+stream as the rest.
 """
 
 _NO_SEQUENCE: Final = -1
 
 
 class JsonPrinter:
-    """Writes each line, its end included, with `out`."""
+    """Writes each line with its line end to `out`."""
 
     def __init__(self, out: Callable[[str], object]) -> None:
         self._write = out
@@ -180,7 +180,7 @@ class JsonPrinter:
         self._line("problem", path=file_text(path), message=message)
 
     def report(self, report: Report) -> None:
-        """What concerns all files."""
+        """Prints the findings about all files."""
         self._pairs("index_mismatch", report.index_mismatches, ("index_offset", "log_offset"))
         self._pairs("time_mismatch", report.time_mismatches, ("index_timestamp", "log_timestamp"))
         self._pairs("time_out_of_order", report.times_out_of_order, ("index_timestamp", "previous_timestamp"))
@@ -203,7 +203,7 @@ def _or_none(number: int) -> int | None:
 
 
 def _encoded(name: str, data: bytes | None) -> dict[str, Any]:
-    """The field, and how it is written."""
+    """The field and its encoding."""
     if data is None:
         return {name: None}
     try:

@@ -30,7 +30,7 @@ class Report:
 
 
 class TextPrinter:
-    """Writes each line, its end included, with `out`, and what goes to the other stream with `err`."""
+    """Writes each line with its line end to `out`, reports and problems to `err`."""
 
     def __init__(self, out: Write, err: Write) -> None:
         self._out = out

@@ -1,4 +1,4 @@
-"""Values as the Java virtual machine turns them into text, so that our lines can be held beside Kafka's."""
+"""Text as the Java virtual machine formats it, so that the lines equal those of Kafka's tool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def decode_utf8(data: bytes) -> str:
-    """`new String(data, UTF_8)`: what is no UTF-8 becomes U+FFFD, in Java's number of them."""
+    """`new String(data, UTF_8)`: invalid bytes become U+FFFD, as many as in Java."""
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Messages as JSON: the form that Kafka's generated JsonConverters give them, and Jackson's way to write it.
+"""Messages as JSON, as Kafka's generated JsonConverters convert them and Jackson writes them.
 
 Fields come in the order of the declaration, those that the version does not have are left out, and so are tagged
 fields that have their defaults. Bytes are base64, UUIDs are Kafka's text form.

@@ -1,4 +1,4 @@
-"""`barnabas log verify`: is anything wrong in a log directory, and what would a start do about it."""
+"""`barnabas log verify`: finds damage in log directories, and what the start of a broker would do about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MEBIBYTE: Final = 1 << 20
 
 @click.group(short_help="Check log directories for damage.")
 def log() -> None:
-    """Look into log directories, of a broker at work or of one that has stopped."""
+    """Read log directories of running or stopped brokers."""
 
 
 @log.command(short_help="Check everything in log directories or partitions.")
@@ -34,7 +34,7 @@ def log() -> None:
 @click.option(
     "--shallow", is_flag=True, help="Check batches as a whole, by their CRC, and not their records."
 )
-@click.option("--quiet", is_flag=True, help="Say nothing of what is as it should be: leave out notes.")
+@click.option("--quiet", is_flag=True, help="Leave out notes.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: findings, then a summary.")
 def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bool) -> None:
     """Check everything in DIR: an entry of log.dirs, or the directory of a partition. Changes nothing.
@@ -46,14 +46,14 @@ def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bo
     \b
     error    something is lost or contradicts itself
     warning  nothing is lost: a start puts it right, or it does not belong there
-    note     as it should be, though it may surprise
+    note     correct, though unexpected
 
     A broker may be at work in DIR, or may have been killed. Nothing from the recovery point on has to be whole then: an
     end of the log that is cut off is a note, damage before that end a warning, since a start cuts the log there.
 
     \b
-    With --json each line has a "type": "finding" with severity, check (what was looked at), path, position, offset,
-    problem, expected and remedy (what a start of the broker does about it), and at the end "summary" with the counts.
+    With --json each line has a "type": "finding" with severity, check, path, position, offset,
+    problem, expected and remedy (what the broker does about it at startup), and at the end "summary" with the counts.
 
     \b
     Exit codes:
@@ -71,7 +71,7 @@ def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bo
                 if not (quiet and finding.severity is Severity.NOTE):
                     output.finding(_legible(finding))
     except BrokenPipeError:
-        raise  # that is of who reads what we say, and click ends quietly
+        raise  # of the output; click exits without a message
     except (NotALogDirectoryError, OSError) as error:
         click.echo(f"cannot verify: {legible(str(error))}", err=True)
         sys.exit(EXIT_USAGE)
@@ -84,7 +84,7 @@ def _tidy(path: str) -> str:
 
 
 def _legible(finding: Finding) -> Finding:
-    """What is said of a file may have its name in it."""
+    """Escapes file names in all texts of a finding."""
     return finding._replace(
         path=legible(finding.path),
         problem=legible(finding.problem),
@@ -95,7 +95,7 @@ def _legible(finding: Finding) -> Finding:
 
 @contextmanager
 def _progress(*, is_wanted: bool) -> Iterator[Callable[[Progress], None]]:
-    """A bar on a terminal, nothing elsewhere; it is on the stream of errors, so that findings can be piped."""
+    """A progress bar on a terminal, on standard error so that findings can be piped."""
     if not is_wanted or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -122,7 +122,7 @@ def _progress(*, is_wanted: bool) -> Iterator[Callable[[Progress], None]]:
 
 
 class _TextOutput:
-    """Findings as lines that people read, with colours on a terminal, and a table at the end."""
+    """Findings as text, with colours on a terminal, and a table at the end."""
 
     def finding(self, finding: Finding) -> None:
         place = finding.path
@@ -155,7 +155,7 @@ class _TextOutput:
 
 
 class _JsonOutput:
-    """The same as JSON, one object a line."""
+    """Findings and summary as JSON, one object a line."""
 
     def _line(self, kind: str, /, **fields: object) -> None:
         click.echo(json.dumps({"type": kind, **fields}, ensure_ascii=False, separators=(",", ":")))

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from barnabas.protocol.api_keys import ApiKey
 
 
-@click.group(short_help="Show how messages are laid out, and explain bytes that were sent.")
+@click.group(short_help="Show the layout of messages, and decode captured bytes.")
 def wire() -> None:
-    """Show how messages are laid out, and explain bytes that were sent.
+    """Show the layout of messages, and decode the bytes of requests and responses.
 
     \b
     barnabas wire show FetchRequest --version 13
@@ -38,14 +38,14 @@ def wire() -> None:
 @click.option("--version", type=int, help="The version; the latest without it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str | None, version: int | None, as_json: bool) -> None:
-    """Show the fields of the message NAME in the order of the wire: name, type, versions, tag, default.
+    """Show the fields of the message NAME in wire order: name, type, versions, tag, default.
 
-    NAME is that of a request, a response, a header or a record of an internal topic. Without it all names are listed.
+    NAME is a request, a response, a header or a record of an internal topic. Without it all names are listed.
 
     \b
     Exit codes:
       0  shown
-      2  the command line is wrong: no such message, or no such version
+      2  the command line is wrong: unknown message or version
     """
     from barnabas.cli.wire import layouts
 
@@ -72,13 +72,13 @@ def _list_messages(as_json: bool) -> None:
         click.echo(json.dumps(shown) if as_json else f"{name:45} {versions}")
 
 
-@wire.command(short_help="Explain the bytes of requests and responses.")
+@wire.command(short_help="Decode the bytes of requests and responses.")
 @click.argument("source", metavar="[INPUT]", default="-")
 @click.option(
     "--input",
     "kind",
     type=click.Choice(inputs.FORMATS),
-    help="What INPUT holds; found out from its beginning without this.",
+    help="The format of INPUT; detected by default.",
 )
 @click.option(
     "--response", is_flag=True, help="The frames are responses, to requests of --api and --version."
@@ -99,19 +99,19 @@ def decode(
     with_records: bool,
     as_json: bool,
 ) -> None:
-    """Explain the bytes of requests and responses, field by field, wrong bytes marked where they are.
+    """Decode the bytes of requests and responses, field by field, and mark wrong bytes at their offsets.
 
     INPUT is a file, - for the standard input, or the hex or base64 text itself. A file holds hex, base64, raw bytes,
-    or a capture of connections (pcap, pcapng). Frames may stand behind their size, one after the other, or one
-    alone without it. In a capture each response is decoded by the API and version of its request.
+    or a capture of connections (pcap, pcapng). The input is one frame, or several frames with their size prefixes.
+    In a capture each response is decoded by the API and version of its request.
 
-    Numbers at the left are offsets: in the input, and in a capture in what one end of the connection sent.
+    Numbers at the left are offsets in the input; in a capture, in the bytes that one end of the connection sent.
 
     \b
     Exit codes:
-      0  every frame could be decoded
-      1  some could not, or have bytes that do not belong to them; what is wrong is printed
-      2  the command line is wrong, or INPUT is not what it should be
+      0  all frames were decoded
+      1  some frames have wrong bytes, which are marked
+      2  the command line is wrong, or INPUT is not of its format
     """
     content = _content(source, kind)
     kind = kind or inputs.kind_of(content)
@@ -172,7 +172,7 @@ def _given(
     except inputs.InputError as error:
         raise click.UsageError(_sentence(error)) from None
     if not data:
-        raise click.UsageError("there are no bytes to decode")
+        raise click.UsageError("the input is empty")
     for start, of_frame, missing in inputs.split(data, is_response=request is not None):
         if request is None:
             frame = decode_request(Frame(REQUEST, of_frame, start), with_records=with_records)

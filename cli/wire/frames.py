@@ -1,4 +1,4 @@
-"""One request or response: its header, its body, and what is wrong with it."""
+"""One request or response: its header, its body, and its wrong bytes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _UNSUPPORTED_VERSION = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
 
 @dataclass(slots=True)
 class Frame:
-    """One frame behind its size. `base` is where its first byte lies in the input, or in the stream of a connection.
+    """One frame without its size. `base` is the offset of its first byte in the input, or in a connection's stream.
 
-    `note` says what a reader should know of it that is no error. `connection` and `time` are set in a capture.
+    `note` is a remark that is not an error. `connection` and `time` are set in a capture.
     """
 
     direction: str
@@ -46,7 +46,7 @@ class Frame:
 
     @property
     def title(self) -> str:
-        """`Fetch v13`, as far as it is known."""
+        """`Fetch v13`, as far as API and version are known."""
         name = "unknown API" if self.api is None else self.api.title
         return name if self.version is None else f"{name} v{self.version}"
 
@@ -114,5 +114,5 @@ def _decode_body(frame: Frame, body: Walk) -> Frame:
     frame.wrongs += body.wrongs
     if body.is_whole and body.end < len(frame.data):
         found = f"{len(frame.data) - body.end} bytes more"
-        frame.wrongs.append(Wrong(body.end, "(behind the message)", f"the end of {frame.title}", found))
+        frame.wrongs.append(Wrong(body.end, "(after the message)", f"the end of {frame.title}", found))
     return frame

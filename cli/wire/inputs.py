@@ -25,7 +25,7 @@ class InputError(Exception):
 
 
 class Piece(NamedTuple):
-    """The bytes of one frame without its size, where they begin, and how many are missing at its end."""
+    """The bytes of one frame without its size, their offset, and how many are missing at the end."""
 
     start: int
     data: bytes
@@ -52,7 +52,7 @@ def kind_of_text(content: bytes) -> str | None:
 
 
 def decoded(content: bytes, kind: str) -> bytes:
-    """The bytes that the text stands for; raw bytes as they are. Raises InputError."""
+    """The decoded bytes of the text; raw bytes as they are. Raises InputError."""
     if kind == HEX:
         digits = _HEX_NOISE.sub(b"", content)
         if not _HEX.fullmatch(digits):
@@ -68,7 +68,7 @@ def decoded(content: bytes, kind: str) -> bytes:
 
 
 def split(data: bytes, *, is_response: bool) -> list[Piece]:
-    """The frames in `data`: one without its size, or any number of them behind their sizes."""
+    """The frames in `data`: one without its size, or any number with their sizes."""
     if not _is_sized(data, is_response):
         return [Piece(0, data)]
     pieces = []

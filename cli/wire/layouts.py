@@ -33,7 +33,7 @@ MOST_NEAR_NAMES: Final = 5
 
 
 class UnknownNameError(Exception):
-    """No message, API or version is called that; the text names what comes near."""
+    """No message, API or version has this name; the text lists similar names."""
 
 
 @cache
@@ -48,7 +48,7 @@ def message_types() -> dict[str, type[Message]]:
 
 
 def find_message(name: str) -> type[Message]:
-    """The message of that name, whatever its case. Raises UnknownNameError."""
+    """The message of that name, in any case. Raises UnknownNameError."""
     by_name = {known.lower(): message for known, message in message_types().items()}
     found = by_name.get(name.lower())
     if found is None:
@@ -57,15 +57,13 @@ def find_message(name: str) -> type[Message]:
 
 
 def version_of(message_type: type[Message], version: int | None) -> int:
-    """The version that is meant, by default the latest. Raises UnknownNameError for one that does not exist."""
+    """The version, by default the latest. Raises UnknownNameError for one that does not exist."""
     if message_type.versions.high < message_type.versions.low:
         raise UnknownNameError(f"{message_type.__name__} has no versions in Kafka 4.3")
     if version is None:
         return message_type.versions.high
     if not message_type.versions.has(version):
-        raise UnknownNameError(
-            f"{message_type.__name__} has versions {message_type.versions}, and not {version}"
-        )
+        raise UnknownNameError(f"{message_type.__name__} has versions {message_type.versions}, not {version}")
     return version
 
 
@@ -84,7 +82,7 @@ def find_api(text: str) -> ApiKey:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence: names that begin or contain what was given, then those that are spelled like it."""
+    """The end of a sentence: names with this prefix, then those of similar spelling, then those that contain it."""
     by_lower = {each.lower(): each for each in known}
     wanted = name.lower()
     begins = [each for each in by_lower if wanted and each.startswith(wanted)]
@@ -93,14 +91,14 @@ def _near(name: str, known: Iterable[str]) -> str:
     near = list(dict.fromkeys([*sorted(begins, key=len), *alike, *sorted(contains, key=len)]))[
         :MOST_NEAR_NAMES
     ]
-    return f"; near it: {', '.join(by_lower[each] for each in near)}" if near else ""
+    return f"; similar: {', '.join(by_lower[each] for each in near)}" if near else ""
 
 
 # ---- layouts
 
 
 def type_text(field: Field, value: Construct) -> str:
-    """What is on the wire for a field: `compact nullable string`, `array of FetchTopic`."""
+    """The type of a field on the wire: `compact nullable string`, `array of FetchTopic`."""
     kind = field.struct.__name__ if field.struct is not None else field.type
     if isinstance(value, KafkaArray):
         return f"{_prefix_text(value)}array of {_element_prefix(value.element)}{kind}"
@@ -119,7 +117,7 @@ def _element_prefix(element: Construct) -> str:
 
 
 def struct_in(value: Construct) -> StructOf | None:
-    """The struct that a field holds, by itself or in an array."""
+    """The struct of a field or of the elements of its array."""
     if isinstance(value, KafkaArray):
         value = value.element
     if isinstance(value, NullableStruct):
@@ -128,7 +126,7 @@ def struct_in(value: Construct) -> StructOf | None:
 
 
 def text_lines(message_type: type[Message], version: int) -> Iterator[str]:
-    """The layout for people to read."""
+    """The layout as text."""
     yield f"{message_type.__name__} version {version}"
     yield f"{INDENT}{summary_of(message_type, version)}"
     if message_type.__doc__:
@@ -138,7 +136,7 @@ def text_lines(message_type: type[Message], version: int) -> Iterator[str]:
 
 
 def summary_of(message_type: type[Message], version: int) -> str:
-    """Versions, what the message's number stands for, and the header before it."""
+    """The versions, the API key or record type, and the header before the message."""
     parts = [f"versions {message_type.versions}"]
     if message_type.latest_unstable:
         parts[0] += f" ({message_type.versions.high} is not final)"
@@ -155,7 +153,7 @@ def summary_of(message_type: type[Message], version: int) -> str:
 
 
 def header_of(message_type: type[Message], version: int) -> str | None:
-    """The header that stands before a request or a response; None for all other messages."""
+    """The header before a request or a response; None for all other messages."""
     key = message_type.api_key
     if key is None or key not in {each.value for each in ApiKey}:
         return None
@@ -200,7 +198,7 @@ def _default_text(field: Field) -> str:
 
 
 def as_json(message_type: type[Message], version: int) -> dict[str, Any]:
-    """The same for programs."""
+    """The layout as JSON."""
     header = header_of(message_type, version)
     return {
         "type": "message-layout",

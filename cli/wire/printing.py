@@ -1,4 +1,4 @@
-"""Frames for people, as a tree with the offset of every field, and for programs, as JSON."""
+"""Frames as a tree with the offset of every field, and as JSON."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from barnabas.cli.wire.walking import Node, Wrong
 
 AROUND: Final = 16
-"""How many bytes before and behind a wrong one are shown."""
+"""The number of bytes that are shown before and after a wrong one."""
 MOST_BYTES: Final = 48
-"""How much of a value of bytes the tree shows."""
+"""The number of bytes of a value that the tree shows."""
 MOST_INLINE: Final = 16
-"""An array of plain values up to this length is one line."""
+"""Arrays of plain values up to this length are printed on one line."""
 
 
 def tree_lines(frame: Frame) -> Iterator[str]:
@@ -37,7 +37,7 @@ def tree_lines(frame: Frame) -> Iterator[str]:
 
 
 def head_line(frame: Frame) -> str:
-    """Who says what to whom."""
+    """The first line: time, connection, direction, API and version."""
     parts = [f"{frame.direction} {frame.title}"]
     if frame.correlation_id is not None:
         parts.append(f"correlation id {frame.correlation_id}")
@@ -112,7 +112,7 @@ def _plain_text(value: Any) -> str:
 
 
 def bytes_text(data: bytes) -> str:
-    """Readable ASCII as a string, all else as hex; what is long is cut."""
+    """Printable ASCII as a string, other bytes as hex; at most MOST_BYTES of them."""
     if not data:
         return '""'
     shown = data[:MOST_BYTES]
@@ -128,7 +128,7 @@ def _wrong_lines(wrong: Wrong, frame: Frame) -> Iterator[str]:
 
 
 def hex_around(data: bytes, offset: int) -> str:
-    """The bytes around a place, that one in brackets."""
+    """The bytes around an offset, the one at the offset in brackets."""
     before = data[max(offset - AROUND, 0) : offset]
     behind = data[offset + 1 : offset + 1 + AROUND]
     here = f"[{data[offset]:02x}]" if offset < len(data) else "[end]"
@@ -139,7 +139,7 @@ def hex_around(data: bytes, offset: int) -> str:
 
 
 def as_json(frame: Frame) -> dict[str, Any]:
-    """The frame for programs. A value of bytes is hex, a UUID is Kafka's text."""
+    """The frame as JSON. Bytes are hex, UUIDs are Kafka's text."""
     return {
         "type": "frame",
         "direction": frame.direction,
@@ -179,7 +179,7 @@ def _node_json(node: Node) -> Any:
 
 
 def _has_json(node: Node) -> bool:
-    """A value that could not be read is left out; of a struct or an array there is what came before."""
+    """Values that could not be decoded are left out; structs and arrays keep what was decoded."""
     return node.is_read or node.children is not None
 
 
@@ -200,5 +200,5 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, list):
         return [_jsonable(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no such numbers
+        return str(value)  # not a number in JSON
     return value

@@ -49,7 +49,7 @@ MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 class Node:
     """A field, an element of an array, a record batch or a record. Offsets count from the first byte of the frame.
 
-    `children` is None for a single value, whose `value` is then set. `is_read` is false for what could not be read.
+    `children` is None for a single value, whose `value` is then set. `is_read` is false if it could not be decoded.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Node:
 
 @dataclass(slots=True, frozen=True)
 class Wrong:
-    """Bytes that are not what the layout wants at this place."""
+    """Bytes that do not match the layout at this offset."""
 
     offset: int
     path: str
@@ -73,7 +73,7 @@ class Wrong:
 
 
 class _StoppedError(Exception):
-    """Nothing behind this place can be read."""
+    """Nothing after this offset can be decoded."""
 
     def __init__(self, wrong: Wrong) -> None:
         super().__init__(wrong.expected)
@@ -81,7 +81,7 @@ class _StoppedError(Exception):
 
 
 class _Stream(io.BytesIO):
-    """Bytes of a frame, the first of which is its `base`-th."""
+    """Bytes of a frame from the offset `base` on."""
 
     def __init__(self, data: bytes, base: int = 0) -> None:
         super().__init__(data)
@@ -89,19 +89,19 @@ class _Stream(io.BytesIO):
 
     @property
     def place(self) -> int:
-        """The offset in the frame of what is read next."""
+        """The current offset in the frame."""
         return self._base + self.tell()
 
     @property
     def left(self) -> int:
-        """How many bytes there still are."""
+        """The number of bytes after the current offset."""
         with self.getbuffer() as buffer:
             return len(buffer) - self.tell()
 
 
 @dataclass(slots=True)
 class Walk:
-    """What was read of a message. It `is_whole` where it could be read up to its end."""
+    """The decoded tree of a message; `is_whole` if it was decoded up to its end."""
 
     root: Node
     end: int
@@ -118,7 +118,7 @@ def walk(
     with_records: bool = False,
     may_be_cut: bool = False,
 ) -> Walk:
-    """Reads the struct that begins at `start`. `may_be_cut`: a last batch that is not whole is no error."""
+    """Decodes the struct that begins at `start`. `may_be_cut`: a last batch that is cut off is not an error."""
     found = Walk(Node(name, struct.cls.__name__, start, start), start)
     stream = _Stream(data[start:], start)
     try:
@@ -131,7 +131,7 @@ def walk(
 
 
 class _Walker:
-    """Reads values into nodes. A node is in the tree before its value is read, so that what stops stays visible."""
+    """Decodes values into nodes. A node is in the tree before its value is decoded, so that a failed one is shown."""
 
     def __init__(self, wrongs: list[Wrong], with_records: bool, may_be_cut: bool) -> None:
         self._wrongs = wrongs
@@ -241,7 +241,7 @@ class _Walker:
         return int(self._guarded(stream, path, expected, partial(value._parse_length, stream, None, path)))
 
     def _guarded(self, stream: _Stream, path: str, expected: str, read: Callable[[], Any]) -> Any:
-        """What `read` reads. The construct's complaint becomes ours, at the place where the value begins."""
+        """The value that `read` returns. An error of the construct is reported at the offset of the value."""
         start, place, left = stream.tell(), stream.place, stream.left
         try:
             return read()
@@ -265,9 +265,9 @@ def _parse(value: Construct, stream: _Stream) -> Any:
 def read_batches(
     data: bytes, start: int, path: str, *, with_records: bool, may_be_cut: bool
 ) -> tuple[list[Node], list[Wrong]]:
-    """A node for each batch in `data`, which lies at `start` in the frame, and what is wrong with them.
+    """A node for each batch in `data`, which begins at `start` in the frame, and the errors in them.
 
-    `may_be_cut`: what a consumer gets may end within a batch.
+    `may_be_cut`: a Fetch response may end within a batch.
     """
     nodes: list[Node] = []
     wrongs: list[Wrong] = []
@@ -304,7 +304,7 @@ def read_batches(
 
 
 def _fill(node: Node, batch: RecordBatch | LegacyEntry, path: str, *, with_records: bool) -> Wrong | None:
-    """The codec and the records of a batch, as far as they are right; what is wrong."""
+    """Adds the codec and the records to the node of a batch; returns the error, or None."""
     if not batch.is_valid_crc():
         return Wrong(
             node.start, path, f"bytes whose CRC is the batch's, {batch.crc:#010x}", "bytes with another"

@@ -60,8 +60,8 @@ def test_show_lists_all() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["Heartbeat"], "near it: HeartbeatRequest, HeartbeatResponse"),
-        (["HeartbeatRequest", "--version", "5"], "HeartbeatRequest has versions 0-4, and not 5"),
+        (["Heartbeat"], "similar: HeartbeatRequest, HeartbeatResponse"),
+        (["HeartbeatRequest", "--version", "5"], "HeartbeatRequest has versions 0-4, not 5"),
         (["--version", "5"], "--version needs the NAME"),
     ],
 )
@@ -132,11 +132,11 @@ def test_frames_that_do_not_decode_are_exit_code_1(data: bytes) -> None:
         (["nosuchfile"], None, "is not a file, and neither hex nor base64"),
         (["zz", "--input", "hex"], None, "This is not hex"),
         (["zz", "--input", "raw"], None, "is not a file"),
-        ([], b"", "no bytes"),
+        ([], b"", "the input is empty"),
         (["--api", "Fetch"], FRAME, "are for --response"),
         (["--response", "--api", "Fetch"], FRAME, "--response needs --api and --version"),
-        (["--response", "--api", "Fech", "--version", "4"], FRAME, "near it: Fetch"),
-        (["--response", "--api", "Fetch", "--version", "99"], FRAME, "4-18, and not 99"),
+        (["--response", "--api", "Fech", "--version", "4"], FRAME, "similar: Fetch"),
+        (["--response", "--api", "Fetch", "--version", "99"], FRAME, "4-18, not 99"),
         (
             ["--response", "--api", "Fetch", "--version", "4"],
             pcap(captured()),

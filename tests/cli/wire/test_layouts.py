@@ -121,7 +121,7 @@ def test_a_name_that_is_near_to_none() -> None:
 def test_versions() -> None:
     assert version_of(FetchRequest, None) == FetchRequest.versions.high
     assert version_of(FetchRequest, 4) == 4
-    with pytest.raises(UnknownNameError, match="4-18, and not 3"):
+    with pytest.raises(UnknownNameError, match="4-18, not 3"):
         version_of(FetchRequest, 3)
 
 
@@ -131,7 +131,7 @@ def test_an_api_by_name_or_key(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("999", "key 999"), ("Fech", "near it: Fetch"), ("-1", "named '-1'")]
+    ("text", "said"), [("999", "key 999"), ("Fech", "similar: Fetch"), ("-1", "named '-1'")]
 )
 def test_a_wrong_api(text: str, said: str) -> None:
     with pytest.raises(UnknownNameError, match=said):
