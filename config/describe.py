@@ -11,7 +11,7 @@ since tools rely on them:
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, log, server
@@ -23,15 +23,12 @@ from barnabas.config.messages import key_of_listener, name_of_all_listeners
 from barnabas.config.values import ConfigType
 
 
-class ConfigSynonym:
-    """A key that has a say in a described value, strongest first; `value` is None when it must not be shown."""
+class ConfigSynonym(NamedTuple):
+    """One setting or default behind a described value; `value` is None when it must not be shown."""
 
-    __slots__ = ("name", "source", "value")
-
-    def __init__(self, name: str, value: str | None, source: ConfigSource) -> None:
-        self.name = name
-        self.value = value
-        self.source = source
+    name: str
+    value: str | None
+    source: ConfigSource
 
     def __repr__(self) -> str:
         return f"{self.source.name}:{self.name}={self.value}"

@@ -6,75 +6,19 @@ Source: GroupConfig and GroupConfigManager.
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.config.catalogue import GROUP_KEYS, groups, resources, share
+from barnabas.config.catalogue import GROUP_KEYS, resources
+from barnabas.config.checks import BOUNDED
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.log_config import BrokerValues
 
 Bound = ConfigKey[int] | None
 
-# Each row: what a group sets, and the broker's keys for how low and how high it may go.
-BOUNDS: tuple[tuple[ConfigKey[int], Bound, Bound], ...] = (
-    (
-        resources.CONSUMER_HEARTBEAT_INTERVAL_MS,
-        groups.GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS,
-        groups.GROUP_CONSUMER_MAX_HEARTBEAT_INTERVAL_MS,
-    ),
-    (
-        resources.CONSUMER_SESSION_TIMEOUT_MS,
-        groups.GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS,
-        groups.GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS,
-    ),
-    (
-        resources.CONSUMER_ASSIGNMENT_INTERVAL_MS,
-        groups.GROUP_CONSUMER_MIN_ASSIGNMENT_INTERVAL_MS,
-        groups.GROUP_CONSUMER_MAX_ASSIGNMENT_INTERVAL_MS,
-    ),
-    (
-        resources.SHARE_HEARTBEAT_INTERVAL_MS,
-        share.GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS,
-        share.GROUP_SHARE_MAX_HEARTBEAT_INTERVAL_MS,
-    ),
-    (
-        resources.SHARE_SESSION_TIMEOUT_MS,
-        share.GROUP_SHARE_MIN_SESSION_TIMEOUT_MS,
-        share.GROUP_SHARE_MAX_SESSION_TIMEOUT_MS,
-    ),
-    (
-        resources.SHARE_ASSIGNMENT_INTERVAL_MS,
-        share.GROUP_SHARE_MIN_ASSIGNMENT_INTERVAL_MS,
-        share.GROUP_SHARE_MAX_ASSIGNMENT_INTERVAL_MS,
-    ),
-    (
-        resources.SHARE_RECORD_LOCK_DURATION_MS,
-        share.GROUP_SHARE_MIN_RECORD_LOCK_DURATION_MS,
-        share.GROUP_SHARE_MAX_RECORD_LOCK_DURATION_MS,
-    ),
-    (
-        resources.SHARE_DELIVERY_COUNT_LIMIT,
-        share.GROUP_SHARE_MIN_DELIVERY_COUNT_LIMIT,
-        share.GROUP_SHARE_MAX_DELIVERY_COUNT_LIMIT,
-    ),
-    (
-        resources.SHARE_PARTITION_MAX_RECORD_LOCKS,
-        share.GROUP_SHARE_MIN_PARTITION_MAX_RECORD_LOCKS,
-        share.GROUP_SHARE_MAX_PARTITION_MAX_RECORD_LOCKS,
-    ),
-    (
-        resources.STREAMS_HEARTBEAT_INTERVAL_MS,
-        groups.GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS,
-        groups.GROUP_STREAMS_MAX_HEARTBEAT_INTERVAL_MS,
-    ),
-    (
-        resources.STREAMS_SESSION_TIMEOUT_MS,
-        groups.GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS,
-        groups.GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS,
-    ),
-    (
-        resources.STREAMS_ASSIGNMENT_INTERVAL_MS,
-        groups.GROUP_STREAMS_MIN_ASSIGNMENT_INTERVAL_MS,
-        groups.GROUP_STREAMS_MAX_ASSIGNMENT_INTERVAL_MS,
-    ),
-    (resources.STREAMS_NUM_STANDBY_REPLICAS, None, groups.GROUP_STREAMS_MAX_STANDBY_REPLICAS),
+# Each row: a key of groups, and the broker's keys for the least and the most that it may be.
+BOUNDS: tuple[tuple[ConfigKey[int], Bound, Bound], ...] = tuple(
+    (key, low, high)
+    for low, broker_key, high in BOUNDED
+    for key in GROUP_KEYS.values()
+    if key.synonyms and key.synonyms[0].name == broker_key.name
 )
 
 # Each row: the first must be smaller than the second.

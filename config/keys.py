@@ -13,7 +13,7 @@ broker runs, of KIP-226.
 """
 
 from enum import Enum, IntEnum
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
 
 from barnabas.config.validators import ListOf, Range, Validator
 from barnabas.config.values import HIGHEST, TYPE_REQUIREMENTS, ConfigType, format_value, parse_value
@@ -37,14 +37,11 @@ class DynamicMode(Enum):
     CLUSTER_WIDE = "cluster-wide"
 
 
-class Use:
-    """Whether Barnabas acts on a key now; when it does not, `note` says why and what holds instead."""
+class Use(NamedTuple):
+    """Whether Barnabas acts on a key now; where it does not, `note` says why and what applies instead."""
 
-    __slots__ = ("acted_on", "note")
-
-    def __init__(self, acted_on: bool, note: str = "") -> None:
-        self.acted_on = acted_on
-        self.note = note
+    acted_on: bool
+    note: str = ""
 
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -90,14 +87,11 @@ class ConfigError(ValueError):
         return f"Invalid value {self.value} for configuration {self.key}: {self.requirement}"
 
 
-class Synonym:
+class Synonym(NamedTuple):
     """A broker key that gives a topic key its value where the topic has none; `factor` converts its unit."""
 
-    __slots__ = ("factor", "name")
-
-    def __init__(self, name: str, factor: int) -> None:
-        self.name = name
-        self.factor = factor
+    name: str
+    factor: int
 
 
 class ConfigKey(Generic[T]):

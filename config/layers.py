@@ -9,6 +9,7 @@ is a list of settings as text. What they mean is decided in broker_config.py.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 from barnabas.config import environment, profiles
 from barnabas.config.keys import ConfigError
@@ -32,18 +33,15 @@ class Source(IntEnum):
         return self >= Source.DYNAMIC_DEFAULT
 
 
-class Setting:
+class Setting(NamedTuple):
     """A key and its value as text, with its layer and the place to name in messages ("server.properties line 4")."""
 
-    __slots__ = ("key", "place", "source", "text")
+    key: str
+    text: str
+    source: Source
+    place: str
 
-    def __init__(self, key: str, text: str, source: Source, place: str) -> None:
-        self.key = key
-        self.text = text
-        self.source = source
-        self.place = place
-
-    def __repr__(self) -> str:
+    def __repr__(self) -> str:  # without the text: it may be a password
         return f"<Setting {self.key} from {self.place}>"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, server
 from barnabas.config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
@@ -31,19 +31,15 @@ class MessageKind(Enum):
     REPEATED = "repeated"
     UNENFORCED = "not enforced"
     INERT = "no effect"
-    CLAMPED = "clamped"
 
 
-class ConfigMessage:
-    """One message: its kind, the key, what to say about it, and the place where it is set."""
+class ConfigMessage(NamedTuple):
+    """One message: its kind, the key, the text about it, and the place where the key is set."""
 
-    __slots__ = ("key", "kind", "place", "text")
-
-    def __init__(self, kind: MessageKind, key: str, text: str, place: str = "") -> None:
-        self.kind = kind
-        self.key = key
-        self.text = text
-        self.place = place
+    kind: MessageKind
+    key: str
+    text: str
+    place: str = ""
 
     @property
     def is_warning(self) -> bool:

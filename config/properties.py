@@ -14,6 +14,7 @@ agree on ASCII, and no one writes UTF-8 in order to get the other.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 WHITE_SPACE = " \t\f"
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -28,27 +29,12 @@ class PropertiesError(ValueError):
         self.message = message
 
 
-class Property:
+class Property(NamedTuple):
     """One key and its value as text, with the number of the line on which it starts."""
 
-    __slots__ = ("key", "line", "value")
-
-    def __init__(self, key: str, value: str, line: int) -> None:
-        self.key = key
-        self.value = value
-        self.line = line
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Property) and (self.key, self.value, self.line) == (
-            other.key,
-            other.value,
-            other.line,
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Property({self.key!r}, {self.value!r}, {self.line})"
+    key: str
+    value: str
+    line: int
 
 
 def decode(data: bytes) -> str:

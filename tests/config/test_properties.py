@@ -51,7 +51,7 @@ def test_a_file_says(text: str, expected: list[tuple[str, str]]) -> None:
 def test_a_property_knows_the_line_it_starts_on() -> None:
     read = read_properties("# one\na=b\\\n c\n\nd=e\n")
     assert read == [Property("a", "bc", 2), Property("d", "e", 5)]
-    assert repr(read[1]) == "Property('d', 'e', 5)"
+    assert repr(read[1]) == "Property(key='d', value='e', line=5)"
 
 
 @pytest.mark.parametrize("escape", ["\\u12", "\\u12g4", "\\u", "\\u-123", "\\u 123", "\\u00٣0"])
