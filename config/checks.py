@@ -95,7 +95,8 @@ BOUNDED: tuple[tuple[ConfigKey[int] | None, ConfigKey[int], ConfigKey[int]], ...
 AT_MOST: tuple[tuple[ConfigKey[int], ConfigKey[int]], ...] = (
     (replication.REPLICA_FETCH_WAIT_MAX_MS, replication.REPLICA_SOCKET_TIMEOUT_MS),
     (replication.REPLICA_FETCH_WAIT_MAX_MS, replication.REPLICA_LAG_TIME_MAX_MS),
-    *(pair for low, key, high in BOUNDED for pair in ((low, key), (key, high)) if pair[0] is not None),  # type: ignore[misc]
+    *((low, key) for low, key, _ in BOUNDED if low is not None),
+    *((key, high) for _, key, high in BOUNDED),
 )
 
 # Each row: the first must be smaller than the second.

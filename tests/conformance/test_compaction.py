@@ -152,7 +152,6 @@ def clean_by_kafka(version: str, plan: CleaningPlan, directory: Path) -> dict[st
         "segment.bytes" if version == KAFKA_39 else "internal.segment.bytes": plan.segment_bytes,
         "segment.index.bytes": plan.segment_index_bytes,
         "index.interval.bytes": plan.index_interval_bytes,
-        "max.message.bytes": plan.max_message_bytes,
         "delete.retention.ms": plan.delete_retention_ms,
     }
     source = PEERS[version]
