@@ -56,7 +56,7 @@ listener beside those of all.
 BROKER_NAMES = {*BROKER_KEYS, *DYNAMIC_BROKER_KEYS}
 
 KIND_OF_SECTION = {
-    "Topics": "What a topic may be given when it is created or altered. Where it is not, the broker's key holds.",
+    "Topics": "What a topic may be given when it is created or altered. Without it the broker's key applies.",
     "Single groups": "What one group may be given with `kafka-configs --entity-type groups`.",
     "Client metrics": "What a subscription to client metrics may be given (KIP-714).",
     "Quotas and credentials": "What users, client ids and addresses may be given with `kafka-configs`.",

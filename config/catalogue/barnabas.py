@@ -42,7 +42,7 @@ BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
 BARNABAS_CLIENT_METRICS_MAX_SERIES = keys.int_(
     "barnabas.client.metrics.max.series", 10_000, LOW, ACTED, at_least(0)
 ).doc(
-    "How many series of metrics that clients push (KIP-714) are shown at /metrics; what is beyond is left out and "
+    "How many series of metrics that clients push (KIP-714) are shown at /metrics; further ones are dropped and "
     "counted. With 0, or without the HTTP port to show them on, the broker offers clients no way to push them."
 )
 BARNABAS_LOG_DIR_MIN_FREE_BYTES = keys.long(
@@ -56,8 +56,8 @@ BARNABAS_LOG_DIR_MIN_FREE_BYTES = keys.long(
 BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS = keys.long(
     "barnabas.log.dir.space.check.interval.ms", 1000, LOW, ACTED, at_least(1)
 ).doc(
-    "How often the free bytes of each log directory are measured. In between, what is appended is counted, so that a "
-    "longer interval only means that room which others make or take is noticed later."
+    "How often the free bytes of each log directory are measured. In between, appended bytes are counted, so that "
+    "a longer interval only delays the notice of room that other programs free or use."
 )
 BARNABAS_QUEUED_MAX_REQUEST_BYTES = keys.long(
     "barnabas.queued.max.request.bytes", 256 << 20, MEDIUM, ACTED, at_least(1)

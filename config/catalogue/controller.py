@@ -24,7 +24,7 @@ CONTROLLER_QUORUM_VOTERS = keys.list_(
     ACTED,
     Satisfies(is_list_of_voters, "a comma-separated list of id@host:port"),
 ).doc(
-    "The fixed members of the controller quorum, the older way; leave it out when the metadata log is to name them."
+    "The fixed members of the controller quorum, the older way; leave it unset where the metadata log names them."
 )
 CONTROLLER_QUORUM_BOOTSTRAP_SERVERS = keys.list_(
     "controller.quorum.bootstrap.servers",
@@ -95,7 +95,7 @@ METADATA_LOG_DIR = keys.optional_string("metadata.log.dir", None, HIGH, ACTED).d
 )
 METADATA_LOG_SEGMENT_BYTES = keys.int_(
     "metadata.log.segment.bytes", 1 << 30, HIGH, ACTED, at_least(8 << 20)
-).doc("A segment of the metadata log that an append would take beyond this many bytes is closed.")
+).doc("A segment of the metadata log that an append would make larger than this many bytes is rolled.")
 METADATA_LOG_SEGMENT_MS = keys.long("metadata.log.segment.ms", 604_800_000, HIGH, ACTED).doc(
     "A segment of the metadata log older than this is closed."
 )

@@ -43,7 +43,7 @@ OFFSETS_TOPIC_REPLICATION_FACTOR = keys.short(
     "offsets.topic.replication.factor", 3, HIGH, ACTED, at_least(1)
 ).doc("How many replicas __consumer_offsets gets; never more than there are brokers.")
 OFFSETS_TOPIC_NUM_PARTITIONS = keys.int_("offsets.topic.num.partitions", 50, HIGH, ACTED, at_least(1)).doc(
-    "How many partitions __consumer_offsets gets; not to be changed once it is there."
+    "How many partitions __consumer_offsets gets; do not change it once the topic exists."
 )
 OFFSETS_TOPIC_SEGMENT_BYTES = keys.int_(
     "offsets.topic.segment.bytes", 100 << 20, HIGH, ACTED, at_least(1)

@@ -25,7 +25,7 @@ CORDONED_LOG_DIRS = keys.list_(
 NUM_RECOVERY_THREADS_PER_DATA_DIR = keys.int_(
     "num.recovery.threads.per.data.dir", 2, HIGH, ACTED, at_least(1), CLUSTER_WIDE
 ).doc(
-    "How many threads read the logs of one directory back after an unclean stop. No more are started than there "
+    "How many threads load the logs of one directory after an unclean stop. No more are started than there "
     "are processors, but one for each directory in any case."
 )
 NUM_REPLICA_ALTER_LOG_DIRS_THREADS = keys.optional_int(
@@ -46,10 +46,10 @@ LOG_INITIAL_TASK_DELAY_MS = keys.long(
 # Topics that do not say otherwise.
 
 NUM_PARTITIONS = keys.int_("num.partitions", 1, MEDIUM, ACTED, at_least(1)).doc(
-    "How many partitions a topic gets when its creator does not say, by auto-creation for example."
+    "How many partitions a topic gets when its creation names no number, by auto-creation for example."
 )
 AUTO_CREATE_TOPICS_ENABLE = keys.boolean("auto.create.topics.enable", True, HIGH, ACTED).doc(
-    "Whether a topic comes into being when a client that allows it asks for its metadata."
+    "Whether a topic is created when a client that allows it asks for its metadata."
 )
 MIN_INSYNC_REPLICAS = keys.int_("min.insync.replicas", 1, HIGH, ACTED, at_least(1), CLUSTER_WIDE).doc(
     "How many replicas must be in sync for a produce request with acks=all to be accepted."
@@ -58,24 +58,24 @@ MIN_INSYNC_REPLICAS = keys.int_("min.insync.replicas", 1, HIGH, ACTED, at_least(
 # Segments and their indexes.
 
 LOG_SEGMENT_BYTES = keys.int_("log.segment.bytes", 1 << 30, HIGH, ACTED, at_least(1 << 20), CLUSTER_WIDE).doc(
-    "A segment that an append would take beyond this many bytes is closed and a new one begun."
+    "A segment that an append would make larger than this many bytes is rolled."
 )
 LOG_ROLL_MS = keys.optional_long("log.roll.ms", None, HIGH, ACTED, None, CLUSTER_WIDE).doc(
-    "A segment older than this is closed even if it is not full. When unset, log.roll.hours holds."
+    "A segment older than this is rolled even if it is not full. When unset, log.roll.hours applies."
 )
 LOG_ROLL_HOURS = keys.int_("log.roll.hours", 168, HIGH, ACTED, at_least(1)).doc(
-    "A segment older than this many hours is closed; log.roll.ms goes before it."
+    "A segment older than this many hours is rolled; log.roll.ms takes precedence."
 )
 LOG_ROLL_JITTER_MS = keys.optional_long("log.roll.jitter.ms", None, HIGH, ACTED, None, CLUSTER_WIDE).doc(
     "Up to this much, at random, is subtracted from the rolling time, so that segments do not all roll at once. "
-    "When unset, log.roll.jitter.hours holds."
+    "When unset, log.roll.jitter.hours applies."
 )
 LOG_ROLL_JITTER_HOURS = keys.int_("log.roll.jitter.hours", 0, HIGH, ACTED, at_least(0)).doc(
-    "The rolling jitter in hours; log.roll.jitter.ms goes before it."
+    "The rolling jitter in hours; log.roll.jitter.ms takes precedence."
 )
 LOG_INDEX_SIZE_MAX_BYTES = keys.int_(
     "log.index.size.max.bytes", 10 << 20, MEDIUM, ACTED, at_least(4), CLUSTER_WIDE
-).doc("How large an offset index may grow; a segment whose index is full is closed.")
+).doc("How large an offset index may grow; a segment whose index is full is rolled.")
 LOG_INDEX_INTERVAL_BYTES = keys.int_(
     "log.index.interval.bytes", 4096, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE
 ).doc(
@@ -87,22 +87,20 @@ LOG_PREALLOCATE = keys.boolean("log.preallocate", False, MEDIUM, ACTED, None, CL
 LOG_SEGMENT_DELETE_DELAY_MS = keys.long(
     "log.segment.delete.delay.ms", 60_000, HIGH, ACTED, at_least(0), CLUSTER_WIDE
 ).doc(
-    "How long a segment that was deleted keeps its file, renamed to .deleted, for readers that are still at "
-    "it."
+    "How long a segment that was deleted keeps its file, renamed to .deleted, for readers that still use it."
 )
 
 # What is kept.
 
 LOG_RETENTION_MS = keys.optional_long("log.retention.ms", None, HIGH, ACTED, None, CLUSTER_WIDE).doc(
     "How long records are kept before their segment may be deleted; -1 keeps them for ever. "
-    "When unset, log.retention.minutes holds."
+    "When unset, log.retention.minutes applies."
 )
 LOG_RETENTION_MINUTES = keys.optional_int("log.retention.minutes", None, HIGH, ACTED).doc(
-    "How many minutes records are kept; log.retention.ms goes before it. When unset, log.retention.hours "
-    "holds."
+    "How many minutes records are kept; log.retention.ms takes precedence. When unset, log.retention.hours applies."
 )
 LOG_RETENTION_HOURS = keys.int_("log.retention.hours", 168, HIGH, ACTED).doc(
-    "How many hours records are kept; log.retention.ms and log.retention.minutes go before it."
+    "How many hours records are kept; log.retention.ms and log.retention.minutes take precedence."
 )
 LOG_RETENTION_BYTES = keys.long("log.retention.bytes", -1, HIGH, ACTED, None, CLUSTER_WIDE).doc(
     "How many bytes one partition may hold before its oldest segments are deleted; -1 sets no limit."
@@ -127,31 +125,30 @@ LOG_CLEANUP_POLICY = keys.list_(
 LOG_FLUSH_INTERVAL_MESSAGES = keys.long(
     "log.flush.interval.messages", LONG_MAX, HIGH, ACTED, at_least(1), CLUSTER_WIDE
 ).doc(
-    "A log is forced to disk when this many records have gathered since the last time. With 1, an "
+    "A log is flushed when this many records have gathered since the last flush. With 1, an "
     "acknowledgement waits "
     "until its records are on disk; requests that wait at the same moment share one fsync."
 )
 LOG_FLUSH_INTERVAL_MS = keys.optional_long(
     "log.flush.interval.ms", None, HIGH, ACTED, None, CLUSTER_WIDE
 ).doc(
-    "The longest that a record may stay unforced to disk. It only acts when log.flush.scheduler.interval.ms, "
-    "which it "
-    "falls back to, makes the broker look often enough."
+    "The longest time that a record may stay unflushed. It has an effect only when "
+    "log.flush.scheduler.interval.ms, which is its default, has the broker check often enough."
 )
 LOG_FLUSH_SCHEDULER_INTERVAL_MS = keys.long("log.flush.scheduler.interval.ms", LONG_MAX, HIGH, ACTED).doc(
-    "How often the broker looks for logs whose flush interval has passed."
+    "How often the broker checks for logs whose flush interval has passed."
 )
 LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS = keys.int_(
     "log.flush.offset.checkpoint.interval.ms", 60_000, HIGH, ACTED, at_least(0)
-).doc("How often the recovery points, up to which logs are known to be on disk, are written down.")
+).doc("How often the recovery points, up to which logs are known to be on disk, are written.")
 LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = keys.int_(
     "log.flush.start.offset.checkpoint.interval.ms", 60_000, HIGH, ACTED, at_least(0)
-).doc("How often the first offsets of the logs are written down, so that deleted records stay deleted.")
+).doc("How often the first offsets of the logs are written to disk, so that deleted records stay deleted.")
 
 # What a record may be.
 
 MESSAGE_MAX_BYTES = keys.int_("message.max.bytes", 1_048_588, HIGH, ACTED, at_least(0), CLUSTER_WIDE).doc(
-    "The largest record batch, as compressed by the producer, that a topic takes."
+    "The largest record batch, as compressed by the producer, that a topic accepts."
 )
 LOG_MESSAGE_TIMESTAMP_TYPE = keys.string(
     "log.message.timestamp.type",
@@ -197,7 +194,7 @@ LOG_CLEANER_ENABLE = keys.boolean("log.cleaner.enable", True, MEDIUM, ACTED).doc
     "Whether topics with the `compact` policy are compacted at all."
 )
 LOG_CLEANER_THREADS = keys.int_("log.cleaner.threads", 1, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE).doc(
-    "How many logs are compacted at the same time, each by a process that is there while there is something to do."
+    "How many logs are compacted at the same time, each by a process that runs while there is work."
 )
 LOG_CLEANER_BACKOFF_MS = keys.long(
     "log.cleaner.backoff.ms", 15_000, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE

@@ -45,9 +45,9 @@ DELETE_TOPIC_ENABLE = keys.boolean("delete.topic.enable", True, HIGH, ACTED).doc
     "Whether topics can be deleted at all."
 )
 AUTHORIZER_CLASS_NAME = keys.string("authorizer.class.name", "", LOW, ACTED).doc(
-    "The class that decides who may do what. With Kafka's StandardAuthorizer ACLs are kept in the metadata and can be "
-    "created, listed and deleted, but they are not enforced until a later release; with any other, or none, there are "
-    "no ACLs. Everyone may do everything in each case."
+    "The class that decides what each client may do. With Kafka's StandardAuthorizer ACLs are kept in the "
+    "metadata and can be created, listed and deleted, but they are not enforced until a later release; with any "
+    "other, or none, there are no ACLs. Every client may do everything in each case."
 )
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 EARLY_START_LISTENERS = keys.optional_list(
@@ -85,7 +85,7 @@ BACKGROUND_THREADS = keys.int_("background.threads", 10, HIGH, ONE_LOOP, at_leas
 MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = keys.int_(
     "max.incremental.fetch.session.cache.slots", 1_000, MEDIUM, ACTED, at_least(0)
 ).doc(
-    "How many incremental fetch sessions (KIP-227) are remembered; further clients fetch in full each time. All of "
+    "How many incremental fetch sessions (KIP-227) are kept; further clients fetch in full each time. All of "
     "them together may hold a million partitions."
 )
 FETCH_MAX_BYTES = keys.int_("fetch.max.bytes", 55 << 20, MEDIUM, ACTED, at_least(1_024)).doc(
@@ -110,7 +110,7 @@ SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS = keys.long(
 # The broker towards its controller, start and stop.
 
 CONTROLLED_SHUTDOWN_ENABLE = keys.boolean("controlled.shutdown.enable", True, MEDIUM, ACTED).doc(
-    "Whether a broker that stops first gives up its leaderships and has the metadata say that it has gone."
+    "Whether a stopping broker first gives up its leaderships and records its shutdown in the metadata."
 )
 INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = keys.int_(
     "initial.broker.registration.timeout.ms", 60_000, MEDIUM, EMBEDDED_CONTROLLER

@@ -104,7 +104,7 @@ SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR = keys.short(
 ).doc("How many replicas of __share_group_state must be in sync; never more than it has replicas.")
 SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS = keys.int_(
     "share.coordinator.state.topic.num.partitions", 50, HIGH, ACTED, at_least(1)
-).doc("How many partitions __share_group_state gets; not to be changed once it is there.")
+).doc("How many partitions __share_group_state gets; do not change it once the topic exists.")
 SHARE_COORDINATOR_STATE_TOPIC_SEGMENT_BYTES = keys.int_(
     "share.coordinator.state.topic.segment.bytes", 100 << 20, HIGH, ACTED, at_least(1)
 ).doc("How large a segment of __share_group_state becomes.")

@@ -20,7 +20,7 @@ keys = KeySet()
 SEGMENT_BYTES = (
     keys.int_("segment.bytes", 1 << 30, MEDIUM, ACTED, at_least(1 << 20))
     .follows(log.LOG_SEGMENT_BYTES)
-    .doc("A segment that an append would take beyond this many bytes is closed and a new one begun.")
+    .doc("A segment that an append would make larger than this many bytes is rolled.")
 )
 SEGMENT_MS = (
     keys.long("segment.ms", 604_800_000, MEDIUM, ACTED, at_least(1))
@@ -40,7 +40,7 @@ SEGMENT_JITTER_MS = (
 SEGMENT_INDEX_BYTES = (
     keys.int_("segment.index.bytes", 10 << 20, MEDIUM, ACTED, at_least(4))
     .follows(log.LOG_INDEX_SIZE_MAX_BYTES)
-    .doc("How large an offset index may grow; a segment whose index is full is closed.")
+    .doc("How large an offset index may grow; a segment whose index is full is rolled.")
 )
 INDEX_INTERVAL_BYTES = (
     keys.int_("index.interval.bytes", 4096, MEDIUM, ACTED, at_least(0))
@@ -59,8 +59,7 @@ FILE_DELETE_DELAY_MS = (
     keys.long("file.delete.delay.ms", 60_000, MEDIUM, ACTED, at_least(0))
     .follows(log.LOG_SEGMENT_DELETE_DELAY_MS)
     .doc(
-        "How long a segment that was deleted keeps its file, renamed to .deleted, for readers that are still "
-        "at it."
+        "How long a segment that was deleted keeps its file, renamed to .deleted, for readers that still use it."
     )
 )
 INTERNAL_SEGMENT_BYTES = keys.optional_int("internal.segment.bytes", None, MEDIUM, ACTED, internal=True).doc(
@@ -73,7 +72,7 @@ FLUSH_MESSAGES = (
     keys.long("flush.messages", LONG_MAX, MEDIUM, ACTED, at_least(1))
     .follows(log.LOG_FLUSH_INTERVAL_MESSAGES)
     .doc(
-        "The log is forced to disk when this many records have gathered since the last time; with 1, before "
+        "The log is flushed when this many records have gathered since the last flush; with 1, before "
         "each acknowledgement."
     )
 )
@@ -81,8 +80,8 @@ FLUSH_MS = (
     keys.long("flush.ms", LONG_MAX, MEDIUM, ACTED, at_least(0))
     .follows(log.LOG_FLUSH_INTERVAL_MS, log.LOG_FLUSH_SCHEDULER_INTERVAL_MS)
     .doc(
-        "The longest that a record may stay unforced to disk. It only acts when the broker's "
-        "log.flush.scheduler.interval.ms makes it look often enough."
+        "The longest time that a record may stay unflushed. It has an effect only when the broker's "
+        "log.flush.scheduler.interval.ms has it check often enough."
     )
 )
 
@@ -135,7 +134,7 @@ MIN_CLEANABLE_DIRTY_RATIO = (
 MAX_MESSAGE_BYTES = (
     keys.int_("max.message.bytes", 1_048_588, MEDIUM, ACTED, at_least(0))
     .follows(log.MESSAGE_MAX_BYTES)
-    .doc("The largest record batch, as compressed by the producer, that the topic takes.")
+    .doc("The largest record batch, as compressed by the producer, that the topic accepts.")
 )
 MESSAGE_TIMESTAMP_TYPE = (
     keys.string("message.timestamp.type", "CreateTime", MEDIUM, ACTED, OneOf("CreateTime", "LogAppendTime"))

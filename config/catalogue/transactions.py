@@ -19,7 +19,7 @@ TRANSACTION_STATE_LOG_MIN_ISR = keys.int_("transaction.state.log.min.isr", 2, HI
 )
 TRANSACTION_STATE_LOG_NUM_PARTITIONS = keys.int_(
     "transaction.state.log.num.partitions", 50, HIGH, ACTED, at_least(1)
-).doc("How many partitions __transaction_state gets; not to be changed once it is there.")
+).doc("How many partitions __transaction_state gets; do not change it once the topic exists.")
 TRANSACTION_STATE_LOG_SEGMENT_BYTES = keys.int_(
     "transaction.state.log.segment.bytes", 100 << 20, HIGH, ACTED, at_least(1)
 ).doc("How large a segment of __transaction_state becomes; small ones are compacted sooner and load faster.")
@@ -38,7 +38,7 @@ TRANSACTIONAL_ID_EXPIRATION_MS = keys.int_(
 TRANSACTION_PARTITION_VERIFICATION_ENABLE = keys.boolean(
     "transaction.partition.verification.enable", True, LOW, ACTED, None, CLUSTER_WIDE
 ).doc(
-    "Whether a partition checks with the coordinator that it belongs to a transaction before it takes records of it."
+    "Whether a partition checks with the coordinator that it belongs to a transaction before it accepts records of it."
 )
 TRANSACTION_TWO_PHASE_COMMIT_ENABLE = keys.boolean(
     "transaction.two.phase.commit.enable", False, LOW, ACTED
