@@ -99,4 +99,4 @@ def test_the_nearest_name_is_near() -> None:
 def test_a_message_without_a_place() -> None:
     message = ConfigMessage(MessageKind.INERT, "a", "is less")
     assert str(message) == "a is less"
-    assert repr(message) == "<ConfigMessage clamped: a is less>"
+    assert repr(message) == "<ConfigMessage no effect: a is less>"
