@@ -1,6 +1,6 @@
-"""Files that have been renamed away and are removed after file.delete.delay.ms.
+"""DeletionQueue: renamed files that are removed after file.delete.delay.ms.
 
-Storage has no threads: it queues, and its owner takes what is due and runs it where it likes.
+Storage has no threads: its owner takes the deletions that are due and runs them on a thread of its choice.
 """
 
 from barnabas.storage.env import Env, remove_if_exists, remove_tree
@@ -28,7 +28,7 @@ class Deletion:
 
 
 class DeletionQueue:
-    """What is to be removed, and when."""
+    """The deletions of a log manager and their times."""
 
     __slots__ = ("_env", "_pending")
 
@@ -40,18 +40,18 @@ class DeletionQueue:
         return len(self._pending)
 
     def add(self, delay_ms: int, paths: list[str], directory: str | None = None) -> None:
-        """Has files, or a directory with all that is in it, removed in `delay_ms`."""
+        """Queues files, or a directory with its content, for removal in `delay_ms`."""
         self._pending.append(Deletion(self._env, self._env.now_ms() + delay_ms, paths, directory))
 
     def directory_renamed(self, old: str, new: str) -> None:
-        """What is to be removed in a directory is to be found under its new name now."""
+        """Follows a rename of a directory."""
         for deletion in self._pending:
             deletion.paths = [
                 new + path[len(old) :] if path.startswith(f"{old}/") else path for path in deletion.paths
             ]
 
     def take_due(self, now_ms: int) -> list[Deletion]:
-        """Hands over what is due; the caller runs it."""
+        """Removes and returns the deletions that are due, for the caller to run."""
         due = [deletion for deletion in self._pending if deletion.due_ms <= now_ms]
         if due:
             self._pending = [deletion for deletion in self._pending if deletion.due_ms > now_ms]

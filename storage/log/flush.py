@@ -1,8 +1,8 @@
-"""FlushJob: one fsync round of a log, in three steps, so that the middle one can leave the event loop.
+"""FlushJob: one fsync round of a log, in three steps, so that the second one can leave the event loop.
 
-`log.prepare_flush()` decides on the loop what has to be synced; `job.run()` only syncs and may run in a thread;
-`log.complete_flush(job)` moves the recovery point, back on the loop. Appends go on meanwhile: what they write may or
-may not be covered, and the recovery point moves no further than the log's end was at the first step.
+`log.prepare_flush()` collects on the loop what must be synced; `job.run()` only syncs and may run in a thread;
+`log.complete_flush(job)` moves the recovery point, back on the loop. Appends continue meanwhile, and the recovery point
+moves at most to the log end offset of the first step.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FlushJob:
-    """What one round covers. Made by `LocalLog.prepare_flush` through `UnifiedLog.prepare_flush`."""
+    """The files of one round. Made by `LocalLog.prepare_flush` for `UnifiedLog.prepare_flush`."""
 
     __slots__ = (
         "_directory",
@@ -58,16 +58,16 @@ class FlushJob:
         self.unsynced_paths = unsynced_paths
         self.sealed_segments = sealed_segments
         self.error: OSError | None = None
-        self.put_off_by: OSError | None = None  # no descriptor, or no room for epochs: no fsync has failed
+        self.put_off_by: OSError | None = None  # no descriptor, or no room for epochs, but no failed fsync
         self.is_done = False
 
     def include_epochs(self, checkpoint: LeaderEpochCheckpointFile, epochs: list[tuple[int, int]]) -> None:
-        """Has the leader epochs written too: the recovery point must not pass an epoch that is not on disk."""
+        """Adds the leader epochs: the recovery point must not pass an epoch that is not on disk."""
         self._epoch_checkpoint = checkpoint
         self._epochs = epochs
 
     def run(self) -> None:
-        """Syncs. Never raises: the errors say what went wrong, and `complete_flush` raises them on the loop."""
+        """Syncs. Never raises: it stores the error, which `complete_flush` raises on the loop."""
         try:
             for file in self._files:
                 file.sync()
@@ -100,7 +100,7 @@ class FlushJob:
         try:
             checkpoint.write(self._epochs)
         except FileNotFoundError:
-            return  # deleted too
+            return  # the partition was deleted meanwhile
         except OSError as error:
             if is_fault_of_disk(error):
                 raise

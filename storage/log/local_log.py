@@ -1,7 +1,7 @@
 """LocalLog: the ordered segments of one partition; append, read, roll, truncate, delete.
 
-It keeps the log end offset and the recovery point, and has no notion of producers, epochs or watermarks. Not
-thread-safe: one owner calls it, apart from `FlushJob.run`.
+It has the log end offset and the recovery point, but no producers, epochs or watermarks. Not thread-safe, but
+`FlushJob.run` may run on another thread.
 """
 
 from bisect import bisect_left, bisect_right
@@ -59,7 +59,7 @@ class LogSegments:
         return self._segments[position]
 
     def add(self, segment: LogSegment) -> None:
-        """Puts a segment in its place, or in that of the one with the same base offset."""
+        """Inserts a segment in order, or replaces the one with the same base offset."""
         position = bisect_left(self._base_offsets, segment.base_offset)
         if position < len(self._segments) and self._base_offsets[position] == segment.base_offset:
             self._segments[position] = segment
@@ -75,7 +75,7 @@ class LogSegments:
         self._changed()
 
     def floor_position(self, offset: int) -> int:
-        """Where the last segment is that begins at or before the offset; -1 when there is none."""
+        """The position of the last segment that begins at or before the offset; -1 if there is none."""
         return bisect_right(self._base_offsets, offset) - 1
 
     def from_offset(self, offset: int) -> list[LogSegment]:
@@ -83,9 +83,9 @@ class LogSegments:
         return self._segments[max(self.floor_position(offset), 0) :]
 
     def from_timestamp(self, timestamp_ms: int) -> list[LogSegment]:
-        """The segments from the first on that holds a record at least as young as the timestamp.
+        """The segments from the first one with the timestamp or a larger one; always includes the active segment.
 
-        The active one always, since it still changes; of the others it is remembered how young they get.
+        The largest timestamps of the closed segments are cached.
         """
         if self._youngest is None:
             closed = (segment.max_timestamp_so_far for segment in self._segments[:-1])
@@ -93,7 +93,7 @@ class LogSegments:
         return self._segments[bisect_left(self._youngest, timestamp_ms) :]
 
     def slice(self, position: int, count: int) -> list[LogSegment]:
-        """Up to `count` segments from a position on."""
+        """At most `count` segments from a position on."""
         return self._segments[position : position + count]
 
     @property
@@ -103,7 +103,7 @@ class LogSegments:
 
 
 class LocalLog:
-    """The segments of one partition and where they end."""
+    """The segments of one partition and their end offset."""
 
     __slots__ = (
         "_deletions",
@@ -138,7 +138,7 @@ class LocalLog:
         self._open_segments = open_segments
         self._deletions = deletions
         self._generation = (
-            0  # truncations so far: a flush prepared before one says nothing about what came after
+            0  # truncations so far: a flush prepared before one must not move the recovery point
         )
         self._sealed_since_flush: list[LogSegment] = []
         self._unsynced_paths: list[str] = []
@@ -147,7 +147,7 @@ class LocalLog:
         self.segments = segments
         self.recovery_point = recovery_point
         self.last_flush_ms = env.now_ms()
-        self.active_segment.roll_jitter_ms = self._random_jitter_ms()  # as a roll gives it
+        self.active_segment.roll_jitter_ms = self._random_jitter_ms()  # as after a roll
         self._set_log_end_offset(log_end_offset)
 
     @property
@@ -155,10 +155,10 @@ class LocalLog:
         return self.segments.active
 
     def _set_log_end_offset(self, offset: int) -> None:
-        """For all that is no append; what is remembered of positions may not be so any more."""
+        """Sets the log end offset other than by an append; drops cached positions, which may have changed."""
         self.log_end_offset = offset
-        self._end_metadata: LogOffsetMetadata | None = None  # made when somebody asks
-        self._limits = (NOWHERE, NOWHERE)  # up to where the last reads saw: there the next ones go on
+        self._end_metadata: LogOffsetMetadata | None = None  # created when needed
+        self._limits = (NOWHERE, NOWHERE)  # the limits of the last two reads, where the next ones start
 
     @property
     def log_end_offset_metadata(self) -> LogOffsetMetadata:
@@ -183,7 +183,7 @@ class LocalLog:
         self._end_metadata = None
 
     def _new_segment(self, base_offset: int) -> LogSegment:
-        """An empty segment as the configuration has it, without files yet."""
+        """An empty segment by the configuration, without files yet."""
         return LogSegment(
             self._env,
             self.directory,
@@ -205,14 +205,14 @@ class LocalLog:
     def roll(self, base_offset: int) -> LogSegment:
         """Closes the active segment and starts one at `base_offset` (the log end offset at least).
 
-        Raises OSError; then the active segment is what it was.
+        Raises OSError; then the active segment is unchanged.
         """
         base_offset = max(base_offset, self.log_end_offset)
         active = self.active_segment
         segment = self._new_segment(base_offset)
         if active.base_offset == base_offset:
-            # An empty segment whose indexes count as full: the same again, with new files.
-            assert active.size == 0, f"{active} has data from its own base offset on"
+            # An empty segment whose indexes count as full is replaced by one with new files.
+            assert active.size == 0, f"{active} has data at its own base offset"
             active.close()
             self._create_files(segment)
         else:
@@ -224,13 +224,13 @@ class LocalLog:
         return segment
 
     def skip_to(self, offset: int) -> None:
-        """Has the next batch come at `offset`, beyond the end, in a segment of its own. Raises OSError."""
+        """Rolls a segment at `offset`, beyond the end, where the next batch is appended. Raises OSError."""
         assert offset > self.log_end_offset, f"{offset} is not beyond {self.log_end_offset}"
         self.roll(offset)
         self._set_log_end_offset(offset)
 
     def share_open_segments(self, ring: OpenSegments) -> None:
-        """Counts what it opens from here on among the open segments of `ring`; nothing is open now."""
+        """Registers segments that open with `ring` from now on; none may be open."""
         self._open_segments = ring
         for segment in self.segments:
             segment.share_open_segments(ring)
@@ -245,7 +245,7 @@ class LocalLog:
         *,
         min_one_message: bool,
     ) -> FetchDataInfo:
-        """Batches from the one with `start_offset` on, below `max_offset_metadata`, from one segment.
+        """Batches of one segment, from the one with `start_offset` on and below `max_offset_metadata`.
 
         Raises OffsetOutOfRangeError for an offset beyond the end or before the first segment.
         """
@@ -270,17 +270,17 @@ class LocalLog:
             found = segment.read(start_offset, max_bytes, max_position, min_one_message=min_one_message)
             if found is not None:
                 return found
-        # All that was at or after the offset has been compacted or deleted away.
+        # All batches at or after the offset were compacted or deleted.
         return FetchDataInfo(self.log_end_offset_metadata, EMPTY_RECORDS)
 
     def _read_on(
         self, start_offset: int, max_bytes: int, max_offset_metadata: LogOffsetMetadata
     ) -> FetchDataInfo | None:
-        """All from `start_offset` to the limit, where an earlier read was to end at that offset; None if none was.
+        """All batches from `start_offset` to the limit, if one of the last two reads had its limit there; else None.
 
-        So goes who follows the log at its end: the position is known, and neither an index nor the file is asked. The
-        limits of the last two reads are remembered, because many who follow the same log have read up to the same
-        offset. Only of the active segment; a limit of fewer bytes than there are is left to the search.
+        The case of a consumer at the end of the log: its position is cached, so neither an index nor the file is
+        searched, and many consumers of one log read from the same offset. For the active segment only, and not if
+        `max_bytes` is less than there is.
         """
         newest, older = self._limits
         if newest is not max_offset_metadata:
@@ -298,13 +298,13 @@ class LocalLog:
         return FetchDataInfo(start, FileRecords(segment.file, start.position, size))
 
     def _max_position(self, segment: LogSegment, limit: LogOffsetMetadata) -> int:
-        """How far into a segment a reader below `limit` may see."""
+        """The end position in a segment for a read below `limit`."""
         if limit.segment_base_offset == segment.base_offset:
             return limit.position
         return segment.size if segment.base_offset < limit.segment_base_offset else 0
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """Segment and position of the batch with the offset, or the next one after it. Raises CorruptRecordError."""
+        """Segment and position of the batch with the offset, or of the next one. Raises CorruptRecordError."""
         if offset >= self.log_end_offset:
             return self.log_end_offset_metadata
         for position in range(max(self.segments.floor_position(offset), 0), len(self.segments)):
@@ -315,9 +315,9 @@ class LocalLog:
         return self.log_end_offset_metadata
 
     def collect_aborted_transactions(self, info: FetchDataInfo) -> list[AbortedTransaction]:
-        """Those that overlap what was read. Where that ends, the offset index says roughly, later than sooner.
+        """The aborted transactions that overlap a read, whose end offset is rounded up by the offset index.
 
-        Kafka's LocalLog.addAbortedTransactions, which so gives the one at hand where a limit let nothing through.
+        Kafka's LocalLog.addAbortedTransactions, which therefore includes one at the offset even for an empty read.
         """
         if info.records is EMPTY_RECORDS:
             return []
@@ -328,7 +328,7 @@ class LocalLog:
         for position in range(at, len(self.segments)):
             index = self.segments[position].txn_index
             if not index.transactions:
-                continue  # so it is as a rule, and then nobody needs to know where the read ends
+                continue  # the usual case, in which the end of the read is not needed
             if end < 0:
                 end = self._offset_after(at, start.position + info.records.size)
             transactions, is_complete = index.collect(start.message_offset, end)
@@ -338,14 +338,14 @@ class LocalLog:
         return found
 
     def _offset_after(self, at: int, position: int) -> int:
-        """An offset at or after the end of what lies before a byte position in the `at`-th segment."""
+        """An offset at or after the end of the batches before a byte position in the `at`-th segment."""
         offset = self.segments[at].indexed_offset_after(position)
         if offset is not None:
             return offset
         return self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.log_end_offset
 
     def fetch_offset_by_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampAndOffset | None:
-        """The first record from `start_offset` on that is at least as young as the timestamp."""
+        """The first record from `start_offset` on with the timestamp or a larger one."""
         for segment in self.segments.from_timestamp(timestamp_ms):
             if segment.max_timestamp_so_far >= timestamp_ms:
                 found = find_offset_by_timestamp(segment, timestamp_ms, start_offset)
@@ -354,7 +354,7 @@ class LocalLog:
         return None
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record that has the youngest timestamp."""
+        """The first record with the largest timestamp."""
         youngest = max(self.segments, key=lambda segment: segment.max_timestamp_so_far)
         return find_offset_of_max_timestamp(youngest)
 
@@ -362,7 +362,7 @@ class LocalLog:
 
     @property
     def unflushed_messages(self) -> int:
-        """How many offsets lie beyond the recovery point."""
+        """The number of offsets beyond the recovery point."""
         return max(self.log_end_offset - self.recovery_point, 0)
 
     @property
@@ -371,20 +371,20 @@ class LocalLog:
 
     @property
     def has_unflushed(self) -> bool:
-        """Whether a flush would have anything to do."""
+        """Whether there is anything to flush."""
         return self.unflushed_messages > 0 or self.has_rolled_since_flush or bool(self._unsynced_paths)
 
     def sync_with_next_flush(self, path: str) -> None:
-        """Has a file that was written without a sync (a producer snapshot) synced before the recovery point moves."""
+        """Adds a file that was written without a sync (a producer snapshot) to the next flush."""
         self._unsynced_paths.append(path)
 
     def prepare_flush(self) -> FlushJob:
-        """The job that makes everything up to the log's end durable.
+        """A job that makes the log durable up to its end.
 
-        The indexes of the active segment are left out: it is recovered after a crash in any case, indexes and all.
+        It leaves out the indexes of the active segment, which recovery rebuilds after a crash in any case.
         """
         segments = self.segments.from_offset(self.recovery_point)
-        # A sealed segment may lie before the recovery point, and yet the roll has trimmed what was preallocated.
+        # The roll may have trimmed a preallocated segment that lies before the recovery point.
         trimmed = [one for one in self._sealed_since_flush if one.base_offset < segments[0].base_offset]
         files: list[File] = [segment.file for segment in (*trimmed, *segments)]
         paths = [path for segment in self._sealed_since_flush for path in segment.paths_to_sync()]
@@ -403,11 +403,11 @@ class LocalLog:
         return job
 
     def put_off_flush(self, job: FlushJob) -> None:
-        """A job could not sync everything: the next one has to do it."""
+        """Returns the paths of a job that could not sync them to the next one."""
         self._unsynced_paths[:0] = job.unsynced_paths
 
     def complete_flush(self, job: FlushJob) -> None:
-        """Moves the recovery point to where the job reached."""
+        """Moves the recovery point to the offset that the job covers."""
         self.last_flush_ms = self._env.now_ms()
         covered = job.sealed_segments
         self._sealed_since_flush = [segment for segment in self._sealed_since_flush if segment not in covered]
@@ -417,7 +417,7 @@ class LocalLog:
     # -- truncation and deletion --
 
     def delete_segments(self, segments: Sequence[LogSegment], extra_paths: Sequence[str] = ()) -> None:
-        """Takes segments out of the log and renames their files; they are removed after file.delete.delay.ms."""
+        """Removes segments from the log and renames their files, which are removed after file.delete.delay.ms."""
         doomed = list(extra_paths)
         for segment in segments:
             self.segments.remove(segment)
@@ -427,12 +427,12 @@ class LocalLog:
         self.delete_later(doomed)
 
     def delete_later(self, paths: list[str]) -> None:
-        """Has files that were renamed for it removed after file.delete.delay.ms."""
+        """Queues renamed files for removal after file.delete.delay.ms."""
         if paths:
             self._deletions.add(self.config.file_delete_delay_ms, paths)
 
     def segments_of(self, base_offsets: Sequence[int]) -> list[LogSegment] | None:
-        """The closed segments with these base offsets; None unless they are all there, and nothing between them."""
+        """The closed segments with these base offsets; None unless all exist and are adjacent."""
         at = self.segments.floor_position(base_offsets[0])
         found = self.segments.slice(max(at, 0), len(base_offsets))
         is_whole = [segment.base_offset for segment in found] == list(base_offsets)
@@ -441,10 +441,10 @@ class LocalLog:
     def replace_segments(
         self, old: Sequence[LogSegment], size: int, extra_paths: Sequence[str] = ()
     ) -> LogSegment:
-        """Puts the cleaned segment that waits as .swap, `size` bytes of .log, in the place of `old`.
+        """Replaces `old` by the cleaned segment whose files end in .swap, with a .log of `size` bytes.
 
-        Steps 3 and 4 of `segment_swap`. What was read of the old ones stays readable. Raises OSError; then the log
-        has to be loaded again, which completes the swap.
+        Steps 3 and 4 of `segment_swap`. Earlier reads of the old ones stay readable. Raises OSError; then the log must
+        be loaded again, which completes the swap.
         """
         base_offset = old[0].base_offset
         self.delete_segments(old, extra_paths)
@@ -462,10 +462,10 @@ class LocalLog:
         return segment
 
     def truncate_to(self, offset: int) -> list[LogSegment]:
-        """Cuts the log so that it ends at `offset`; returns the segments that went whole. Durable on return.
+        """Truncates the log to end at `offset`; returns the segments that were deleted. Durable on return.
 
-        The later segments go first, last to first, so that a crash in between leaves the log with less at its end
-        and never with a hole. Raises OSError; then what lies at and after `offset` is in doubt.
+        Deletes the later segments first, last to first, so that a crash in between never leaves a gap. Raises OSError;
+        then the log at and after `offset` is in doubt.
         """
         self._generation += 1
         self.recovery_point = min(self.recovery_point, offset)
@@ -483,7 +483,7 @@ class LocalLog:
         return doomed
 
     def truncate_fully_and_start_at(self, offset: int) -> list[LogSegment]:
-        """Empties the log; it goes on at `offset`. Returns the segments that went. Raises OSError."""
+        """Empties the log, which continues at `offset`; returns the segments that were deleted. Raises OSError."""
         self._generation += 1
         self.recovery_point = min(offset, self.recovery_point)
         doomed = list(self.segments)
@@ -498,12 +498,12 @@ class LocalLog:
         return doomed
 
     def update_directory(self, directory: str) -> None:
-        """The directory has been renamed."""
+        """Follows a rename of the directory."""
         self.directory = directory
         for segment in self.segments:
             segment.update_directory(directory)
 
     def close(self) -> None:
-        """Trims indexes and gives files back."""
+        """Closes the segments, which trims their indexes."""
         for segment in self.segments:
             segment.close()

@@ -44,7 +44,7 @@ def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
         raise CorruptSnapshotError(f"it has only {len(data)} bytes")
     version, crc, count = _HEADER.unpack_from(data)
     if version != _VERSION:
-        raise CorruptSnapshotError(f"it has version {version}; {_VERSION} is the only one there is")
+        raise CorruptSnapshotError(f"it has version {version}, which is not {_VERSION}")
     if crc != crc32c(data[_CRC_END:]):
         raise CorruptSnapshotError(f"it has the wrong CRC, {crc:#010x}")
     if len(data) != _HEADER.size + count * PRODUCER_ENTRY.size:
@@ -53,7 +53,7 @@ def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
 
 
 class ProducerSnapshotFiles:
-    """`<offset>.snapshot`: the producers of a partition as they were just before that offset.
+    """`<offset>.snapshot`: the state of the producers of a partition before that offset.
 
     Format, big-endian: version 1 (int16), CRC-32C of all that follows (uint32), number of entries (int32), then per
     producer id (int64), epoch (int16), last sequence (int32), last offset (int64), offset delta of the last batch
@@ -64,13 +64,13 @@ class ProducerSnapshotFiles:
         00 00 01 a1 fd 74 f6 17  ff ff ff ff  ff ff ff ff ff ff ff ff
         00004940.snapshot: producer 0, epoch 0, last wrote sequences 4921..4939 at offsets 4921..4939
 
-    Of each producer's last batches only the last is kept. A damaged file raises CorruptSnapshotError.
+    Of each producer only the last batch is saved. A damaged file raises CorruptSnapshotError.
     """
 
     __slots__ = ("_env", "_offsets", "directory")
 
     def __init__(self, env: Env, directory: str, names: list[str]) -> None:
-        """`names`: what is in the directory."""
+        """`names`: the content of the directory."""
         self._env = env
         self._offsets: list[int] = []
         self.directory = directory
@@ -82,7 +82,7 @@ class ProducerSnapshotFiles:
 
     @property
     def offsets(self) -> list[int]:
-        """The offsets of the snapshots there are, in order."""
+        """The offsets of the snapshots, in order."""
         return list(self._offsets)
 
     @property
@@ -93,14 +93,14 @@ class ProducerSnapshotFiles:
         return f"{self.directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
 
     def write(self, offset: int, entries: list[SnapshotEntry], *, sync: bool) -> str:
-        """Writes one and returns its path. Unless `sync`, it is neither synced nor renamed into place."""
+        """Writes a snapshot and returns its path. Unless `sync`, it is neither synced nor renamed into place."""
         body = struct.pack(">i", len(entries)) + b"".join(PRODUCER_ENTRY.pack(*entry) for entry in entries)
         data = struct.pack(">hI", _VERSION, crc32c(body)) + body
         path = self.path(offset)
         if sync:
             write_atomically(self._env, path, data)
         else:
-            # A torn file is told by its CRC, so it may take its place unsynced.
+            # The CRC reveals a torn file, so it may be written in place.
             file = self._env.open(path, create=True)
             try:
                 file.truncate(0)
@@ -117,37 +117,37 @@ class ProducerSnapshotFiles:
         try:
             data = self._env.read_file(path)
         except FileNotFoundError as error:
-            raise CorruptSnapshotError(f"{path} has gone") from error
+            raise CorruptSnapshotError(f"{path} is missing") from error
         try:
             return decode_snapshot(data)
         except CorruptSnapshotError as error:
             raise CorruptSnapshotError(f"{path}: {error}") from None
 
     def remove(self, offset: int) -> None:
-        """Removes one, if it is there."""
+        """Removes a snapshot, if it exists."""
         if offset in self._offsets:
             self._offsets.remove(offset)
         remove_if_exists(self._env, self.path(offset))
 
     def remove_outside(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Removes those before the log's start and after its end.
+        """Removes the snapshots before the log's start and after its end.
 
-        The one at the start stays (Kafka's goes): after retention has taken the whole log, it is all that is known of
-        the producers.
+        Keeps the one at the start (Kafka removes it): after retention has deleted the whole log, only it has the state
+        of the producers.
         """
         for offset in self.offsets:
             if not log_start_offset <= offset <= log_end_offset:
                 self.remove(offset)
 
     def remove_stray(self, segment_base_offsets: set[int]) -> None:
-        """Removes those that belong to no segment, except the latest when it is beyond all of them (a clean stop's)."""
+        """Removes the snapshots of no segment, except a latest one beyond all of them (of a clean stop)."""
         beyond = max(segment_base_offsets, default=0)
         for offset in self.offsets:
             if offset not in segment_base_offsets and not (offset == self.latest_offset and offset > beyond):
                 self.remove(offset)
 
     def detach(self, offset: int, suffix: str) -> str | None:
-        """Renames one away, for deletion with its segment; its new path, None when there was none."""
+        """Renames a snapshot for deletion with its segment; returns the new path, None if there was none."""
         if offset not in self._offsets:
             return None
         self._offsets.remove(offset)
@@ -155,5 +155,5 @@ class ProducerSnapshotFiles:
         try:
             self._env.rename(path, path + suffix)
         except FileNotFoundError:
-            return None  # somebody found it damaged
+            return None  # it was removed as damaged
         return path + suffix

@@ -1,4 +1,4 @@
-"""Which segments of a log may go: by time, by size, and because the log starts after them."""
+"""Which segments of a log retention deletes: by time, by size, and by log start offset."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -15,15 +15,15 @@ logger = logging.getLogger("barnabas.storage")
 def deletable_segments(
     local: LocalLog, config: "LogConfig", log_start_offset: int, high_watermark: int, now_ms: int
 ) -> list[LogSegment]:
-    """The oldest segments that may go, in order; each must lie below the high watermark.
+    """The oldest segments that retention deletes, in order, all below the high watermark.
 
-    cleanup.policy | a segment goes when
+    cleanup.policy | a segment is deleted when
     ---------------+-------------------------------------------------------------------------------
     any            | the next one begins at or before the log start offset
-    with delete    | its youngest record is older than retention.ms, or
+    with delete    | its largest timestamp is older than retention.ms, or
                    | without it the log still has retention.bytes
 
-    The list may be the whole log, with the active segment at its end unless that is empty: the caller rolls first.
+    The list may be the whole log with a non-empty active segment: then the caller rolls first.
     """
     surplus_bytes = local.segments.size - config.retention_bytes if config.retention_bytes >= 0 else -1
     doomed: list[LogSegment] = []
@@ -53,9 +53,9 @@ def _is_expired(segment: LogSegment, config: "LogConfig", now_ms: int) -> bool:
 def warn_of_the_future(
     local: LocalLog, config: "LogConfig", position: int, now_ms: int, warned_of: int
 ) -> int:
-    """Says why retention by time stops at a segment whose timestamps are still to come; once, not in each round.
+    """Logs once that retention by time stops at a segment with timestamps in the future.
 
-    `position` is that of the first segment that stays. Returns the base offset of the segment of which was warned last.
+    `position` is that of the first segment to keep. Returns the base offset of the segment of the last warning.
     """
     if not config.delete or config.retention_ms < 0 or position >= len(local.segments):
         return warned_of

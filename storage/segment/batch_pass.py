@@ -35,7 +35,7 @@ class SegmentPass:
     __slots__ = ("_on_progress", "_piece", "_reported", "_view")
 
     def __init__(self, on_progress: OnProgress | None = None, piece_bytes: int = PIECE_BYTES) -> None:
-        """`on_progress` hears now and then how many bytes were read since it heard last."""
+        """`on_progress` is called with the number of bytes that were read since its last call."""
         self._piece = bytearray(max(piece_bytes, RECORD_BATCH_OVERHEAD))
         self._view = memoryview(self._piece)
         self._on_progress = on_progress
@@ -49,9 +49,9 @@ class SegmentPass:
         on_control: OnControl | None = None,
         position: int = 0,
     ) -> None:
-        """From `position` to `end`, or to the first batch that cannot be right: `scanner.damage` says why then.
+        """Scans from `position` to `end`, or to the first invalid batch, described by `scanner.damage`.
 
-        Batches that end transactions go to `on_control`, which has to take the scanner's runs first. Raises OSError.
+        `on_control` is called with batches that end transactions and must take the runs first. Raises OSError.
         """
         scanner.position = self._reported = position
         while scanner.position < end:
@@ -83,7 +83,7 @@ class SegmentPass:
             on_control(RecordBatch(self._piece, scanner.control_at))
 
     def _legacy(self, scanner: SegmentScanner, at: int, length: int) -> int:
-        """Checks an entry of an older message set and takes it in; its size, 0 when it is not whole here or damaged."""
+        """Checks and adds an entry of an older message set; returns its size, 0 if it is incomplete or damaged."""
         from barnabas.protocol.records.legacy import LegacyEntry
 
         _, size, _ = entry_header(self._piece, at)
@@ -92,7 +92,7 @@ class SegmentPass:
         return size if _take_legacy(scanner, LegacyEntry(self._view[:length], at)) else 0
 
     def _large(self, file: File, end: int, scanner: SegmentScanner, on_control: OnControl | None) -> bool:
-        """Takes in a batch that is larger than a piece. False when there is none, or it is damaged."""
+        """Adds a batch that is larger than a piece; False if there is none, or it is damaged."""
         position = scanner.position
         header = read_fully(file, RECORD_BATCH_OVERHEAD, position)
         if len(header) < min(RECORD_BATCH_OVERHEAD, end - position) or end - position < ENTRY_HEADER_BYTES:
@@ -105,7 +105,7 @@ class SegmentPass:
             return _take_legacy(scanner, LegacyEntry(read_fully(file, size, position)))
         batch = RecordBatch(header, header_only=True)
         if not self._has_right_crc(file, position, batch):
-            scanner.reject("the checksum of its bytes is another than it says")
+            scanner.reject("its checksum does not match its bytes")
             return False
         taken = scanner.take_in_header(header, size)
         if taken and scanner.stop == CONTROL and on_control is not None:

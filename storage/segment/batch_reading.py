@@ -12,21 +12,20 @@ from barnabas.storage.env import File, read_into
 Batch = RecordBatch | LegacyEntry
 
 PIECE_BYTES: Final = 256 * 1024
-"""That are read at a time: what stays in a core's own cache until it has been decoded, a tenth faster."""
+"""The bytes of one read: they stay in a core's own cache until they are decoded, which is a tenth faster."""
 
 
 class Pieces:
-    """One piece, and the file's next when that has been gone through. A larger batch has more room made for it."""
+    """A buffer for one piece of a file at a time, which grows for a larger batch."""
 
     def __init__(self, piece_bytes: int = PIECE_BYTES) -> None:
         self._piece_bytes = max(piece_bytes, ENTRY_HEADER_BYTES)
         self._view = memoryview(bytearray(self._piece_bytes))
 
     def batches(self, file: File, position: int, end: int) -> Iterator[Batch]:
-        """Those from `position`, where one begins, to `end`; each is good until the next is asked for.
+        """The batches from `position`, where one begins, to `end`; each is valid until the next is requested.
 
-        Their checksums are not looked at. Raises CorruptRecordError at the first bytes that are no batch, cut-off ones
-        at the end included.
+        Checksums are not checked. Raises CorruptRecordError at the first bytes that are no whole batch.
         """
         while position < end:
             wanted = min(self._piece_bytes, end - position)
@@ -43,7 +42,7 @@ class Pieces:
                 position += batch.size_in_bytes
 
     def _complete(self, file: File, position: int, length: int, size: int, end: int) -> int:
-        """Reads what is missing of a batch that is larger than a piece."""
+        """Reads the rest of a batch that is larger than a piece."""
         if size <= end - position:
             if size > len(self._view):
                 view = memoryview(bytearray(size))

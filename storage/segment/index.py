@@ -1,17 +1,17 @@
 """The sparse indexes of a segment: OffsetIndex (.index) and TimeIndex (.timeindex).
 
-The two share `SparseIndex`: fixed-size entries in a memory-mapped file. While the segment is active the
-file is preallocated to segment.index.bytes (sparse, rounded down to whole entries) and the tail is zeros; on roll
-and on close it is cut to the entries it has. Nothing is mapped before the first search, so an idle partition costs
-neither maps nor descriptors (CPython before 3.13 keeps one descriptor for each map), and neither does one that is only
-appended to and read at its end. After a clean stop the file stays trimmed until the first append.
+Both are a `SparseIndex`: fixed-size entries in a memory-mapped file. While the segment is active the file is
+preallocated to segment.index.bytes (sparse, rounded down to whole entries) and ends in zeros; roll and close truncate
+it to its entries. Nothing is mapped before the first search, so an idle partition costs neither maps nor descriptors
+(CPython before 3.13 keeps one descriptor for each map), and neither does one that is only appended to and read at its
+end. After a clean stop the file stays trimmed until the first append.
 
 The map is for reading only. New entries are kept in memory and written TAIL_BYTES at a time, by ordinary writes, which
-the map shows at once: a store into a map for which the disk has no block ends in SIGBUS, that is, the process, and a
-write in ENOSPC. What a crash takes of them costs nothing, since the segment is recovered in any case.
+the map shows at once: on a full disk a store into a map kills the process (SIGBUS), and a write fails with ENOSPC.
+Entries that a crash loses cost nothing, since the segment is recovered in any case.
 
-No index carries a checksum. What is checked at opening is only that the length is whole entries and that the last
-entry lies beyond the base offset; after a crash the indexes of every segment that is recovered are built anew.
+No index has a checksum. Opening checks only that the length is whole entries and that the last entry is beyond the base
+offset; after a crash the indexes of every segment that is recovered are rebuilt.
 """
 
 import struct
@@ -29,7 +29,7 @@ BULK_BYTES: Final = 65536
 
 
 class SparseIndex:
-    """What .index and .timeindex have in common: room, map, entries, trimming, truncation."""
+    """The common part of .index and .timeindex: preallocation, map, entries, trimming, truncation."""
 
     __slots__ = (
         "_env",
@@ -50,8 +50,8 @@ class SparseIndex:
         self._env = env
         self._map: Mapping | None = None
         self._is_preallocated = False
-        self._is_bulk = False  # being built anew: nothing is preallocated, and written in larger pieces
-        self._tail = bytearray()  # the last entries, which are not in the file yet
+        self._is_bulk = False  # during a rebuild nothing is preallocated, and writes are larger
+        self._tail = bytearray()  # the last entries, not written to the file yet
         self.path = path
         self.base_offset = base_offset
         self.entries = entries
@@ -60,7 +60,7 @@ class SparseIndex:
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of entries, not of preallocated room."""
+        """The bytes of the entries, without the preallocated rest."""
         return self.entries * self.ENTRY.size
 
     @property
@@ -68,7 +68,7 @@ class SparseIndex:
         return self.entries >= self.full_at
 
     def preallocate(self) -> None:
-        """Gives the file its full length, entries first and zeros after; makes it when missing."""
+        """Extends the file with zeros to its full length; creates it if missing."""
         self.unmap()
         file = self._env.open(self.path, create=True)
         try:
@@ -80,11 +80,11 @@ class SparseIndex:
 
     @property
     def _written(self) -> int:
-        """How many entries are in the file."""
+        """The number of entries in the file."""
         return self.entries - len(self._tail) // self.ENTRY.size
 
     def _mapped(self) -> Mapping:
-        """The map, with the entries that are in the file."""
+        """The map of the entries in the file."""
         if self._map is None:
             room = self.max_entries if self._is_preallocated else self._written
             self._map = self._env.map(self.path, room * self.ENTRY.size, write=False)
@@ -98,7 +98,7 @@ class SparseIndex:
         return self.ENTRY.unpack_from(self._mapped(), slot * self.ENTRY.size)
 
     def _write(self, entry: bytes) -> None:
-        """Adds an entry behind the last. Raises OSError; then the index is what it was."""
+        """Adds an entry. Raises OSError; then the index is unchanged."""
         tail = self._tail
         if len(tail) >= (BULK_BYTES if self._is_bulk else TAIL_BYTES):
             self._write_tail()
@@ -109,10 +109,10 @@ class SparseIndex:
 
     @classmethod
     def as_it_is(cls, env: Env, path: str, base_offset: int) -> Self:
-        """What a file holds now, for somebody who only looks: a broker may be at work in it.
+        """The entries of a file that a broker may be writing, for reading only; empty without a file.
 
-        Zeros at its end are room, and what is cut off is left out. Nothing is mapped: to touch a map of a file that
-        somebody has cut is the end of the process. Empty where there is no file. Raises OSError.
+        Zeros at its end and a partial entry do not count. Nothing is mapped: access to a map of a file that was
+        truncated kills the process. Raises OSError.
         """
         size = cls.ENTRY.size
         data = _before_the_room(env, path)
@@ -122,12 +122,12 @@ class SparseIndex:
         return index
 
     def take_bulk(self, entries: bytes) -> None:
-        """The whole of the entries at once; they are in memory only until the index is trimmed."""
+        """Sets all entries, which stay in memory until the index is trimmed."""
         self._tail = bytearray(entries)
         self.entries = len(entries) // self.ENTRY.size
 
     def begin_bulk(self) -> None:
-        """Empties the index to be built anew: entries are collected and written many at a time, until it is trimmed."""
+        """Empties the index for a rebuild: until it is trimmed, entries are collected and written many at a time."""
         self.unmap()
         self._is_preallocated, self._is_bulk = False, True
         self.entries = 0
@@ -137,19 +137,19 @@ class SparseIndex:
         except FileNotFoundError:
             return
         try:
-            file.truncate(0)  # which gives its blocks back, so that there is room for the new one
+            file.truncate(0)  # frees its blocks for the new index
         finally:
             file.close()
 
     def clear(self) -> None:
-        """Gives up every entry, in memory and in the file, without asking the disk for anything."""
+        """Removes every entry, in memory and in the file; needs no room on the disk."""
         self.begin_bulk()
         self._is_bulk = False
 
     def _write_tail(self) -> None:
-        """Raises OSError; but while the index is built anew, what a full disk does not take stays in memory."""
+        """Writes the tail. Raises OSError; but during a rebuild, entries stay in memory when the disk is full."""
         if not self._is_preallocated:
-            self.unmap()  # it ends before what is to be written
+            self.unmap()  # the map ends before the new entries
         try:
             file = self._env.open(self.path, create=True)
             try:
@@ -163,22 +163,22 @@ class SparseIndex:
         self._tail.clear()
 
     def drop_unwritten(self) -> None:
-        """Gives up the entries for which the disk has had no room."""
+        """Drops the entries that could not be written for lack of room."""
         self.truncate_to_entries(self._written)
 
     def unmap(self) -> None:
-        """Gives the map (and its descriptor) back; the next use maps again."""
+        """Closes the map (and its descriptor); the next use maps again."""
         if self._map is not None:
             self._env.unmap(self._map)
             self._map = None
 
     @property
     def is_trimmed(self) -> bool:
-        """Whether the file is just as long as its entries: nothing was appended since it was opened or trimmed."""
+        """Whether the file is as long as its entries: nothing was appended since it was opened or trimmed."""
         return not self._is_preallocated and not self._is_bulk and not self._tail
 
     def trim_to_valid_size(self) -> None:
-        """Cuts the file to its entries: the segment takes no more appends, or not soon. Leaves it unmapped."""
+        """Truncates the file to its entries, when no append will follow soon. Leaves it unmapped."""
         self._is_bulk = False
         if self._tail:
             self._write_tail()
@@ -192,11 +192,11 @@ class SparseIndex:
             file.close()
 
     def reset(self) -> None:
-        """Forgets all entries."""
+        """Removes all entries."""
         self.truncate_to_entries(0)
 
     def truncate_to_entries(self, entries: int) -> None:
-        """Keeps the first `entries`; what is behind them reads as zeros again."""
+        """Keeps the first `entries`; the rest of the file reads as zeros again."""
         written = self._written
         if entries >= written:
             del self._tail[(entries - written) * self.ENTRY.size :]
@@ -210,11 +210,11 @@ class SparseIndex:
             self.trim_to_valid_size()
 
     def renamed(self, path: str) -> None:
-        """The file has another name now."""
+        """Follows a rename of the file."""
         self.path = path
 
     def _count_below(self, target: int) -> int:
-        """How many entries have a first field at or below `target` (they increase, so those come first)."""
+        """The number of entries whose first field, which increases, is at or below `target`."""
         unpack, size = self.ENTRY.unpack_from, self.ENTRY.size
         tail = self._tail
         if tail and unpack(tail)[0] <= target:
@@ -228,7 +228,7 @@ class SparseIndex:
         low = 0
         warm = high - WARM_SECTION_BYTES // size
         if warm > 0:
-            # Readers are mostly near the end: keep their search within the pages that are in memory anyway.
+            # Most readers are near the end: their search stays within pages that are in memory anyway.
             if unpack(mapped, warm * size)[0] <= target:
                 low = warm + 1
             else:
@@ -240,7 +240,7 @@ class SparseIndex:
 
 
 def _before_the_room(env: Env, path: str) -> bytes:
-    """A file up to a piece that is zeros throughout: of the 10 MiB of an active segment's index most are room."""
+    """A file up to the first piece of zeros only, without most of the preallocated 10 MiB of an active segment."""
     try:
         file = env.open(path, write=False)
     except FileNotFoundError:
@@ -255,7 +255,7 @@ def _before_the_room(env: Env, path: str) -> bytes:
 
 
 def _valid_entries(env: Env, path: str, entry_size: int) -> int:
-    """Entries by the length of the file; the preallocated tail of an index that was never trimmed counts too."""
+    """The number of entries by the length of the file, which includes a preallocated rest."""
     size = env.size(path)
     if size % entry_size:
         raise CorruptIndexError(f"{path} has {size} bytes, which is no multiple of {entry_size}")
@@ -263,7 +263,7 @@ def _valid_entries(env: Env, path: str, entry_size: int) -> int:
 
 
 class OffsetIndex(SparseIndex):
-    """.index: where in the .log a batch with a given offset is to be found.
+    """.index: the positions of offsets in the .log.
 
     Format: entries of 8 bytes, big-endian, offsets increasing: the last offset of a batch relative to the base
     offset (int32), the byte position at which that batch begins (int32). In segment 4940:
@@ -309,14 +309,14 @@ class OffsetIndex(SparseIndex):
             self.last_offset = self.base_offset + relative
 
     def lookup(self, target_offset: int) -> tuple[int, int]:
-        """(offset, position) of the last entry at or below the target; (base offset, 0) when there is none."""
+        """(offset, position) of the last entry at or below the target; (base offset, 0) if there is none."""
         if target_offset >= self.last_offset:
-            return self.last_offset, self._last_position  # most readers are here: without the map
+            return self.last_offset, self._last_position  # the usual case, without the map
         slot = self._count_below(target_offset - self.base_offset) if self.entries else 0
         return self.entry(slot - 1) if slot else (self.base_offset, 0)
 
     def first_after_position(self, position: int) -> tuple[int, int] | None:
-        """(offset, position) of the first entry at or after a byte position; None when there is none."""
+        """(offset, position) of the first entry at or after a byte position; None if there is none."""
         low, high = 0, self.entries
         while low < high:
             middle = (low + high) >> 1
@@ -332,7 +332,7 @@ class OffsetIndex(SparseIndex):
         return self.base_offset + relative, position
 
     def append(self, offset: int, position: int) -> None:
-        """Adds an entry. The caller has seen that the index is not full and that offsets increase."""
+        """Adds an entry. The caller ensures that the index is not full and that offsets increase."""
         if self.entries and offset <= self.last_offset:
             self._raise_corrupt(f"offset {offset} after {self.last_offset}")
         self._write(self.ENTRY.pack(offset - self.base_offset, position))
@@ -350,7 +350,7 @@ class OffsetIndex(SparseIndex):
 
 
 class TimeIndex(SparseIndex):
-    """.timeindex: from which offset on records are at least as young as a timestamp.
+    """.timeindex: the offsets at which timestamps are reached.
 
     Format: entries of 12 bytes, big-endian: a timestamp in ms (int64), the last offset, relative to the base offset,
     of the batch that holds it (int32). No record before that offset is younger. Both columns increase. Example:
@@ -367,7 +367,7 @@ class TimeIndex(SparseIndex):
 
     def __init__(self, env: Env, path: str, base_offset: int, max_bytes: int, entries: int = 0) -> None:
         super().__init__(env, path, base_offset, max_bytes, entries)
-        self.full_at = self.max_entries - 1  # one slot stays free for the entry that roll and close write
+        self.full_at = self.max_entries - 1  # roll and close write into the last slot
         self.last_timestamp = NO_TIMESTAMP
         self.last_offset = base_offset
 
@@ -380,7 +380,7 @@ class TimeIndex(SparseIndex):
             file = env.open(path, write=False)
             timestamp, relative = cls.ENTRY.unpack(read_fully(file, 12, (entries - 1) * 12))
             file.close()
-            # Zeros are what a preallocated tail that nobody trimmed looks like.
+            # A preallocated file that was never trimmed ends in zeros.
             if relative < 0 or timestamp < 0 or (entries > 1 and timestamp == 0 and relative == 0):
                 index._raise_corrupt(f"the last entry ({timestamp}, {relative}) cannot be")
             index.last_timestamp, index.last_offset = timestamp, base_offset + relative
@@ -398,11 +398,11 @@ class TimeIndex(SparseIndex):
 
     @property
     def first_unwritten_offset(self) -> int | None:
-        """The offset of the first entry that is not in the file yet."""
+        """The offset of the first entry that is not in the file."""
         return self.entry(self._written)[1] if self._tail else None
 
     def lookup(self, target_timestamp: int) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry at or below the target; (-1, base offset) when there is none."""
+        """(timestamp, offset) of the last entry at or below the target; (-1, base offset) if there is none."""
         if target_timestamp >= self.last_timestamp:
             return self.last_timestamp, self.last_offset
         slot = self._count_below(target_timestamp) if self.entries else 0
@@ -414,7 +414,7 @@ class TimeIndex(SparseIndex):
         return timestamp, self.base_offset + relative
 
     def maybe_append(self, timestamp: int, offset: int, *, last_slot: bool = False) -> None:
-        """Adds an entry if it is younger than the last. `last_slot`: the one that is kept for roll and close."""
+        """Adds an entry if its timestamp is larger than the last; only roll and close may use the `last_slot`."""
         if timestamp <= self.last_timestamp or self.entries >= self.max_entries - (not last_slot):
             return
         if offset < self.last_offset:

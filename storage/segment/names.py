@@ -1,4 +1,4 @@
-"""How the files of a segment are called."""
+"""The names of a segment's files."""
 
 from typing import Final
 

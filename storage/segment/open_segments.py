@@ -1,11 +1,11 @@
-"""OpenSegments: a bound on how many segments keep their files and index maps open.
+"""OpenSegments: limits how many segments keep their files and index maps open.
 
-A segment opens at first use and says so here; beyond the limit, one that was not used lately gives back what it has
-open (the clock algorithm: each gets a second chance if it was used since it was last looked at). Opening again is a
-matter of some ten microseconds. Readers that hold a `FileRecords` keep its file open by themselves.
+A segment opens at first use and registers here; beyond the limit, one that was not used lately is released (the clock
+algorithm: one that was used since its last check gets a second chance). Opening again takes some ten microseconds.
+Readers that hold a `FileRecords` keep its file open.
 
-All segments that count together belong to one thread: whoever opens one closes others, whatever is done with them.
-Where logs are loaded or closed on several threads, each counts by itself, or none is closed for another.
+All segments of one ring belong to one thread, since opening one closes others. When several threads load or close
+logs, each log has a ring of its own, or the ring has no limit.
 """
 
 from collections import OrderedDict
@@ -17,7 +17,7 @@ NO_LIMIT: Final = 1 << 60
 
 
 class Openable(Protocol):
-    """What is needed of a LogSegment here."""
+    """The part of LogSegment that OpenSegments uses."""
 
     was_used: bool
 
@@ -37,7 +37,7 @@ class OpenSegments:
         return len(self._ring)
 
     def add(self, segment: Openable) -> None:
-        """Notes that a segment opens; another one closes if there are too many."""
+        """Registers a segment that opens, and releases another one beyond the limit."""
         ring = self._ring
         for _ in range(2 * len(ring)):
             if len(ring) < self.limit:
@@ -52,5 +52,5 @@ class OpenSegments:
         ring[segment] = None
 
     def discard(self, segment: Openable) -> None:
-        """Notes that a segment has given everything back."""
+        """Removes a segment that has closed."""
         self._ring.pop(segment, None)

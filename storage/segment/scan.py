@@ -1,7 +1,7 @@
-"""Walking the batch headers of a .log file without reading what is between them.
+"""Iteration over the batch headers of a .log file, without reading the records.
 
-Both formats in one: v2 record batches and the entries of older message sets begin with offset, length and magic
-(`protocol.records.batch.entry_header`). A header tells the last offset and the greatest timestamp, which is all that
+It handles both formats: v2 record batches and the entries of older message sets begin with offset, length and magic
+(`protocol.records.batch.entry_header`). A header has the last offset and the largest timestamp, which is all that
 lookups need.
 """
 
@@ -27,12 +27,12 @@ _LEGACY_TIMESTAMP: Final = struct.Struct(">q")
 
 
 class BatchHeader:
-    """What the first bytes of a batch at `position` say. For older formats base and last offset are the same one."""
+    """The fields of a batch header at `position`. In older formats the base offset is the last offset."""
 
     __slots__ = ("base_offset", "last_offset", "leader_epoch", "magic", "max_timestamp", "position", "size")
 
     def __init__(self, buffer: bytes | memoryview, at: int, position: int) -> None:
-        """Reads the header that begins at `at` in the buffer. Raises CorruptRecordError, struct.error when cut off."""
+        """Reads the header at `at` in the buffer. Raises CorruptRecordError, struct.error if it is incomplete."""
         self.position = position
         self.base_offset, self.size, self.magic = entry_header(buffer, at)
         if self.magic == MAGIC_V2:
@@ -55,10 +55,7 @@ class BatchHeader:
 def batch_headers(
     file: File, position: int, end: int, chunk_bytes: int = SCAN_CHUNK_BYTES
 ) -> Iterator[BatchHeader]:
-    """The headers of the batches from `position` on that lie wholly before `end`.
-
-    Raises CorruptRecordError where there is no header.
-    """
+    """The headers of the batches from `position` on that end at or before `end`. Raises CorruptRecordError."""
     chunk, start = b"", position
     while position + ENTRY_HEADER_BYTES <= end:
         at = position - start
@@ -70,7 +67,7 @@ def batch_headers(
         try:
             header = BatchHeader(chunk, at, position)
         except struct.error:
-            return  # a v2 batch that is cut off within its header
+            return  # the file ends within a header
         position += header.size
         if position > end:
             return
@@ -80,7 +77,7 @@ def batch_headers(
 def check_indexed_batch(file: File, position: int, end: int, least: int, most: int) -> None:
     """Raises CorruptIndexError unless a batch begins at `position` whose first offset is one of `least`..`most`.
 
-    That is what an entry of an offset index claims, with the base offset of the segment and the offset of the entry.
+    For an entry of an offset index, these are the base offset of the segment and the offset of the entry.
     """
     header = file.pread(ENTRY_HEADER_BYTES, position) if position + ENTRY_HEADER_BYTES <= end else b""
     try:
@@ -96,8 +93,8 @@ def find_batch(
 ) -> tuple[int, int, int] | None:
     """(position, size, last offset) of the first batch at or after `position` whose last offset reaches the target.
 
-    None when there is none before `end`. Raises CorruptRecordError where there is no header; and CorruptIndexError
-    unless what `indexed` says of the first (see `check_indexed_batch`) is true.
+    None if there is none before `end`. Raises CorruptRecordError, and CorruptIndexError unless the first offset is
+    within `indexed` (see `check_indexed_batch`).
     """
     found = seek_batch(file, position, end, target_offset, ANY_TIME, indexed=indexed)
     return None if found is None else found[:3]
@@ -112,9 +109,9 @@ def seek_batch(
     *,
     indexed: tuple[int, int] | None = None,
 ) -> tuple[int, int, int, int] | None:
-    """`find_batch` for a batch that is also at least as young as a timestamp; its max timestamp comes fourth.
+    """`find_batch` for a batch that also has a minimum timestamp; its max timestamp is the fourth field.
 
-    `batch_headers` without the objects: every fetch passes here.
+    Creates no object for each header, since every fetch calls it.
     """
     if indexed is not None and position + ENTRY_HEADER_BYTES > end:
         raise CorruptIndexError(f"no batch begins at byte {position} of {end}")
@@ -128,9 +125,9 @@ def seek_batch(
             position += at
             return (position, size, last_offset, timestamp) if position + size <= end else None
         if size < 0:
-            entry_header(chunk, at)  # raises what is to be said
+            entry_header(chunk, at)  # raises the error
         if at == 0:
-            return None  # cut off within the header
+            return None  # the file ends within the header
         position += at
     return None
 

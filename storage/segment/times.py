@@ -1,4 +1,4 @@
-"""Searches of a segment by time: which record is the first that is young enough, and which the youngest."""
+"""Searches of a segment by time: the first record with a timestamp or a larger one, and the largest timestamp."""
 
 from barnabas.protocol.records.entries import batches
 from barnabas.protocol.records.layout import NO_TIMESTAMP
@@ -13,7 +13,7 @@ from barnabas.storage.segment.segment import LogSegment
 def find_offset_by_timestamp(
     segment: LogSegment, timestamp_ms: int, starting_offset: int
 ) -> TimestampAndOffset | None:
-    """The first record at or after `starting_offset` that is at least as young as the timestamp.
+    """The first record at or after `starting_offset` with the timestamp or a larger one.
 
     Raises CorruptRecordError, InvalidRecordError.
     """
@@ -43,9 +43,9 @@ def _find(segment: LogSegment, timestamp_ms: int, starting_offset: int) -> Times
 
 
 def _check_entry(segment: LogSegment, position: int, youngest: int, offset: int) -> int:
-    """Holds a time index entry against the batch that it names; where that is, `position` being at it or before.
+    """The position, at or after `position`, of the batch that a time index entry names, after a check of the entry.
 
-    Raises CorruptIndexError when the entry cannot be one of this segment.
+    Raises CorruptIndexError if the entry does not match this segment.
     """
     found = seek_batch(segment.file, position, segment.size, offset, ANY_TIME)
     if found is None:
@@ -56,7 +56,7 @@ def _check_entry(segment: LogSegment, position: int, youngest: int, offset: int)
 
 
 def find_offset_of_max_timestamp(segment: LogSegment) -> TimestampAndOffset | None:
-    """The first record that has the youngest timestamp: the first of all where none has one (-1). None without records.
+    """The first record with the largest timestamp, or the first record if none has one (-1); None without records.
 
     Raises CorruptRecordError, InvalidRecordError.
     """

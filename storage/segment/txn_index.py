@@ -26,7 +26,7 @@ class AbortedTxn:
 
 
 class TransactionIndex:
-    """.txnindex: the transactions that were aborted in this segment. There is no file while there are none.
+    """.txnindex: the transactions that were aborted in this segment; without any there is no file.
 
     Format: entries of 34 bytes, big-endian, in the order in which the transactions were aborted: version 0 (int16),
     producer id, first offset, last offset (that of the marker), last stable offset afterwards (int64 each):
@@ -34,7 +34,7 @@ class TransactionIndex:
         00 00  00 00 00 00 00 00 03 e8  00 00 00 00 00 00 00 0a  00 00 00 00 00 00 00 14  00 00 00 00 00 00 00 15
         producer 1000 aborted what it wrote from offset 10 on by the marker at 20; then 21 was the last stable offset
 
-    Rebuilt from the .log with the rest of a segment that is recovered.
+    Recovery of a segment rebuilds it from the .log.
     """
 
     __slots__ = ("_env", "_transactions", "_unwritten", "base_offset", "path")
@@ -44,7 +44,7 @@ class TransactionIndex:
     def __init__(self, env: Env, path: str, base_offset: int) -> None:
         self._env = env
         self._transactions: list[AbortedTxn] | None = None
-        self._unwritten = 0  # how many of the last are not in the file
+        self._unwritten = 0  # the number of last entries that are not in the file
         self.base_offset = base_offset
         self.path = path
 
@@ -82,7 +82,7 @@ class TransactionIndex:
     def append(self, transaction: AbortedTxn) -> None:
         """Adds an entry to memory and file. Raises OSError.
 
-        A full disk is no error yet, since the transaction is aborted in the log: `write_pending` tries again.
+        A full disk is no error yet, since the log has the marker: `write_pending` tries again.
         """
         self.transactions.append(transaction)
         self._unwritten += 1
@@ -90,7 +90,7 @@ class TransactionIndex:
             self.write_pending()
 
     def write_pending(self) -> None:
-        """Writes what is not in the file yet. Raises OSError."""
+        """Writes the entries that are not in the file yet. Raises OSError."""
         if not self._unwritten:
             return
         entries = self.transactions
@@ -107,7 +107,7 @@ class TransactionIndex:
         self._unwritten = 0
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Aborted transactions that overlap the range, and whether a later segment cannot have more of them."""
+        """Aborted transactions that overlap the range, and whether they are all: no later segment has more."""
         found = []
         for transaction in self.transactions:
             if transaction.last_offset >= fetch_offset and transaction.first_offset < upper_bound_offset:
@@ -130,7 +130,7 @@ class TransactionIndex:
             del entries[keep:]
 
     def reset(self) -> None:
-        """Forgets all entries and removes the file."""
+        """Removes all entries and the file."""
         remove_if_exists(self._env, self.path)
         self._transactions, self._unwritten = [], 0
 
