@@ -1,4 +1,4 @@
-"""The seam between the wire and the handlers: what a request knows of its origin, and who answers which API.
+"""Between the wire and the handlers: where a request comes from, and which handler serves which API.
 
 A handler is a plain function, `handler(broker, context, request)`, registered with `@api`. It answers at once with
 a response message, or with a `Pending` that is completed later (long polls, acknowledgements that wait for a flush), or
@@ -23,23 +23,23 @@ class NoResponse(enum.Enum):
 
 NO_RESPONSE: Final = NoResponse.NO_RESPONSE
 CLOSE_CONNECTION: Final = NoResponse.CLOSE_CONNECTION
-"""The only way to tell a producer with acks=0 that something went wrong: its connection closes."""
+"""The only way to report an error to a producer with acks=0: its connection closes."""
 
 
 class ConnectionInfo:
-    """What stays the same for every request of one connection.
+    """The facts of one connection that its requests share.
 
-    `greetings` is KafkaApis' own: the headers that came before, by the four bytes of API key and version.
+    `cached_headers` belongs to KafkaApis: decoded headers by the four bytes of API key and version.
     `local_host` and `local_port` are this end's address, which is the one that the client dialled.
     """
 
     __slots__ = (
+        "cached_headers",
         "client_host",
         "client_port",
         "client_software_name",
         "client_software_version",
         "connection_id",
-        "greetings",
         "listener_name",
         "local_host",
         "local_port",
@@ -64,15 +64,15 @@ class ConnectionInfo:
         self.local_host = local_host
         self.local_port = local_port
         self.principal = principal
-        self.greetings: dict[bytes, Any] = {}
+        self.cached_headers: dict[bytes, Any] = {}
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
 
 
 class RequestContext:
-    """A request as its handler sees it: the connection that it came by, and what the header says beside its number.
+    """A request as its handler sees it: its connection, and its header without the correlation id.
 
-    One context serves all requests of a client with the same header, so nobody changes it.
+    One context serves all requests of a client with the same header, so it never changes.
     """
 
     __slots__ = ("api_key", "api_version", "client_id", "connection")
@@ -91,11 +91,11 @@ class RequestContext:
 
 
 Handler = Callable[[Any, RequestContext, Any], Any]
-"""A handler takes the Broker (services.py), which is built on top of this module, the context and its own request."""
+"""A handler takes the Broker (broker.broker), which is built on top of this module, the context and its own request."""
 
 
 Offered = Callable[[Any], bool]
-"""Whether a Broker tells its clients of an API."""
+"""Whether a Broker advertises an API to its clients."""
 
 
 def _always(broker: Any) -> bool:
@@ -106,8 +106,8 @@ class ApiHandler:
     """A handler and the versions that it serves.
 
     `versions` is the inclusive range served; `advertised` what ApiVersions says of it, which is wider only where
-    clients draw conclusions from old versions that nobody sends (Produce, KAFKA-18659), and only if `offered` says so
-    of the broker. `unstable` is the version after those that is still in the making: it is served and offered with
+    clients draw conclusions from old versions that none of them sends (Produce, KAFKA-18659), and only if `offered` is
+    true of the broker. `unstable` is the next version, still in the making: it is served and advertised with
     unstable.api.versions.enable.
     """
 
@@ -136,7 +136,7 @@ class ApiHandler:
         return _up_to(self.versions, self.unstable if with_unstable else None)
 
     def shown(self, *, with_unstable: bool) -> tuple[int, int]:
-        """The inclusive range that ApiVersions tells of."""
+        """The inclusive range that ApiVersions advertises."""
         return _up_to(self.advertised, self.unstable if with_unstable else None)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -76,34 +77,25 @@ class Phase(Enum):
     SWAP = "swapping in"
 
 
+@dataclass(slots=True, eq=False)
 class Cleaning:
     """One cleaning that is going on."""
 
-    __slots__ = (
-        "claim",
-        "directory",
-        "found",
-        "fraction",
-        "limits",
-        "phase",
-        "said_s",
-        "slot",
-        "started_s",
-        "swap",
-        "worker",
-    )
+    found: LogToClean
+    slot: int
+    limits: CleanerLimits
+    started_s: float
+    phase: Phase = Phase.SURVEY
+    fraction: float = 0.0
+    worker: WorkerHandle | None = None
+    claim: SwapClaim | None = None
+    swap: SwapPreparation | None = None
+    directory: str = field(init=False)
+    logged_s: float = field(init=False)
 
-    def __init__(self, found: LogToClean, slot: int, limits: CleanerLimits, now_s: float) -> None:
-        self.found = found
-        self.limits = limits
-        self.directory = found.log.directory
-        self.slot = slot
-        self.started_s = self.said_s = now_s
-        self.phase = Phase.SURVEY
-        self.fraction = 0.0
-        self.worker: WorkerHandle | None = None
-        self.claim: SwapClaim | None = None
-        self.swap: SwapPreparation | None = None
+    def __post_init__(self) -> None:
+        self.directory = self.found.log.directory
+        self.logged_s = self.started_s
 
     @property
     def log(self) -> UnifiedLog:
@@ -409,8 +401,8 @@ class LogCleaner:
     def _say_how_long_ones_go(self) -> None:
         now_s = self._timer.time()
         for cleaning in self._running.values():
-            if now_s - cleaning.said_s >= PROGRESS_INTERVAL_S:
-                cleaning.said_s = now_s
+            if now_s - cleaning.logged_s >= PROGRESS_INTERVAL_S:
+                cleaning.logged_s = now_s
                 logger.info(
                     "compacting %s: %s, %.0f %% after %.0f s",
                     cleaning.log.name,

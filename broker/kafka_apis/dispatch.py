@@ -1,8 +1,8 @@
 """KafkaApis: from the bytes of one request to the bytes of its answer.
 
-For each API key and version there is one route, made at its first use: the handler with the codecs that its version
-needs. What no route exists for ends the connection, as it does in Kafka, with one exception: ApiVersions in a version
-from the future is answered in version 0 with the range that would do (KIP-511). Source: kafka.server.KafkaApis.
+Each API key and version has one route, made at its first use: the handler with the codecs that its version
+needs. A request with no route closes the connection, as in Kafka, with one exception: the broker answers ApiVersions in
+a version from the future in version 0, with the range that it serves (KIP-511). Source: kafka.server.KafkaApis.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.kafka_apis import handlers
 from barnabas.broker.kafka_apis.error_places import ErrorPlaces, error_places, errors_in
 from barnabas.broker.network.in_flight import Answer, Response
 from barnabas.broker.pending import Pending
+from barnabas.broker.probes import ApiTimes, RequestProbe
 from barnabas.broker.request import (
     CLOSE_CONNECTION,
     REGISTRY,
@@ -44,26 +45,12 @@ from barnabas.protocol.wire import Chunk
 logger = logging.getLogger("barnabas.network")
 
 _COUNT_ERRORS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
-"""Their handlers count the errors of partitions, which they know anyway."""
+"""Their handlers count the errors of partitions themselves."""
 
 _REQUEST_START: Final = struct.Struct(">hhi")
 _NO_TAGS: Final = b"\0"
-_MOST_REMEMBERED_BYTES: Final = 256
-"""A header that is longer is decoded each time: what a client makes the broker remember is bounded."""
-
-
-class RequestTimes(Protocol):
-    """What the metrics want to know of one API's requests; times in seconds."""
-
-    def record(self, version: int, local_s: float, remote_s: float) -> None: ...
-
-
-class RequestProbe(Protocol):
-    """What the metrics want to know of requests."""
-
-    def times(self, api: str) -> RequestTimes: ...
-    def request_failed(self, api: str, error: str, count: int = 1) -> None: ...
-    def request_refused(self, reason: str) -> None: ...
+_MAX_CACHED_BYTES: Final = 256
+"""A longer header is decoded each time, so that the memory a client can make the broker use is bounded."""
 
 
 class _Route:
@@ -98,14 +85,14 @@ class _Route:
         self.error_places: list[ErrorPlaces] = places
         self.encode = encoder(self.response_type, version)
         self.flexible_header = response_header_version(api_key, version) == 1
-        self.times: RequestTimes | None = None  # until the first is answered
+        self.times: ApiTimes | None = None  # until the first is answered
 
 
-class _Greeting:
-    """How one client's requests of one API and version begin, beside their number; it is decoded once.
+class _CachedHeader:
+    """The decoded header of a client's requests of one API and version, all but the correlation id.
 
-    `header` are the bytes of the header that follow the number. A header tells its own length, so a request that has
-    the same bytes there has the same header.
+    `header` are the bytes of the header after the correlation id. A header determines its own length, so a request
+    with the same bytes there has the same header.
     """
 
     __slots__ = ("context", "end", "header", "route")
@@ -130,14 +117,14 @@ class KafkaApis:
     def handle(self, connection: ConnectionInfo, frame: Frame) -> Answer:
         """Answers one request (a frame without its size). Raises ProtocolError when the connection has to close."""
         started = self._now()
-        greeting: _Greeting | None = connection.greetings.get(bytes(frame[:4]))
-        if greeting is None or frame[8 : greeting.end] != greeting.header or len(frame) < _REQUEST_START.size:
-            greeting = self._greet(connection, frame)
-            if greeting is None:
+        cached: _CachedHeader | None = connection.cached_headers.get(bytes(frame[:4]))
+        if cached is None or frame[8 : cached.end] != cached.header or len(frame) < _REQUEST_START.size:
+            cached = self._parse_header(connection, frame)
+            if cached is None:
                 return _unsupported_api_versions(bytes(frame[4:8]))
-        route = greeting.route
-        request, _ = route.decode_body(frame, greeting.end, len(frame))
-        response = route.handle(self._broker, greeting.context, request)
+        route = cached.route
+        request, _ = route.decode_body(frame, cached.end, len(frame))
+        response = route.handle(self._broker, cached.context, request)
         handled = self._now()
         if response.__class__ is route.response_type:  # by far the most frequent case
             (route.times or self._times(route)).record(route.version, handled - started, 0.0)
@@ -161,7 +148,7 @@ class KafkaApis:
     def _answer_late(
         self, route: _Route, number: bytes, response: Message | NoResponse, started: float, handled: float
     ) -> Response:
-        """Called by whoever completes the response, who must not suffer for a bug in how it is encoded."""
+        """Runs in the code that completes the response, which must not fail for a bug in encoding it."""
         self._times(route).record(route.version, handled - started, self._now() - handled)
         if isinstance(response, NoResponse):
             return response
@@ -182,15 +169,15 @@ class KafkaApis:
         route.encode(response, out)
         return out
 
-    def _times(self, route: _Route) -> RequestTimes:
-        """What has counted the API's requests since the first was answered."""
+    def _times(self, route: _Route) -> ApiTimes:
+        """The counters of the API's requests, added with the first response."""
         times = route.times
         if times is None:
             times = route.times = self._probe.times(route.api)
         return times
 
-    def _greet(self, connection: ConnectionInfo, frame: Frame) -> _Greeting | None:
-        """Decodes a header, and remembers it; None for ApiVersions in a version that is not known.
+    def _parse_header(self, connection: ConnectionInfo, frame: Frame) -> _CachedHeader | None:
+        """Decodes a header, and caches it; None for ApiVersions in an unknown version.
 
         Raises ProtocolError.
         """
@@ -202,13 +189,13 @@ class KafkaApis:
             return None
         header, end = route.decode_header(frame, 0, len(frame))
         context = RequestContext(connection, route.api_key, version, header.client_id)
-        greeting = _Greeting(route, context, bytes(frame[_REQUEST_START.size : end]))
-        if len(greeting.header) <= _MOST_REMEMBERED_BYTES:
-            connection.greetings[bytes(frame[:4])] = greeting
-        return greeting
+        cached = _CachedHeader(route, context, bytes(frame[_REQUEST_START.size : end]))
+        if len(cached.header) <= _MAX_CACHED_BYTES:
+            connection.cached_headers[bytes(frame[:4])] = cached
+        return cached
 
     def _find_route(self, api_key: int, version: int) -> _Route | None:
-        """The route, made now; None for an ApiVersions request whose version is not known. Raises ProtocolError."""
+        """Makes the route; None for an ApiVersions request in an unknown version. Raises ProtocolError."""
         handler = REGISTRY.get(api_key)
         if handler is None:
             self._probe.request_refused("unknown api key")
@@ -226,7 +213,7 @@ class KafkaApis:
 
 
 def _unsupported_api_versions(number: bytes) -> list[Chunk]:
-    """The answer that lets a client from the future fall back: version 0, naming the range of ApiVersions itself."""
+    """The response by which a newer client falls back: version 0, with the range of ApiVersions itself."""
     low, high = REGISTRY[ApiKey.API_VERSIONS].advertised
     entry = ApiVersionsResponse.ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high)
     out: list[Chunk] = [number]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.metrics.prometheus import Metrics, Sample
-from barnabas.broker.replica.moves.log_dir_move import Move
+from barnabas.broker.replica.moves.log_dir_move import LogDirMove
 
 if TYPE_CHECKING:
     from barnabas.storage.manager.log_dirs import LogDirs
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "ReplicaAlterLogDirs"
 
 
-def add_log_dirs(metrics: Metrics, log_dirs: LogDirs, moves: Callable[[], list[Move]]) -> None:
+def add_log_dirs(metrics: Metrics, log_dirs: LogDirs, moves: Callable[[], list[LogDirMove]]) -> None:
     """`moves` gives those that are going on."""
     prefix = "kafka_log_logmanager"
     metrics.add_value(f"{prefix}_offlinelogdirectorycount", lambda: len(log_dirs.offline))

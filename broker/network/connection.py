@@ -181,7 +181,7 @@ class Connection:
         self._requests.abandon()
         self._sending.clear()
         self._framer.forget()
-        self.info.greetings.clear()  # they refer to it; nothing is left for the garbage collector
+        self.info.cached_headers.clear()  # they refer to it; nothing is left for the garbage collector
         self._charge_unfinished(0)
         self._context.closed(self)
 

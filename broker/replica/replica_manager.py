@@ -18,12 +18,8 @@ from barnabas.broker.metadata.topics import PartitionImage, TopicImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import TopicProbe
 from barnabas.broker.replica.append import WITHOUT_LOG_START, AppendEntry, AppendError, AppendResult
-from barnabas.broker.replica.delayed_operations import (
-    DelayedDeleteRecords,
-    DelayedProduce,
-    DeletionResult,
-    Unacknowledged,
-)
+from barnabas.broker.replica.delayed_delete_records import DelayedDeleteRecords, DeletionResult
+from barnabas.broker.replica.delayed_produce import DelayedProduce, Unacknowledged
 from barnabas.broker.replica.log_flusher import LogFlusher
 from barnabas.broker.replica.new_logs import MissingLog, MissingLogs, new_logs, refusal_of_new_logs, run_all
 from barnabas.broker.replica.partition import ACKS_ALL, Partition
@@ -389,11 +385,10 @@ class ReplicaManager:
                 waiting.append((partition, result))
         if not waiting:
             return results
-        pending: Pending[list[DeletionResult]] = Pending()
-        operation = DelayedDeleteRecords(timeout_ms, waiting, lambda: pending.complete(results))
+        operation = DelayedDeleteRecords(timeout_ms, waiting, results)
         keys = [partition.key for partition, _ in waiting]
         self.delete_records_purgatory.try_complete_else_watch(operation, keys)
-        return pending
+        return operation.pending
 
     # ---- flushing
 

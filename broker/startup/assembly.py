@@ -29,6 +29,7 @@ from barnabas.broker.kafka_apis.dispatch import KafkaApis
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.metadata.loader import MetadataLoader, MetadataPublishers
 from barnabas.broker.metadata.snapshot_generator import SnapshotGenerator
+from barnabas.broker.metadata.topic_answers import TopicAnswers
 from barnabas.broker.metadata.unenforced import UnenforcedNotices
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
 from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
@@ -240,7 +241,11 @@ class Parts:
             host_names=given.host_names,
             client_metrics=self.client_metrics,
             log_dirs=self.log_dirs,
-            coordinators=self.coordinators,
+            topic_answers=TopicAnswers(),
+            groups=self.coordinators.groups,
+            transactions=self.coordinators.transactions,
+            txn_appends=self.coordinators.txn_appends,
+            txn_markers=self.coordinators.txn_markers,
         )
 
     def _make_followers(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from barnabas.broker.controller.topic_admin import is_internal
 from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
 from barnabas.broker.pending import Pending
-from barnabas.broker.replica.delayed_operations import DeletionResult
+from barnabas.broker.replica.delayed_delete_records import DeletionResult
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.request import RequestContext, api
 from barnabas.protocol.api_keys import ApiKey

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.broker.logging.setup import RateLimit
 from barnabas.broker.pending import Pending
-from barnabas.broker.replica.moves.log_dir_move import Move, Phase, may_pass, of_target
+from barnabas.broker.replica.moves.log_dir_move import LogDirMove, Phase, may_pass, of_target
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.waiting.blocking import BlockingRunner, Done, Work
 from barnabas.broker.waiting.timer import Timer, TimerHandle
@@ -93,8 +93,8 @@ class ReplicaAlterLogDirsManager:
         self._quota = quota
         self._report = report
         self._backoff_s = backoff_s
-        self._moves: dict[TopicPartition, Move] = {}
-        self._ready: deque[Move] = deque()
+        self._moves: dict[TopicPartition, LogDirMove] = {}
+        self._ready: deque[LogDirMove] = deque()
         self._running = 0  # steps, of which there are `threads` at a time
         self._busy = 0  # moves that a thread works for
         self._handle: TimerHandle | None = None
@@ -105,7 +105,7 @@ class ReplicaAlterLogDirsManager:
     # ---- which moves there are
 
     @property
-    def moves(self) -> list[Move]:
+    def moves(self) -> list[LogDirMove]:
         """Those that are going on."""
         return list(self._moves.values())
 
@@ -143,15 +143,15 @@ class ReplicaAlterLogDirsManager:
         logger.info("%s goes on at offset %d", move, future.log_end_offset)
         self._copy(move, future)
 
-    def _add(self, partition: Partition, target: LogDir) -> Move:
-        move = Move(partition, target, self._timer.time())
+    def _add(self, partition: Partition, target: LogDir) -> LogDirMove:
+        move = LogDirMove(partition, target, self._timer.time())
         self._moves[move.key] = move
         move.paused = self._log_manager.cleaner
         if move.paused is not None:
             move.paused.abort_and_pause_cleaning(move.key)
         return move
 
-    def _created(self, move: Move, new: NewFutureLog, error: BaseException | None) -> None:
+    def _created(self, move: LogDirMove, new: NewFutureLog, error: BaseException | None) -> None:
         self._idle(move)
         if error is None and not move.is_ended and not self._is_stopping:
             try:
@@ -208,7 +208,7 @@ class ReplicaAlterLogDirsManager:
                 if move.has_reported:
                     self._report_place(move.partition)
 
-    def _end(self, move: Move, code: ErrorCode) -> None:
+    def _end(self, move: LogDirMove, code: ErrorCode) -> None:
         self._part(move)
         move.phase = Phase.ENDED
         del self._moves[move.key]
@@ -253,7 +253,7 @@ class ReplicaAlterLogDirsManager:
         """The rate may be another one: whoever waits looks again."""
         self._pump()
 
-    def _copy(self, move: Move, future: UnifiedLog) -> None:
+    def _copy(self, move: LogDirMove, future: UnifiedLog) -> None:
         move.future = future
         move.phase = Phase.COPY
         if not move.begun.done:
@@ -276,7 +276,7 @@ class ReplicaAlterLogDirsManager:
             self._handle.cancel()
         self._handle = self._timer.call_at(self._timer.time() + delay_s, self._pump)
 
-    def _step(self, move: Move) -> None:
+    def _step(self, move: LogDirMove) -> None:
         """One step of copying, or what has to come before the next one."""
         source, future = move.partition.log, move.future
         assert future is not None
@@ -305,7 +305,7 @@ class ReplicaAlterLogDirsManager:
 
         self._submit(move, step.run, done)
 
-    def _next_step(self, move: Move, source: UnifiedLog, future: UnifiedLog) -> CopyStep | None:
+    def _next_step(self, move: LogDirMove, source: UnifiedLog, future: UnifiedLog) -> CopyStep | None:
         """The next step that is worth a thread; None when the future log has caught up."""
         for _ in range(MAX_INLINE_STEPS):
             step = self._log_manager.future.plan_step(source, future)
@@ -315,17 +315,17 @@ class ReplicaAlterLogDirsManager:
             self._count(move, step)
         return self._log_manager.future.plan_step(source, future)
 
-    def _count(self, move: Move, step: CopyStep) -> None:
+    def _count(self, move: LogDirMove, step: CopyStep) -> None:
         self._quota.record(step.size)
         move.copied_bytes += step.size
         move.unflushed_bytes += step.size
         move.is_failing = False
 
-    def _submit(self, move: Move, work: Work, done: Done) -> None:
+    def _submit(self, move: LogDirMove, work: Work, done: Done) -> None:
         self._running += 1
         self._start(move, work, done)
 
-    def _start(self, move: Move, work: Work, done: Done) -> None:
+    def _start(self, move: LogDirMove, work: Work, done: Done) -> None:
         move.is_busy = True
         self._busy += 1
         failures: list[BaseException] = []
@@ -338,7 +338,7 @@ class ReplicaAlterLogDirsManager:
 
         self._runner.submit(guarded, lambda error: done(error or next(iter(failures), None)))
 
-    def _stepped(self, move: Move, error: BaseException | None) -> bool:
+    def _stepped(self, move: LogDirMove, error: BaseException | None) -> bool:
         """After each piece of work: whether it came to something, and the move goes on."""
         self._running -= 1
         self._idle(move)
@@ -349,7 +349,7 @@ class ReplicaAlterLogDirsManager:
         self._pump()
         return False
 
-    def _idle(self, move: Move) -> None:
+    def _idle(self, move: LogDirMove) -> None:
         move.is_busy = False
         self._busy -= 1
         if move.on_idle is not None:
@@ -357,11 +357,11 @@ class ReplicaAlterLogDirsManager:
             then()
         self._maybe_idle()
 
-    def _again(self, move: Move) -> None:
+    def _again(self, move: LogDirMove) -> None:
         self._ready.append(move)
         self._pump()
 
-    def _try_again(self, move: Move, why: str) -> None:
+    def _try_again(self, move: LogDirMove, why: str) -> None:
         """Later, for what may pass."""
         move.is_failing = True
         self._rate_limit.warning(logger, move.key, "%s has to wait: %s", move, why)
@@ -372,7 +372,7 @@ class ReplicaAlterLogDirsManager:
 
         self._timer.call_at(self._timer.time() + self._backoff_s(), again)
 
-    def _step_failed(self, move: Move, error: BaseException) -> None:
+    def _step_failed(self, move: LogDirMove, error: BaseException) -> None:
         self._part(move)
         if move.partition.log.is_failed:
             return  # its directory is on its way out
@@ -393,14 +393,14 @@ class ReplicaAlterLogDirsManager:
 
     # ---- caught up
 
-    def _mirror(self, move: Move) -> None:
+    def _mirror(self, move: LogDirMove) -> None:
         """From here on every append goes to both logs; now for what makes the future log as durable as the other."""
         move.phase = Phase.MIRROR
         move.partition.mirror = lambda: self._append_too(move)
         self._hosts.flusher.hold(move.partition.log)
         self._flush(move, lambda: self._commit(move))
 
-    def _append_too(self, move: Move) -> None:
+    def _append_too(self, move: LogDirMove) -> None:
         """What was appended to the log in use just now. Whatever goes wrong with it, that append stands."""
         assert move.future is not None
         try:
@@ -408,14 +408,14 @@ class ReplicaAlterLogDirsManager:
         except (StorageError, CorruptRecordError, OSError) as error:
             self._step_failed(move, error)
 
-    def _part(self, move: Move) -> None:
+    def _part(self, move: LogDirMove) -> None:
         """The logs are appended to each by itself again, if they were not; the future log has to catch up anew."""
         if move.phase in (Phase.MIRROR, Phase.COMMIT):
             move.phase = Phase.COPY
             move.partition.mirror = None
             self._hosts.flusher.release(move.partition.log)
 
-    def _flush(self, move: Move, then: Callable[[], None]) -> None:
+    def _flush(self, move: LogDirMove, then: Callable[[], None]) -> None:
         """Makes the future log durable, and what the checkpoints say of it."""
         future, phase = move.future, move.phase
         assert future is not None
@@ -449,7 +449,7 @@ class ReplicaAlterLogDirsManager:
 
         self._submit(move, work, done)
 
-    def _commit(self, move: Move) -> None:
+    def _commit(self, move: LogDirMove) -> None:
         move.phase = Phase.COMMIT
         move.has_reported = True
         directory_id = move.target.directory_id
@@ -465,7 +465,7 @@ class ReplicaAlterLogDirsManager:
 
         self._report(move.partition, directory_id).add_done_callback(committed)
 
-    def _replace(self, move: Move) -> None:
+    def _replace(self, move: LogDirMove) -> None:
         """The future log takes its place, in one step."""
         source, future = move.partition.log, move.future
         assert future is not None

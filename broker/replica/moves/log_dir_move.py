@@ -1,8 +1,9 @@
-"""Move: one replica on its way to another log directory; alter_log_dirs has the moves and takes their steps."""
+"""LogDirMove: the move of one replica to another log directory; alter_log_dirs holds the moves and runs their steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -36,39 +37,25 @@ class Phase(Enum):
     ENDED = "ended"
 
 
-class Move:
-    """One partition on its way to `target`. `future` is there once its directory is."""
+@dataclass(slots=True, eq=False)
+class LogDirMove:
+    """The move of one partition to the log directory `target`. `future` is None until its directory exists."""
 
-    __slots__ = (
-        "begun",
-        "copied_bytes",
-        "future",
-        "has_reported",
-        "is_busy",
-        "is_failing",
-        "on_idle",
-        "partition",
-        "paused",
-        "phase",
-        "started_s",
-        "target",
-        "unflushed_bytes",
-    )
-
-    def __init__(self, partition: Partition, target: LogDir, now_s: float) -> None:
-        self.partition = partition
-        self.target = target
-        self.future: UnifiedLog | None = None
-        self.phase = Phase.CREATE
-        self.begun: Pending[ErrorCode] = Pending()
-        self.copied_bytes = 0
-        self.unflushed_bytes = 0
-        self.started_s = now_s
-        self.is_busy = False  # a thread works on the future log
-        self.is_failing = False
-        self.has_reported = False  # the metadata may name the target already
-        self.on_idle: Callable[[], None] | None = None
-        self.paused: CleanerHooks | None = None
+    partition: Partition
+    target: LogDir
+    started_s: float
+    future: UnifiedLog | None = None
+    phase: Phase = Phase.CREATE
+    begun: Pending[ErrorCode] = field(default_factory=Pending)
+    copied_bytes: int = 0
+    unflushed_bytes: int = 0
+    is_busy: bool = False
+    """A thread works on the future log."""
+    is_failing: bool = False
+    has_reported: bool = False
+    """The metadata may name the target already."""
+    on_idle: Callable[[], None] | None = None
+    paused: CleanerHooks | None = None
 
     @property
     def key(self) -> TopicPartition:
@@ -92,7 +79,7 @@ class Move:
 _PASSES: Final = (
     DiskFullError,
     OutOfResourcesError,
-    # The log in use is damaged: retention, or somebody, may mend it, and then it moves.
+    # The log in use is damaged: once retention or an operator has removed the damage, it can move.
     CorruptRecordError,
     OffsetsOutOfOrderError,
     UnexpectedAppendOffsetError,
@@ -100,12 +87,12 @@ _PASSES: Final = (
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether an error in copying says nothing against a disk, so that it is worth trying again."""
+    """Whether an error in copying is no fault of a disk, so that the move is retried."""
     return isinstance(error, _PASSES) or (isinstance(error, OSError) and not is_fault_of_disk(error))
 
 
 def of_target(error: BaseException | None) -> BaseException | None:
-    """An error in flushing as one of the future log's own disk."""
+    """Turns an error in flushing into one of the future log's own disk."""
     if isinstance(error, OSError) and not may_pass(error):
         return KafkaStorageError(str(error))
     return error

@@ -52,7 +52,7 @@ HERE = ConnectionInfo(
 @pytest.fixture(autouse=True)
 def newcomer() -> None:
     """Nothing is known here of what another broker was asked."""
-    HERE.greetings.clear()
+    HERE.cached_headers.clear()
 
 
 def frame(request: Message, version: int, *, correlation_id: int = 7, client_id: str | None = "me") -> bytes:

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.broker.metadata.topics import PartitionImage
 from barnabas.broker.replica.append import AppendError, AppendResult, append_error_of
-from barnabas.broker.replica.delayed_operations import DelayedProduce, Unacknowledged
+from barnabas.broker.replica.delayed_produce import DelayedProduce, Unacknowledged
 from barnabas.broker.replica.partition import ACKS_ALL, Partition
 from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
 from barnabas.config.log_config import LogConfig
