@@ -1,4 +1,4 @@
-"""Which APIs there are, and which messages and headers belong to a key and a version."""
+"""The APIs of Kafka, and the messages and headers of a key and a version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class ApiKey(IntEnum):
     """Every API of Kafka 4.3 (`org.apache.kafka.common.protocol.ApiKeys`).
 
-    Keys 4 to 7 were the ZooKeeper controller's; Kafka 4 has no version of them left, so they are not here.
+    Keys 4 to 7 were the ZooKeeper controller's; Kafka 4 has removed them.
     `module` is the module of protocol.messages that declares the request and the response.
     """
 
@@ -135,7 +135,7 @@ def response_type(key: int) -> type[Message]:
 def request_header_version(key: int, version: int) -> int:
     """The version of the RequestHeader before this request: 2 where the request is flexible, otherwise 1.
 
-    `version` may be one that nobody serves; the header is then the one that the client must have used.
+    `version` may be one that does not exist; the header is then the one that the client must have used.
     """
     return 2 if request_type(key).flexible_versions.has(version) else 1
 
@@ -143,7 +143,7 @@ def request_header_version(key: int, version: int) -> int:
 def response_header_version(key: int, version: int) -> int:
     """The version of the ResponseHeader before this response: 1 where it is flexible, otherwise 0.
 
-    ApiVersions always has 0, because its reader may not know yet what the broker speaks (KIP-511).
+    ApiVersions always has 0, because the client may not know the versions of the broker yet (KIP-511).
     """
     if key == ApiKey.API_VERSIONS:
         return 0

@@ -4,8 +4,8 @@ The first use of a (message, version) makes its program, one step a field, out o
 from then on a call is a dictionary look-up and a run of the program by codec_engine.py. The engine is compiled where a
 C compiler was present at installation, and the same source runs as Python elsewhere.
 
-Blame is divided as everywhere: bytes that are no such message raise ProtocolError and nothing else; a message
-that the version cannot carry raises ValueError, for it is ours.
+Bytes that cannot be decoded raise ProtocolError and nothing else; a message that the version cannot carry raises
+ValueError, since the caller is at fault.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=Message)
 
 MAX_ELEMENTS = 1_000_000
-"""How many whatever comes from a client may have: several times what all partitions of a large cluster need, and a few
-hundred MiB of objects."""
+"""The most elements in a message of a client: several times the partitions of a large cluster, and a few hundred MiB of
+objects."""
 
 _decoders: dict[tuple[type[Message], int, int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
@@ -43,10 +43,10 @@ def decoder(
     """The function (buffer, position, end) -> (message, position after it).
 
     The buffer is bytes, or a memoryview of bytes. A records field of the message is a memoryview of the
-    buffer, everything else a copy. The function raises ProtocolError for bytes that are no such message, and
-    for one that has more than `max_elements` elements of arrays and tagged fields, all together: what comes
-    from strangers has to be bounded so, since a byte of theirs can stand for an object of a hundred.
-    Raises ValueError for a version that there is not.
+    buffer, everything else a copy. The function raises ProtocolError for bytes that cannot be decoded, and
+    for a message with more than `max_elements` elements of arrays and tagged fields, all together: this bounds
+    the memory of requests, where one byte can become an object of a hundred.
+    Raises ValueError for a version that does not exist.
     """
     key = (message_type, version, max_elements)
     found = _decoders.get(key)
@@ -59,8 +59,8 @@ def encoder(message_type: type[M], version: int) -> Callable[[M, list[Chunk]], N
     """The function (message, chunks), which appends the bytes of the message to `chunks`, in one piece or
     more.
 
-    It raises ValueError, naming the field, where the version cannot carry what is in the message; `chunks`
-    may have got some pieces by then. Raises ValueError for a version that there is not.
+    It raises ValueError with the name of the field if the version cannot carry a value; `chunks` may have
+    some pieces by then. Raises ValueError for a version that does not exist.
     """
     found = _encoders.get((message_type, version))
     if found is None:
@@ -71,9 +71,9 @@ def encoder(message_type: type[M], version: int) -> Callable[[M, list[Chunk]], N
 def element_encoder(
     message_type: type[Message], element_type: type[Struct], version: int
 ) -> Callable[[Struct], Encoded]:
-    """Encodes structs of `element_type` ahead of the message in whose array they will stand, in place of the struct.
+    """Encodes structs of `element_type` before the message whose array will hold the result in place of the struct.
 
-    For answers that are mostly the same each time. Raises ValueError for what the version cannot carry.
+    For responses that repeat most elements. Raises ValueError if the version cannot carry a value.
     """
     write = codec_program.make_struct_encoder(message_type, element_type, version)
 
@@ -86,7 +86,7 @@ def element_encoder(
 
 
 def decode(message_type: type[M], version: int, data: bytes | bytearray | memoryview) -> M:
-    """The message that all of `data` is. Raises ProtocolError where it is none, or more follows it."""
+    """Decodes all of `data`. Raises ProtocolError if it is not such a message, or has bytes after it."""
     buffer = bytes(data) if isinstance(data, bytearray) else data
     message, position = decoder(message_type, version)(buffer, 0, len(buffer))
     if position != len(buffer):
@@ -96,12 +96,12 @@ def decode(message_type: type[M], version: int, data: bytes | bytearray | memory
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The bytes of `message`, records included. Raises ValueError where the version cannot carry it."""
+    """The bytes of `message`, records included. Raises ValueError if the version cannot carry it."""
     chunks: list[Chunk] = []
     encoder(type(message), version)(message, chunks)
     return join_chunks(chunks)
 
 
 def join_chunks(chunks: list[Chunk]) -> bytes:
-    """The chunks in one piece, those read that are elsewhere."""
+    """The chunks in one piece; reads RecordsChunks."""
     return b"".join(chunk if isinstance(chunk, (bytes, memoryview)) else chunk.read() for chunk in chunks)

@@ -38,7 +38,7 @@ cdef class Reader:
     cdef Py_ssize_t position, end, room
 
     @cython.locals(at=Py_ssize_t)
-    cdef Py_ssize_t _take(self, Py_ssize_t size) except -1
+    cdef Py_ssize_t _advance(self, Py_ssize_t size) except -1
 
     @cython.locals(at=Py_ssize_t, byte=cython.ulonglong, value=cython.ulonglong, shift=int)
     cdef Py_ssize_t _varint(self) except -1

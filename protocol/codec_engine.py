@@ -1,14 +1,13 @@
 # cython: annotation_typing=False, language_level=3
-"""Runs the program of a message: reads it out of a frame, and writes it.
+"""Runs the program of a message: decodes it from a frame, and encodes it.
 
-A program is what `protocol.layout` says of one version, in a form that is quick to walk, one `Step` a field;
-codec_program.py makes it. The server uses this for all messages: compiled with the types of codec_engine.pxd, or, where
-no C compiler was present, as Python. `COMPILED` says which of the two it is.
+A program is the layout (`protocol.layout`) of one version in a form that is quick to walk, one `Step` a field;
+codec_program.py makes it. The server uses this for all messages: compiled with the types of codec_engine.pxd, or as
+Python if no C compiler was present. `COMPILED` is true for the former.
 
-Safety: every length and count is compared with what is left before it is used, and nothing is allocated by a count
-alone. An element can be of one byte, and is an object of a hundred here; so elements are counted too, where whoever
-asks for the decoder says how many there may be. What reaches memory by itself is in codec_c.pxd, for which
-codec_plain.py stands in Python.
+Safety: every length and count is compared with the remaining bytes before it is used, and a count alone allocates
+nothing. An element of one byte can become an object of a hundred; so elements are counted too, up to the limit of the
+decoder. Direct memory access is confined to codec_c.pxd, which codec_plain.py replaces in Python.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 
 INLINE_RECORDS_BYTES = 2048
-"""Records in memory that are shorter are copied into the chunk before them: fewer pieces for the socket."""
+"""Shorter records in memory are copied into the chunk before them, for fewer writes to the socket."""
 
 UNBOUNDED = sys.maxsize
 """As many elements as the bytes can hold."""
@@ -43,10 +42,10 @@ _FLOAT = struct.Struct(">d")
 class Step:
     """One field, or the element of an array.
 
-    `kind` says what it is: "i" an integer of `width` bytes, "?" a boolean, "d" a float, "u" a UUID, "s" a string, "y"
-    bytes, "r" records, "a" an array of `element`, "m" a struct by `program`, "n" one that may be null. `compact` says
-    how the length is written (for "n": what the marker is), `smallest` is the fewest bytes that the value has.
-    `slot` is where the struct keeps the field, `default` what an absent or tagged one is left as: a new list
+    `kind` is its type: "i" an integer of `width` bytes, "?" a boolean, "d" a float, "u" a UUID, "s" a string, "y"
+    bytes, "r" records, "a" an array of `element`, "m" a struct by `program`, "n" one that may be null. `compact` is
+    the notation of the length (for "n": of the marker), `smallest` the minimal size of the value in bytes.
+    `slot` is the place of the field in the struct, `default` the value of an absent or tagged one: a new list
     each time if `fresh`.
     """
 
@@ -90,7 +89,7 @@ class Step:
         self.program: Any = None
 
     def place(self, cls: type[Struct], field: Field) -> Step:
-        """Says which field this is."""
+        """Assigns the step to a field of `cls`."""
         self.name: str = field.name
         self.slot: Any = raw.slot_of(cls, field.name)
         self.default: Any = field.make_default()
@@ -141,7 +140,7 @@ class Program:
 
 
 class Reader:
-    """A place in a frame, and what is read from there on: no more than `room` elements and tagged fields."""
+    """A position in a frame; decodes from there on, at most `room` elements and tagged fields."""
 
     __slots__ = ("data", "end", "frame", "position", "room", "view")
 
@@ -155,8 +154,8 @@ class Reader:
         if position < 0:
             raise IndexError(position)
 
-    def _take(self, size: int) -> int:
-        """Where the next `size` bytes begin; goes on behind them. Raises IndexError where there are fewer."""
+    def _advance(self, size: int) -> int:
+        """The position of the next `size` bytes, which are skipped. Raises IndexError if fewer are left."""
         at = self.position
         if size > self.end - at:
             raise IndexError(size)
@@ -164,14 +163,14 @@ class Reader:
         return at
 
     def _varint(self) -> int:
-        at = self._take(1)
+        at = self._advance(1)
         byte = self.data[at]
         if byte < 0x80:
             return byte
         value = byte & 0x7F
         shift = 7
         while shift < 35:
-            at = self._take(1)
+            at = self._advance(1)
             byte = self.data[at]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
@@ -182,13 +181,13 @@ class Reader:
         raise wrong.long_varint()
 
     def _length(self, step: Step) -> int:
-        """A length or count; -1 for null. Raises ProtocolError where no null can be."""
+        """A length or count; -1 for null. Raises ProtocolError if the field is not nullable."""
         if step.compact:
             length = self._varint() - 1
         elif step.kind == "s":
-            length = raw.signed_at(self.data, self._take(2), 2)
+            length = raw.signed_at(self.data, self._advance(2), 2)
         else:
-            length = raw.signed_at(self.data, self._take(4), 4)
+            length = raw.signed_at(self.data, self._advance(4), 4)
         if length >= 0:
             return length
         if not step.nullable:
@@ -198,7 +197,7 @@ class Reader:
     def _value(self, step: Step) -> Any:
         kind = step.kind
         if kind == "i":
-            # `_take`, written out: most fields are integers, and the call is a fifth of what one costs in Python.
+            # `_advance` inlined: most fields are integers, and the call is a fifth of the cost of one in Python.
             at = self.position
             stop = at + step.width
             if stop > self.end:
@@ -219,7 +218,7 @@ class Reader:
         kind = step.kind
         if kind == "n":
             return self._nullable_struct(step)
-        at = self._take(step.width)
+        at = self._advance(step.width)
         if kind == "?":
             return self.data[at] != 0
         data = raw.data_between(self.data, at, at + step.width)
@@ -269,7 +268,7 @@ class Reader:
             if marker > _MAX_LENGTH + 1:
                 raise wrong.bad_marker(step.path, marker)
             return self.struct(step.program) if marker else None
-        at = self._take(1)
+        at = self._advance(1)
         return None if self.data[at] > 127 else self.struct(step.program)
 
     def struct(self, program: Program) -> Any:
@@ -284,7 +283,7 @@ class Reader:
             return message
         for step in program.tags:
             raw.set_slot(message, step.slot, [] if step.fresh else step.default)
-        at = self._take(1)
+        at = self._advance(1)
         if self.data[at] == 0:
             raw.set_slot(message, program.unknown_slot, None)
         else:
@@ -322,7 +321,7 @@ class Reader:
 
 
 class Writer:
-    """Bytes on their way into chunks: the chunks that are whole, and what comes after them."""
+    """Collects encoded bytes: the finished chunks, and the buffer after them."""
 
     __slots__ = ("buffer", "chunks")
 
@@ -427,8 +426,8 @@ class Writer:
             self.struct(step.program, value)
 
     def struct(self, program: Program, message: Any) -> None:
-        """A struct. Raises ValueError where the version cannot carry it; TypeError, AttributeError, OverflowError and
-        struct.error where a value is none that its field can have.
+        """A struct. Raises ValueError if the version cannot carry it; TypeError, AttributeError, OverflowError and
+        struct.error for a value that its field cannot have.
         """
         own = type(message) is program.cls
         for step in program.absent:
@@ -470,19 +469,19 @@ class Writer:
             raw.put_data(self.buffer, data)
 
     def finish(self) -> None:
-        """Makes a chunk of what is left."""
+        """Makes a chunk of the remaining bytes."""
         data = raw.take(self.buffer)
         if data:
             self.chunks.append(data)
 
 
 def memory_size(data: Any) -> int:
-    """How many bytes there are."""
+    """The size in bytes."""
     return data.nbytes if isinstance(data, memoryview) else len(data)
 
 
 class Decoder:
-    """Reads one message in one version, of at most `most` elements."""
+    """Decodes one message in one version, of at most `most` elements."""
 
     __slots__ = ("most", "program", "title")
 

@@ -1,4 +1,4 @@
-"""What the codec reports about bytes that are no such message, and about messages that cannot be written."""
+"""The errors of the codec, for bytes that cannot be decoded and for messages that cannot be encoded."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What codec_engine does with memory, in Python; compiled, it has the same names from codec_c.pxd instead.
+"""The memory access of codec_engine in Python; compiled, it has the same names from codec_c.pxd.
 
-A place in memory is the frame itself here, a slot is an attribute's name, and a buffer is a bytearray. Where a builtin
-function does the same, the name stands for it: that saves a call for each field.
+Here an address is the frame itself, a slot is an attribute's name, and a buffer is a bytearray. Names of builtin
+functions save a call for each field.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def start_of(frame: Frame) -> Frame:
-    """Where the frame is in memory."""
+    """The address of the frame."""
     return frame
 
 
@@ -38,28 +38,28 @@ def text_between(data: Frame, at: int, stop: int) -> str:
 
 
 def slot_of(cls: type, name: str) -> str:
-    """Where objects of `cls` keep their attribute `name`."""
+    """The place of the attribute `name` in objects of `cls`."""
     return name
 
 
 set_slot = setattr
-"""Sets the attribute that is kept there."""
+"""Sets the attribute of a slot."""
 
 
 get_slot = getattr
-"""The attribute that is kept there; raises AttributeError when it has none."""
+"""The attribute of a slot; raises AttributeError if it is not set."""
 
 
 new = object.__new__
-"""An object of a class, none of whose attributes is set."""
+"""A new object of a class without any attributes."""
 
 
 new_buffer = bytearray
-"""Takes bytes one after the other."""
+"""An empty buffer."""
 
 
 def free_buffer(buffer: bytearray) -> None:
-    """Gives its memory back."""
+    """Releases its memory."""
 
 
 put_byte = bytearray.append
@@ -72,7 +72,7 @@ def put_unsigned(buffer: bytearray, value: int, width: int) -> None:
 
 
 def put_number(buffer: bytearray, value: int, width: int, is_signed: bool) -> None:
-    """Appends a number of `width` bytes. Raises OverflowError, TypeError where it is none of these."""
+    """Appends a number of `width` bytes. Raises OverflowError for one that is too large, TypeError for other values."""
     if not isinstance(value, int):
         raise TypeError(f"{value!r} is no number")
     buffer += value.to_bytes(width, "big", signed=is_signed)
@@ -83,7 +83,7 @@ put_data = bytearray.extend
 
 
 def text_size(text: str) -> int:
-    """How many bytes it has in UTF-8. Raises UnicodeEncodeError for lone surrogates."""
+    """The size in bytes of UTF-8. Raises UnicodeEncodeError for lone surrogates."""
     return len(text.encode())
 
 
@@ -93,7 +93,7 @@ def put_text(buffer: bytearray, text: str) -> None:
 
 
 def take(buffer: bytearray) -> bytes:
-    """What is in the buffer, which is empty afterwards."""
+    """The content of the buffer, which is empty afterwards."""
     taken = bytes(buffer)
     buffer.clear()
     return taken

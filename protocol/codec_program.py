@@ -1,4 +1,4 @@
-"""Makes the programs that codec_engine runs, out of the declaration of a message (`protocol.layout`)."""
+"""Makes the programs of codec_engine from the declaration of a message (`protocol.layout`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from barnabas.protocol.wire import Chunk, Frame
 
 _INTEGERS = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8}
-"""How wide they are."""
+"""The widths of the integers in bytes."""
 
 _OTHERS = {"bool": ("?", 1), "float64": ("d", 8), "uuid": ("u", 16)}
 """The kind and the width of the other values of fixed width."""
@@ -47,15 +47,17 @@ def make_struct_encoder(
 
 
 def _explained(message: Message, error: Exception, version: int) -> ValueError:
-    """Why the engine failed, in the words of the construct, which reports where in the message it was."""
-    from barnabas.protocol.reference import build  # with construct, which a process needs for nothing else
+    """The error of the construct for the same message, which names the field that the engine failed to encode."""
+    from barnabas.protocol.reference import (
+        build,
+    )  # imports construct, which the server needs for nothing else
 
     try:
         build(message, version)
     except ValueError as explanation:
         return explanation
     except (TypeError, AttributeError):
-        pass  # a value of another type than the field has: the first error says as much as this one
+        pass  # a value of a wrong type: the first error is as good as this one
     return ValueError(f"{type(message).__name__} v{version}: {error}")
 
 

@@ -1,7 +1,7 @@
-"""What can be wrong: the error codes of the wire, and the two exceptions that a request can end in.
+"""The error codes of the wire, and the two exceptions of a request.
 
 `ProtocolError` is about bytes and closes the connection; `ApiError` is about one request or one partition and
-becomes a code in an answer.
+becomes a code in a response.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ FINAL = False
 class ErrorCode(IntEnum):
     """Every error code of Kafka 4.3 (`org.apache.kafka.common.protocol.Errors`).
 
-    `retriable` says whether a client may send the same request again and hope (its exception in Kafka is a
-    `RetriableException`); `text` says in one line what is wrong.
+    `retriable` says whether a client may retry the request (its exception in Kafka is a `RetriableException`);
+    `text` describes the error in one line.
     """
 
     retriable: bool
@@ -171,11 +171,11 @@ class ErrorCode(IntEnum):
 
 
 class ProtocolError(Exception):
-    """These bytes cannot be what they claim to be; whoever sent them is not understood any more."""
+    """The bytes of a peer are invalid; the rest of its stream cannot be decoded."""
 
 
 class ApiError(Exception):
-    """One request, topic or partition fails with `code`; `message` is for whoever reads the answer."""
+    """One request, topic or partition fails with `code`; `message` is for the client."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)

@@ -1,6 +1,6 @@
-"""Where one request ends and the next begins: four bytes of length, big-endian and signed, before each.
+"""Splits a stream of requests or responses into frames: each has its length before it, four bytes, big-endian, signed.
 
-The same on the way back. Nothing here knows of sockets: bytes go in as they arrive, whole frames come out.
+This module knows no sockets: bytes go in as they arrive, complete frames come out.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from barnabas.protocol.errors import ProtocolError
 
 SIZE_BYTES = 4
-"""Length of the prefix; the length that it states does not count itself."""
+"""Length of the prefix, which does not count itself."""
 
 LARGE_FRAME_BYTES = 16 * 1024
-"""From this length on a frame that comes in parts is put together in a place of its own, and handed over there."""
+"""Longer frames that arrive in parts are assembled in memory of their own, and passed on without a copy."""
 
 _SIZE = struct.Struct(">i")
 
@@ -22,24 +22,23 @@ size_prefix: Callable[[int], bytes] = _SIZE.pack
 """The four bytes that go before a response of that many bytes."""
 
 Frame = bytes | memoryview
-"""One request; as a view, it is of memory in which nothing changes while anybody holds it."""
+"""One request; the memory of a view does not change while the view exists."""
 
 FramePlace = Callable[[int], memoryview | None]
-"""Gives memory for a frame of so many bytes, if there is any to spare."""
+"""Returns memory for a frame of this size, or None."""
 
 
 def no_place(size: int) -> None:
-    """A FramePlace that has nothing to give."""
+    """The FramePlace that always returns None."""
 
 
 class Framer:
     """Cuts one connection's byte stream into requests (`NetworkReceive` in Kafka).
 
-    Between two calls it keeps only the bytes of the one frame that has begun and not ended: nothing while the
-    connection is idle, and never more than what has arrived, whatever length the peer claims. The exception is
-    the memory that `place` gives for a large frame; whoever gives it bounds it. There the stream is to be read
-    on, into `rest`: so the bytes of a large frame are copied once at most, those that came before its length
-    was known.
+    Between two calls it keeps only the bytes of one incomplete frame: nothing while the connection is idle, and never
+    more than the bytes that have arrived, whatever length the peer claims. The exception is the memory that `place`
+    returns for a large frame, and bounds. The caller then reads the stream into `rest`, so that only the bytes that
+    arrived before the length was known are copied.
     """
 
     __slots__ = ("_body", "_max_request_bytes", "_place", "_prefix", "_size", "rest", "started")
@@ -47,26 +46,26 @@ class Framer:
     def __init__(self, max_request_bytes: int, place: FramePlace = no_place) -> None:
         self._max_request_bytes = max_request_bytes
         self._place = place
-        self._prefix = b""  # of a length that has not arrived as a whole
+        self._prefix = b""  # the bytes of an incomplete length
         self.started = False
-        """A frame has begun, its length is known, and not all of it has come."""
+        """Whether a frame is incomplete and its length known."""
         self._size = 0  # that length
-        self._body: bytearray | memoryview = bytearray()  # what has come of it, or its own place
+        self._body: bytearray | memoryview = bytearray()  # its bytes so far, or the memory of `place`
         self.rest: memoryview | None = None
-        """What is still to come of a large frame: where it goes. To be filled from the beginning, then `filled`."""
+        """The memory for the missing bytes of a large frame: the caller fills it from its start and calls `filled`."""
 
     @property
     def buffered(self) -> int:
-        """Bytes held of a frame that is not whole yet."""
+        """Bytes of an incomplete frame."""
         if not self.started:
             return len(self._prefix)
         return SIZE_BYTES + len(self._body) - (len(self.rest) if self.rest is not None else 0)
 
     def feed(self, data: memoryview, frames: list[Frame]) -> None:
-        """Takes what has arrived and appends to `frames` each frame that is whole now, without its prefix.
+        """Appends to `frames` each frame that `data` completes, without its prefix.
 
         `data` may be overwritten after the call. Raises ProtocolError for a length that is negative or above
-        the limit; the frames before it have been appended by then, and the stream cannot be used any more.
+        the limit; the frames before it have been appended by then, and the stream is unusable.
         """
         position = 0
         if self.started:
@@ -87,13 +86,13 @@ class Framer:
                 self._begin(size, data[start:])
                 return
             if stream is data and position < end < LARGE_FRAME_BYTES:
-                stream = bytes(data)  # several small ones are cut out of bytes faster than out of a view
+                stream = bytes(data)  # slices of bytes are faster than those of a view
             frames.append(bytes(stream[start:position]))
         if position < end:
             self._prefix = bytes(data[position:])
 
     def filled(self, size: int, frames: list[Frame]) -> None:
-        """So many bytes have been put into `rest`; appends the frame if that was all of it."""
+        """Reports that `size` bytes were read into `rest`; appends the frame if it is complete."""
         assert self.rest is not None
         if size < len(self.rest):
             self.rest = self.rest[size:]
@@ -101,14 +100,14 @@ class Framer:
             self._end(frames)
 
     def forget(self) -> None:
-        """The connection is gone: lets go of the frame that has begun."""
+        """Releases the incomplete frame of a closed connection."""
         self.started = False
         self._prefix = b""
         self._body = bytearray()
         self.rest = None
 
     def _begin(self, size: int, arrived: memoryview) -> None:
-        """The first bytes of a frame that is not whole."""
+        """Stores the first bytes of an incomplete frame."""
         self.started = True
         self._size = size
         place = self._place(size) if size >= LARGE_FRAME_BYTES else None
@@ -120,8 +119,8 @@ class Framer:
             self.rest = place[len(arrived) :]
 
     def _resume(self, data: memoryview, frames: list[Frame]) -> int:
-        """Gives the unfinished frame what belongs to it; returns the bytes taken."""
-        assert isinstance(self._body, bytearray), "what has a place of its own is read on there"
+        """Appends to the incomplete frame; returns the number of bytes used."""
+        assert isinstance(self._body, bytearray), "a frame in memory of its own is read into `rest`"
         taken = min(self._size - len(self._body), len(data))
         self._body += data[:taken]
         if len(self._body) == self._size:
@@ -129,7 +128,7 @@ class Framer:
         return taken
 
     def _end(self, frames: list[Frame]) -> None:
-        """The unfinished frame is whole. A large one is not copied: nobody writes to where it has been put together."""
+        """Appends the completed frame. A large one is not copied, since its memory is not written to again."""
         large = self._size >= LARGE_FRAME_BYTES
         frames.append(memoryview(self._body) if large else bytes(self._body))
         self.started = False

@@ -1,7 +1,7 @@
-"""What a declaration comes to in one version: which fields there are, and how each is written.
+"""The layout of a declared message in one version: its fields in order, and the encoding of each.
 
-Written down once, for two readers that each give a `Vocabulary`: the constructs of `protocol.reference`, and the
-programs of the codec (codec_program.py), which do not need construct.
+Two modules build on it with a `Vocabulary` each: the constructs of `protocol.reference`, and the programs of the codec
+(codec_program.py), which do not need construct.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 class Vocabulary(Protocol):
-    """Makes something of each part of a layout, innermost first.
+    """Builds the parts of a layout, innermost first.
 
-    `path` is where in the message the part is. `compact` says that the length is an unsigned varint of itself plus one
-    (KIP-482), `nullable` that it may be -1.
+    `path` is the place of the part in the message. `compact`: the length is an unsigned varint of itself plus one
+    (KIP-482); `nullable`: it may be -1.
     """
 
     def fixed(self, path: str, type_name: str) -> Any:
         """A value of fixed width: numbers, booleans, UUIDs."""
 
     def prefixed(self, path: str, type_name: str, compact: bool, nullable: bool) -> Any:
-        """A string, bytes or records behind their length."""
+        """A string, bytes or records after their length."""
 
     def array(self, path: str, element: Any, compact: bool, nullable: bool) -> Any:
-        """Elements behind their number."""
+        """Elements after their count."""
 
     def nullable_struct(self, path: str, struct: Any, is_tagged: bool) -> Any:
         """A struct that may be null."""
@@ -48,14 +48,14 @@ class Vocabulary(Protocol):
 
 
 def message_layout(make: Vocabulary, message_type: type[Message], version: int) -> Any:
-    """What this version of a message is on the wire. Raises ValueError for a version that there is not."""
+    """The layout of this version of a message. Raises ValueError for a version that does not exist."""
     if not message_type.versions.has(version):
-        raise ValueError(f"{message_type.__name__} has versions {message_type.versions}, and not {version}")
+        raise ValueError(f"{message_type.__name__} has versions {message_type.versions}, not {version}")
     return struct_layout(make, message_type, message_type, version)
 
 
 def struct_layout(make: Vocabulary, message_type: type[Message], cls: type[Struct], version: int) -> Any:
-    """The layout of a struct that stands somewhere in a message."""
+    """The layout of a struct of a message."""
     return _struct(make, "", cls, version, message_type.flexible_versions.has(version))
 
 

@@ -5,7 +5,7 @@ This is the readable definition of the wire, and the oracle that the codec is te
 builds the same objects as `protocol.codec`, ten times slower. `barnabas wire` shows and explains messages
 with it; the server uses it only to name the field of a message that it failed to encode.
 
-Lengths are what all types have in common: a length stands before the data, and -1 means null. Before the
+All types have lengths in common: a length precedes the data, and -1 means null. Before the
 first flexible version it is an int16 (strings) or an int32 (all others), from then on an unsigned varint of
 the length plus one ("compact", KIP-482), so that null is a zero byte.
 """
@@ -115,7 +115,7 @@ FIXED_WIDTH: dict[str, Construct] = {
 
 
 class Prefixed(Construct):
-    """Something behind its own length; `length` is how that is written, `nullable` whether it may be -1."""
+    """A value after its length; `length` is the notation, `nullable` says whether it may be -1."""
 
     def __init__(self, length: Construct, nullable: bool) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Prefixed(Construct):
         self.nullable = nullable
 
     def _parse_length(self, stream: Stream, context: Any, path: str) -> int:
-        """The length, -1 for null. Kafka takes every negative length for a null, so that is done here too."""
+        """The length, -1 for null. As in Kafka, every negative length is null."""
         length = int(self.length._parsereport(stream, context, path))
         if length >= 0:
             return length
@@ -138,9 +138,9 @@ class Prefixed(Construct):
 
 
 class KafkaString(Prefixed):
-    """UTF-8 behind its length in bytes, which is 32,767 at most in either notation.
+    """UTF-8 after its length in bytes, which is 32,767 at most in either notation.
 
-    What is not UTF-8 is read as U+FFFD, as Java's String does: a client id in another charset harms nobody.
+    Invalid UTF-8 is decoded as U+FFFD, as Java's String does, so that a client id in another charset is no error.
     """
 
     def __init__(self, compact: bool, nullable: bool) -> None:
@@ -164,7 +164,7 @@ class KafkaString(Prefixed):
 
 
 class KafkaBytes(Prefixed):
-    """Bytes behind their length."""
+    """Bytes after their length."""
 
     def __init__(self, compact: bool, nullable: bool) -> None:
         super().__init__(COMPACT_LENGTH if compact else INT32, nullable)
@@ -180,7 +180,7 @@ class KafkaBytes(Prefixed):
 
 
 class Records(KafkaBytes):
-    """Record batches: bytes to this layer, but they may come from a file when they are written."""
+    """Record batches: bytes on this layer; a RecordsChunk is read when they are encoded."""
 
     def _parse(self, stream: Stream, context: Any, path: str) -> memoryview | None:
         data = super()._parse(stream, context, path)
@@ -193,7 +193,7 @@ class Records(KafkaBytes):
 
 
 class KafkaArray(Prefixed):
-    """Elements behind their number, which is refused at once where the remaining bytes cannot hold it."""
+    """Elements after their count, which is rejected at once if the remaining bytes cannot hold them."""
 
     def __init__(self, element: Construct, compact: bool, nullable: bool) -> None:
         super().__init__(COMPACT_LENGTH if compact else INT32, nullable)
@@ -215,7 +215,7 @@ class KafkaArray(Prefixed):
 
 
 class NullableStruct(Construct):
-    """A struct behind a marker that says whether it is there.
+    """A struct after a marker that says whether it is present.
 
     Among the other fields the marker is an int8, below zero for null and 1 when written. In a tagged field it is an
     unsigned varint, 0 for null and 1 when written: the same as a compact length that is -1 or 0.
@@ -240,18 +240,18 @@ class NullableStruct(Construct):
 
 
 class Tagged(NamedTuple):
-    """A field that is only there when it differs from its default."""
+    """A field that is only sent if it differs from its default."""
 
     field: Field
     value: Construct
 
 
 class TaggedFields(Construct):
-    """How many, then each as tag, size in bytes and value, in ascending order of tags (KIP-482).
+    """Their count, then each as tag, size in bytes and value, in ascending order of tags (KIP-482).
 
-    Tags are read in any order, and of a tag that comes twice the last one holds, as Kafka reads them. A tag
-    that the message declares for other versions only (`misplaced`) is an error there and here. A size that
-    does not fit the value is an error here, while Kafka does not look at it.
+    Tags are decoded in any order, and the last one of repeated tags counts, as in Kafka. A tag that the message
+    declares for other versions only (`misplaced`) is an error in both. A size that does not match the value is an
+    error here, while Kafka ignores it.
     """
 
     def __init__(self, known: dict[int, Tagged], misplaced: frozenset[int]) -> None:
@@ -390,19 +390,19 @@ _CONSTRUCTS = _Constructs()
 
 @cache
 def layout(message_type: type[Message], version: int) -> StructOf:
-    """What this version of a message is on the wire. Raises ValueError for a version that there is not."""
+    """The layout of this version of a message. Raises ValueError for a version that does not exist."""
     made: StructOf = layouts.message_layout(_CONSTRUCTS, message_type, version)
     return made
 
 
 def struct_layout(message_type: type[Message], cls: type[schema.Struct], version: int) -> StructOf:
-    """The layout of a struct that stands somewhere in a message."""
+    """The layout of a struct of a message."""
     made: StructOf = layouts.struct_layout(_CONSTRUCTS, message_type, cls, version)
     return made
 
 
 def parse(message_type: type[Message], version: int, data: bytes) -> Message:
-    """The message that all of `data` is. Raises ProtocolError where it is none."""
+    """Decodes all of `data`. Raises ProtocolError if it is not such a message."""
     stream = io.BytesIO(data)
     try:
         message: Message = layout(message_type, version).parse_stream(stream)
@@ -414,7 +414,7 @@ def parse(message_type: type[Message], version: int, data: bytes) -> Message:
 
 
 def build(message: Message, version: int) -> bytes:
-    """The bytes of `message`. Raises ValueError where the version cannot carry what is in it."""
+    """The bytes of `message`. Raises ValueError if the version cannot carry it."""
     try:
         data: bytes = layout(type(message), version).build(message)
     except ConstructError as error:

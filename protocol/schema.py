@@ -12,7 +12,7 @@ its struct by a string, because a class body cannot see the one around it:
 `topics: list[Outer.Topic] = array("Topic")`.
 
 The classes are plain: slots for attributes, a constructor with keywords that is compiled when it is first
-called, equality field by field. What is on the wire for a version is in `protocol.reference`, built out of
+called, equality field by field. The layout of a version is in `protocol.reference`, built from
 `cls.fields`. The vocabulary is that of Kafka's own message definitions (`common/message/*.json` in its jars).
 """
 
@@ -66,7 +66,7 @@ def version_range(text: str) -> VersionRange:
 
 
 UNSET: Final[Any] = object()
-"""Marks an argument that was not given, where None means something."""
+"""Marks an absent argument where None is a value."""
 
 _ZERO_VALUES: Final[dict[str, Any]] = {
     "bool": False,
@@ -89,7 +89,7 @@ class Field:
 
     `type` is Kafka's name of the type without the brackets of an array ("int32", "string", or the name of a
     struct, whose class is then `struct`); `is_array` says whether there are brackets. `tag` is -1 for a field
-    that is never tagged. `flexible` is None where the message's own flexible versions hold, that is, but for
+    that is never tagged. `flexible` is None if the message's own flexible versions apply: always but for
     the client id in a request header.
     """
 
@@ -132,10 +132,10 @@ class Field:
         self.flexible = None if flexible is None else version_range(flexible)
 
     def make_default(self) -> Any:
-        """The value of this field in a message that says nothing about it.
+        """The default value of this field.
 
-        An array is a new list each time. A struct is one shared object that refuses to be changed: assign a
-        new struct to set such a field.
+        An array is a new list each time. A struct is one shared, immutable object: assign a new struct to set such a
+        field.
         """
         if self.default is not UNSET:
             return self.default
@@ -212,7 +212,7 @@ def struct(
 
 @dataclass_transform(kw_only_default=True)
 class StructMeta(type):
-    """Takes the fields out of the class body and makes slots of them."""
+    """Turns the fields of the class body into slots."""
 
     fields: tuple[Field, ...]
 
@@ -246,8 +246,8 @@ _Made = TypeVar("_Made")
 class Struct(metaclass=StructMeta):
     """A piece of a message with fields of its own, and the base of all messages.
 
-    `unknown_tagged_fields` holds what a newer peer has sent in tags that this version does not know, by tag;
-    it is written back as it came. None stands for none.
+    `unknown_tagged_fields` has the values of tags that this version does not know, by tag; they are encoded again
+    as they came. None: no such tags.
     """
 
     __slots__ = ("unknown_tagged_fields",)
@@ -258,8 +258,8 @@ class Struct(metaclass=StructMeta):
 
         @classmethod
         def make(cls: Callable[_P, _Made], *args: _P.args, **values: _P.kwargs) -> _Made:
-            """The same as the constructor for half its time: a plain function, where a call of a class first
-            makes a dict of the keywords. For handlers, which make many.
+            """The constructor as a plain function, in half the time: a call of a class makes a dict of the keywords
+            first. For handlers, which make many.
             """
     else:
 
@@ -295,7 +295,7 @@ class Message(Struct):
 
     `api_key` is the key of the request and response, or the type of the record; None where neither exists.
     `versions` are those that Kafka 4.3 reads and writes, `flexible_versions` those with compact lengths and
-    tagged fields. `latest_unstable` says that the newest version is not final.
+    tagged fields. `latest_unstable`: the newest version is not final.
     """
 
     __slots__ = ()
@@ -328,13 +328,13 @@ def _declare_message(
 
 
 def default_struct(cls: type[_S]) -> _S:
-    """The one instance of `cls` with all defaults. It is shared, and refuses to be changed."""
+    """The shared, immutable instance of `cls` with all defaults."""
     found = _DEFAULT_STRUCTS.get(cls)
     if found is None:
         frozen: Any = StructMeta(cls.__name__, (cls,), {"__slots__": (), "__qualname__": cls.__qualname__})
         frozen.fields = cls.fields
         found = _DEFAULT_STRUCTS[cls] = frozen()
-        frozen.__setattr__ = _refuse_change
+        frozen.__setattr__ = _reject_change
     shared: _S = found
     return shared
 
@@ -342,7 +342,7 @@ def default_struct(cls: type[_S]) -> _S:
 _DEFAULT_STRUCTS: dict[type[Struct], Any] = {}
 
 
-def _refuse_change(self: Struct, name: str, value: object) -> None:
+def _reject_change(self: Struct, name: str, value: object) -> None:
     raise AttributeError(
         f"this {type(self).__qualname__} is the default that all messages share: assign a new one instead of "
         f"setting {name} to {value!r}"
@@ -350,20 +350,20 @@ def _refuse_change(self: Struct, name: str, value: object) -> None:
 
 
 def _compile_constructor(cls: type[Struct]) -> Callable[..., None]:
-    """A keyword constructor as if written by hand; made at the first call, since most classes see none."""
+    """A keyword constructor, compiled at the first call, since most classes are never constructed."""
     parameters, lines, scope = _assignments(cls)
     return _compiled("__init__", f"self, *, {parameters}", lines, scope, cls)
 
 
 def _compile_maker(cls: type[Struct]) -> Callable[..., Any]:
-    """`Struct.make` of one class: what the constructor does, as a function that is not told the object."""
+    """`Struct.make` of one class: the constructor as a function that makes the object."""
     parameters, lines, scope = _assignments(cls)
     scope |= {"_new": object.__new__, "_cls": cls}
     return _compiled("make", parameters, ["self = _new(_cls)", *lines, "return self"], scope, cls)
 
 
 def _assignments(cls: type[Struct]) -> tuple[str, list[str], dict[str, Any]]:
-    """The parameters of a constructor, its body, and what the two refer to."""
+    """The parameters of a constructor, its body, and the names that both use."""
     parameters, lines = [], []
     scope: dict[str, Any] = {"_unset": UNSET}
     for field in cls.fields:

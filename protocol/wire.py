@@ -1,7 +1,7 @@
 """The primitive types of the wire that several modules need: UUIDs, unsigned varints, chunks of a frame.
 
-Multi-byte integers are big-endian everywhere. The layouts of strings, arrays and tagged fields are written
-down in `protocol.reference`; the code that the server runs for them comes out of `protocol.codec`.
+Multi-byte integers are big-endian everywhere. The layouts of strings, arrays and tagged fields are in
+`protocol.reference`; the server encodes and decodes them with `protocol.codec`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Uuid: TypeAlias = bytes
 """Sixteen bytes, most significant first: topic ids, directory ids, member ids of KIP-848."""
 
 ZERO_UUID: Uuid = bytes(16)
-"""What stands for "no id" (`Uuid.ZERO_UUID`)."""
+"""The value for "no id" (`Uuid.ZERO_UUID`)."""
 
 _RESERVED_PREFIX = bytes(15)
 _RESERVED_COUNT = 100
@@ -29,31 +29,31 @@ MAX_UNSIGNED_VARINT_BYTES = 5
 
 
 class RecordsChunk(Protocol):
-    """Record data that is somewhere else, as a rule a slice of a segment file, until it is sent."""
+    """Record data that is read when it is sent, usually a slice of a segment file."""
 
     @property
     def size(self) -> int:
-        """The length in bytes; it is written before the records, so it must not change any more."""
+        """The length in bytes; it precedes the records, so it must not change."""
 
     def read(self) -> bytes:
         """The records themselves, exactly `size` bytes."""
 
 
 Frame: TypeAlias = bytes | memoryview
-"""A request or response without its size. Small ones are bytes, large ones a view of where they were read into."""
+"""A request or response without its size. Small ones are bytes, large ones a view of the receive buffer."""
 
 Chunk: TypeAlias = bytes | memoryview | RecordsChunk
 """A piece of an encoded message; the pieces in order are the message."""
 
 
 class Encoded(bytes):
-    """Elements of an array of structs that are encoded already, in the version in question; see `element_encoder`."""
+    """Elements of an array of structs that are already encoded for a version; see `element_encoder`."""
 
     __slots__ = ()
 
 
 class EncodedArray:
-    """Many of them in one piece, in place of the list that a message takes: it asks how many, and writes what comes."""
+    """Several encoded elements in one piece, in place of the list in a message: it has their count and their bytes."""
 
     __slots__ = ("_count", "data")
 
@@ -69,7 +69,7 @@ class EncodedArray:
 
 
 def uuid_to_string(uuid: Uuid) -> str:
-    """The text that Kafka shows for a UUID: 22 characters of URL-safe base64 without padding."""
+    """The text of a UUID in Kafka: 22 characters of URL-safe base64 without padding."""
     return b2a_base64(uuid, newline=False)[:22].replace(b"+", b"-").replace(b"/", b"_").decode("ascii")
 
 
@@ -93,9 +93,9 @@ def is_reserved_uuid(uuid: Uuid) -> bool:
 
 
 def random_uuid(random_bytes: Callable[[int], bytes]) -> Uuid:
-    """A version 4 UUID out of `random_bytes(16)`; drawn anew while reserved or its text starts with '-'.
+    """A version 4 UUID out of `random_bytes(16)`; drawn again while reserved or its text starts with '-'.
 
-    The text must not start with a dash because it ends up as an argument of command line tools.
+    The text must not start with a dash because it is used as an argument of command line tools.
     """
     while True:
         raw = bytearray(random_bytes(16))
@@ -121,7 +121,7 @@ def unsigned_varint(value: int) -> bytes:
 def read_unsigned_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """The unsigned varint at `position` and the position after it.
 
-    Raises ProtocolError where the data ends too early, or the value needs more than 32 bits.
+    Raises ProtocolError if the data ends too early, or the value needs more than 32 bits.
     """
     value = 0
     for index in range(MAX_UNSIGNED_VARINT_BYTES):

@@ -12,7 +12,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class AclResourceType(IntEnum):
-    """What an ACL is about (`ResourceType`)."""
+    """The resource type of an ACL (`ResourceType`)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -35,7 +35,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What an ACL allows or denies."""
+    """The operation of an ACL."""
 
     UNKNOWN = 0
     ANY = 1

@@ -1,4 +1,4 @@
-"""ApiVersions: what this broker serves, the first thing that a client asks."""
+"""ApiVersions: the APIs and versions of the broker, the first request of a client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from barnabas.protocol.schema import Message, Struct, array, bool_, int16, int32
 
 
 class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
-    """The first request of a client, which says what software it is (KIP-511)."""
+    """The first request of a client, with the name of its software (KIP-511)."""
 
     client_software_name: str = string(versions="3+", ignorable=True)
     client_software_version: str = string(versions="3+", ignorable=True)

@@ -1,4 +1,4 @@
-"""What brokers and the controller say to each other."""
+"""Requests between brokers and the controller."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class UpdateFeaturesResponse(Message, api_key=57, versions="0-2", flexible="0+")
 
 
 class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
-    """A request that a broker forwards to the controller, with the principal who sent it (KIP-590)."""
+    """A request that a broker forwards to the controller, with the principal of its client (KIP-590)."""
 
     request_data: bytes = bytes_()
     request_principal: bytes | None = bytes_(nullable="0+")
@@ -135,7 +135,7 @@ class BrokerRegistrationResponse(Message, api_key=62, versions="0-4", flexible="
 
 
 class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+"):
-    """A broker says that it lives, how far it is, and what it wants."""
+    """The heartbeat of a broker, with its metadata offset and the states it wants."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)

@@ -1,4 +1,4 @@
-"""What classic consumers put into the opaque fields of JoinGroup and SyncGroup."""
+"""The opaque fields of JoinGroup and SyncGroup of classic consumers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from barnabas.protocol.schema import Message, Struct, array, bytes_, int32, stri
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3", flexible="none"):
-    """What a consumer brings when it joins: topics, and what it owned before."""
+    """The metadata of a consumer that joins: its topics, and the partitions it owned before."""
 
     class TopicPartition(Struct):
         topic: str = string(versions="1+")
@@ -22,7 +22,7 @@ class ConsumerProtocolSubscription(Message, versions="0-3", flexible="none"):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3", flexible="none"):
-    """What the leader of a group gives to a consumer."""
+    """The assignment of a consumer by the leader of the group."""
 
     class TopicPartition(Struct):
         topic: str = string()

@@ -1,4 +1,4 @@
-"""What stands before every request and every response."""
+"""The headers of requests and responses."""
 
 from __future__ import annotations
 

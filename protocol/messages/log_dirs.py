@@ -74,7 +74,7 @@ class DescribeLogDirsResponse(Message, api_key=35, versions="1-5", flexible="2+"
 
 
 class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0+"):
-    """A broker tells the controller in which directory a replica lies (KIP-858)."""
+    """A broker reports the log directories of replicas to the controller (KIP-858)."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Which brokers, topics and partitions there are, and who leads them."""
+"""Brokers, topics, partitions and their leaders."""
 
 from __future__ import annotations
 

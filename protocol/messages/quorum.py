@@ -1,4 +1,4 @@
-"""What the voters and observers of the KRaft quorum say to each other."""
+"""Requests between the voters and observers of the KRaft quorum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers ask the share coordinator (KIP-932)."""
+"""Requests of brokers to the share coordinator (KIP-932)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class RemoveRaftVoterResponse(Message, api_key=81, versions="0", flexible="0+"):
 
 
 class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
-    """A voter tells its endpoints and the versions that it supports."""
+    """A voter reports its endpoints and supported versions."""
 
     class Listener(Struct):
         name: str = string()

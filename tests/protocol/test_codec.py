@@ -426,7 +426,7 @@ def test_a_long_message() -> None:
 @pytest.mark.parametrize("version", [-1, 14, 32767])
 def test_there_are_only_the_versions_that_there_are(version: int) -> None:
     for ask in (decoder, encoder):
-        with pytest.raises(ValueError, match=f"MetadataRequest has versions 0-13, and not {version}"):
+        with pytest.raises(ValueError, match=f"MetadataRequest has versions 0-13, not {version}"):
             ask(MetadataRequest, version)
 
 

@@ -108,7 +108,7 @@ def test_layouts_are_made_once() -> None:
 
 
 def test_there_is_no_layout_for_a_version_that_does_not_exist() -> None:
-    with pytest.raises(ValueError, match="ProduceRequest has versions 3-13, and not 2"):
+    with pytest.raises(ValueError, match="ProduceRequest has versions 3-13, not 2"):
         layout(ProduceRequest, 2)
 
 
