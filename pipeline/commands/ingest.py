@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from barnabas.pipeline.ingest.progress import BatchProgress
 
 
+def negated(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
+    """The value of an option that a flag turns off."""
+    return not value
+
+
 @click.command(short_help="Topics to a table, incrementally, each record once.")
 @bootstrap_option
 @click.option("--topic", "topics", multiple=True, help="A topic; may be repeated.")
@@ -62,10 +67,17 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--allow-data-loss",
+    "fail_on_data_loss",
     is_flag=True,
+    callback=negated,
     help="Go on where offsets are gone that were not read yet, instead of failing.",
 )
-@click.option("--max-offsets-per-batch", type=int, help="Records of a batch, over all partitions, at most.")
+@click.option(
+    "--max-offsets-per-batch",
+    "max_offsets_per_trigger",
+    type=int,
+    help="Records of a batch, over all partitions, at most.",
+)
 @click.option("--min-partitions", type=int, help="Spark's tasks for a batch, at least.")
 @click.option("--value-format", type=click.Choice(FORMATS), help="Decode values into a column data.")
 @click.option(
@@ -76,9 +88,16 @@ if TYPE_CHECKING:
 @click.option("--registry", default="", metavar="URL", help="A schema registry: values have its wire format.")
 @click.option("--subject", default="", help="Of the registry. Default: TOPIC-value.")
 @click.option("--message", default="", help="The full name of the Protobuf message.")
-@click.option("--drop-value", is_flag=True, help="Keep only what was decoded, and not the bytes.")
+@click.option(
+    "--drop-value",
+    "keep_value",
+    is_flag=True,
+    callback=negated,
+    help="Keep only what was decoded, and not the bytes.",
+)
 @click.option(
     "--late-after",
+    "late_after_s",
     type=float,
     metavar="SECONDS",
     help="Records that are older than the newest before this batch by more are late.",
@@ -131,34 +150,12 @@ def ingest(master: str | None, conf: tuple[tuple[str, str], ...], **given: Any) 
 
 def options_of(given: dict[str, Any]) -> IngestOptions:
     """From the command line; ValueError where they do not go together."""
-    decode = None
-    if any(given[name] for name in ("value_format", "schema_file", "registry", "subject", "message")):
-        decode = DecodeOptions(
-            given["value_format"], given["schema_file"], given["registry"], given["subject"], given["message"]
-        )
-    return IngestOptions(
-        bootstrap=given["bootstrap"],
-        table=given["table"],
-        checkpoint=given["checkpoint"],
-        topics=given["topics"],
-        topic_pattern=given["topic_pattern"],
-        table_format=given["table_format"],
-        partition_by=given["partition_by"],
-        quarantine=given["quarantine"],
-        starting=given["starting"],
-        isolation=given["isolation"],
-        fail_on_data_loss=not given["allow_data_loss"],
-        max_offsets_per_trigger=given["max_offsets_per_batch"],
-        min_partitions=given["min_partitions"],
-        decode=decode,
-        keep_value=not given["drop_value"],
-        late_after_s=given["late_after"],
-        trigger=given["trigger"],
-        every_s=given["every_s"],
-        metrics_port=given["metrics_port"],
-        second_ingest=given["second_ingest"],
-        kafka=dict(given["kafka"]),
-    )
+    decoding = {
+        name: given.pop(name) for name in ("value_format", "schema_file", "registry", "subject", "message")
+    }
+    decode = DecodeOptions(**decoding) if any(decoding.values()) else None
+    given["kafka"] = dict(given["kafka"])
+    return IngestOptions(**given, decode=decode)
 
 
 def tell(batch: BatchProgress) -> None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.pipeline.export.options import ExportOptions
 from barnabas.pipeline.export.transactions import SlotWriter, partitions_of
 from barnabas.pipeline.ingest.files import located
-from barnabas.pipeline.ingest.job import await_end, triggered
+from barnabas.pipeline.ingest.job import run_query
 from barnabas.pipeline.ingest.ledger import Ledger
-from barnabas.pipeline.ingest.progress import BatchProgress, Progress, listener
+from barnabas.pipeline.ingest.progress import BatchProgress, Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_EVENTS_LIMIT_S: Final = 30.0
 _SENT: Final = ("key", "value", "headers", "topic", "partition")
 """Columns that the connector's sink knows; timestamps are no column of it."""
 
@@ -43,22 +40,10 @@ def export(
     StreamingQueryException where a batch fails: the next run goes on with that batch.
     """
     progress = progress or Progress(options.table)
-    with ExitStack() as stack:
-        if options.metrics_port is not None:
-            stack.callback(progress.serve(options.metrics_port))
-        name = f"export-{uuid.uuid4().hex[:8]}"
-        events = listener(progress, name, on_progress)
-        spark.streams.addListener(events)
-        stack.callback(spark.streams.removeListener, events)
-        rows = source(spark, options)
-        writer = rows.writeStream.queryName(name).option("checkpointLocation", options.checkpoint)
-        writer = writer.foreachBatch(_sender(spark, options))
-        query = triggered(writer, options.trigger, options.every_s).start()
-        try:
-            await_end(query)
-        finally:
-            progress.ended.wait(_EVENTS_LIMIT_S)
-        return ExportSummary(progress.rows, progress.batches)
+    run_query(
+        spark, "export", source(spark, options), options, _sender(spark, options), progress, on_progress
+    )
+    return ExportSummary(progress.rows, progress.batches)
 
 
 def source(spark: SparkSession, options: ExportOptions) -> DataFrame:

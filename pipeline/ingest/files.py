@@ -54,7 +54,6 @@ class LocalFiles:
     """Directories of this machine. What is created is synced: it is there before what it allows is done."""
 
     def read(self, path: str) -> bytes | None:
-        """None where there is no such file."""
         try:
             return Path(path).read_bytes()
         except FileNotFoundError:
@@ -79,7 +78,6 @@ class LocalFiles:
         return True
 
     def rename(self, source: str, target: str) -> bool:
-        """False where there is no such source."""
         Path(target).parent.mkdir(parents=True, exist_ok=True)
         try:
             Path(source).rename(target)
@@ -88,27 +86,23 @@ class LocalFiles:
         return True
 
     def names(self, directory: str) -> list[str]:
-        """What lies in a directory, sorted."""
         try:
             return sorted(os.listdir(directory))
         except FileNotFoundError:
             return []
 
     def tree(self, directory: str) -> list[str]:
-        """Files below a directory."""
         root = Path(directory)
         paths = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
         return sorted(path for path in paths if not hidden(path))
 
     def remove(self, path: str) -> None:
-        """A file or a directory."""
         if Path(path).is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             Path(path).unlink(missing_ok=True)
 
     def for_spark(self, path: str) -> str:
-        """With the scheme of local files."""
         return f"file://{path}"
 
 
@@ -136,7 +130,6 @@ class HadoopFiles:
         return self._jvm.org.apache.hadoop.fs.Path(path)
 
     def read(self, path: str) -> bytes | None:
-        """None where there is no such file."""
         if not self._fs.exists(self._path(path)):
             return None
         stream = self._fs.open(self._path(path))
@@ -162,7 +155,6 @@ class HadoopFiles:
         return False
 
     def rename(self, source: str, target: str) -> bool:
-        """False where there is no such source."""
         if not self._fs.exists(self._path(source)):
             return False
         self._fs.mkdirs(self._path(target).getParent())
@@ -171,13 +163,11 @@ class HadoopFiles:
         return True
 
     def names(self, directory: str) -> list[str]:
-        """What lies in a directory, sorted."""
         if not self._fs.exists(self._path(directory)):
             return []
         return sorted(str(one.getPath().getName()) for one in self._fs.listStatus(self._path(directory)))
 
     def tree(self, directory: str) -> list[str]:
-        """Files below a directory."""
         if not self._fs.exists(self._path(directory)):
             return []
         root = str(self._fs.makeQualified(self._path(directory)))
@@ -188,11 +178,9 @@ class HadoopFiles:
         return sorted(path for path in found if not hidden(path))
 
     def remove(self, path: str) -> None:
-        """A file or a directory."""
         self._fs.delete(self._path(path), True)
 
     def for_spark(self, path: str) -> str:
-        """They are URIs already."""
         return path
 
 

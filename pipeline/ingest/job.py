@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
     from barnabas.pipeline.decoding.spec import DecodingSpec
+    from barnabas.pipeline.export.options import ExportOptions
 
 _POLL_S = 0.5
 _EVENTS_LIMIT_S = 30.0
@@ -50,22 +51,38 @@ def ingest(
     committed stays, and the next run goes on from there.
     """
     progress = progress or Progress(options.table)
+    batches = batches_of(spark, options)
+    batches.on_quarantined = progress.quarantined
+    rows = source(spark, options)
+    run_query(spark, "ingest", rows, options, batches, progress, on_progress, batches.readings)
+    reasons = dict(batches.quarantined)
+    return IngestSummary(progress.rows, progress.batches, sum(reasons.values()), reasons)
+
+
+def run_query(  # noqa: PLR0917
+    spark: SparkSession,
+    kind: str,
+    rows: DataFrame,
+    options: IngestOptions | ExportOptions,
+    send: Callable[[DataFrame, int], None],
+    progress: Progress,
+    on_progress: Callable[[BatchProgress], None] | None,
+    readings: dict[int, int] | None = None,
+) -> None:
+    """Streams rows to `send`, batch by batch, until the trigger is through; reports and serves the progress."""
     with ExitStack() as stack:
         if options.metrics_port is not None:
             stack.callback(progress.serve(options.metrics_port))
-        name = f"ingest-{uuid.uuid4().hex[:8]}"
-        batches = batches_of(spark, options)
-        batches.on_quarantined = progress.quarantined
-        events = listener(progress, name, on_progress, batches.readings)
+        name = f"{kind}-{uuid.uuid4().hex[:8]}"
+        events = listener(progress, name, on_progress, readings)
         spark.streams.addListener(events)
         stack.callback(spark.streams.removeListener, events)
-        query = start(source(spark, options), options, batches, name)
+        writer = rows.writeStream.queryName(name).option("checkpointLocation", options.checkpoint)
+        query = triggered(writer.foreachBatch(send), options.trigger, options.every_s).start()
         try:
             await_end(query)
         finally:
             progress.ended.wait(_EVENTS_LIMIT_S)
-        reasons = dict(batches.quarantined)
-        return IngestSummary(progress.rows, progress.batches, sum(reasons.values()), reasons)
 
 
 def source(spark: SparkSession, options: IngestOptions) -> DataFrame:
@@ -142,12 +159,6 @@ def _decoding(options: IngestOptions, registry: Registry | None) -> DecodingSpec
         )
     assert registry is not None, "DecodeOptions has one of the two"
     return spec_of_subject(decode.value_format, registry, options.subject, message=decode.message)
-
-
-def start(rows: DataFrame, options: IngestOptions, batches: Batches, name: str) -> StreamingQuery:
-    """The running query."""
-    writer = rows.writeStream.queryName(name).option("checkpointLocation", options.checkpoint)
-    return triggered(writer.foreachBatch(batches), options.trigger, options.every_s).start()
 
 
 def triggered(writer: DataStreamWriter, trigger: Trigger, every_s: float) -> DataStreamWriter:

@@ -152,7 +152,7 @@ def list_segments(env: Env, directory: str) -> list[ListedSegment]:
                 raise NoSuchLogError(f"{directory} is gone: the topic was deleted, or moved") from None
             names = frozenset()  # a .swap has got its own name meanwhile
         before = names
-    raise BusyDirectoryError(f"{directory} changed at each of {MAX_LOOKS} looks")
+    raise BusyDirectoryError(f"{directory} changed during each of {MAX_LOOKS} attempts to list it")
 
 
 def _resolved(env: Env, directory: str, names: Sequence[str]) -> list[ListedSegment]:

@@ -14,4 +14,4 @@ class DataLossError(LogReadingError):
 
 
 class BusyDirectoryError(LogReadingError):
-    """A directory changed each time that it was looked at."""
+    """A directory changed during every attempt to read it."""

@@ -4,6 +4,7 @@ The end is that of the last batch that is whole: the log of a broker that is alo
 than is replicated, which is not looked at: what brokers write down of high watermarks is up to five seconds old.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,10 +16,12 @@ from barnabas.pipeline.log_reading.directories import (
     list_segments,
     topic_id_of,
 )
-from barnabas.pipeline.log_reading.errors import BusyDirectoryError, NoSuchLogError
+from barnabas.pipeline.log_reading.errors import BusyDirectoryError, DataLossError, NoSuchLogError
 from barnabas.pipeline.log_reading.segments import End, ListedSegment, OpenedSegment, open_segment
 from barnabas.pipeline.log_reading.transactions import AbortedTransactions, find_transactions
 from barnabas.storage.env import Env
+
+logger = logging.getLogger("barnabas.pipeline")
 
 MAX_TRIES: Final = 1000
 
@@ -84,6 +87,21 @@ def _look(
     return LogView(partition, segments, start, end, stable, position, aborted, topic_id)
 
 
+def with_view(
+    env: Env, partition: PartitionDirectory, isolation: Isolation, use: Callable[[LogView], T]
+) -> T:
+    """What `use` makes of the log as it is now; when a segment is gone by then, both happen again.
+
+    Raises NoSuchLogError where there is no log, CorruptRecordError, OSError.
+    """
+    for _ in range(MAX_TRIES):
+        try:
+            return use(look_at(env, partition, isolation))
+        except FileNotFoundError:
+            continue  # retention or compaction deleted a segment since it was listed
+    raise BusyDirectoryError(f"{partition.path} changed during each of {MAX_TRIES} attempts to read it")
+
+
 def with_segments(env: Env, partition: PartitionDirectory, use: Callable[[Sequence[ListedSegment]], T]) -> T:
     """What `use` makes of the partition's segments; when it finds one gone, they are listed and used once more.
 
@@ -97,4 +115,15 @@ def with_segments(env: Env, partition: PartitionDirectory, use: Callable[[Sequen
             return use(segments)
         except FileNotFoundError:
             continue  # retention or compaction took it
-    raise BusyDirectoryError(f"{partition.path} changed each of the {MAX_TRIES} times that it was read")
+    raise BusyDirectoryError(f"{partition.path} changed during each of {MAX_TRIES} attempts to read it")
+
+
+def report_loss(partition: PartitionDirectory, first: int, end: int, why: str, *, fail: bool) -> None:
+    """Logs offsets that were to be read and are not in the log, from the first on and below the end.
+
+    Raises DataLossError instead with `fail`.
+    """
+    lost = f"offsets {first} to {end - 1} of {partition.name} are gone: {why}"
+    if fail:
+        raise DataLossError(f"{lost} ({partition.path}). failOnDataLoss=false reads what is left")
+    logger.warning("%s; reading continues without them", lost)

@@ -9,7 +9,6 @@ Files are read in pieces and not mapped: a broker that recovers from a crash, or
 to touch a mapped page that was cut off is the end of the process. It costs a copy within the cache.
 """
 
-import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,11 +24,10 @@ from barnabas.pipeline.log_reading.directories import (
 )
 from barnabas.pipeline.log_reading.errors import (
     BusyDirectoryError,
-    DataLossError,
     LogReadingError,
     NoSuchLogError,
 )
-from barnabas.pipeline.log_reading.log_view import MAX_TRIES
+from barnabas.pipeline.log_reading.log_view import MAX_TRIES, report_loss
 from barnabas.pipeline.log_reading.planning import LogRange
 from barnabas.pipeline.log_reading.segments import ListedSegment, OpenedSegment, open_segment
 from barnabas.pipeline.log_reading.transactions import AbortedTransactions
@@ -37,8 +35,6 @@ from barnabas.protocol.records.batch import CorruptRecordError, RecordBatch
 from barnabas.protocol.records.errors import InvalidRecordError, UnsupportedCompressionError
 from barnabas.storage.env import Env
 from barnabas.storage.segment.batch_reading import Batch
-
-logger = logging.getLogger("barnabas.pipeline")
 
 _UNREADABLE: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
 
@@ -149,7 +145,7 @@ class RangeWalk:
                 return None
             return found
         raise BusyDirectoryError(
-            f"{self._wanted.path} changed each of the {MAX_TRIES} times that it was read"
+            f"{self._wanted.path} changed during each of {MAX_TRIES} attempts to read it"
         )
 
     def _is_another_topic(self) -> bool:
@@ -216,10 +212,5 @@ class RangeWalk:
 
     def _lose(self, upto: int, why: str) -> None:
         """Offsets before `upto` cannot be read any more."""
-        lost = f"offsets {self._next_offset} to {upto - 1} of {self._partition.name} are gone: {why}"
-        if self._fail_on_data_loss:
-            raise DataLossError(
-                f"{lost} ({self._wanted.path}). With failOnDataLoss=false what is left would be read"
-            )
-        logger.warning("%s; going on without them", lost)
+        report_loss(self._partition, self._next_offset, upto, why, fail=self._fail_on_data_loss)
         self._next_offset = upto

@@ -91,7 +91,6 @@ def stacked_bars(
     series: Sequence[Series],
     *,
     unit: str,
-    log: bool = False,
 ) -> Figure:
     """Horizontal bars, the first row on top. `unit`: what the numbers are of, "bytes" for those."""
     shown = [each for each in series if any(each.values)]
@@ -106,9 +105,7 @@ def stacked_bars(
         axes.set_yticks(range(len(rows)), labels=[_shortened(row) for row in rows])
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
-        if log:
-            axes.set_xscale("log")
-        _label_numbers(axes, unit, log=log)
+        _label_numbers(axes, unit)
         if len(shown) > 1:
             axes.figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS)
 
@@ -210,12 +207,12 @@ def _label_times(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
 
 
-def _label_numbers(axes: Axes, unit: str, *, log: bool) -> None:
+def _label_numbers(axes: Axes, unit: str) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
     if unit == "bytes":
         axes.xaxis.set_major_locator(MultipleLocator(binary_step(axes.get_xlim()[1])))
-    elif not log:
+    else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: in_unit(value, unit, bare=True)))
     axes.set_xlabel("" if unit == "bytes" else unit)

@@ -1,20 +1,17 @@
 """Tasks for Spark: the ranges of all partitions, small ones together."""
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
 from barnabas.pipeline.log_reading.directories import PartitionDirectory
-from barnabas.pipeline.log_reading.errors import BusyDirectoryError, DataLossError, NoSuchLogError
-from barnabas.pipeline.log_reading.log_view import MAX_TRIES, look_at
+from barnabas.pipeline.log_reading.errors import NoSuchLogError
+from barnabas.pipeline.log_reading.log_view import LogView, report_loss, with_view
 from barnabas.pipeline.log_reading.planning import ANY_TIME, LogRange, TimeBounds, plan_ranges
 from barnabas.pipeline.spark.filters import Wanted
 from barnabas.pipeline.spark.offsets import ending_offset, find_wanted, starting_offset
 from barnabas.pipeline.spark.options import EARLIEST, SourceOptions
 from barnabas.storage.env import Env
-
-logger = logging.getLogger("barnabas.pipeline")
 
 LEAST_TASK_BYTES: Final = 4 * 1024 * 1024
 _LEAST_BYTES: Final = 64 * 1024
@@ -85,53 +82,42 @@ def _plan_partition(  # noqa: PLR0917 (plan_batch's own)
     times: TimeBounds,
     range_bytes: int,
 ) -> Sequence[LogRange]:
-    for _ in range(MAX_TRIES):
-        try:
-            view = look_at(env, partition, options.isolation)
-            first = max(starting_offset(env, options, view, EARLIEST), wanted.first_offset)
-            end = min(ending_offset(env, options, view), wanted.end_offset)
-            if first >= end:
-                return ()
-            return plan_ranges(env, view, first, end, range_bytes=range_bytes, times=times)
-        except FileNotFoundError:
-            continue  # retention or compaction took a segment since it was listed
-        except NoSuchLogError:
-            return ()  # the topic was deleted meanwhile
-    raise BusyDirectoryError(f"{partition.path} changed each of the {MAX_TRIES} times that it was read")
+    def plan(view: LogView) -> Sequence[LogRange]:
+        first = max(starting_offset(env, options, view, EARLIEST), wanted.first_offset)
+        end = min(ending_offset(env, options, view), wanted.end_offset)
+        return plan_ranges(env, view, first, end, range_bytes=range_bytes, times=times) if first < end else ()
+
+    try:
+        return with_view(env, partition, options.isolation, plan)
+    except NoSuchLogError:
+        return ()  # the topic was deleted meanwhile
 
 
 def plan_between(  # noqa: PLR0917
     env: Env, options: SourceOptions, partition: PartitionDirectory, first: int, end: int, range_bytes: int
 ) -> Sequence[LogRange]:
     """The ranges of a micro-batch: these offsets. Raises DataLossError where the log has not all of them any more."""
-    for _ in range(MAX_TRIES):
-        try:
-            view = look_at(env, partition, options.isolation)
-            planned_first = min(max(first, view.log_start_offset), end)
-            planned_end = max(min(end, view.end_offset), planned_first)
-            lose(options, partition, first, planned_first, f"the log starts at {view.log_start_offset} now")
-            lose(options, partition, planned_end, end, f"the log ends at {view.end_offset}")
-            if planned_first >= planned_end:
-                return ()  # all of it may be gone, and lie outside of the log
-            return plan_ranges(env, view, planned_first, planned_end, range_bytes=range_bytes, times=ANY_TIME)
-        except FileNotFoundError:
-            continue
-        except NoSuchLogError:
-            lose(options, partition, first, end, "the partition is gone")
-            return ()
-    raise BusyDirectoryError(f"{partition.path} changed each of the {MAX_TRIES} times that it was read")
+
+    def plan(view: LogView) -> Sequence[LogRange]:
+        planned_first = min(max(first, view.log_start_offset), end)
+        planned_end = max(min(end, view.end_offset), planned_first)
+        lose(options, partition, first, planned_first, f"the log starts at {view.log_start_offset} now")
+        lose(options, partition, planned_end, end, f"the log ends at {view.end_offset}")
+        if planned_first >= planned_end:
+            return ()  # all of it may be gone, and lie outside of the log
+        return plan_ranges(env, view, planned_first, planned_end, range_bytes=range_bytes, times=ANY_TIME)
+
+    try:
+        return with_view(env, partition, options.isolation, plan)
+    except NoSuchLogError:
+        lose(options, partition, first, end, "the partition is gone")
+        return ()
 
 
 def lose(options: SourceOptions, partition: PartitionDirectory, first: int, end: int, why: str) -> None:
-    """Offsets that a query was to read are not there any more, or not yet in this copy of the log.
+    """Reports offsets of a query that the log no longer has, or that this copy of the log does not have yet.
 
-    Raises DataLossError unless the options have it that what is left will do.
+    Raises DataLossError unless failOnDataLoss is false.
     """
-    if first >= end:
-        return
-    lost = f"offsets {first} to {end - 1} of {partition.name} are gone: {why}"
-    if options.fail_on_data_loss:
-        raise DataLossError(
-            f"{lost} ({partition.path}). With failOnDataLoss=false what is left would be read"
-        )
-    logger.warning("%s; going on without them", lost)
+    if first < end:
+        report_loss(partition, first, end, why, fail=options.fail_on_data_loss)

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from barnabas.pipeline.log_reading.directories import PartitionDirectory
-from barnabas.pipeline.log_reading.errors import BusyDirectoryError, NoSuchLogError
-from barnabas.pipeline.log_reading.log_view import MAX_TRIES, LogView, look_at
+from barnabas.pipeline.log_reading.errors import NoSuchLogError
+from barnabas.pipeline.log_reading.log_view import LogView, look_at, with_view
 from barnabas.pipeline.log_reading.planning import LogRange
 from barnabas.pipeline.spark.offsets import (
     Offsets,
@@ -57,15 +57,13 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _initial(self, partition: PartitionDirectory) -> int | None:
-        for _ in range(MAX_TRIES):
-            try:
-                view = look_at(self._env, partition, self._options.isolation)
-                return starting_offset(self._env, self._options, view, LATEST)
-            except FileNotFoundError:
-                continue
-            except NoSuchLogError:
-                return None  # deleted meanwhile, or so new that it has no segment: then it is read from its start
-        raise BusyDirectoryError(f"{partition.path} changed at each of {MAX_TRIES} looks")
+        def start(view: LogView) -> int:
+            return starting_offset(self._env, self._options, view, LATEST)
+
+        try:
+            return with_view(self._env, partition, self._options.isolation, start)
+        except NoSuchLogError:
+            return None  # deleted meanwhile, or so new that it has no segment: then it is read from its start
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """As far as a micro-batch goes from `start` on. Raises LogReadingError."""
@@ -97,13 +95,8 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = view.log_start_offset if first is None else first
             end = view.end_offset
             if view.log_end_offset < first:
-                lose(
-                    self._options,
-                    at,
-                    view.log_end_offset,
-                    first,
-                    f"the log ends at {view.log_end_offset} now",
-                )
+                why = f"the log ends at {view.log_end_offset} now"
+                lose(self._options, at, view.log_end_offset, first, why)
                 first = end
             if self._last_of_query is not None:
                 end = min(end, offset_of(self._last_of_query, at) or 0)
@@ -166,13 +159,8 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first is not None and first >= upto:
             return ()
         if at is None:
-            lose(
-                self._options,
-                PartitionDirectory(topic, number, "?"),
-                first or 0,
-                upto,
-                "the partition is gone",
-            )
+            gone = PartitionDirectory(topic, number, "?")
+            lose(self._options, gone, first or 0, upto, "the partition is gone")
             return ()
         if first is None:
             try:

@@ -190,7 +190,7 @@ class RestlessEnv(FaultEnv):
 def test_a_directory_that_never_rests() -> None:
     env = RestlessEnv()
     three_segments(env)
-    with pytest.raises(BusyDirectoryError, match="changed at each of"):
+    with pytest.raises(BusyDirectoryError, match="changed during each of"):
         list_segments(env, DIRECTORY)
 
 
