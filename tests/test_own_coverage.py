@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.own_coverage import (
     LIST,
     fallen,
@@ -53,7 +55,8 @@ def test_what_is_written_is_read() -> None:
     assert render(parse(LIST.read_text())) == LIST.read_text()
 
 
-def test_each_module_is_measured_by_its_own_tests() -> None:
+def test_each_module_is_measured_by_its_own_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARNABAS_INTERPRETED", "1")
     assert "broker/waiting/timer.py" in modules_with_tests()
     (timer,) = measure_all(["broker/waiting/timer.py"], workers=1)
     assert timer.failed == ""

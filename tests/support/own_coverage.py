@@ -104,10 +104,7 @@ def modules_with_tests() -> list[str]:
 
 
 def measure_all(modules: Sequence[str], workers: int) -> list[Measured]:
-    """Each in a process of its own, as plain Python and with nothing left to chance."""
-    os.environ["BARNABAS_INTERPRETED"] = "1"
-    for name in ("BARNABAS_SEED", "PYTEST_XDIST_WORKER"):
-        os.environ.pop(name, None)
+    """Each in a process of its own."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOADED))
     found = []
@@ -156,6 +153,8 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("modules", nargs="*", help="of these alone, with the lines that are missing")
     options = parser.parse_args(arguments)
+    os.environ["BARNABAS_INTERPRETED"] = "1"
+    os.environ.pop("BARNABAS_SEED", None)
     found = measure_all(options.modules or modules_with_tests(), options.workers)
     for one in found:
         if one.failed:
