@@ -10,7 +10,7 @@ EDITABLE := --config-settings editable_mode=compat --editable
 WORKERS ?= 3
 SIDE_BY_SIDE := --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 # What `make test` runs a second time with everything compiled hidden (a minute).
-TWICE := tests/broker/network tests/broker/kafka_apis tests/broker/fetch tests/broker/replica/test_delayed_operations.py \
+TWICE := tests/broker/network tests/broker/kafka_apis tests/broker/fetch tests/broker/replica/test_delayed_produce.py \
   tests/broker/replica/test_partition.py tests/broker/replica/test_replica_manager.py tests/broker/test_probes.py \
   tests/broker/waiting tests/storage/segment tests/storage/log
 # What `make profile` profiles, and for how many seconds: a row of the benchmark (python -m bench.flame --help names them).
