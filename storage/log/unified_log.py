@@ -411,7 +411,7 @@ class UnifiedLog:
             # A message of an old format has every attribute of a batch that is used from here on.
             valid.add_batch(cast(RecordBatch, batch), (memoryview(batch.buffer)[batch.position : end],))
         if not valid.batches:
-            return LogAppendInfo(-1, -1, self.log_start_offset)
+            return LogAppendInfo(-1, -1, self.offsets.log_start_offset)
         if valid.first_offset < self._local.log_end_offset:
             raise UnexpectedAppendOffsetError(
                 f"{self.name} ends at {self.log_end_offset} and got offsets {valid.first_offset}..{last_offset}",
@@ -457,7 +457,7 @@ class UnifiedLog:
         return LogAppendInfo(
             first_offset,
             last_offset,
-            self.log_start_offset,
+            self.offsets.log_start_offset,
             valid.record_count,
             valid.log_append_time_ms,
             valid.conversion_count,
@@ -489,7 +489,7 @@ class UnifiedLog:
         return LogAppendInfo(
             known.first_offset,
             known.last_offset,
-            self.log_start_offset,
+            self.offsets.log_start_offset,
             known.offset_delta + 1,
             known.timestamp,  # as Kafka does for either type of timestamp
             duplicate=True,

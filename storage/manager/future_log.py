@@ -1,4 +1,4 @@
-"""How a future log gets what the log in use has: copied batch by batch, as a follower gets it from its leader.
+"""Copies the current log to its future log batch by batch, as a follower replicates its leader.
 
 A `CopyStep` is planned where the state is (the event loop), run where blocking does no harm (a thread; nobody else
 touches the future log meanwhile), and followed by `follow_offsets`. Source: kafka.server.ReplicaAlterLogDirsThread.
@@ -27,17 +27,17 @@ from barnabas.storage.offsets import FetchIsolation, FileRecords, LogStartOffset
 
 STEP_BYTES: Final = 1 << 20
 PIECE_BATCHES: Final = 64
-"""So many batches are appended in one go: what is written in one piece is undone in one piece."""
+"""The maximum of batches in one append, which is written or undone as a whole."""
 
 ANY_EPOCH: Final = (1 << 31) - 1
 
 
 class SourceChangedError(StorageError):
-    """What was to be copied was cut off meanwhile; a new step finds out what there is now."""
+    """The source was truncated during a step; the next step is planned from its new state."""
 
 
 class CopyStep:
-    """One piece of the way: `size` bytes of the log in use. `run` it once, in a thread if you like."""
+    """A copy of `size` bytes of the current log. `run` is called once, in any thread."""
 
     __slots__ = ("_future", "_records", "_skips_to", "size")
 
@@ -48,9 +48,9 @@ class CopyStep:
         self.size = records.size
 
     def run(self) -> None:
-        """Appends to the future log, and touches no other.
+        """Appends to the future log only.
 
-        Raises OSError where the source cannot be read, CorruptRecordError where it is damaged, SourceChangedError, and
+        Raises OSError if the source cannot be read, CorruptRecordError if it is damaged, SourceChangedError, and
         KafkaStorageError for the future log's own disk.
         """
         if self._skips_to is not None:
@@ -69,7 +69,7 @@ class CopyStep:
 
 @contextmanager
 def storage_failure(what: str) -> Iterator[None]:
-    """An error of the disk within is the future log's own."""
+    """Converts an OSError within to a KafkaStorageError of the future log."""
     try:
         yield
     except OSError as error:
@@ -77,10 +77,9 @@ def storage_failure(what: str) -> Iterator[None]:
 
 
 def plan_step(source: UnifiedLog, future: UnifiedLog, max_bytes: int = STEP_BYTES) -> CopyStep | None:
-    """The next step of the future log; None when it has caught up.
+    """The next step of the future log; None if it has caught up.
 
-    It has nothing that the source has not (`has_diverged`), and begins no later than it must (`begins_too_early`).
-    Raises CorruptRecordError, KafkaStorageError.
+    `has_diverged` and `begins_too_early` must be False. Raises CorruptRecordError, KafkaStorageError.
     """
     end = future.log_end_offset
     if end == source.log_end_offset:
@@ -91,7 +90,7 @@ def plan_step(source: UnifiedLog, future: UnifiedLog, max_bytes: int = STEP_BYTE
 
 
 def first_offset_to_copy(source: UnifiedLog) -> int:
-    """Where a copy begins: with the batch that has the log start offset.
+    """The first offset of a copy: that of the batch with the log start offset.
 
     Raises CorruptRecordError, KafkaStorageError.
     """
@@ -109,7 +108,7 @@ def _read(source: UnifiedLog, records: FileRecords) -> bytes:
 
 
 def pieces(data: bytes, max_bytes: int) -> Iterator[memoryview]:
-    """Whole batches, up to PIECE_BATCHES and `max_bytes` at a time, and never less than one."""
+    """Groups of whole batches, each of at most PIECE_BATCHES and `max_bytes`, but at least one batch."""
     view = memoryview(data)
     start = position = count = 0
     while len(data) - position >= ENTRY_HEADER_BYTES:
@@ -126,12 +125,12 @@ def pieces(data: bytes, max_bytes: int) -> Iterator[memoryview]:
 
 
 def begins_too_early(source: UnifiedLog, future: UnifiedLog) -> bool:
-    """Whether all that the future log has lies before what the source still has."""
+    """Whether the future log ends before the source begins."""
     return future.log_end_offset < source.log_start_offset
 
 
 def has_diverged(source: UnifiedLog, future: UnifiedLog) -> bool:
-    """Whether the future log has what the source has not: the source was cut, or took another way."""
+    """Whether the future log has batches that the source has not, after a truncation of the source."""
     if future.log_end_offset > source.log_end_offset:
         return True
     epoch = future.latest_epoch
@@ -142,7 +141,7 @@ def has_diverged(source: UnifiedLog, future: UnifiedLog) -> bool:
 
 
 def has_all(source: UnifiedLog, future: UnifiedLog) -> bool:
-    """Whether the future log is at least as long as the source, and went the same way."""
+    """Whether the future log is at least as long as the source, with the same latest epoch."""
     epoch = source.latest_epoch
     found = future.end_offset_for_epoch(epoch)
     same = epoch < 0 or (found is not None and found.epoch == epoch)
@@ -150,22 +149,22 @@ def has_all(source: UnifiedLog, future: UnifiedLog) -> bool:
 
 
 def common_end(source: UnifiedLog, future: UnifiedLog) -> int:
-    """The offset up to which both logs are the same: the end of the latest epoch that both have, in the shorter one.
+    """The offset up to which both logs are the same: the lower end of the latest epoch that both have.
 
-    The log start offset of the source where there is none.
+    The log start offset of the source if they have none in common.
     """
     known = {epoch for epoch, _ in source.leader_epoch_cache.entries}
     for epoch, _ in reversed(future.leader_epoch_cache.entries):
         if epoch in known:
             ends = source.end_offset_for_epoch(epoch), future.end_offset_for_epoch(epoch)
             return min(end.end_offset for end in ends if end is not None)
-    if future.latest_epoch < 0:  # message sets tell no epochs
+    if future.latest_epoch < 0:  # message sets have no epochs
         return min(source.log_end_offset, future.log_end_offset)
     return source.log_start_offset
 
 
 def follow_offsets(source: UnifiedLog, future: UnifiedLog) -> None:
-    """Moves high watermark and log start offset of the future log to those of the source, as far as it has come."""
+    """Moves high watermark and log start offset of the future log to those of the source, within its end."""
     future.update_high_watermark(min(source.high_watermark, future.log_end_offset))
     if future.log_start_offset < source.log_start_offset <= future.high_watermark:
         future.maybe_increment_log_start_offset(

@@ -56,13 +56,13 @@ from barnabas.storage.offsets import TopicPartition
 from barnabas.storage.segment.open_segments import OpenSegments
 
 OPEN_SEGMENTS: Final = 4
-"""A future log is written by a thread and shares nothing with other logs; it needs the segment that it appends to."""
+"""For a log that a thread writes, which shares nothing with other logs and needs only its active segment open."""
 
 logger = logging.getLogger("barnabas.storage")
 
 
 class NewFutureLog:
-    """A future log to come. `run` makes its directory, in a thread if you like; then `FutureLogs.open` opens it."""
+    """A future log to create. `run` creates its directory, in any thread; then `FutureLogs.open` opens it."""
 
     __slots__ = ("_checkpoints", "_env", "_new_directory", "directory", "name", "source", "start_offset")
 
@@ -79,18 +79,18 @@ class NewFutureLog:
 
     def run(self) -> None:
         """Raises OSError."""
-        # What the checkpoints say of the partition is of a log that lay here before.
+        # First the checkpoints, without the entries of an earlier log of the partition.
         for checkpoint in self._checkpoints:
             checkpoint()
         self._new_directory.run()
 
     def remove(self) -> None:
-        """Takes back what `run` did. Raises OSError."""
+        """Removes the directory. Raises OSError."""
         remove_tree(self._env, f"{self.directory.path}/{self.name}")
 
 
 class FutureLogs:
-    """The future logs of a LogManager, whose two lists of logs it changes."""
+    """The future logs of a LogManager; it changes both of the manager's maps of logs."""
 
     __slots__ = ("_current_logs", "_deletions", "_env", "_found", "_logs", "_manager")
 
@@ -112,23 +112,23 @@ class FutureLogs:
     # -- loading --
 
     def add_loaded(self, log: UnifiedLog, directory: LogDir) -> None:
-        """Takes a log that was found; `settle` says what becomes of it once all are found."""
+        """Adds a future log that was found at the start, for `settle`."""
         self._found.append((log, directory))
 
     def settle(self, assigned_dir: Callable[[str, int], bytes | None]) -> None:
-        """Keeps one future log of a partition, in another directory than the log in use; the others go.
+        """Keeps one future log of each partition, in another directory than the current log, and deletes the others.
 
-        Of several it is the one that `assigned_dir` names, or else the one that has come farthest.
+        It keeps the one in the directory that `assigned_dir` names, or else the longest.
         """
         found, self._found = self._found, []
         for log, directory in found:
             if not directory.had_clean_shutdown and directory.directory_id != assigned_dir(
                 log.topic, log.partition
             ):
-                self._cut_to_what_is_durable(log, directory)
+                self._truncate_to_durable(log, directory)
         for log, directory in sorted(found, key=lambda one: one[0].log_end_offset):
             if directory not in self._manager.dirs:
-                continue  # it has failed since
+                continue  # the directory has failed since
             key = (log.topic, log.partition)
             current, other = self._manager.get_log(*key), self._logs.get(key)
             if current is not None and self._manager.directory_of(current) is directory:
@@ -143,37 +143,38 @@ class FutureLogs:
                 self._drop(other, other_dir, f"{log.directory} is to replace the partition too")
             self._manager.register(log, directory, self._logs)
 
-    def _cut_to_what_is_durable(self, log: UnifiedLog, directory: LogDir) -> None:
-        """After a power cut there may be holes in what was not flushed; it is copied once more."""
+    def _truncate_to_durable(self, log: UnifiedLog, directory: LogDir) -> None:
+        """Truncates to the recovery point: after a power cut the rest may have gaps, and is copied again."""
         try:
             log.truncate_to(log.recovery_point)
         except KafkaStorageError as error:
             self._manager.log_dir_failed(directory.path, str(error))
 
     def _drop(self, log: UnifiedLog, directory: LogDir, why: str) -> None:
-        logger.warning("%s goes: %s", log.directory, why)
+        logger.warning("%s is deleted: %s", log.directory, why)
         try:
             self._manager.rename_away(log, directory, DELETE_DIR_SUFFIX)
         except KafkaStorageError as error:
             self._manager.log_dir_failed(directory.path, str(error))
 
     def finish_decided(self, assigned_dir: Callable[[str, int], bytes | None]) -> None:
-        """Has each future log take its place that lies where the metadata have the partition already.
+        """Completes the moves that were decided before the broker stopped: those to the assigned directory.
 
-        Its move was decided before the broker stopped; what was appended since to the log that was in use is copied
-        first. Blocks; for a start. A directory that fails is taken offline.
+        Copies what was appended to the current log since. Blocks; for the start of a broker. A directory that fails
+        goes offline.
         """
         for future in list(self._logs.values()):
             directory, key = self._manager.directory_of(future), (future.topic, future.partition)
             if directory.directory_id != assigned_dir(*key):
                 continue
             logger.info(
-                "%s takes its place: its move was decided before the broker stopped", future.directory
+                "%s replaces the current log: its move was decided before the broker stopped",
+                future.directory,
             )
             try:
                 self._finish(future, self._manager.get_log(*key))
             except (OSError, StorageError, CorruptRecordError) as error:
-                logger.error("%s cannot take its place: %s", future.directory, error)
+                logger.error("%s cannot replace the current log: %s", future.directory, error)
                 if isinstance(error, KafkaStorageError) and not error.undone:
                     self._manager.log_dir_failed(directory.path, str(error))
 
@@ -189,9 +190,9 @@ class FutureLogs:
     # -- making --
 
     def prepare(self, source: UnifiedLog, log_dir: str) -> NewFutureLog:
-        """Plans the future log of the partition that has `source`, in another log directory. It has none yet.
+        """Plans the first future log of the partition of `source`, in another log directory.
 
-        Raises KafkaStorageError, CorruptRecordError; ValueError where the log lies there already.
+        Raises KafkaStorageError, CorruptRecordError; ValueError if the current log is in that directory.
         """
         manager = self._manager
         directory = next((one for one in manager.dirs if one.path == log_dir), None)
@@ -202,7 +203,7 @@ class FutureLogs:
         return NewFutureLog(self._env, source, directory)
 
     def open(self, new: NewFutureLog) -> UnifiedLog:
-        """The log, once `new.run` is through. Raises KafkaStorageError."""
+        """Opens the log after `new.run`. Raises KafkaStorageError."""
         if new.directory not in self._manager.dirs:
             raise KafkaStorageError(f"{new.directory.path} has failed")
         try:
@@ -225,10 +226,10 @@ class FutureLogs:
     def plan_step(
         self, source: UnifiedLog, future: UnifiedLog, max_bytes: int = STEP_BYTES
     ) -> CopyStep | None:
-        """`future_log.plan_step`, and before it whatever has to be cut off the future log, which is rare.
+        """`future_log.plan_step`, after a truncation of the future log if it needs one.
 
-        Raises CorruptRecordError; LogDirError where the source cannot be read, KafkaStorageError and OSError where it
-        is the future log.
+        Raises CorruptRecordError; LogDirError if the source fails, KafkaStorageError and OSError if the future log
+        fails.
         """
         try:
             return self._plan_step(source, future, max_bytes)
@@ -248,7 +249,7 @@ class FutureLogs:
         return plan_step(source, future, max_bytes)
 
     def catch_up(self, source: UnifiedLog, future: UnifiedLog) -> int:
-        """Copies whatever is missing, on the calling thread; how many bytes.
+        """Copies the rest of the source, on the calling thread; returns the number of bytes.
 
         Raises what `plan_step` and `CopyStep.run` raise.
         """
@@ -259,13 +260,13 @@ class FutureLogs:
         follow_offsets(source, future)
         return copied
 
-    # -- the end --
+    # -- completion --
 
     def replace_current(self, topic: str, partition: int) -> UnifiedLog:
-        """Puts the future log in the place of the one in use, which goes; the metadata have it there already.
+        """Replaces the current log by the future log, whose directory is already assigned in the metadata.
 
-        The two hold the same, or there is no log in use. Both directories are to be synced soon (`sync_jobs`), before
-        what is deleted now can be gone. Raises LogDirError, KafkaStorageError; then the log in use still is.
+        Both have the same batches, or there is no current log. Both directories must be synced soon (`sync_jobs`),
+        before the deleted files are removed. Raises LogDirError, KafkaStorageError; then the current log stays.
         """
         key = (topic, partition)
         future, current = self._logs.get(key), self._manager.get_log(topic, partition)
@@ -273,34 +274,34 @@ class FutureLogs:
             raise KafkaStorageError(f"the future log of {topic}-{partition} is offline, or there is none")
         target = self._manager.directory_of(future)
         if current is None:
-            self._take_name(future, target)
+            self._rename_to_current(future, target)
         else:
-            self._change_places(current, future, target)
+            self._swap(current, future, target)
         del self._logs[key]
         self._manager.register(future, target, self._current_logs)
         future.share_open_segments(self._manager.open_segments)
         return future
 
-    def _change_places(self, current: UnifiedLog, future: UnifiedLog, target: LogDir) -> None:
+    def _swap(self, current: UnifiedLog, future: UnifiedLog, target: LogDir) -> None:
         manager, source = self._manager, self._manager.directory_of(current)
         manager.abort_cleaning(current)
         name = current.directory
         try:
-            manager.give_name(current, source, DELETE_DIR_SUFFIX)
+            manager.rename_dir(current, source, DELETE_DIR_SUFFIX)
         except OSError as error:
             raise LogDirError(f"{current.name} cannot be renamed: {error}", source.path) from error
         try:
-            self._take_name(future, target)
+            self._rename_to_current(future, target)
         except LogDirError:
-            with suppress(OSError):  # the names in both directories tell the next start enough
+            with suppress(OSError):  # the next start resolves either state
                 current.rename_dir(name)
             raise
-        manager.let_go(current, DELETE_DIR_SUFFIX)
+        manager.retire(current, DELETE_DIR_SUFFIX)
         del source.logs[current.topic, current.partition]
         if manager.cleaner is not None:
             manager.cleaner.alter_checkpoint_dir((current.topic, current.partition), source, target)
 
-    def _take_name(self, future: UnifiedLog, target: LogDir) -> None:
+    def _rename_to_current(self, future: UnifiedLog, target: LogDir) -> None:
         directory, name = future.directory, f"{target.path}/{future.name}"
         try:
             future.release()
@@ -310,21 +311,21 @@ class FutureLogs:
             raise LogDirError(f"{future.name} cannot be renamed: {error}", target.path) from error
 
     def sync_jobs(self, directories: Iterable[LogDir]) -> list[Callable[[], None]]:
-        """What makes a replacement durable that touched these directories; each for a thread, and raises OSError."""
+        """Jobs for any thread that make a replacement in these directories durable. Each raises OSError."""
         jobs: list[Callable[[], None]] = []
         for directory in directories:
             jobs += [partial(self._env.sync_dir, directory.path), *directory.checkpoint_jobs()]
         return jobs
 
     def detach(self, topic: str, partition: int) -> UnifiedLog | None:
-        """Takes a future log out of all lists; its directory stays as it is until `discard`."""
+        """Removes a future log from the maps; its directory is unchanged until `discard`."""
         log = self._logs.pop((topic, partition), None)
         if log is not None:
             del self._manager.directory_of(log).logs[topic, partition]
         return log
 
     def discard(self, log: UnifiedLog, *, is_stray: bool = False) -> None:
-        """Has a detached log deleted after file.delete.delay.ms, or put aside. Raises KafkaStorageError."""
+        """Deletes a detached log after file.delete.delay.ms, or marks it as stray. Raises KafkaStorageError."""
         directory = self._manager.dirs.of_path(log.directory)
         if directory is not None:
             self._manager.rename_away(log, directory, STRAY_DIR_SUFFIX if is_stray else DELETE_DIR_SUFFIX)

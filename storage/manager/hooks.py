@@ -1,4 +1,4 @@
-"""What LogManager and its parts know of each other without importing each other."""
+"""Protocols by which LogManager and its parts call each other without imports."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from barnabas.storage.segment.open_segments import OpenSegments
 
 
 class CleanerHooks(Protocol):
-    """What LogManager, and replicas that move, tell the log cleaner (LogCleanerManager)."""
+    """The calls of LogManager, and of moves between log directories, to LogCleanerManager."""
 
     def handle_log_dir_failure(self, path: str) -> None: ...
 
@@ -32,7 +32,7 @@ class CleanerHooks(Protocol):
 
 
 class LogRegistry(Protocol):
-    """What FutureLogs needs of the LogManager that it is a part of."""
+    """The part of LogManager that FutureLogs uses."""
 
     @property
     def dirs(self) -> LogDirs: ...
@@ -66,9 +66,9 @@ class LogRegistry(Protocol):
 
     def rename_away(self, log: UnifiedLog, directory: LogDir, suffix: str) -> None: ...
 
-    def give_name(self, log: UnifiedLog, directory: LogDir, suffix: str) -> None: ...
+    def rename_dir(self, log: UnifiedLog, directory: LogDir, suffix: str) -> None: ...
 
-    def let_go(self, log: UnifiedLog, suffix: str) -> None: ...
+    def retire(self, log: UnifiedLog, suffix: str) -> None: ...
 
     def truncate_to(self, log: UnifiedLog, offset: int) -> bool: ...
 

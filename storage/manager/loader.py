@@ -1,8 +1,8 @@
-"""LogLoader: a partition directory read back into a log, and repaired where the last stop was not a clean one.
+"""LogLoader: loads a log from its directory, and recovers it unless the last stop was clean.
 
-After a clean stop nothing is scanned. After any other, the segments from the recovery point on are: every batch must
-have a right CRC and length and continue the offsets; the log is cut at the first byte that does not fit, later
-segments go, and indexes, leader epochs and producer states follow from what was read. Kafka's LogLoader.
+After a clean stop nothing is scanned. Recovery scans the segments from the recovery point on: every batch must have a
+valid CRC and length and continue the offsets; the log is truncated at the first invalid byte, later segments are
+deleted, and indexes, leader epochs and producer states are rebuilt. Kafka's LogLoader.
 """
 
 import logging
@@ -68,10 +68,10 @@ def open_log(
     producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
     on_progress: OnProgress | None = None,
 ) -> UnifiedLog:
-    """Opens the log in `directory`, which is made unless it `is_there`, and recovers it unless `is_clean`.
+    """Opens the log in `directory`, which is created unless it `is_there`, and recovers it unless `is_clean`.
 
-    `log_start_offset` and `recovery_point` are what the checkpoints of the log directory say. The high watermark
-    is the log start offset until it is updated. Raises OSError, and CorruptRecordError for what cannot be repaired.
+    `log_start_offset` and `recovery_point` are those of the checkpoints of the log directory. The high watermark is the
+    log start offset until it is updated. Raises OSError, and CorruptRecordError for damage that cannot be repaired.
     """
     if open_segments is None:
         open_segments = OpenSegments()
@@ -213,10 +213,12 @@ class LogLoader:
         self._replay_from = 0
         self._truncated_bytes = 0
         self.segments = LogSegments()
-        self.unsynced_paths: list[str] = []  # what recovery wrote: due before the recovery point passes it
+        self.unsynced_paths: list[
+            str
+        ] = []  # written by recovery, to be synced before the recovery point moves
 
     def load(self) -> LoadedLogOffsets:
-        """Fills `segments`, epochs and producers. Raises OSError, and CorruptRecordError for what it cannot repair."""
+        """Loads `segments`, epochs and producers. Raises OSError, and CorruptRecordError for damage beyond repair."""
         self._remove_leftovers()
         self._load_segments()
         self._check_txn_indexes()
@@ -228,7 +230,7 @@ class LogLoader:
             self.segments.add(self._new_segment(self._log_start_offset))
         end_offset = self._read_end_offset()
         if end_offset < self._log_start_offset:
-            end_offset = self._start_anew(end_offset)
+            end_offset = self._replace_with_empty(end_offset)
         start_offset = max(self._log_start_offset, self.segments[0].base_offset)
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(start_offset)
@@ -241,11 +243,11 @@ class LogLoader:
             self._note_unsynced_snapshots()
         recovery_point = end_offset if self._is_clean else min(self._recovery_point, end_offset)
         for segment in self.segments:
-            segment.release()  # most partitions are idle: each opens its files when it is used
+            segment.release()  # most partitions are idle; segments open at first use
         return LoadedLogOffsets(start_offset, end_offset, recovery_point, self._truncated_bytes)
 
     def _note_unsynced_snapshots(self) -> None:
-        """Those that recovery took, and those that rolls left behind: both were written without a sync."""
+        """Adds the snapshots of recovery and of recent rolls, which were written without a sync."""
         snapshots = self.producers.snapshots
         first_doubtful = self.segments.from_offset(self._recovery_point)[0].base_offset
         self.unsynced_paths += [snapshots.path(at) for at in snapshots.offsets if at >= first_doubtful]
@@ -253,7 +255,7 @@ class LogLoader:
     # -- files --
 
     def _remove_leftovers(self) -> None:
-        """Files that were on their way out, or not yet in: .deleted, .cleaned, .tmp, indexes without a .log."""
+        """Removes files of incomplete operations: .deleted, .cleaned, .tmp, indexes without a .log."""
         complete_swaps(self._env, self._directory, self._names)
         for name in sorted(self._names):
             stem, suffix = name[:20], name[20:]
@@ -275,12 +277,12 @@ class LogLoader:
             self.segments.add(segment)
 
     def _is_trusted(self, segment: LogSegment) -> bool:
-        """Whether recovery passes it over."""
+        """Whether recovery skips the segment."""
         return self._is_clean or segment.base_offset < self._first_doubtful
 
     def _recover_indexes(self, segment: LogSegment) -> None:
-        """An index is missing: who took it may have taken more. So the segment is checked as after a crash, and cut."""
-        logger.warning("%s lacks an index; it is read through and the indexes are built anew", segment.path)
+        """Recovers a segment that lacks an index, since more of it may be missing: scans and truncates it."""
+        logger.warning("%s lacks an index; scanning it and rebuilding the indexes", segment.path)
         scan = segment.new_scanner()
         SegmentPass(self._on_progress).run(segment.file, segment.size, scan)
         self._note_cut(segment, scan)
@@ -293,31 +295,31 @@ class LogLoader:
         following = min((base for base in self._base_offsets if base > segment.base_offset), default=None)
         check_overflow(segment, scan.position, scan.next_offset, following)
         logger.warning(
-            "%s is cut from %d to %d bytes: %s", segment.path, segment.size, scan.position, scan.damage
+            "%s is truncated from %d to %d bytes: %s", segment.path, segment.size, scan.position, scan.damage
         )
         self._truncated_bytes += segment.size - scan.position
 
     def _check_txn_indexes(self) -> None:
-        """Reads the transaction indexes of the segments that recovery has passed over, as Kafka does it at loading."""
+        """Checks the transaction indexes of the segments that recovery skips, as Kafka does when it loads a log."""
         for segment in self.segments:
             name = f"{segment.base_offset:020d}{TXN_INDEX_SUFFIX}"
             if name in self._names and self._is_trusted(segment):
                 try:
                     segment.txn_index.transactions  # noqa: B018
                 except CorruptIndexError as error:
-                    logger.warning("%s; it is built anew from the log", error)
+                    logger.warning("%s; rebuilding it from the log", error)
                     self._rebuild_txn_index(segment)
 
     def _rebuild_txn_index(self, segment: LogSegment) -> None:
-        """Follows the producers up to the segment and through it: its aborted transactions come from its markers."""
+        """Rebuilds the transaction index of a segment by replay of the producers up to its end."""
         producers = self._producers_before(segment)
         segment.txn_index.reset()
-        scan = segment.new_scanner(follow_from=segment.base_offset)  # as far as it is undamaged
+        scan = segment.new_scanner(follow_from=segment.base_offset)  # up to any damage
         follow(SegmentPass(), segment, scan, producers, aborted_into=segment)
         self.unsynced_paths += segment.paths_to_sync()
 
     def _producers_before(self, segment: LogSegment) -> ProducerStateManager:
-        """The producers as they are where a segment begins, whatever the rest of the log makes of them."""
+        """The producer state at the base offset of a segment."""
         base_offset = segment.base_offset
         older = [name for name in self._names if name[:20].isdigit() and int(name[:20]) <= base_offset]
         snapshots = ProducerSnapshotFiles(self._env, self._directory, older)
@@ -328,7 +330,7 @@ class LogLoader:
         return producers
 
     def _rebuild_epochs(self) -> None:
-        """The leader epochs of the segments that recovery passes over, from the headers of their batches."""
+        """Rebuilds the leader epochs of the segments that recovery skips, from the headers of their batches."""
         trusted = [segment for segment in self.segments if segment.size and self._is_trusted(segment)]
         for segment in trusted:
             scan = segment.new_scanner(check_crc=False, latest_epoch=self.epochs.latest_epoch)
@@ -338,7 +340,7 @@ class LogLoader:
             segment.release()
         if trusted:
             with suppress_no_space():
-                self.epochs.flush()  # without epochs too, or else it is all read again at the next start
+                self.epochs.flush()  # even if empty, or the next start would scan again
 
     def _segment(self, base_offset: int, size: int) -> LogSegment:
         return LogSegment(
@@ -357,25 +359,23 @@ class LogLoader:
         return segment
 
     def _read_end_offset(self) -> int:
-        """The log's end, from the last segment; one that is damaged after a clean stop is recovered after all."""
+        """The log end offset, from the last segment, which is recovered if it is damaged in spite of a clean stop."""
         active = self.segments[-1]
         try:
             return active.read_next_offset()
         except (CorruptRecordError, CorruptIndexError) as error:
             if not self._is_clean:
                 raise
-            logger.warning(
-                "%s: %s; recovering although the last stop was a clean one", self._directory, error
-            )
+            logger.warning("%s: %s; recovering although the last stop was clean", self._directory, error)
             self._is_clean = False
             self._recovery_point = min(self._recovery_point, active.base_offset)
             self._recover()
             return self.segments[-1].read_next_offset()
 
-    def _start_anew(self, end_offset: int) -> int:
-        """Records up to the log start offset were deleted, and the log ends before it: nothing is left."""
+    def _replace_with_empty(self, end_offset: int) -> int:
+        """Empties a log that ends before its log start offset, and returns that offset as its end."""
         logger.warning(
-            "%s ends at %d, before its start offset %d; it goes on from there, empty",
+            "%s ends at %d, before its log start offset %d, from which it continues empty",
             self._directory,
             end_offset,
             self._log_start_offset,
@@ -393,7 +393,7 @@ class LogLoader:
     # -- recovery --
 
     def _recover(self) -> None:
-        """Scans the segments from the recovery point on, oldest first, until one had to be cut."""
+        """Scans the segments from the recovery point on, oldest first, and deletes those after a truncated one."""
         if not len(self.segments):
             return
         doubtful = self.segments.from_offset(self._recovery_point)
@@ -401,19 +401,18 @@ class LogLoader:
         start = self.segments[0].base_offset
         trusted = [segment for segment in self.segments if segment.base_offset < first_offset]
         if trusted and first_offset >= self._recovery_point:
-            # Where a segment begins at the recovery point, the indexes of the one before may never have been synced:
-            # they were left out when its last records were, and finished by the roll after that.
-            self._index_anew(trusted[-1])
+            # If a segment begins at the recovery point, the indexes of the one before may be unsynced: the flush of its
+            # last records left them out, and the roll completed them after that.
+            self._rebuild_indexes(trusted[-1])
         rebuild_producer_state(self.producers, LogSegments(trusted), start, first_offset, self._env.now_ms())
         self._replay_from = self.producers.map_end_offset
-        self.epochs.truncate_from_end(
-            first_offset
-        )  # the batches say better: a truncation may not be in the file yet
+        # The epochs come from the batches: a truncation may not be in the file yet.
+        self.epochs.truncate_from_end(first_offset)
         reader = SegmentPass(self._on_progress)
         next_offset = first_offset
         for position, segment in enumerate(doubtful):
             if segment.base_offset < next_offset:
-                self._drop(doubtful[position:])  # it overlaps the one before: left behind by a truncation
+                self._drop(doubtful[position:])  # it overlaps the one before, after an incomplete truncation
                 return
             truncated_before = self._truncated_bytes
             next_offset = self._recover_segment(segment, reader)
@@ -421,28 +420,28 @@ class LogLoader:
                 self._drop(doubtful[position + 1 :])
                 return
 
-    def _index_anew(self, segment: LogSegment) -> None:
-        """Reads a segment through that is safe by itself, for its indexes; damage in it is left for readers to meet."""
+    def _rebuild_indexes(self, segment: LogSegment) -> None:
+        """Rebuilds the indexes of a segment whose .log is durable; damage in it is left for readers to report."""
         producers = self._producers_before(segment)
         segment.txn_index.reset()
         scan = segment.new_scanner(follow_from=segment.base_offset)
         follow(SegmentPass(), segment, scan, producers, aborted_into=segment)
         if not any(read_fully(segment.file, segment.size - scan.position, scan.position)):
-            segment.complete_recovery(scan)  # which cuts off what was preallocated and never used
+            segment.complete_recovery(scan)  # truncates a preallocated rest
         else:
             logger.warning("%s is damaged at byte %d: %s", segment.path, scan.position, scan.damage)
         self.unsynced_paths += [segment.path, *segment.paths_to_sync()]
 
     def _drop(self, segments: list[LogSegment]) -> None:
         for segment in reversed(segments):
-            logger.warning("%s comes after damage and is dropped, %d bytes", segment.path, segment.size)
+            logger.warning("%s follows damage and is deleted, %d bytes", segment.path, segment.size)
             self._truncated_bytes += segment.size
             self._remove_segment(segment)
         if segments:
             self._env.sync_dir(self._directory)
 
     def _recover_segment(self, segment: LogSegment, reader: SegmentPass) -> int:
-        """Reads a segment through and cuts it where it stops making sense; returns the offset at which it ends."""
+        """Scans a segment and truncates it at the first invalid batch; returns its end offset."""
         if segment.base_offset >= self._replay_from:
             self.producers.map_end_offset = segment.base_offset
             with suppress_no_space():

@@ -1,7 +1,7 @@
-"""Which logs there are to load, and the loading of each as a piece of work of its own.
+"""The names of partition directories, and LoadTask, which loads the log of one.
 
-LogManager plans one LoadTask for every partition directory; whoever starts the broker runs them, on as many threads as
-it likes, and hands each back. A task touches nothing but its own directory.
+LogManager plans one LoadTask for every partition directory; the start of the broker runs them on several threads. A
+task accesses nothing but its own directory.
 """
 
 import re
@@ -27,15 +27,15 @@ _ODD_DIR: Final = re.compile(r"(.+)-(\d+)\.([^.]+)(-delete|-future|-stray)")
 
 Open = Callable[["LoadTask"], "UnifiedLog"]
 RunTasks = Callable[[Sequence["LoadTask"]], Iterable["LoadTask"]]
-"""Runs all the tasks and gives each back when it is done, in whatever order."""
+"""Runs all tasks and yields each when it is done, in any order."""
 
 
 RunAll = Callable[[Sequence[Callable[[], None]]], None]
-"""Runs pieces of work, none of which raises, and returns when all are done."""
+"""Runs jobs, none of which raises, and returns when all are done."""
 
 
 class PartitionDirName(NamedTuple):
-    """What the name of a partition's directory says. `suffix` is "" for the log in use."""
+    """The fields of a partition directory's name. `suffix` is "" for the current log."""
 
     topic: str
     partition: int
@@ -61,15 +61,15 @@ def parse_partition_dir(name: str) -> PartitionDirName | None:
 
 
 def odd_dir_name(topic: str, partition: int, suffix: str, unique: bytes) -> str:
-    """topic-partition.uniqueid-suffix, as Kafka names it; a long topic is cut so that the name is a file name."""
+    """topic-partition.uniqueid-suffix, as in Kafka; a long topic is truncated to the maximum length of a file name."""
     tail = f"-{partition}.{unique.hex()}{suffix}"
     return topic[: MAX_DIR_NAME - len(tail)] + tail
 
 
 class LoadTask:
-    """One log to open. `run` may be called on any thread, once; then either `log` or `error` is there.
+    """One log to open. `run` is called once, on any thread, and sets either `log` or `error`.
 
-    `bytes_to_read` is how much of the log recovery has to read (0 after a clean stop), `bytes_read` how far it is.
+    Recovery must read `bytes_to_read` of the log (0 after a clean stop) and has read `bytes_read`.
     """
 
     __slots__ = ("_open", "bytes_read", "bytes_to_read", "directory", "error", "log", "name", "path")
@@ -86,11 +86,11 @@ class LoadTask:
 
     @property
     def is_future(self) -> bool:
-        """Whether the log is to take the place of another one day: a replica that moves between directories."""
+        """Whether it is a future log, of a replica that moves between directories."""
         return self.name.suffix == FUTURE_DIR_SUFFIX
 
     def survey(self, env: Env) -> None:
-        """Finds out how much there is to read. Raises OSError."""
+        """Sets `bytes_to_read`. Raises OSError."""
         if self.directory.had_clean_shutdown:
             return
         recovery_point = self.directory.recovery_points.get(self.name.key, 0)
@@ -101,7 +101,7 @@ class LoadTask:
         self.bytes_to_read = sum(env.size(f"{self.path}/{name}") for name in names[first:])
 
     def read(self, count: int) -> None:
-        """Notes that recovery has read so many bytes more."""
+        """Adds to `bytes_read`."""
         self.bytes_read += count
 
     def run(self) -> None:
@@ -116,13 +116,13 @@ class LoadTask:
 
 
 def run_in_turn(tasks: Sequence[LoadTask]) -> Iterable[LoadTask]:
-    """Runs one after the other, on the calling thread."""
+    """Runs the tasks one after the other, on the calling thread."""
     for task in tasks:
         task.run()
         yield task
 
 
 def run_all_in_turn(work: Sequence[Callable[[], None]]) -> None:
-    """One after the other, on the calling thread."""
+    """Runs the jobs one after the other, on the calling thread."""
     for one in work:
         one()

@@ -73,18 +73,18 @@ class LogDir:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
-        self.cleaner_offsets: dict[TopicPartition, int] = {}  # where the part begins that was never compacted
+        self.cleaner_offsets: dict[TopicPartition, int] = {}  # the first dirty offsets
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self._was_closed = True
 
-    # -- whose it is --
+    # -- identity --
 
     def lock(self) -> None:
-        """Makes the directory when missing and claims it. Raises LogDirLockedError, OSError."""
+        """Creates the directory if missing and locks it. Raises LogDirLockedError, OSError."""
         make_directory(self._env, self.path)
         self._lock = self._env.lock(f"{self.path}/{LOCK}")
         if self._lock is None:
-            raise LogDirLockedError(f"another process works in {self.path}: it holds {LOCK} there")
+            raise LogDirLockedError(f"another process uses {self.path}: it holds {LOCK} there")
         self.space.find_reserve()
         self.space.check()
         if self.space.needs_reserve:
@@ -96,7 +96,7 @@ class LogDir:
             self._lock = None
 
     def load_meta_properties(self) -> MetaProperties | None:
-        """Reads meta.properties. Raises InconsistentMetadataError when it makes no sense."""
+        """Reads meta.properties. Raises InconsistentMetadataError if it is invalid."""
         self.meta_properties = MetaProperties.read(self._env, self.path)
         return self.meta_properties
 
@@ -107,7 +107,7 @@ class LogDir:
 
     @property
     def directory_id(self) -> bytes | None:
-        """directory.id of meta.properties, by which the metadata say where a replica lies; None before it has one."""
+        """directory.id of meta.properties, which the metadata use for the directory of a replica; None without one."""
         if self.meta_properties is None:
             return None
         try:
@@ -118,7 +118,7 @@ class LogDir:
     # -- loading --
 
     def start_loading(self) -> None:
-        """Reads marker and checkpoints; the marker goes now, so that a crash from here on is seen as one."""
+        """Reads marker and checkpoints, and removes the marker, so that a later crash is detected."""
         self.had_clean_shutdown = self._clean_shutdown.exists()
         self._clean_shutdown.remove()
         self.recovery_points = self._read(self._recovery_checkpoint)
@@ -140,11 +140,11 @@ class LogDir:
         try:
             return checkpoint.read()
         except CorruptCheckpointError as error:
-            logger.warning("%s; going on without it", error)
+            logger.warning("%s; continuing without it", error)
             return {}
 
     def forget(self, topic: str, partition: int) -> None:
-        """Makes sure that no checkpoint speaks of a partition that is about to be made anew. Raises OSError."""
+        """Removes a partition that is about to be created from all checkpoints. Raises OSError."""
         key = (topic, partition)
         self.cleaner_offsets.pop(key, None)
         known = (
@@ -156,18 +156,18 @@ class LogDir:
         if any(key in offsets for offsets in known):
             self.checkpoint_all()
 
-    # -- checkpoints: what is written is settled by the call; the writing may go to a thread, and raises OSError --
+    # -- checkpoints: a call fixes the content; the job that writes it may run in a thread, and raises OSError --
 
     def recovery_point_job(self) -> Callable[[], None]:
-        """How far each log is on stable storage."""
+        """Writes the recovery points."""
         self.recovery_points = {key: log.recovery_point for key, log in self.logs.items()}
         return self._recovery_checkpoint.prepare(self.recovery_points)
 
     def log_start_offset_job(self) -> Callable[[], None]:
-        """Where logs start, as far as that is not at the beginning.
+        """Writes the log start offsets above 0.
 
-        Kafka leaves out those that follow from the first segment's name; but the deletion of the segments before it
-        may be undone by a crash of the machine, and then they would show what clients have deleted.
+        Kafka omits those that equal the first segment's base offset; but a power cut may restore the deleted segments
+        before it, and with them records that clients have deleted.
         """
         self.log_start_offsets = {
             key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset > 0
@@ -175,31 +175,31 @@ class LogDir:
         return self._log_start_checkpoint.prepare(self.log_start_offsets)
 
     def high_watermark_job(self) -> Callable[[], None]:
-        """How far each log is replicated."""
+        """Writes the high watermarks."""
         self.high_watermarks = {key: log.high_watermark for key, log in self.logs.items()}
         return self._high_watermark_checkpoint.prepare(self.high_watermarks)
 
     def cleaner_offset_job(self) -> Callable[[], None]:
-        """How far compaction got in each log."""
+        """Writes the first dirty offsets."""
         self._saved_cleaner_offsets = dict(self.cleaner_offsets)
         return self._cleaner_checkpoint.prepare(self.cleaner_offsets)
 
     def checkpoint_jobs(self) -> list[Callable[[], None]]:
-        """All four, the last only where it has something new to say."""
+        """All four, the last only if it has changed."""
         jobs = [self.recovery_point_job(), self.log_start_offset_job(), self.high_watermark_job()]
         if self.cleaner_offsets != self._saved_cleaner_offsets:
             jobs.append(self.cleaner_offset_job())
         return jobs
 
     def checkpoint_all(self) -> None:
-        """Writes them at once. Raises OSError."""
+        """Writes all checkpoints at once. Raises OSError."""
         for job in self.checkpoint_jobs():
             job()
 
-    # -- the end --
+    # -- shutdown --
 
     def closings(self) -> list[Callable[[], None]]:
-        """The flushing and closing of each log, each for any thread; none of them raises."""
+        """Jobs that flush and close each log, for any thread; none of them raises."""
         return [partial(self._close, log) for log in self.logs.values()]
 
     def _close(self, log: "UnifiedLog") -> None:
@@ -214,7 +214,7 @@ class LogDir:
             self._was_closed = False
 
     def finish_shutdown(self, broker_epoch: int) -> None:
-        """Writes the checkpoints once the logs are closed; the marker of a clean stop where nothing failed."""
+        """Writes the checkpoints after the logs are closed, and the marker of a clean stop if nothing failed."""
         try:
             self.checkpoint_all()
             if self._was_closed:

@@ -1,8 +1,8 @@
-"""LogManager: the log directories of one broker, and every log in them.
+"""LogManager: every log in the log directories of one broker.
 
-It locks the directories, reads and writes what says whose they are, loads the logs, makes and deletes them, and keeps
-the checkpoints. It has no threads and no schedule of its own: the broker calls `cleanup_logs`, `checkpoint_*`,
-`take_due_deletions` and the flush of `logs_to_flush` when their time has come.
+It loads, creates, moves and deletes logs; `dirs` (LogDirs) locks the directories and keeps the checkpoints. It has
+neither threads nor a schedule: the broker calls `cleanup_logs`, the checkpoint jobs, `take_due_deletions` and the flush
+of `logs_to_flush` when they are due.
 """
 
 import logging
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 UNASSIGNED_DIR: Final = bytes(16)
-"""Kafka's DirectoryId.UNASSIGNED: the metadata do not say where a replica lies."""
+"""Kafka's DirectoryId.UNASSIGNED: the metadata do not name a directory."""
 
 logger = logging.getLogger("barnabas.storage")
 
@@ -86,11 +86,11 @@ class LogManager:
         min_free_bytes: int = 0,
         assigned_dir: Callable[[str, int], bytes | None] = lambda _topic, _partition: None,
     ) -> None:
-        """`config_of(topic)` is asked for the configuration of each log that is opened. Touches nothing yet.
+        """`config_of(topic)` returns the configuration of each log that is opened. Accesses no file yet.
 
-        `assigned_dir(topic, partition)` is the id of the directory in which the metadata have it, if they say.
-        `max_open_segments` bounds what is kept open (`OpenSegments`); by default half of the descriptors that the
-        process may have go there. `min_free_bytes` is what a DiskSpace takes.
+        `assigned_dir(topic, partition)` is the id of the directory that the metadata assign, if any.
+        `max_open_segments` limits `OpenSegments`; by default it uses half of the descriptors that the process may
+        have. `min_free_bytes` is that of DiskSpace.
         """
         self._env = env
         self._logs: dict[TopicPartition, UnifiedLog] = {}
@@ -107,7 +107,7 @@ class LogManager:
         self.open_segments = OpenSegments(limit)
         self.future = FutureLogs(self, env, self._logs, self._future_logs, self._deletions)
         self.cleaner: CleanerHooks | None = None
-        """Told what becomes of logs, where logs are compacted: the LogCleanerManager."""
+        """The LogCleanerManager, if logs are compacted."""
 
     def log_dir_failed(self, path: str, why: str) -> None:
         """Takes a log directory offline, and every log in it, after any compaction there has ended.
@@ -134,8 +134,8 @@ class LogManager:
     ) -> None:
         """Opens every log in the directories, recovering those that were not stopped cleanly.
 
-        What is no partition directory is left alone; a directory in which something fails is offline. `run_tasks` has
-        the tasks run, in threads if it likes; `on_loaded` hears of each log, for progress. Raises
+        Skips what is no partition directory; a log directory in which something fails goes offline. `run_tasks` runs
+        the tasks, in threads if it likes; `on_loaded` is called with each log, for progress. Raises
         InconsistentMetadataError, NoLogDirError.
         """
         tasks = [task for directory in self.dirs for task in self._plan(directory)]
@@ -160,19 +160,19 @@ class LogManager:
         path = f"{directory.path}/{name}"
         parsed = parse_partition_dir(name)
         if parsed is None:
-            logger.warning("%s is left alone: it is no partition's directory", path)
+            logger.warning("%s is skipped: it is not a partition's directory", path)
         elif parsed.suffix == DELETE_DIR_SUFFIX:
             self._deletions.add(self._config_of(parsed.topic).file_delete_delay_ms, [], path)
         elif parsed.suffix == STRAY_DIR_SUFFIX:
             logger.warning(
-                "%s is kept and not opened: it was put aside as no topic's; delete it if you like", path
+                "%s is kept and not opened: it was marked as stray; delete it if it is not needed", path
             )
-        elif parsed.topic != CLUSTER_METADATA_TOPIC:  # that log has an owner of its own
+        elif parsed.topic != CLUSTER_METADATA_TOPIC:  # the controller owns that log
             return LoadTask(directory, path, parsed, self._load)
         return None
 
     def _load(self, task: LoadTask) -> UnifiedLog:
-        """The work of a task; on any thread."""
+        """Opens the log of a task; runs on any thread."""
         directory, key = task.directory, task.name.key
         log = open_log(
             self._env,
@@ -184,7 +184,9 @@ class LogManager:
             log_start_offset=directory.log_start_offsets.get(key, 0),
             recovery_point=directory.recovery_points.get(key, 0),
             deletions=self._deletions,
-            open_segments=OpenSegments(OPEN_SEGMENTS),  # other threads would close what this one works with
+            open_segments=OpenSegments(
+                OPEN_SEGMENTS
+            ),  # its own, since other threads would close its segments
             producer_id_expiration_ms=self._expiration_ms,
             on_progress=task.read,
         )
@@ -192,7 +194,7 @@ class LogManager:
         return log
 
     def _loaded(self, task: LoadTask) -> UnifiedLog | None:
-        """Takes a task back; None where the directory has failed, or the log is not one in use."""
+        """Registers the log of a finished task; None if its directory failed, or the log is not the current one."""
         directory, log = task.directory, task.log
         if directory not in self.dirs:
             return None
@@ -205,7 +207,7 @@ class LogManager:
         logs = self._logs
         other = logs.get(task.name.key)
         if other is not None:
-            loser = self._settle(other, log, directory)
+            loser = self._resolve_duplicate(other, log, directory)
             if loser is log:
                 return None
         log.share_open_segments(self.open_segments)
@@ -213,15 +215,15 @@ class LogManager:
         return log
 
     def register(self, log: UnifiedLog, directory: LogDir, logs: dict[TopicPartition, UnifiedLog]) -> None:
-        """Takes a log that was opened among `logs`, and those of its directory."""
+        """Adds an open log to `logs` and to those of its directory."""
         log.disk_space = directory.space
         logs[log.topic, log.partition] = directory.logs[log.topic, log.partition] = log
 
-    def _settle(self, first: UnifiedLog, second: UnifiedLog, second_dir: LogDir) -> UnifiedLog:
-        """Two directories hold the same partition: the one in which the metadata have it is kept, the other put aside.
+    def _resolve_duplicate(self, first: UnifiedLog, second: UnifiedLog, second_dir: LogDir) -> UnifiedLog:
+        """Of two logs of one partition, keeps the one in the assigned directory and marks the other as stray.
 
-        A move between directories that was interrupted leaves this. Raises InconsistentMetadataError where the metadata
-        do not say.
+        An interrupted move between directories leaves two. Returns the stray log. Raises InconsistentMetadataError if
+        the metadata name neither directory.
         """
         assigned = self.dirs.with_id(self._assigned_dir(second.topic, second.partition))
         first_dir = self.directory_of(first)
@@ -232,7 +234,7 @@ class LogManager:
             )
         loser, place = (first, first_dir) if assigned is second_dir else (second, second_dir)
         logger.warning(
-            "%s is put aside: the metadata have %s in %s", loser.directory, loser.name, assigned.path
+            "%s is marked as stray: the metadata have %s in %s", loser.directory, loser.name, assigned.path
         )
         self.rename_away(loser, place, STRAY_DIR_SUFFIX)
         place.logs.pop((loser.topic, loser.partition), None)
@@ -248,7 +250,7 @@ class LogManager:
         log_start_offset: int = 0,
         open_segments: OpenSegments | None = None,
     ) -> UnifiedLog:
-        """Opens a log whose directory `name` is new, or just made. For the parts of this class. Raises OSError."""
+        """Opens a log whose directory `name` is new, or was just created. For this room only. Raises OSError."""
         return open_log(
             self._env,
             f"{directory.path}/{name}",
@@ -300,10 +302,10 @@ class LogManager:
         wanted: Sequence[tuple[str, int, bytes]],
         assigned: Mapping[TopicPartition, bytes] | None = None,
     ) -> NewDirectories:
-        """Plans the directories of new logs, given as (topic, partition, topic id), where they will be created.
+        """Plans the directories of new logs, given as (topic, partition, topic id).
 
-        `assigned` are the ids of the log directories that the metadata have them in. Running what it returns, in a
-        thread, spares `get_or_create_log` the waiting for the disk. Raises OSError, KafkaStorageError.
+        `assigned` are the ids of the log directories in the metadata. The caller runs the returned job in a thread, so
+        that `get_or_create_log` does not wait for the disk. Raises OSError, KafkaStorageError.
         """
         job = NewDirectories(self._env)
         missing = [entry for entry in wanted if entry[:2] not in self._logs]
@@ -331,11 +333,11 @@ class LogManager:
         directory_id: bytes = UNASSIGNED_DIR,
         is_new: bool = True,
     ) -> UnifiedLog:
-        """The log of a partition; a new one goes where it was planned, or to `directory_id`, or where there are fewest.
+        """The log of a partition, created if missing: as planned, or in `directory_id`, or where there are fewest.
 
-        While a directory is offline, a log that is not there may lie in it: it is made only where the metadata have it
-        in a directory that works, or nowhere yet and it `is_new`. Raises InconsistentTopicIdError when the directory is
-        that of another incarnation, KafkaStorageError.
+        A missing log may lie in a directory that is offline: it is created only if the metadata assign a directory that
+        works, or none yet and it `is_new`. Raises InconsistentTopicIdError if the directory has another topic id,
+        KafkaStorageError.
         """
         log = self._logs.get((topic, partition))
         try:
@@ -350,7 +352,7 @@ class LogManager:
     def _create(self, topic: str, partition: int, directory_id: bytes, is_new: bool) -> UnifiedLog:
         planned = self._planned.pop((topic, partition), None)
         if planned is not None and planned[0] not in self.dirs:
-            planned = None  # it has failed since
+            planned = None  # the directory has failed since
         directory = planned[0] if planned else self._place(topic, partition, directory_id, is_new)
         try:
             if planned is None:
@@ -362,7 +364,7 @@ class LogManager:
                 self._env.sync_dir(directory.path)
         except OSError as error:
             if is_fault_of_disk(error):
-                self.log_dir_failed(directory.path, f"{topic}-{partition} cannot be made: {error}")
+                self.log_dir_failed(directory.path, f"{topic}-{partition} cannot be created: {error}")
             raise
         self.register(log, directory, self._logs)
         self.dirs.forget_preferred(topic, partition)
@@ -374,22 +376,22 @@ class LogManager:
             return assigned
         if self.dirs.offline and not (is_new and directory_id == UNASSIGNED_DIR):
             raise KafkaStorageError(
-                f"{topic}-{partition} is not made anew, since its log may lie in a log directory that has failed: "
+                f"{topic}-{partition} is not created again, since its log may lie in a log directory that has failed: "
                 f"{', '.join(self.dirs.offline)}"
             )
         return self.dirs.choose(1)[0]
 
     def delete_log(self, topic: str, partition: int) -> bool:
-        """Takes a log away: its directory is renamed now and removed after file.delete.delay.ms. False: there was none.
+        """Deletes a log: renames its directory, which is removed after file.delete.delay.ms; False if there is none.
 
         Raises KafkaStorageError.
         """
-        return self._take_away(topic, partition, DELETE_DIR_SUFFIX)
+        return self._remove_log(topic, partition, DELETE_DIR_SUFFIX)
 
     def discard_unfinished(self, topic: str, partition: int, topic_id: bytes) -> None:
-        """Takes away what there is of a log that could not be made, be it a log already or a directory of its name.
+        """Removes what exists of a log that could not be created: the log, or only its directory.
 
-        What belongs to another incarnation of the topic stays. Raises KafkaStorageError, OSError.
+        Keeps one of another topic id. Raises KafkaStorageError, OSError.
         """
         self._planned.pop((topic, partition), None)
         log = self._logs.get((topic, partition))
@@ -410,11 +412,11 @@ class LogManager:
         return None
 
     def mark_stray(self, topic: str, partition: int) -> bool:
-        """Puts a log that belongs to no topic aside: its directory is renamed and kept. False: there was none."""
-        return self._take_away(topic, partition, STRAY_DIR_SUFFIX)
+        """Removes a log that belongs to no topic, but keeps its renamed directory; False if there is none."""
+        return self._remove_log(topic, partition, STRAY_DIR_SUFFIX)
 
     def put_aside(self, log: UnifiedLog) -> None:
-        """`mark_stray` for a log, which may be a future log as well."""
+        """`mark_stray` for a log that may be a future log."""
         key = (log.topic, log.partition)
         if self._future_logs.get(key) is log:
             self.future.detach(*key)
@@ -422,7 +424,7 @@ class LogManager:
         else:
             self.mark_stray(*key)
 
-    def _take_away(self, topic: str, partition: int, suffix: str) -> bool:
+    def _remove_log(self, topic: str, partition: int, suffix: str) -> bool:
         log = self._logs.get((topic, partition))
         if log is None:
             return False
@@ -435,32 +437,32 @@ class LogManager:
         return True
 
     def rename_away(self, log: UnifiedLog, directory: LogDir, suffix: str) -> None:
-        """Gives a log's directory a name of another kind, and fails the log. Raises KafkaStorageError."""
+        """Renames a log's directory to one with a suffix, and fails the log. Raises KafkaStorageError."""
         try:
-            self.give_name(log, directory, suffix)
-            if suffix == STRAY_DIR_SUFFIX:  # a deletion is durable where it was decided
+            self.rename_dir(log, directory, suffix)
+            if suffix == STRAY_DIR_SUFFIX:  # a deletion is durable in the metadata
                 self._env.sync_dir(directory.path)
         except OSError as error:
             raise KafkaStorageError(f"{log.name} cannot be renamed: {error}") from error
-        self.let_go(log, suffix)
+        self.retire(log, suffix)
 
-    def give_name(self, log: UnifiedLog, directory: LogDir, suffix: str) -> None:
-        """The first half: another name, and nothing else. Raises OSError."""
+    def rename_dir(self, log: UnifiedLog, directory: LogDir, suffix: str) -> None:
+        """The first step of `rename_away`. Raises OSError."""
         name = odd_dir_name(log.topic, log.partition, suffix, self._env.random_bytes(16))
         log.release()
         log.rename_dir(f"{directory.path}/{name}")
 
-    def let_go(self, log: UnifiedLog, suffix: str) -> None:
-        """The second half: nobody uses the log any more, and if it was deleted its files go after a while."""
+    def retire(self, log: UnifiedLog, suffix: str) -> None:
+        """The second step of `rename_away`: fails the log, and queues the removal of a deleted one."""
         if suffix == DELETE_DIR_SUFFIX:
             self._deletions.add(log.config.file_delete_delay_ms, [], log.directory)
-        log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was put aside", quietly=True)
+        log.fail("it was deleted" if suffix == DELETE_DIR_SUFFIX else "it was marked as stray", quietly=True)
 
     def truncate_to(self, log: UnifiedLog, offset: int) -> bool:
-        """`UnifiedLog.truncate_to`, and its checkpoints on disk before anything is appended again.
+        """`UnifiedLog.truncate_to`, with its checkpoints written before the next append.
 
-        Otherwise a crash could take what comes after `offset` now for what was synced there before (recovery
-        point), or for what was deleted there before (log start offset). Raises KafkaStorageError, OSError.
+        Otherwise, after a crash, later records at these offsets would count as synced (recovery point) or as deleted
+        (log start offset). Raises KafkaStorageError, OSError.
         """
         if offset < log.segments[-1].base_offset:
             self.abort_cleaning(log)
@@ -475,7 +477,7 @@ class LogManager:
         return was_cut
 
     def truncate_fully_and_start_at(self, log: UnifiedLog, offset: int) -> None:
-        """`UnifiedLog.truncate_fully_and_start_at`, with the checkpoints that follow from it."""
+        """`UnifiedLog.truncate_fully_and_start_at`, with its checkpoints written."""
         self.abort_cleaning(log)
         log.truncate_fully_and_start_at(offset)
         directory = self.directory_of(log)
@@ -483,12 +485,12 @@ class LogManager:
         directory.checkpoint_all()
 
     def abort_cleaning(self, log: UnifiedLog) -> None:
-        """On return no compaction changes the log."""
+        """Aborts a compaction of the log, which does not change it after the return."""
         if self.cleaner is not None:
             self.cleaner.abort_cleaning((log.topic, log.partition))
 
     def _truncate_cleaner_offset(self, directory: LogDir, log: UnifiedLog) -> None:
-        """What the log gets from here on was never compacted, whatever stood at those offsets before."""
+        """Lowers the cleaner checkpoint: records that are appended from here on were never compacted."""
         if self.cleaner is not None:
             key, base_offset = (log.topic, log.partition), log.segments[-1].base_offset
             self.cleaner.maybe_truncate_checkpoint(directory, key, base_offset)
@@ -496,10 +498,7 @@ class LogManager:
     def update_configs(
         self, config_of: Callable[[UnifiedLog], "LogConfig"], logs: Iterable[UnifiedLog] | None = None
     ) -> None:
-        """Has `logs`, or else every log, go by the configuration that it has now.
-
-        A compaction ends where there is to be none.
-        """
+        """Applies the current configuration to `logs`, or to every log; aborts compactions that it disables."""
         for log in (*self.all_logs(), *self.future_logs()) if logs is None else logs:
             config = config_of(log)
             if config is log.config or config == log.config:
@@ -509,17 +508,17 @@ class LogManager:
             log.update_config(config)
 
     def expire_producers_after(self, expiration_ms: int) -> None:
-        """Has every log, and each that is opened from here on, go by another producer.id.expiration.ms."""
+        """Applies another producer.id.expiration.ms to every log, also to those that are opened later."""
         self._expiration_ms = expiration_ms
         for log in (*self.all_logs(), *self.future_logs()):
             log.producer_state_manager.expiration_ms = expiration_ms
 
-    # -- what the broker calls on its schedule --
+    # -- periodic work of the broker --
 
     def cleanup_logs(self) -> int:
-        """Retention: deletes the segments that may go in all logs; how many. The cleaner does it for compacted ones.
+        """Applies retention to all logs but compacted ones, the cleaner's; returns how many segments it deleted.
 
-        Future logs follow the log that they are to replace.
+        Future logs follow the log that they will replace.
         """
         return sum(
             self.retain(log)
@@ -528,7 +527,7 @@ class LogManager:
         )
 
     def retain(self, log: UnifiedLog) -> int:
-        """Retention of one log; how many segments went. A disk that fails in it takes its log directory offline."""
+        """Applies retention to one log; returns how many segments it deleted. A failing disk goes offline."""
         if log.is_failed:
             return 0
         try:
@@ -540,30 +539,30 @@ class LogManager:
         return 0
 
     def logs_to_flush(self) -> list[UnifiedLog]:
-        """The logs that are due for `prepare_flush`: flush.ms and flush.messages reached, or rolled since the last.
+        """The logs that are due for `prepare_flush`: flush.ms or flush.messages reached, or rolled since the last.
 
-        Future logs are flushed by whoever fills them.
+        The move that fills a future log flushes it.
         """
         now_ms = self._env.now_ms()
         return [log for log in self._logs.values() if log.needs_flush(now_ms)]
 
     def take_due_deletions(self, now_ms: int | None = None) -> list[Deletion]:
-        """Files and directories whose delay is over; the caller has them `run`, in a thread if it likes."""
+        """The deletions whose delay is over, for the caller to `run`, in a thread if it likes."""
         return self._deletions.take_due(self._env.now_ms() if now_ms is None else now_ms)
 
     def remove_expired_producers(self) -> int:
-        """Forgets producers that have been silent for producer.id.expiration.ms; how many."""
+        """Removes producers that were idle for producer.id.expiration.ms; returns how many."""
         now_ms = self._env.now_ms()
         return sum(log.producer_state_manager.remove_expired_producers(now_ms) for log in self._logs.values())
 
-    # -- the end --
+    # -- shutdown --
 
     def shutdown(self, broker_epoch: int = -1, run_all: RunAll = run_all_in_turn) -> None:
-        """Flushes, closes and checkpoints everything, and leaves the marker of a clean stop where all went well.
+        """Flushes, closes and checkpoints everything, and writes the marker of a clean stop if nothing failed.
 
-        `run_all` has the logs closed, in threads if it likes: it is the disk that takes the time.
+        `run_all` closes the logs, in threads if it likes, since that waits for the disk.
         """
-        self.open_segments.limit = NO_LIMIT  # or one thread would close what another works with
+        self.open_segments.limit = NO_LIMIT  # or one thread would close another's segments
         run_all([closing for directory in self.dirs for closing in directory.closings()])
         for directory in self.dirs:
             directory.finish_shutdown(broker_epoch)
@@ -571,7 +570,7 @@ class LogManager:
         self._future_logs.clear()
 
     def abandon(self) -> None:
-        """Gives files and locks back without a word: what a killed process does."""
+        """Releases files and locks without a clean stop, as a killed process does."""
         for directory in self.dirs:
             for log in directory.logs.values():
                 log.release()

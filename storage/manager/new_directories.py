@@ -1,8 +1,8 @@
-"""NewDirectories: the making of many logs, in one piece of work that may leave the thread.
+"""NewDirectories: a job that creates many logs, in a thread.
 
-A new log needs its directory on stable storage before anybody relies on it. Making directories and files is most of
-the cost of a topic, and touches nothing that is shared, so the broker has it done in a thread; `get_or_create_log` then
-only takes what is there. What is in the directory need not be durable yet: the first flush of the log sees to it.
+The directory of a new log must be durable before the log is used. Creating directories and files is most of the cost of
+a topic and touches nothing shared, so the broker runs it in a thread; `get_or_create_log` then takes the open logs. The
+content of the directory becomes durable with the first flush of the log.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from barnabas.storage.segment.open_segments import OpenSegments
 
 
 class _New(NamedTuple):
-    """A directory to come, the topic's id if it is known, and what opens the log in it."""
+    """A directory to create, the topic id if known, and the function that opens the log in it."""
 
     path: str
     topic_id: bytes | None
@@ -23,7 +23,7 @@ class _New(NamedTuple):
 
 
 class NewDirectories:
-    """The directories of logs to come. Made by `LogManager.prepare_logs`; run() is safe in a thread."""
+    """The directories of new logs. Made by `LogManager.prepare_logs`; `run` is safe in a thread."""
 
     __slots__ = ("_env", "_logs", "_new", "is_done")
 
@@ -40,15 +40,15 @@ class NewDirectories:
         topic_id: bytes | None,
         open_log: Callable[[], UnifiedLog] | None = None,
     ) -> None:
-        """Plans the partition directory `name` in `log_dir`; no id where nobody knows the topic's yet.
+        """Plans the partition directory `name` in `log_dir`; `topic_id` is None if it is not known yet.
 
-        `open_log` opens the log in it, in the thread that run() is called in, and must share nothing with any other.
-        Without it whoever opens the log finds everything durable.
+        `open_log` opens the log in it, in the thread of `run`, and must share nothing with other logs. Without it all
+        files are durable after `run`.
         """
         self._new.setdefault(log_dir, []).append(_New(f"{log_dir}/{name}", topic_id, open_log))
 
     def run(self) -> None:
-        """Makes them all, with one sync for each log directory. Raises OSError; what was made by then may stay."""
+        """Creates all, with one sync for each log directory. Raises OSError; some may exist then."""
         for log_dir, new in self._new.items():
             for path, topic_id, open_log in new:
                 self._env.mkdir(path)
@@ -61,9 +61,9 @@ class NewDirectories:
         self.is_done = True
 
     def take(self, path: str, ring: OpenSegments) -> UnifiedLog | None:
-        """The log that was opened in a directory, which opens its files among those of `ring` from here on.
+        """The log that was opened in a directory, registered with `ring`; None if `run` did not open it.
 
-        None when it did not come to that. Not while run() is at work.
+        Not to be called while `run` is in progress.
         """
         log = self._logs.pop(path, None)
         if log is not None:

@@ -177,7 +177,7 @@ def test_a_retention_that_fails_takes_the_directory_offline(env: FaultEnv) -> No
     assert set(manager.dirs.offline) == {where}
 
 
-# -- what is not made anew --
+# -- logs that are not created again --
 
 
 def test_what_may_lie_in_a_failed_directory_is_not_made_anew(env: FaultEnv) -> None:
@@ -192,9 +192,9 @@ def test_what_may_lie_in_a_failed_directory_is_not_made_anew(env: FaultEnv) -> N
     b_id = manager.dirs[0].directory_id
     assert b_id is not None
     for directory_id in (A_ID, bytes(16)):
-        with pytest.raises(KafkaStorageError, match="not made anew"):
+        with pytest.raises(KafkaStorageError, match="not created again"):
             manager.get_or_create_log("t", in_a, TOPIC_ID, directory_id=directory_id, is_new=False)
-    with pytest.raises(KafkaStorageError, match="not made anew"):  # a new one whose place has just failed
+    with pytest.raises(KafkaStorageError, match="not created again"):  # a new one whose place has just failed
         manager.get_or_create_log("u", 0, TOPIC_ID, directory_id=A_ID)
     manager.get_or_create_log("u", 1, TOPIC_ID, directory_id=b_id, is_new=False)
     manager.get_or_create_log("u", 2, TOPIC_ID)
@@ -263,7 +263,7 @@ def test_the_same_partition_twice_is_settled_by_the_metadata(
     assert log is not None
     assert (log.directory, log.log_end_offset) == ("/a/t-0", 1)
     assert [name for name in env.listdir("/b") if name.endswith("-stray")]
-    assert any("put aside" in message for message in caplog.messages)
+    assert any("marked as stray" in message for message in caplog.messages)
     manager.shutdown()
     env.crash()
     assert len(opened(env)) == 1  # for good
