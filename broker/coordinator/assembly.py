@@ -1,4 +1,4 @@
-"""Puts the coordinators together, for the server and for the tests alike."""
+"""Wires both coordinators, for the server and for the tests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class GroupCoordinator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorDependencies:
-    """What coordinators stand on.
+    """What both coordinators are given.
 
     `now_ms` is the time of day; `loading` is a runner of their own, so that no fsync queues behind a load.
     """
@@ -74,7 +74,7 @@ class CoordinatorDependencies:
 
 
 class Coordinators:
-    """Both coordinators, and what partitions and they tell each other of transactions."""
+    """Both coordinators, with the markers and the verifications of transactions between them and the partitions."""
 
     def __init__(self, dependencies: CoordinatorDependencies) -> None:
         self.image = MetadataImage.empty()
@@ -103,24 +103,24 @@ class Coordinators:
         )
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Follows the metadata, after the ReplicaManager."""
+        """Applies new metadata; called after the ReplicaManager."""
         self.image = image
         self.group_runtime.apply(image, delta)
         self.transaction_runtime.apply(image, delta)
 
     def log_opened(self, topic: str, partition: int) -> None:
-        """A partition that had no log has one; what is coordinated from it can be."""
+        """Loads the shard of a partition whose missing log has been opened."""
         for runtime in (self.group_runtime, self.transaction_runtime):
             if runtime.topic == topic:
                 runtime.log_opened(partition)
 
     def log_dir_failed(self) -> None:
-        """A disk has failed: nothing is coordinated any more from what lies there."""
+        """Unloads the shards whose partitions lie in a log directory that has failed."""
         self.group_runtime.log_dir_failed()
         self.transaction_runtime.log_dir_failed()
 
     def stop(self) -> None:
-        """What is decided goes into the log; nothing is decided after it."""
+        """Appends the records of all operations so far; later operations are rejected."""
         self.group_runtime.stop()
         self.transaction_runtime.stop()
 
@@ -170,5 +170,5 @@ def _transaction_dependencies(
 
 
 def _is_needed(record: CoordinatorRecord) -> bool:
-    """On a full disk groups go on, and what makes room; offsets come again with the next commit."""
+    """Whether a record is written on a full disk: groups and tombstones are, offsets are committed again."""
     return record.value is None or record.key.api_key not in OFFSET_KEY_TYPES

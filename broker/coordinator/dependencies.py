@@ -1,4 +1,4 @@
-"""RuntimeDependencies: what all shards of one coordinator run on."""
+"""RuntimeDependencies: what the runtime of one coordinator is given."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ S = TypeVar("S", bound=CoordinatorShard)
 
 
 class CoordinatorLoop(Timer, Protocol):
-    """What of an event loop a runtime needs."""
+    """The methods of an event loop that a runtime needs."""
 
     def call_soon(self, callback: Callable[[], object], /) -> object: ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RuntimeDependencies(Generic[S]):
-    """The surroundings of shards.
+    """What all shards of one coordinator share.
 
-    `linger_ms`: how long records are gathered, -1 for the pass of the loop. `is_needed`: whether a record is to be
-    written on a disk that is full for clients. `base_sequence` is what batches say of their first record, which
-    nobody checks: Kafka's group coordinator writes 0. `runner` loads; times are in ms.
+    `linger_ms`: how long a batch is filled, -1 for one pass of the loop. `is_needed`: whether a record is written on a
+    disk that is full for clients. `base_sequence` is that of batches, which nothing checks: Kafka's group coordinator
+    writes 0. `runner` runs loads; times are in ms.
     """
 
     topic: str

@@ -1,4 +1,4 @@
-"""How coordinators speak of what goes wrong when their records are written, and what clients make of it."""
+"""The errors that coordinators answer with, and the errors of appends in their terms."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _AS_COORDINATOR: Final = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # of a verification; older clients know this
 }
-"""Of an append: what a client of the coordinator is told. Source: CoordinatorOperationExceptionHelper."""
+"""Errors of an append, and what a client of the coordinator gets. Source: CoordinatorOperationExceptionHelper."""
 
 
 def as_coordinator(error: ApiError) -> ApiError:
-    """The error of an append as a coordinator gives it: clients look for their coordinator again, or ask again."""
+    """The error of an append as a coordinator answers it: clients find their coordinator again, or retry."""
     code = _AS_COORDINATOR.get(error.code)
     return error if code is None else ApiError(code, error.message)
 
@@ -36,7 +36,7 @@ def load_in_progress(name: str) -> ApiError:
 
 
 def bug(name: str) -> ApiError:
-    """What is told of an exception that nobody foresaw; the log has the traceback."""
+    """The error for an unexpected exception, whose traceback is logged."""
     return ApiError(
         ErrorCode.UNKNOWN_SERVER_ERROR, f"An operation on {name} failed; the broker's log says why."
     )

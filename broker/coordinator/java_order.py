@@ -1,9 +1,9 @@
-"""The order in which Java's hash tables walk over what is in them.
+"""The order in which Java's hash tables list their keys.
 
-Some of what Kafka's coordinators write and decide hangs on it: to write the same bytes, to assign the same partitions
-and to choose the same protocol is to walk in the same order. A table has a power of two of buckets and doubles when it
-is three quarters full; entries of one bucket stay in the order in which they came.
-Kafka's timeline tables, in which the coordinators keep what they replay, begin smaller, mix the hash in another way and
+Some of what Kafka's coordinators write and decide depends on it: the bytes of records, the partitions that assignors
+choose, the protocol of a group. A table has a power of two of buckets and doubles when it is three quarters full;
+entries of one bucket stay in the order in which they came.
+Kafka's timeline tables, which hold what its coordinators replay, begin smaller, mix the hash in another way and
 list the entries of one bucket from the last one back.
 Source: java.util.HashMap and HashSet, java.lang.String.hashCode, org.apache.kafka.timeline.BaseHashTable,
 org.apache.kafka.common.Uuid.hashCode, TopicPartition.hashCode.

@@ -1,9 +1,9 @@
-"""Loading: a partition's log replayed into a new shard, on whatever thread.
+"""Loading: replays a partition's log into a new shard, on any thread.
 
-A log is gone through twice: first for the last offset of each key, then for the records themselves, of which those are
-left out that a later one of their key has replaced. That is what compaction would have left, and shards take that; most
-of a log that has not been compacted lately is such records, and telling them is far cheaper than decoding them.
-Records of transactions are all replayed, and do not replace others: whether they count is said later.
+The log is read twice: first for the last offset of each key, then for the records, of which those are skipped that a
+later record of the same key replaces. That is what compaction would leave, and shards replay that; most of a log that
+was not compacted lately is such records, and skipping one is far cheaper than decoding it. Records of transactions are
+all replayed and replace none: a marker decides later whether they count.
 Source: org.apache.kafka.coordinator.common.runtime.CoordinatorLoaderImpl.
 """
 
@@ -31,10 +31,10 @@ from barnabas.storage.offsets import FileRecords
 logger = logging.getLogger("barnabas.coordinator")
 
 _PART_BYTES: Final = 64 * 1024
-"""What is gone through before the interpreter is offered to the other threads: the event loop must not wait long."""
+"""Bytes that are processed before other threads get a turn: the event loop must not wait long."""
 
 _LONGEST_HEADER_BYTES: Final = 17
-"""By so many bytes the size of a batch is known, of whatever format."""
+"""The bytes that give the size of a batch, of any format."""
 
 _NO_END: Final = 1 << 62
 _LONG_AGO: Final = -(1 << 62)
@@ -46,11 +46,11 @@ _MAX_TABLE_BYTES: Final = 256 << 20
 
 
 class LoadCancelledError(Exception):
-    """Nobody wants the shard any more."""
+    """The shard is no longer needed."""
 
 
 class LoadSummary:
-    """What was read: `records` that were replayed, and how many others had `replaced`; `size` in bytes, times in ms."""
+    """The result of a load: `records` were replayed, `replaced` were skipped; `size` in bytes, times in ms."""
 
     __slots__ = ("ended_ms", "records", "replaced", "size", "started_ms")
 
@@ -63,7 +63,7 @@ class LoadSummary:
 
 
 class ShardLoader:
-    """Replays one log. `is_wanted` is asked now and then whether to go on; `buffer_size` bytes are read at a time."""
+    """Replays one log, `buffer_size` bytes at a time, as long as `is_wanted` returns True."""
 
     def __init__(
         self, name: str, serde: RecordSerde, buffer_size: int, is_wanted: Callable[[], bool]
@@ -81,7 +81,7 @@ class ShardLoader:
         with _without_collections():
             self._load(contents, shard)
             if self.summary.records > _MANY_RECORDS:
-                gc.freeze()  # what is there now stays; no collection need go through it, the next one to begin with
+                gc.freeze()  # what is loaded stays, so that no collection need traverse it
         self.summary.ended_ms = time.time() * 1000
 
     def _load(self, contents: Sequence[FileRecords], shard: CoordinatorShard) -> None:
@@ -89,26 +89,25 @@ class ShardLoader:
         table_bytes = min(max(_MIN_TABLE_BYTES, self.summary.size * 3 // 4), _MAX_TABLE_BYTES)
         table = KeyTable(table_bytes, os.urandom(16))
         mapper = KeyMapper(table, first_offset=0, end_offset=_NO_END, max_entries=table.slots - 1)
-        self._walk(contents, lambda part: _note_keys(part, mapper))
+        self._walk(contents, lambda part: _map_keys(part, mapper))
         latest = RecordFilter(
             table,
-            now_ms=_LONG_AGO,  # so that no tombstone has had its time
+            now_ms=_LONG_AGO,  # so that no tombstone has expired
             horizon_ms=0,
             upper_bound_offset=-1,
             last_data_offsets={},
             output_bytes=_PART_BYTES,
         )
-        self._walk(contents, lambda part: self._take(part, latest, shard))
+        self._walk(contents, lambda part: self._replay_part(part, latest, shard))
         self.summary.replaced = latest.messages_read - latest.messages_kept
 
-    def _walk(self, contents: Sequence[FileRecords], take: Callable[[bytes], int]) -> None:
-        """Hands over everything in pieces that are not too large; `take` says how many bytes of whole batches it
-        found. The other threads get their turn in between."""
+    def _walk(self, contents: Sequence[FileRecords], process: Callable[[bytes], int]) -> None:
+        """Passes the log to `process` in pieces; `process` returns the bytes of the whole batches that it found."""
         for piece in contents:
             position, end = piece.position, piece.position + piece.size
             while position < end:
                 assert piece.file is not None
-                position += self._walk_through(self._read(piece.file, position, end), take)
+                position += self._process_data(self._read(piece.file, position, end), process)
 
     def _read(self, file: File, position: int, end: int) -> bytes:
         """Up to `buffer_size` bytes, and one batch at least."""
@@ -118,24 +117,24 @@ class ShardLoader:
             raise CorruptRecordError(f"{self._name}: {end - position} bytes at the end are no batch")
         return read_fully(file, size, position) if size > len(data) else data
 
-    def _walk_through(self, data: bytes, take: Callable[[bytes], int]) -> int:
-        """How far it came: what is cut off at the end is left."""
+    def _process_data(self, data: bytes, process: Callable[[bytes], int]) -> int:
+        """Returns the bytes of whole batches in `data`; a batch that is cut off at the end is left."""
         at = 0
         while at < len(data):
             if not self._is_wanted():
                 raise LoadCancelledError
-            taken = take(data[at : at + _PART_BYTES])
+            taken = process(data[at : at + _PART_BYTES])
             if taken == 0:  # a batch that is larger than that
                 size = _first_size(data[at : at + _LONGEST_HEADER_BYTES])
                 if size > len(data) - at:
                     break
-                taken = take(data[at : at + size])
+                taken = process(data[at : at + size])
             at += taken
             time.sleep(0)
         return at
 
-    def _take(self, part: bytes, latest: RecordFilter, shard: CoordinatorShard) -> int:
-        """Replays what is in whole batches, without records that have been replaced."""
+    def _replay_part(self, part: bytes, latest: RecordFilter, shard: CoordinatorShard) -> int:
+        """Replays the whole batches of `part`, without replaced records, and returns their bytes."""
         at = 0
         while True:
             came = latest.filter_plain_batches(part, at)
@@ -162,7 +161,7 @@ class ShardLoader:
             try:
                 decoded = decode(record.key, record.value)
             except UnknownRecordTypeError as error:
-                self._skipped(error.type, record.offset)
+                self._log_unknown_type(error.type, record.offset)
                 continue
             replay(record.offset, producer_id, producer_epoch, decoded)
 
@@ -174,11 +173,11 @@ class ShardLoader:
                     batch.producer_id, batch.producer_epoch, committed=kind is ControlRecordType.COMMIT
                 )
 
-    def _skipped(self, kind: int, offset: int) -> None:
+    def _log_unknown_type(self, kind: int, offset: int) -> None:
         if kind not in self._unknown:
             self._unknown.add(kind)
             logger.warning(
-                "%s: records of type %d are left out, the first at offset %d: a later version wrote them",
+                "%s: records of type %d are skipped, the first at offset %d: a later version wrote them",
                 self._name,
                 kind,
                 offset,
@@ -187,8 +186,8 @@ class ShardLoader:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """No cyclic garbage is looked for meanwhile: state that grows has none, and the event loop would stand still for
-    each look at all of it."""
+    """Disables the garbage collector: growing state has no cyclic garbage, and each collection would stop the event
+    loop to traverse all of it."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -198,8 +197,8 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _note_keys(part: bytes, mapper: KeyMapper) -> int:
-    """Notes where keys stand, as far as the table has room; how many bytes of whole batches there are."""
+def _map_keys(part: bytes, mapper: KeyMapper) -> int:
+    """Maps keys to their last offsets, as far as the table has room; returns the bytes of whole batches."""
     at = mapper.map_plain_batches(part, 0)
     while (other := next(batches(part, at), None)) is not None:
         at = mapper.map_plain_batches(part, at + other.size_in_bytes)
@@ -207,5 +206,5 @@ def _note_keys(part: bytes, mapper: KeyMapper) -> int:
 
 
 def _first_size(data: bytes) -> int:
-    """Bytes of the first batch, or what its header takes where that is cut off."""
+    """The bytes of the first batch, or of a header where that is cut off."""
     return entry_header(data)[1] if len(data) >= _LONGEST_HEADER_BYTES else _LONGEST_HEADER_BYTES

@@ -1,4 +1,4 @@
-"""What a coordinator's runtime asks of the partitions of its topic.
+"""PartitionLogs: the logs of a coordinator's topic, as its runtime uses them.
 
 Source: org.apache.kafka.coordinator.common.runtime.PartitionWriter, kafka.coordinator.group.CoordinatorPartitionWriter.
 """
@@ -22,24 +22,24 @@ from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.offsets import AppendOrigin, FetchIsolation, FileRecords
 
 _NO_TIMEOUT_MS: Final = (1 << 31) - 1
-"""Records that are in the log are committed some day, or never; who waits has a time limit of his own."""
+"""Appended records are committed some day, or never; a batch has a timeout of its own."""
 
 
 class LogLimits(NamedTuple):
-    """What a partition's log takes: the next record's offset, and the bytes of a batch at most."""
+    """The offset of a partition's next record, and the most bytes of a batch."""
 
     next_offset: int
     max_batch_bytes: int
 
 
 class PartitionLogs(Protocol):
-    """The logs of a coordinator's topic, by the partition's index. Everything on the event loop."""
+    """The logs of a coordinator's topic, by the partition's index. Used on the event loop alone."""
 
     def check(self, partition: int, *, is_needed: bool = True) -> LogLimits:
-        """Raises ApiError where nothing can be appended now, nor read; and on a full disk unless `is_needed`."""
+        """Raises ApiError where the partition cannot be appended to or read; and on a full disk unless `is_needed`."""
 
     def check_batch(self, partition: int, batch: bytes, guard: VerificationGuard | None) -> None:
-        """Raises ApiError where the log would refuse a batch of a producer's transaction."""
+        """Raises ApiError where the log would reject a batch of a producer's transaction."""
 
     def append(
         self,
@@ -49,22 +49,22 @@ class PartitionLogs(Protocol):
         guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> AppendResult | Pending[AppendResult]:
-        """Appends a batch. Pending until it is committed; what is not, or was not even written, is an AppendError."""
+        """Appends a batch. Pending until it is committed; an AppendError where it is not appended or not committed."""
 
     def start_verification(
         self, partition: int, producer_id: int, epoch: int, *, supports_epoch_bump: bool
     ) -> VerificationGuard | None:
-        """To be called before the coordinator is asked about a transaction; None where it need not be. Raises
-        ApiError."""
+        """The guard to append with once the coordinator has verified the transaction; None where no verification is
+        needed. Raises ApiError."""
 
     def contents(self, partition: int) -> Sequence[FileRecords]:
         """All that is in the log now, in order; may be read on any thread.
 
-        Raises ApiError; OutOfResourcesError where that may be had later.
+        Raises ApiError; OutOfResourcesError where a retry may succeed.
         """
 
     def read_failed(self, partition: int, error: OSError) -> None:
-        """The disk did not give what is in the log: it is not to be trusted with anything more."""
+        """Takes the log directory offline, since its disk failed to read the log."""
 
 
 class ReplicaLogs:

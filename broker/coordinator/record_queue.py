@@ -1,8 +1,8 @@
 """RecordQueue: the records of one shard on their way to the log, in the order in which they were replayed.
 
 Records of operations wait in a batch that is appended at the end of the pass of the event loop (or when the linger time
-is over, or when the batch is full), so that what comes in together is written together. Batches that are in the log
-and not yet committed wait behind one another.
+is over, or when the batch is full), so that the operations of one pass share a batch. Batches that are appended and not
+yet committed are kept in order.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _MAX_RECORD_OVERHEAD: Final = 31
 """Bytes of a record without headers beside key and value: attributes, and varints as long as they can get."""
 
 Committed = Callable[[ApiError | None], None]
-"""Told None when records are committed, or why they are not."""
+"""Called with None when records are committed, or with the error."""
 
 
 class Answer(Generic[R]):
-    """What somebody waits for: a response, or what `failed` makes of an error."""
+    """A response that a client waits for; `failed` makes one of an error."""
 
     __slots__ = ("_failed", "pending")
 
@@ -59,19 +59,19 @@ class Answer(Generic[R]):
 
 
 def size_of(records: Sequence[Encoded]) -> int:
-    """An upper bound for what the records take in a batch, in bytes, its header left aside."""
+    """An upper bound of the bytes of the records in a batch, without its header."""
     return sum(_MAX_RECORD_OVERHEAD + len(key) + len(value or b"") for key, value in records)
 
 
 class Batch:
     """Records that are appended in one piece; the first gets `first_offset`.
 
-    `size` is an upper bound, in bytes; the log takes `max_bytes`. `began` is when the first record came, in s.
+    `size` is an upper bound, in bytes; `max_bytes` is the log's limit. `began` is the time of the first record, in s.
     """
 
     __slots__ = (
+        "_callbacks",
         "_expiry",
-        "_waiting",
         "began",
         "first_offset",
         "is_complete",
@@ -87,7 +87,7 @@ class Batch:
         self.is_complete = False
         self.records: list[tuple[bytes | None, bytes | None, int, tuple[()]]] = []
         self.size = RECORD_BATCH_OVERHEAD
-        self._waiting: list[Committed] = []
+        self._callbacks: list[Committed] = []
         self._expiry: TimerHandle | None = None
 
     @property
@@ -99,43 +99,42 @@ class Batch:
         self.size += size_of(records)
 
     def when_committed(self, callback: Committed) -> None:
-        self._waiting.append(callback)
+        self._callbacks.append(callback)
 
     def expire_after(self, timeout_ms: int, timer: Timer) -> None:
-        """Whoever still waits after that time, and again after that, hears that it is over; records stay where they
-        are."""
+        """Fails the callbacks that still wait after each `timeout_ms`; the records stay in the log."""
 
         def expire() -> None:
             self.expire_after(timeout_ms, timer)
             error = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Records were not committed in time.")
-            self._tell(error)
+            self._notify(error)
 
         self._expiry = timer.call_at(timer.time() + timeout_ms / 1000, expire)
 
     def complete(self, error: ApiError | None) -> None:
-        """Tells all who wait, in the order in which they came."""
+        """Calls all callbacks, in the order in which they were added."""
         self.is_complete = True
         if self._expiry is not None:
             self._expiry.cancel()
-        self._tell(error)
+        self._notify(error)
 
-    def _tell(self, error: ApiError | None) -> None:
-        waiting, self._waiting = self._waiting, []
-        for callback in waiting:
-            tell(callback, error)
+    def _notify(self, error: ApiError | None) -> None:
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            notify(callback, error)
 
 
-def tell(callback: Committed, error: ApiError | None) -> None:
-    """A bug in one who waits is not to keep the others from their answers."""
+def notify(callback: Committed, error: ApiError | None) -> None:
+    """Calls `callback`; an exception in it must not keep the other callbacks from being called."""
     try:
         callback(error)
     except Exception:
-        logger.exception("an answer could not be given")
+        logger.exception("a callback of committed records failed")
 
 
 class RecordQueue(Generic[S]):
-    """`lost(batch, error)` is called for a batch that is not in the log as it was replayed: the state is not the log's
-    any more."""
+    """`lost(batch, error)` is called for a batch that is not in the log as it was replayed: the shard's state no longer
+    matches the log."""
 
     def __init__(
         self, dependencies: RuntimeDependencies[S], partition: int, lost: Callable[[Batch, ApiError], None]
@@ -148,17 +147,17 @@ class RecordQueue(Generic[S]):
         self._written: list[Batch] = []
 
     def encode(self, records: Sequence[Any]) -> list[Encoded]:
-        """Raises ApiError for what cannot be written, which is a bug."""
+        """Raises ApiError for a record that cannot be encoded, which is a bug."""
         try:
             return [self._dependencies.serde.encode(record) for record in records]
         except Exception as error:
-            logger.exception("records of %s cannot be written", self.name)
+            logger.exception("records of %s cannot be encoded", self.name)
             raise errors.bug(self.name) from error
 
     def new_batch(self, size: int, *, is_needed: bool) -> Batch:
-        """A batch for `size` bytes, of its own, from the log's end on. Raises ApiError where they could not be written.
+        """A batch of its own for `size` bytes, at the log end offset. Raises ApiError where it could not be appended.
 
-        On a disk that is full for clients only what `is_needed` can.
+        On a disk that is full for clients only a batch that `is_needed` can be.
         """
         limits = self._limits(size, is_needed=is_needed)
         batch = Batch(limits.next_offset, limits.max_batch_bytes)
@@ -175,7 +174,7 @@ class RecordQueue(Generic[S]):
         return limits
 
     def batch_for(self, size: int, *, is_needed: bool) -> Batch:
-        """The same, or the batch that is gathered where that has room."""
+        """As `new_batch`, or the batch that is being filled where it has room."""
         pending = self._pending
         if pending is not None:
             if pending.size + size <= self._limits(size, is_needed=is_needed).max_batch_bytes:
@@ -184,7 +183,7 @@ class RecordQueue(Generic[S]):
         return self.new_batch(size, is_needed=is_needed)
 
     def add(self, batch: Batch, records: Sequence[Encoded]) -> None:
-        """Puts records into a batch that `batch_for` gave, and has it appended soon."""
+        """Adds records to a batch of `batch_for` and schedules its append."""
         batch.add(records, self._dependencies.now_ms())
         if self._pending is batch:
             return
@@ -197,7 +196,7 @@ class RecordQueue(Generic[S]):
             loop.call_at(loop.time() + linger_ms / 1000, partial(self._flush_if, batch))
 
     def flush_unless_lingering(self) -> None:
-        """To be called when an operation is through: without any linger time it is written there and then."""
+        """Appends the batch after an operation where the linger time is 0."""
         if self._pending is not None and self._dependencies.linger_ms() == 0:
             self.flush()
 
@@ -206,7 +205,7 @@ class RecordQueue(Generic[S]):
             self.flush()
 
     def flush(self) -> None:
-        """Appends what was gathered."""
+        """Appends the batch that is being filled."""
         batch, self._pending = self._pending, None
         if batch is None:
             return
@@ -228,7 +227,7 @@ class RecordQueue(Generic[S]):
         self.follow(batch, result)
 
     def follow(self, batch: Batch, result: AppendResult | Pending[AppendResult]) -> None:
-        """Tells those who wait for `batch` when it is committed, by what became of its append."""
+        """Completes `batch` with the result of its append."""
         if not isinstance(result, Pending):
             self._appended(batch, result)
             return
@@ -237,7 +236,7 @@ class RecordQueue(Generic[S]):
         result.add_done_callback(partial(self._appended, batch))
 
     def _appended(self, batch: Batch, result: AppendResult) -> None:
-        if batch.is_complete:  # given up before
+        if batch.is_complete:  # abandoned before
             return
         if batch in self._written:
             self._written.remove(batch)
@@ -245,7 +244,7 @@ class RecordQueue(Generic[S]):
             self._lost(batch, ApiError(result.error, result.error_message))
         elif result.first_offset != batch.first_offset:
             logger.error(
-                "%s expected offset %d and was given %d: somebody else writes there",
+                "%s expected offset %d and got %d: another writer appends to it",
                 self.name,
                 batch.first_offset,
                 result.first_offset,
@@ -256,16 +255,16 @@ class RecordQueue(Generic[S]):
             self._dependencies.probe.purgatory.add(self._dependencies.probe.clock() - batch.began)
 
     def when_committed(self, callback: Committed) -> None:
-        """Calls it when everything that was replayed is committed, at once where it is."""
+        """Calls `callback` when all replayed records are committed, at once if they are."""
         if self._pending is not None:
             self._pending.when_committed(callback)
         elif self._written:
             self._written[-1].when_committed(callback)
         else:
-            tell(callback, None)
+            notify(callback, None)
 
-    def give_up(self, error: ApiError) -> None:
-        """Nothing more is written; whoever waits is told."""
+    def abandon(self, error: ApiError) -> None:
+        """Drops the batches that are not committed, and fails their callbacks."""
         batches = [*self._written, *([self._pending] if self._pending is not None else ())]
         self._written, self._pending = [], None
         for batch in batches:

@@ -32,7 +32,7 @@ _KEY: Final = "Key"
 
 
 def _records_of(*modules: ModuleType) -> RecordTypes:
-    """GroupMetadataKey belongs with GroupMetadataValue, and so on."""
+    """Pairs GroupMetadataKey with GroupMetadataValue, and so on."""
     return tuple(
         (key, getattr(module, f"{name.removesuffix(_KEY)}Value"))
         for module in modules
@@ -51,7 +51,7 @@ TRANSACTION_RECORDS: Final = _records_of(transaction_state)
 
 
 class CoordinatorRecord:
-    """A key, and what it stands for from now on: `value`, written in `version` of its message, or None: nothing."""
+    """A key and its new `value`, encoded in `version` of its message; None deletes the key."""
 
     __slots__ = ("key", "value", "version")
 
@@ -93,7 +93,7 @@ class UnknownRecordTypeError(Exception):
 
 
 class UnreadableRecordError(Exception):
-    """A record that cannot be what its type says."""
+    """A record whose bytes do not fit its type."""
 
 
 class RecordSerde:
@@ -105,9 +105,9 @@ class RecordSerde:
         self._parsers: dict[tuple[int, int], Parse] = {}
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-        """Key and value as they are written. Raises ValueError for what its version cannot carry."""
+        """The bytes of key and value. Raises ValueError for a value that its version cannot hold."""
         key, value = record.key, record.value
-        assert key.api_key in self._types, f"{key!r} is no key of this topic"
+        assert key.api_key in self._types, f"{key!r} is not a key of this topic"
         key_bytes = _INT16.pack(key.api_key) + encode(key, _KEY_VERSION)
         if value is None:
             return key_bytes, None
@@ -116,14 +116,14 @@ class RecordSerde:
     def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord:
         """Raises UnknownRecordTypeError and UnreadableRecordError."""
         if key is None or len(key) < _INT16.size:
-            raise UnreadableRecordError(f"{key!r} is no key")
+            raise UnreadableRecordError(f"{key!r} is not a key")
         (kind,) = _INT16.unpack_from(key)
         try:
             message = (self._keys.get(kind) or self._key_parser(kind))(key, _INT16.size, len(key))[0]
             if value is None:
                 return CoordinatorRecord(message, None)
             if len(value) < _INT16.size:
-                raise UnreadableRecordError(f"{value!r} is no value of record type {kind}")
+                raise UnreadableRecordError(f"{value!r} is not a value of record type {kind}")
             (version,) = _INT16.unpack_from(value)
             parse = self._parsers.get((kind, version)) or self._value_parser(kind, version)
             return CoordinatorRecord(message, parse(value, _INT16.size, len(value))[0], version)

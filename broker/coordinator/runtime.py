@@ -18,7 +18,7 @@ from barnabas.broker.coordinator.txn import (
     TransactionalProducer,
     TransactionMarker,
     TransactionVerifier,
-    asks_coordinator,
+    needs_verification,
 )
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.metadata.internal_topics import partition_for
@@ -38,7 +38,7 @@ _partition_for = lru_cache(maxsize=1 << 16)(partition_for)
 class CoordinatorRuntime(Generic[S]):
     """The shards of one coordinator's topic that this broker leads. Lives on the event loop.
 
-    `verifier` is asked about the transactions that write here; it may be put in place later.
+    `verifier` verifies the transactions that write here; it may be set later.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class CoordinatorRuntime(Generic[S]):
         self._partition_count = 0
 
     def partition_of(self, key: str) -> int | None:
-        """The partition of the topic that a key belongs to; None where there is no topic."""
+        """The partition of the topic that a key belongs to; None while the topic does not exist."""
         return _partition_for(key, self._partition_count) if self._partition_count else None
 
     def write(
@@ -61,10 +61,9 @@ class CoordinatorRuntime(Generic[S]):
     ) -> Pending[R]:
         """Runs `operation` on the shard that `key` (a group, a transactional id) belongs to.
 
-        The answer comes when its records are committed. `failed` gets what the operation raised, or
-        COORDINATOR_NOT_AVAILABLE (its records could not be written), NOT_COORDINATOR (another broker leads it, this
-        one does no longer, or there is no such partition), COORDINATOR_LOAD_IN_PROGRESS; after a failure the state
-        is as it was before.
+        The response is completed when the records are committed. `failed` gets the ApiError that the operation raised,
+        or COORDINATOR_NOT_AVAILABLE (its records could not be written), NOT_COORDINATOR (this broker does not lead the
+        partition, or there is no such partition), COORDINATOR_LOAD_IN_PROGRESS; after a failure the state is as before.
         """
         answer = Answer(failed)
         runner = self._runner_of(key, answer)
@@ -73,7 +72,7 @@ class CoordinatorRuntime(Generic[S]):
         return answer.pending
 
     def read(self, key: str, operation: Callable[[S], R], failed: Failed[R]) -> Pending[R]:
-        """Looks at the shard of `key`. The answer comes when all that was seen is committed."""
+        """Runs a read-only operation on the shard of `key`; completed when all records that it saw are committed."""
         answer = Answer(failed)
         runner = self._runner_of(key, answer)
         if runner is not None:
@@ -81,7 +80,7 @@ class CoordinatorRuntime(Generic[S]):
         return answer.pending
 
     def read_all(self, operation: Callable[[S], R], failed: Failed[R]) -> list[Pending[R]]:
-        """Looks at every shard that this broker leads, one answer for each."""
+        """Runs a read-only operation on every shard that this broker leads, with one response for each."""
         answers: list[Pending[R]] = []
         for runner in list(self._runners.values()):
             answer = Answer(failed)
@@ -98,16 +97,16 @@ class CoordinatorRuntime(Generic[S]):
     ) -> Pending[R]:
         """`write`, with records that belong to a producer's transaction and count when that is committed.
 
-        The transaction's coordinator is asked first whether the partition belongs to it (KIP-890); with transaction
-        version 2 it is added. The shard's `replay` sees the producer's id with these records.
+        The transaction's coordinator first verifies that the partition belongs to it (KIP-890), or adds it (transaction
+        version 2). The shard's `replay` gets the producer's id with these records.
         """
         answer = Answer(failed)
         runner = self._runner_of(key, answer)
         if runner is None:
             return answer.pending
-        refusal = runner.refusal()
-        if refusal is not None:
-            answer.fail(refusal)
+        rejection = runner.rejection()
+        if rejection is not None:
+            answer.fail(rejection)
             return answer.pending
 
         def verified(guard: VerificationGuard | None) -> None:
@@ -119,7 +118,7 @@ class CoordinatorRuntime(Generic[S]):
     def complete_transaction(self, partition: int, marker: TransactionMarker) -> Pending[ApiError | None]:
         """Writes the marker that ends a producer's transaction in `partition` of the topic, and replays it.
 
-        The answer is None once it is committed, or why it could not be written.
+        The result is None once the marker is committed, or the error.
         """
         runner = self._runners.get(partition)
         if runner is None:
@@ -127,7 +126,7 @@ class CoordinatorRuntime(Generic[S]):
         return runner.complete_transaction(marker)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Follows the metadata: loads what this broker leads from now on, unloads what it does no longer."""
+        """Applies new metadata: loads the partitions that this broker now leads, unloads those that it does not."""
         gone = any(topic.name == self.topic for topic in delta.deleted_topics.values())
         if gone:
             self._lead({})
@@ -148,37 +147,37 @@ class CoordinatorRuntime(Generic[S]):
         )
 
     def shards(self) -> Sequence[S]:
-        """Those that are loaded; for metrics, and to look at."""
+        """The shards that are loaded."""
         return [runner.shard for runner in self._runners.values() if runner.shard is not None]
 
     def states(self) -> list[ShardState]:
-        """Those of all partitions that this broker leads."""
+        """The states of all partitions that this broker leads."""
         return [runner.state for runner in self._runners.values()]
 
     def log_dir_failed(self) -> None:
-        """Gives up the partitions whose disk has failed."""
+        """Unloads the partitions whose log directory has failed."""
         for runner in list(self._runners.values()):
             if not runner.is_usable():
                 runner.unload()
 
     def log_opened(self, partition: int) -> None:
-        """Loads a partition that could not be loaded, since it had no log until now."""
+        """Loads a partition whose log was missing until now."""
         runner = self._runners.get(partition)
         if runner is not None:
             runner.load()
 
     def stop(self) -> None:
-        """What is decided is written; nothing more is."""
+        """Appends the records of all operations so far and closes the shards."""
         for runner in self._runners.values():
             runner.close()
 
     # ---- inside
 
     def _runner_of(self, key: str, answer: Answer[R]) -> ShardRunner[S] | None:
-        """None where nobody coordinates the key here, and the answer says so."""
+        """The runner of the key's partition; None where this broker does not coordinate it, and `answer` has failed."""
         partition = self.partition_of(key)
         if partition is None:
-            answer.fail(errors.not_coordinator(f"{self.topic}, which is not there"))
+            answer.fail(errors.not_coordinator(f"{self.topic}, which does not exist"))
             return None
         runner = self._runners.get(partition)
         if runner is None:
@@ -204,9 +203,9 @@ class CoordinatorRuntime(Generic[S]):
         verified: Callable[[VerificationGuard | None], None],
         failed: Callable[[ApiError], None],
     ) -> None:
-        """Asks the transaction's coordinator, where the log does not know that the transaction is open here."""
+        """Has the transaction's coordinator verify the producer, unless its transaction is open in the log already."""
         place: TopicPartition = (self.topic, partition)
-        if not asks_coordinator(self._dependencies.config, producer.supports_epoch_bump):
+        if not needs_verification(self._dependencies.config, producer.supports_epoch_bump):
             verified(None)
             return
         try:

@@ -1,4 +1,4 @@
-"""RuntimeProbe: what is counted and timed of a coordinator's runtime, for its metrics.
+"""RuntimeProbe: the counts and times of a coordinator's runtime, for its metrics.
 
 Source: org.apache.kafka.coordinator.common.runtime.CoordinatorRuntimeMetrics.
 """
@@ -19,7 +19,7 @@ LOAD_WINDOW_S: Final = 30.0
 
 
 class RecentTimes:
-    """The latest of the durations there were, in ms, and how many there have been."""
+    """The latest KEPT_TIMES durations, in ms, and the count of all."""
 
     __slots__ = ("_kept", "count")
 
@@ -40,7 +40,7 @@ class RecentTimes:
 
 
 class RuntimeProbe:
-    """One runtime's. `clock` is a monotonic clock in seconds.
+    """The probe of one runtime. `clock` is a monotonic clock in seconds.
 
     `processing`: operations, from their beginning until their records are replayed; `linger`: batches, from the first
     record in them until they are appended; `flush`: appends; `purgatory`: batches, from the first record until they are
@@ -55,14 +55,14 @@ class RuntimeProbe:
         self.purgatory = RecentTimes()
         self.load_failures = 0
         self.shard_gone: list[Callable[[Any], None]] = []
-        """Who wants to see a shard once more that is put away."""
+        """Called with each shard that is unloaded."""
         self._loads: deque[tuple[float, float]] = deque()
 
     def loaded(self, summary: LoadSummary) -> None:
         self._loads.append((self.clock(), summary.ended_ms - summary.started_ms))
 
     def load_times_ms(self) -> list[float]:
-        """How long the loads took that ended within the last LOAD_WINDOW_S."""
+        """The durations of the loads that ended within the last LOAD_WINDOW_S."""
         since = self.clock() - LOAD_WINDOW_S
         while self._loads and self._loads[0][0] < since:
             self._loads.popleft()

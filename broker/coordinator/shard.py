@@ -1,11 +1,11 @@
-"""What a coordinator is to its runtime: a plain state machine for each partition of its topic.
+"""CoordinatorShard: a coordinator's state machine for one partition of its topic.
 
-An operation looks at the state and returns a response with the records that bring about what was asked; it changes
-nothing itself. The runtime has the records replayed and appended, in one batch, and gives the response when they are
-committed. Loading a partition is the same replay. So what a shard knows is a function of its partition's records,
-apart from what it says of itself that it forgets (members of a classic group who wait for others).
+An operation reads the state and returns a response with the records that make the change; it changes nothing itself.
+The runtime replays the records, appends them in one batch, and completes the response when they are committed. Loading
+a partition is the same replay. So the state of a shard is a function of its partition's records, except for what its
+class documents as lost in a load (JoinGroup requests that wait in a classic group).
 
-A shard knows no event loop, no sockets and no files: its clock and timers are handed to it.
+A shard has no event loop, sockets or files: its clock and timers are passed in.
 Source: org.apache.kafka.coordinator.common.runtime: CoordinatorShard, CoordinatorResult, CoordinatorTimer.
 """
 
@@ -28,7 +28,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 def random_uuid() -> UUID:
-    """A version 4 one. uuid is imported here, since it asks the system what it is, and few brokers need one."""
+    """A random (version 4) UUID. uuid is imported here: its import queries the system, and few brokers need it."""
     from uuid import uuid4
 
     return uuid4()
@@ -36,12 +36,12 @@ def random_uuid() -> UUID:
 
 @dataclass(slots=True, eq=False)
 class CoordinatorResult(Generic[R_co]):
-    """What an operation decided.
+    """The result of an operation.
 
-    `records` are appended as one batch, all or none. `response` is given when they are committed; where it is a Pending
-    (a member that waits for the others), it is given when that is complete as well. `on_committed`, if there is one, is
-    called with None when the records are committed and with the error when they are not, before the response is given.
-    `replays` False: the state has what the records say already (a classic group's members).
+    `records` are appended as one batch, all or none. `response` is sent when they are committed; a Pending (a member
+    that waits for the others) has to be complete as well. `on_committed` is called before that, with None when the
+    records are committed and with the error when they are not. `replays` False: the state contains the change already
+    (a classic group's members).
     """
 
     response: R_co | Pending[R_co]
@@ -51,32 +51,32 @@ class CoordinatorResult(Generic[R_co]):
 
 
 TimedOperation = Callable[[], CoordinatorResult[Any]]
-"""What a shard does when a time has come: a write operation like any other, whose response nobody waits for."""
+"""A write operation that a timer runs; its response is dropped."""
 
 
 class CoordinatorTimer(Protocol):
-    """Timers of one shard, by key; gone with the shard."""
+    """The timers of one shard, by key; cancelled with the shard."""
 
     def schedule(
         self, key: Hashable, delay_ms: int, operation: TimedOperation, *, retry: bool = True
     ) -> None:
-        """Runs `operation` once `delay_ms` have passed, in place of what was scheduled under `key`.
+        """Runs `operation` once `delay_ms` have passed, in place of an earlier timer of `key`.
 
-        Where its records cannot be written and `retry` is set, it is tried again 500 ms later.
+        Where its records cannot be written and `retry` is set, it is retried 500 ms later.
         """
 
     def cancel(self, key: Hashable) -> None:
-        """Forgets what was scheduled under `key`; does nothing where there is none."""
+        """Cancels the timer of `key`, if there is one."""
 
     def is_scheduled(self, key: Hashable) -> bool: ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ShardContext:
-    """What a shard is given when it is made.
+    """What a shard is given at its creation.
 
     `partition` is its partition's index, `epoch` the leader epoch in which it coordinates, `now_ms` the time of day in
-    ms, `image` the newest metadata; `new_uuid` draws what the ids of members are made of.
+    ms, `image` the newest metadata; `new_uuid` makes the random part of member ids.
     """
 
     partition: int
@@ -92,21 +92,21 @@ class CoordinatorShard(Protocol):
     """The state machine of one partition. `replay` may run on a thread while it is loaded, all else on the loop."""
 
     def replay(self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord) -> None:
-        """Takes in a record, at `offset` in the log; `producer_id` is -1 but in a transaction that is not decided yet.
+        """Applies a record at `offset` in the log; `producer_id` is -1 except in a transaction that is still open.
 
-        Must take whatever compaction leaves: the last record of each key, in the order of their offsets.
+        Must accept every log that compaction leaves: the last record of each key, in the order of their offsets.
         """
 
     def replay_end_transaction_marker(
         self, producer_id: int, producer_epoch: int, *, committed: bool
     ) -> None:
-        """A producer's transaction is decided: what it wrote here counts from now on, or never."""
+        """Ends a producer's transaction: its records here count from now on, or never."""
 
     def on_loaded(self) -> None:
-        """Everything is replayed, operations begin: time to schedule timers."""
+        """Called after the load and before the first operation, to schedule timers."""
 
     def on_unloaded(self) -> None:
-        """Another broker coordinates from now on, or nobody: who waits has to hear of it (NOT_COORDINATOR)."""
+        """Called when this broker stops coordinating: pending responses fail with NOT_COORDINATOR."""
 
     def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The metadata have changed."""
+        """Called with each new image."""

@@ -10,8 +10,8 @@
 
 An operation's records are replayed at once, with the offsets that they will have, and wait in a batch that is appended
 at the end of the pass of the event loop, together with those of other operations. What would keep them from being
-written is looked for before they are replayed. Where the log refuses a batch all the same, the state is no longer that
-of the log: all who wait are told, and the shard is built anew.
+written is checked before they are replayed. Where the log rejects a batch all the same, the state no longer matches the
+log: all pending responses fail, and the shard is loaded again.
 Source: CoordinatorRuntime.CoordinatorContext.
 """
 
@@ -27,7 +27,7 @@ from typing import Any, Final, Generic, TypeVar
 from barnabas.broker.coordinator import errors
 from barnabas.broker.coordinator.dependencies import RuntimeDependencies
 from barnabas.broker.coordinator.loading import LoadCancelledError, ShardLoader
-from barnabas.broker.coordinator.record_queue import Answer, Batch, RecordQueue, size_of, tell
+from barnabas.broker.coordinator.record_queue import Answer, Batch, RecordQueue, notify, size_of
 from barnabas.broker.coordinator.shard import (
     CoordinatorResult,
     CoordinatorShard,
@@ -58,7 +58,7 @@ _rate_limit: Final = RateLimit()
 LOAD_BACKOFF_MAX_S: Final = 10.0
 _MOST_DOUBLINGS: Final = 10
 LOSSES_FORGOTTEN_S: Final = 60.0
-"""How long it is remembered that records were lost, in s, and how long a load may be put off for it."""
+"""How long lost records delay the loads after the next one, in s."""
 
 _GONE: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
@@ -85,7 +85,7 @@ class ShardRunner(Generic[S]):
         self._queue = RecordQueue(dependencies, partition, self._lost)
         self._missed: list[tuple[MetadataImage, MetadataDelta]] = []
         self._losses = 0
-        self._loads_put_off = 0
+        self._delayed_loads = 0
         self._lost_at = -math.inf
         self._awaited: object = None
 
@@ -94,8 +94,8 @@ class ShardRunner(Generic[S]):
         """The shard, where it is loaded."""
         return self._shard if self.state is ShardState.ACTIVE else None
 
-    def refusal(self) -> ApiError | None:
-        """Why there are no operations now; None where there are."""
+    def rejection(self) -> ApiError | None:
+        """Why operations are rejected now; None where they run."""
         if self.state is ShardState.ACTIVE:
             return None
         if self.state is ShardState.LOADING:
@@ -105,7 +105,7 @@ class ShardRunner(Generic[S]):
     # ---- operations
 
     def write(self, operation: Operation[S, R], answer: Answer[R]) -> None:
-        """Runs `operation` and has its records written. See CoordinatorRuntime.write."""
+        """Runs `operation` and appends its records. See CoordinatorRuntime.write."""
         probe = self._dependencies.probe
         began = probe.clock()
         result = self._decide(operation, answer)
@@ -113,7 +113,7 @@ class ShardRunner(Generic[S]):
             return
         try:
             if result.records:
-                self._take(result.records, replays=result.replays)
+                self._replay_and_add(result.records, replays=result.replays)
         except ApiError as error:
             _finish(result, answer, errors.as_coordinator(error))
             return
@@ -122,17 +122,17 @@ class ShardRunner(Generic[S]):
         self._queue.flush_unless_lingering()
 
     def read(self, operation: Callable[[S], R], answer: Answer[R]) -> None:
-        """Looks at the shard. See CoordinatorRuntime.read."""
+        """Runs a read-only operation. See CoordinatorRuntime.read."""
         shard = self.shard
         if shard is None:
-            answer.fail(self.refusal() or errors.bug(self.name))
+            answer.fail(self.rejection() or errors.bug(self.name))
             return
         try:
             response = operation(shard)
         except ApiError as error:
             answer.fail(error)
         except Exception:
-            logger.exception("a look at %s failed", self.name)
+            logger.exception("a read of %s failed", self.name)
             answer.fail(errors.bug(self.name))
         else:
             self._queue.when_committed(
@@ -140,10 +140,10 @@ class ShardRunner(Generic[S]):
             )
 
     def _decide(self, operation: Operation[S, R], answer: Answer[R]) -> CoordinatorResult[R] | None:
-        """What the operation decided; None where it failed, and the answer says how."""
+        """The result of the operation; None where it raised, and `answer` has failed."""
         shard = self.shard
         if shard is None:
-            answer.fail(self.refusal() or errors.bug(self.name))
+            answer.fail(self.rejection() or errors.bug(self.name))
             return None
         try:
             return operation(shard)
@@ -154,9 +154,9 @@ class ShardRunner(Generic[S]):
             answer.fail(errors.bug(self.name))
         return None
 
-    def _take(self, records: Sequence[Any], *, replays: bool) -> None:
-        """Replays records and puts them into the batch that is next. Raises ApiError; then nothing has changed, or the
-        shard is built anew."""
+    def _replay_and_add(self, records: Sequence[Any], *, replays: bool) -> None:
+        """Replays records and adds them to the next batch. Raises ApiError: the state is as before then, or the shard
+        is loaded again."""
         encoded = self._queue.encode(records)
         is_needed = any(map(self._dependencies.is_needed, records))
         batch = self._queue.batch_for(size_of(encoded), is_needed=is_needed)
@@ -171,31 +171,33 @@ class ShardRunner(Generic[S]):
             for at, record in enumerate(records, offset):
                 self._shard.replay(at, producer_id, producer_epoch, record)
         except Exception as error:
-            logger.exception("%s cannot take records that it decided on; it is loaded again", self.name)
+            logger.exception(
+                "%s cannot replay the records of its own operation; it is loaded again", self.name
+            )
             self._queue.flush()
             self._reload()
             raise errors.bug(self.name) from error
 
     def _check_active(self) -> None:
-        refusal = self.refusal()
-        if refusal is not None:
-            raise refusal
+        rejection = self.rejection()
+        if rejection is not None:
+            raise rejection
 
     # ---- when the state is not the log's any more
 
     def _lost(self, batch: Batch, error: ApiError) -> None:
-        """A batch is not in the log as it was replayed: whatever was built on it falls with it."""
-        told = errors.as_coordinator(error)
+        """A batch is not in the log as it was replayed: the state that was built on it is abandoned."""
+        answered = errors.as_coordinator(error)
         if self.state is not ShardState.ACTIVE:
-            batch.complete(told)
+            batch.complete(answered)
             return
         logger.warning("records of %s were not written: %s; it is loaded again", self.name, error)
-        self._fall(told, batch)
+        self._abandon(answered, batch)
         self._load_after_loss()
 
     def _load_after_loss(self) -> None:
-        """At once; but later and later where the log refuses what the shard does as soon as it is loaded, over and over
-        (the end of a transaction on a disk that is full)."""
+        """Loads at once; with growing delays where the log keeps rejecting what the shard does after each load (the end
+        of a transaction on a full disk)."""
         loop = self._dependencies.loop
         now = loop.time()
         self._losses = self._losses + 1 if now < self._lost_at + LOSSES_FORGOTTEN_S else 1
@@ -206,7 +208,7 @@ class ShardRunner(Generic[S]):
         self._load_later(self._losses - 1)
 
     def _load_later(self, times: int) -> None:
-        """Puts a load off, for longer each of the `times` that it happens."""
+        """Delays a load, for longer with each of the `times` in a row."""
         self.state, self._context = ShardState.LOADING, None
         delay_s = min(RETRY_BACKOFF_MS / 1000 * 2 ** min(times - 1, _MOST_DOUBLINGS), LOAD_BACKOFF_MAX_S)
         self._awaited = awaited = object()
@@ -218,27 +220,27 @@ class ShardRunner(Generic[S]):
             self._load()
 
     def _reload(self) -> None:
-        self._fall(errors.not_coordinator(self.name))
+        self._abandon(errors.not_coordinator(self.name))
         self._load()
 
-    def _fall(self, error: ApiError, *batches: Batch) -> None:
-        """Gives the shard up: whoever waits is told, those who wait for `batches` first."""
+    def _abandon(self, error: ApiError, *batches: Batch) -> None:
+        """Abandons the shard and fails all pending responses, those of `batches` first."""
         shard, self._shard, self.state = self._shard, None, ShardState.CLOSED
         self._context = None
         self._timers.close()
         for batch in batches:
             batch.complete(error)
-        self._queue.give_up(error)
+        self._queue.abandon(error)
         if shard is not None:
-            self._put_away(shard)
+            self._unload_shard(shard)
 
-    def _put_away(self, shard: S) -> None:
+    def _unload_shard(self, shard: S) -> None:
         for seen in self._dependencies.probe.shard_gone:
             seen(shard)
         try:
             shard.on_unloaded()
         except Exception:
-            logger.exception("%s could not be put away in order", self.name)
+            logger.exception("%s failed to unload", self.name)
 
     # ---- transactions
 
@@ -249,7 +251,7 @@ class ShardRunner(Generic[S]):
         operation: Operation[S, R],
         answer: Answer[R],
     ) -> None:
-        """Runs `operation` and has its records written in a batch of their own, in the producer's transaction."""
+        """Runs `operation` and appends its records in a batch of their own, in the producer's transaction."""
         probe = self._dependencies.probe
         began = probe.clock()
         self._queue.flush()
@@ -295,19 +297,19 @@ class ShardRunner(Generic[S]):
     def complete_transaction(self, marker: TransactionMarker) -> Pending[ApiError | None]:
         """Writes a marker and replays it. See CoordinatorRuntime.complete_transaction.
 
-        Where the shard cannot be loaded it is written all the same: transactions are to end, and whoever loads the log
-        one day finds it there.
+        Where the shard cannot be loaded the marker is appended all the same: the transaction has to end, and a later
+        load replays the marker.
         """
         answer: Answer[ApiError | None] = Answer(lambda error: error)
         self._queue.flush()
-        refusal = None if self.state is ShardState.FAILED else self.refusal()
-        if refusal is None:
+        rejection = None if self.state is ShardState.FAILED else self.rejection()
+        if rejection is None:
             try:
                 self._write_marker(marker)
             except ApiError as error:
-                refusal = error
-        if refusal is not None:
-            answer.fail(refusal)
+                rejection = error
+        if rejection is not None:
+            answer.fail(rejection)
         else:
             self._queue.when_committed(answer.pending.complete)
         return answer.pending
@@ -337,7 +339,7 @@ class ShardRunner(Generic[S]):
                 marker.producer_id, marker.producer_epoch, committed=marker.committed
             )
         except Exception as error:
-            logger.exception("%s cannot take the end of a transaction; it is loaded again", self.name)
+            logger.exception("%s cannot replay the end of a transaction; it is loaded again", self.name)
             self._reload()
             raise errors.bug(self.name) from error
 
@@ -356,31 +358,31 @@ class ShardRunner(Generic[S]):
     # ---- loading and unloading
 
     def load(self) -> None:
-        """Begins to coordinate."""
+        """Starts coordinating."""
         if self.state in {ShardState.CLOSED, ShardState.FAILED}:
             self._load()
 
     def lead(self, epoch: int) -> None:
-        """This broker goes on leading, in another leader epoch."""
+        """Continues in another leader epoch."""
         self.epoch = epoch
         if self._context is not None:
             self._context.epoch = epoch
         self.load()
 
     def unload(self) -> None:
-        """Coordinates no more. Whoever waits is told NOT_COORDINATOR."""
+        """Stops coordinating; pending responses fail with NOT_COORDINATOR."""
         self._missed.clear()
-        self._loads_put_off = 0
-        self._fall(errors.not_coordinator(self.name))
+        self._delayed_loads = 0
+        self._abandon(errors.not_coordinator(self.name))
 
     def close(self) -> None:
-        """The broker stops: what is decided is written, nothing more is."""
+        """Appends the records of all operations so far and closes the shard, at the broker's stop."""
         self._queue.flush()
         shard, self._shard, self.state = self._shard, None, ShardState.CLOSED
         self._context = None
         self._timers.close()
         if shard is not None:
-            self._put_away(shard)
+            self._unload_shard(shard)
 
     def is_usable(self) -> bool:
         """Whether the partition can be written and read."""
@@ -427,7 +429,7 @@ class ShardRunner(Generic[S]):
         def work() -> None:
             try:
                 loader.load(contents, shard)
-            except Exception as error:  # whatever it is, the loop has to hear of it
+            except Exception as error:  # of any kind: `done` handles it on the loop
                 failure.append(error)
 
         def done(error: BaseException | None) -> None:
@@ -435,7 +437,7 @@ class ShardRunner(Generic[S]):
                 return
             if error is not None or failure:
                 self._not_loaded(error or failure[0])
-                if failure and isinstance(failure[0], OSError) and not _may_pass(failure[0]):
+                if failure and isinstance(failure[0], OSError) and not _is_transient(failure[0]):
                     dependencies.logs.read_failed(self.partition, failure[0])
             else:
                 self._loaded(shard, loader)
@@ -447,23 +449,23 @@ class ShardRunner(Generic[S]):
         if isinstance(error, LoadCancelledError):
             return
         self._dependencies.probe.load_failures += 1
-        if _may_pass(error):
-            logger.warning("%s cannot be loaded now, it is tried again: %r", self.name, error)
-            self._loads_put_off += 1
-            self._load_later(self._loads_put_off)
+        if _is_transient(error):
+            logger.warning("%s cannot be loaded now; the load is retried: %r", self.name, error)
+            self._delayed_loads += 1
+            self._load_later(self._delayed_loads)
         else:
             self._missed.clear()
-            logger.error("%s cannot be loaded: %s", self.name, error, exc_info=_unforeseen(error))
+            logger.error("%s cannot be loaded: %s", self.name, error, exc_info=_unexpected(error))
 
     def _loaded(self, shard: S, loader: ShardLoader) -> None:
-        self._shard, self.state, self._loads_put_off = shard, ShardState.ACTIVE, 0
+        self._shard, self.state, self._delayed_loads = shard, ShardState.ACTIVE, 0
         try:
             shard.on_loaded()
             missed, self._missed = self._missed, []
             for image, delta in missed:
                 shard.on_new_metadata_image(image, delta)
-        except Exception as error:  # a bug, of which this partition suffers alone
-            self._fall(errors.not_coordinator(self.name))
+        except Exception as error:  # a bug, which must affect this partition alone
+            self._abandon(errors.not_coordinator(self.name))
             self._not_loaded(error)
             return
         self._dependencies.probe.loaded(loader.summary)
@@ -475,24 +477,24 @@ class ShardRunner(Generic[S]):
             try:
                 self._shard.on_new_metadata_image(image, delta)
             except Exception:
-                logger.exception("%s cannot take new metadata", self.name)
+                logger.exception("%s failed to apply new metadata", self.name)
 
 
 def _finish(result: CoordinatorResult[R], answer: Answer[R], error: ApiError | None) -> None:
     if result.on_committed is not None:
-        tell(result.on_committed, error)
+        notify(result.on_committed, error)
     if error is None:
         answer.give(result.response)
     else:
         answer.fail(error)
 
 
-def _may_pass(error: BaseException) -> bool:
-    """Whether a load failed for want of descriptors or memory, which says nothing against the log or its disk."""
+def _is_transient(error: BaseException) -> bool:
+    """Whether a load failed for lack of descriptors or memory, which is no fault of the log or its disk."""
     if isinstance(error, OSError):
         return not is_fault_of_disk(error)
     return isinstance(error, OutOfResourcesError | MemoryError)
 
 
-def _unforeseen(error: BaseException) -> BaseException | None:
+def _unexpected(error: BaseException) -> BaseException | None:
     return None if isinstance(error, ApiError | OSError) else error

@@ -1,7 +1,7 @@
 """ShardTimers: the timers of one shard, over those of the event loop.
 
-Most are postponed again and again (a session, by each heartbeat) and few fall due. So an entry that is scheduled anew
-for later keeps the call that it has: when that comes too early, it is put off to the time that counts by then.
+Most are postponed again and again (a session, by each heartbeat) and few expire. So an entry that is rescheduled for
+later keeps its call: where that comes too early, it schedules the next one.
 Source: org.apache.kafka.coordinator.common.runtime.CoordinatorTimerImpl.
 """
 
@@ -30,7 +30,7 @@ class _Entry:
 
 
 class ShardTimers:
-    """CoordinatorTimer over `timer`; `due(key, operation, retry)` is told when the time of one has come."""
+    """CoordinatorTimer over `timer`; `due(key, operation, retry)` is called when one expires."""
 
     def __init__(self, timer: Timer, due: Due) -> None:
         self._timer = timer
@@ -65,16 +65,14 @@ class ShardTimers:
         return key in self._entries
 
     def close(self) -> None:
-        """Forgets everything, and what is scheduled from here on as well: the shard has gone."""
+        """Cancels all timers and ignores later ones: the shard is unloaded."""
         self._is_closed = True
         for key in list(self._entries):
             self.cancel(key)
 
     def _call(self, key: Hashable, entry: _Entry) -> None:
         def called() -> None:
-            entry.call = (
-                None  # which names this function, and would keep it until the garbage collector comes by
-            )
+            entry.call = None  # which would keep this function in a reference cycle
             if entry.called_at < entry.due:
                 self._call(key, entry)
                 return

@@ -1,4 +1,4 @@
-"""What coordinators and partitions say to each other of transactions (KIP-98, KIP-890)."""
+"""What coordinators and partitions exchange about transactions (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TransactionalProducer(NamedTuple):
-    """Who writes in a transaction. `supports_epoch_bump`: by transaction version 2, each one in an epoch of its own."""
+    """The producer of a transaction. `supports_epoch_bump`: each transaction has an epoch (transaction version 2)."""
 
     transactional_id: str
     producer_id: int
@@ -23,8 +23,8 @@ class TransactionalProducer(NamedTuple):
     supports_epoch_bump: bool
 
 
-def asks_coordinator(config: BrokerConfig, supports_epoch_bump: bool) -> bool:
-    """Whether a producer's records wait for its coordinator's word before they begin a transaction in a partition."""
+def needs_verification(config: BrokerConfig, supports_epoch_bump: bool) -> bool:
+    """Whether the coordinator verifies a producer before its first records of a transaction in a partition."""
     return supports_epoch_bump or config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
 
 
@@ -39,17 +39,17 @@ class TransactionMarker(NamedTuple):
 
 
 class TransactionVerifier(Protocol):
-    """Asks a transaction's coordinator on behalf of a partition. Source: kafka.server.AddPartitionsToTxnManager."""
+    """Verifies transactions with their coordinator, for a partition. Source: kafka.server.AddPartitionsToTxnManager."""
 
     def verify(
         self, producer: TransactionalProducer, partitions: Sequence[TopicPartition]
     ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
-        """Whether each partition belongs to the producer's transaction that is open now; adds those that do not where
-        the producer supports epoch bumps (NONE then)."""
+        """NONE for each partition that belongs to the producer's open transaction; where the producer supports epoch
+        bumps, missing ones are added."""
 
 
 class MarkerWriter(Protocol):
-    """Writes markers into partitions, whoever leads them. Source: TransactionMarkerChannelManager."""
+    """Writes transaction markers to partitions. Source: TransactionMarkerChannelManager."""
 
     def write(
         self, marker: TransactionMarker, partitions: Sequence[TopicPartition]
@@ -59,7 +59,7 @@ class MarkerWriter(Protocol):
 
 
 class ProducerIds(Protocol):
-    """Where new producer ids come from."""
+    """Generates producer ids."""
 
     def generate(self) -> Pending[int | None]:
-        """An id that nobody had before; None where there is none to be had now."""
+        """A producer id that was never used; None where none can be reserved now."""

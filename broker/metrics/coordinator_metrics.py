@@ -162,7 +162,7 @@ def _add_transactions(metrics: Metrics, coordinators: Coordinators) -> None:
 
     metrics.add_value(
         f"{MARKER_CHANNEL_PREFIX}_unknowndestinationqueuesize",
-        lambda: sum(shard.markers.refused for shard in runtime.shards()),
+        lambda: sum(shard.markers.retried for shard in runtime.shards()),
     )
     metrics.add_value(
         f"{MARKER_CHANNEL_PREFIX}_logappendretryqueuesize",

@@ -1,7 +1,7 @@
-"""Share groups (KIP-932) and streams groups (KIP-1071): kept as Apache Kafka left them, listed, and refused to others.
+"""Share groups (KIP-932) and streams groups (KIP-1071): kept as Apache Kafka left them, and listed.
 
-Their own APIs come in a later release; until then nobody joins such a group here, and its members stay as they are:
-Apache Kafka goes on with them. What they have in common with other groups is here: state, offsets, deletion.
+Their own APIs come in a later release; until then no member joins such a group, and its members stay as they are for
+Apache Kafka to continue with. What they have in common with other groups works: state, offsets, deletion.
 Source: ShareGroup and StreamsGroup in org.apache.kafka.coordinator.group.
 """
 
@@ -26,7 +26,7 @@ _EPOCHS_SINCE: Final = 9
 
 
 class _ForeignGroup:
-    """A group that is what its records say. `records` by key type and member ("" where a record is of no member)."""
+    """A group that is known by its records: `records` by key type and member ("" for records of the group itself)."""
 
     type: GroupType
     member_key: ClassVar[KeyType]
@@ -36,8 +36,8 @@ class _ForeignGroup:
         self.group_id = group_id
         self.records: dict[tuple[int, str], tuple[Message, Any]] = {}
 
-    def take(self, key: Any, value: Any) -> None:
-        """Takes in a record of the group."""
+    def apply(self, key: Any, value: Any) -> None:
+        """Applies a record of the group."""
         where = (key.api_key, getattr(key, "member_id", ""))
         if value is None:
             self.records.pop(where, None)
@@ -45,7 +45,7 @@ class _ForeignGroup:
             self.records[where] = (key, value)
 
     def find(self, key_type: KeyType, member_id: str = "") -> Any:
-        """What the record of a key says; None where there is none."""
+        """The value of the record with this key; None where there is none."""
         assert key_type.api_key is not None
         return self.records.get((key_type.api_key, member_id), (None, None))[1]
 
@@ -67,14 +67,14 @@ class _ForeignGroup:
         return self.type.value
 
     def offset_committed_by(self, member_id: str) -> None:
-        """Its members' sessions do not run here."""
+        """Members of such groups have no sessions here."""
 
     def tombstones(self) -> list[CoordinatorRecord]:
         return [tombstone(key) for key, _ in self.records.values()]
 
 
 class ShareGroup(_ForeignGroup):
-    """A share group: its offsets are not in __consumer_offsets, and nobody commits to it."""
+    """A share group: its offsets are not in __consumer_offsets, and commits to it are rejected."""
 
     type = GroupType.SHARE
     member_key = share.ShareGroupMemberMetadataKey
@@ -92,19 +92,19 @@ class ShareGroup(_ForeignGroup):
         is_transactional: bool,
         api_version: int,
     ) -> None:
-        self._refuse()
+        self._reject()
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        self._refuse()
+        self._reject()
 
     def check_offset_delete(self) -> None:
-        self._refuse()
+        self._reject()
 
-    def _refuse(self) -> None:
+    def _reject(self) -> None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is not a consumer group.")
 
     def check_delete(self) -> None:
-        """What members have acknowledged lies in __share_group_state, and would outlive the group."""
+        """Rejected where the group has state in __share_group_state, which would outlive the group."""
         if not self.is_empty:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
         state = self.find(share.ShareGroupStatePartitionMetadataKey)
@@ -117,8 +117,8 @@ class ShareGroup(_ForeignGroup):
             )
 
     def is_subscribed_to(self, topic: str) -> bool:
-        said = (self.find(self.member_key, member_id) for member_id in self.members)
-        return any(topic in value.subscribed_topic_names for value in said)
+        values = (self.find(self.member_key, member_id) for member_id in self.members)
+        return any(topic in value.subscribed_topic_names for value in values)
 
     def offset_expires_from(self, commit_timestamp_ms: int, now_ms: int) -> int | None:
         return None
@@ -189,7 +189,7 @@ class StreamsGroup(_ForeignGroup):
             raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_offset_delete(self) -> None:
-        """Always; those of topics that are read stay (`is_subscribed_to`)."""
+        """Always allowed; offsets of subscribed topics stay (`is_subscribed_to`)."""
 
     def check_delete(self) -> None:
         if not self.is_empty:
@@ -221,7 +221,7 @@ class ForeignGroups:
         self._groups = groups
 
     def replayers(self) -> Mapping[int, Callable[[Any, Any], None]]:
-        """Who takes in which key type: f(key, value or None)."""
+        """The function that replays each key type: f(key, value or None)."""
         return {
             key.api_key: partial(self._replay, kind, key is whole)
             for kind, whole, module in _KINDS
@@ -232,7 +232,7 @@ class ForeignGroups:
     def _replay(
         self, kind: type[ShareGroup] | type[StreamsGroup], is_whole: bool, key: Any, value: Any
     ) -> None:
-        """A group goes with the tombstone of its own record; what comes after that is of nobody."""
+        """The tombstone of the group's own record removes the group; records after it are ignored."""
         found = self._groups.find(key.group_id)
         if isinstance(found, kind):
             group = found
@@ -241,6 +241,6 @@ class ForeignGroups:
         else:
             group = kind(key.group_id)
             self._groups.put(group)
-        group.take(key, value)
+        group.apply(key, value)
         if is_whole and value is None:
             self._groups.remove(key.group_id)

@@ -14,7 +14,7 @@ from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.wire import Uuid
 
 PartitionCheck = Callable[[str, Uuid, int], None]
-"""Whether a member may commit for this topic (name and id) and partition; raises ApiError where it may not."""
+"""Raises ApiError unless a member may commit for this topic (name and id) and partition."""
 
 
 class GroupType(StrEnum):
@@ -27,7 +27,7 @@ class GroupType(StrEnum):
 
 
 class Group(Protocol):
-    """A group, to those who do not care of which kind it is.
+    """A group of any kind.
 
     The `check_` methods raise ApiError with the code that Kafka's group of that kind answers with.
     """
@@ -39,11 +39,11 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """As ListGroups puts it: "Stable", "Empty", "PreparingRebalance", ..."""
+        """As in ListGroups: "Stable", "Empty", "PreparingRebalance", ..."""
 
     @property
     def protocol_type(self) -> str:
-        """As ListGroups puts it: "consumer", "connect", ..., or ""."""
+        """As in ListGroups: "consumer", "connect", ..., or ""."""
 
     @property
     def is_empty(self) -> bool:
@@ -63,13 +63,13 @@ class Group(Protocol):
     ) -> PartitionCheck | None:
         """`epoch` is the member's epoch, or the generation.
 
-        A member of a consumer group with an older epoch may commit what it was assigned since then: the check that is
-        returned is asked for each partition then. (Kafka's CommitPartitionValidator; None is its NO_OP.)
+        A member of a consumer group with an older epoch may commit for partitions that it had in that epoch: the check
+        that is returned decides for each partition. (Kafka's CommitPartitionValidator; None is its NO_OP.)
         """
 
     def offset_committed_by(self, member_id: str) -> None:
-        """A member has committed (not in a transaction): in a classic group that is stable or prepares a rebalance this
-        counts as a heartbeat."""
+        """Called for commits outside of transactions: in a classic group that is stable or prepares a rebalance they
+        count as heartbeats."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None: ...
 
@@ -78,11 +78,11 @@ class Group(Protocol):
     def check_delete(self) -> None: ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member may be reading it, so that its offsets must stay."""
+        """Whether a member may be reading the topic, so that its offsets must stay."""
 
     def offset_expires_from(self, commit_timestamp_ms: int, now_ms: int) -> int | None:
-        """From when on (ms) offsets.retention.minutes count for an offset that was committed at `commit_timestamp_ms`;
-        None: not now, the group is in use. (Kafka's OffsetExpirationCondition.)
+        """The time (ms) from which offsets.retention.minutes count for an offset that was committed at
+        `commit_timestamp_ms`; None while the group is in use. (Kafka's OffsetExpirationCondition.)
         """
 
     def tombstones(self) -> list[CoordinatorRecord]:
@@ -92,7 +92,7 @@ class Group(Protocol):
 class Groups:
     """The groups of one partition of __consumer_offsets, by id.
 
-    `make_classic` makes a classic group of an id, without members; ClassicGroups brings it.
+    `make_classic` creates a classic group without members; the shard sets it.
     """
 
     __slots__ = ("_groups", "make_classic")
@@ -118,14 +118,14 @@ class Groups:
         return group
 
     def get_or_make(self, group_id: str) -> Group:
-        """The group; where there is none, a classic one that is there from now on: somebody keeps offsets in it."""
+        """The group; a missing one is created as a classic group, which holds offsets."""
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = self.make_classic(group_id)
         return group
 
     def put(self, group: Group) -> None:
-        """Takes in a group, in place of one with the same id (of another kind, where it has migrated)."""
+        """Adds a group, in place of one with the same id (of another kind, where it has migrated)."""
         self._groups[group.group_id] = group
 
     def remove(self, group_id: str) -> None:

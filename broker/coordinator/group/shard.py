@@ -1,6 +1,6 @@
 """GroupCoordinatorShard: one partition of __consumer_offsets: classic groups, consumer groups and offsets together.
 
-Each record goes to whom it belongs to. Source: org.apache.kafka.coordinator.group.GroupCoordinatorShard.
+Each record goes to the part that it belongs to. Source: org.apache.kafka.coordinator.group.GroupCoordinatorShard.
 """
 
 from __future__ import annotations

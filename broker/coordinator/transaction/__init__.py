@@ -1,1 +1,1 @@
-"""The transaction coordinator: who may write under a transactional id, and how each transaction ends (KIP-98)."""
+"""The transaction coordinator: the producers of transactional ids, and the ends of their transactions (KIP-98)."""

@@ -1,8 +1,8 @@
-"""TransactionalAppends: records of transactions on their way through verification into the logs (KIP-890).
+"""TransactionalAppends: verifies transactions before their first records in a partition are appended (KIP-890).
 
-The first batch of a transaction in a partition is appended only once the transaction's coordinator knows of the
-partition: it is asked to look (transaction version 1), or to add it (version 2, from Produce version 12 on). While it
-is asked, what the same producer sends next waits, or it would come to the logs out of order.
+The first batch of a transaction in a partition is appended only when the transaction's coordinator has the partition:
+it verifies that (transaction version 1), or adds the partition (version 2, from Produce version 12 on). Meanwhile later
+requests of the same producer wait, or they would be appended out of order.
 
 Source: kafka.server.ReplicaManager (handleProduceAppend, maybeSendPartitionsToTransactionCoordinator).
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from barnabas.broker.coordinator.txn import TransactionalProducer, TransactionVerifier, asks_coordinator
+from barnabas.broker.coordinator.txn import TransactionalProducer, TransactionVerifier, needs_verification
 from barnabas.broker.error_map import error_code_of
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendEntry, AppendError, AppendResult
@@ -45,9 +45,9 @@ _ABORTABLE_SINCE: Final = 11
 """Older producers do not know TRANSACTION_ABORTABLE."""
 
 _ADDED_SINCE: Final = 12
-"""Producers of transaction version 2 leave it to the partitions to be added to the transaction."""
+"""For producers of transaction version 2 the partition leader adds partitions to the transaction."""
 
-_PASSES_BY_ITSELF: Final = frozenset(
+_TRANSIENT: Final = frozenset(
     {
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -55,7 +55,7 @@ _PASSES_BY_ITSELF: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Answers of the coordinator that producers do not expect of a partition: NOT_ENOUGH_REPLICAS has them try again."""
+"""Errors of the coordinator that producers do not expect of a partition: NOT_ENOUGH_REPLICAS makes them retry."""
 
 
 class TransactionalProduce(NamedTuple):
@@ -74,7 +74,7 @@ class TransactionalProduce(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    """A request that asks its coordinator. `first_sequences` are those of the batches, by partition."""
+    """A request that waits for its verification. `first_sequences` are those of the batches, by partition."""
 
     produce: TransactionalProduce
     producer: TransactionalProducer
@@ -84,7 +84,7 @@ class _Attempt:
 
 
 class TransactionalAppends:
-    """Appends what transactions write. Lives on the event loop."""
+    """Appends the records of transactions. Lives on the event loop."""
 
     def __init__(
         self,
@@ -98,10 +98,10 @@ class TransactionalAppends:
         self._config = config
         self._timer = timer
         self._waiting: dict[int, deque[_Attempt]] = {}
-        """For each producer id whose coordinator is being asked, what came since."""
+        """The later requests of each producer whose verification runs."""
 
     def append(self, produce: TransactionalProduce) -> Results | Pending[Results]:
-        """Appends what may be appended and answers in the order of the entries.
+        """Appends the entries that may be; results are in the order of the entries.
 
         Raises ApiError(INVALID_PRODUCER_ID_MAPPING) for batches of several producers.
         """
@@ -112,7 +112,7 @@ class TransactionalAppends:
         waiting = self._waiting.get(producer[0])
         if waiting is None and _have_begun(producer, batches):
             return self._append_records(produce, produce.entries, {})
-        if not asks_coordinator(self._config, produce.supports_epoch_bump):
+        if not needs_verification(self._config, produce.supports_epoch_bump):
             return self._append_records(produce, produce.entries, {})
         attempt = _Attempt(
             produce,
@@ -126,8 +126,7 @@ class TransactionalAppends:
         return attempt.pending
 
     def _batches(self, produce: TransactionalProduce) -> Batches:
-        """The transactional batches that are worth asking for; what is wrong with others is told when they are
-        appended."""
+        """The transactional batches to verify; errors of the others are found when they are appended."""
         found: Batches = {}
         for topic, index, topic_id, records, refusal in produce.entries:
             if refusal is not None:
@@ -146,28 +145,28 @@ class TransactionalAppends:
         if not guards:
             return self._append(attempt.produce, guards, errors)
         self._waiting[attempt.producer.producer_id] = deque()
-        self._ask(attempt, guards, errors)
+        self._verify(attempt, guards, errors)
         return attempt.pending
 
-    def _ask(
+    def _verify(
         self,
         attempt: _Attempt,
         guards: dict[TopicPartition, VerificationGuard],
         errors: dict[TopicPartition, ErrorCode],
     ) -> None:
         def answered(codes: Mapping[TopicPartition, ErrorCode]) -> None:
-            if ErrorCode.CONCURRENT_TRANSACTIONS in codes.values() and self._tries_again(attempt):
+            if ErrorCode.CONCURRENT_TRANSACTIONS in codes.values() and self._retries(attempt):
                 backoff_s = self._config[ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS] / 1000
-                self._timer.call_at(self._timer.time() + backoff_s, lambda: self._again(attempt))
+                self._timer.call_at(self._timer.time() + backoff_s, lambda: self._retry(attempt))
                 return
-            refused = {key: code for key, code in codes.items() if code is not ErrorCode.NONE}
-            self._end(attempt, guards, errors | refused)
+            rejected = {key: code for key, code in codes.items() if code is not ErrorCode.NONE}
+            self._end(attempt, guards, errors | rejected)
 
         self._verifier.verify(attempt.producer, list(guards)).add_done_callback(answered)
 
-    def _tries_again(self, attempt: _Attempt) -> bool:
-        """Whether to wait here for the end of the producer's last transaction, of which it was told already: sending
-        the records once more would cost more."""
+    def _retries(self, attempt: _Attempt) -> bool:
+        """Whether to retry here until the producer's last transaction has ended, which costs less than to have the
+        records sent again."""
         if not attempt.produce.supports_epoch_bump:
             return False
         limit_ms = min(
@@ -175,10 +174,10 @@ class TransactionalAppends:
         )
         return (self._timer.time() - attempt.began) * 1000 < limit_ms
 
-    def _again(self, attempt: _Attempt) -> None:
+    def _retry(self, attempt: _Attempt) -> None:
         guards, errors = _guards(attempt)
         if guards:
-            self._ask(attempt, guards, errors)
+            self._verify(attempt, guards, errors)
         else:
             self._end(attempt, guards, errors)
 
@@ -188,7 +187,7 @@ class TransactionalAppends:
         guards: Mapping[TopicPartition, VerificationGuard],
         errors: Mapping[TopicPartition, ErrorCode],
     ) -> None:
-        """Appends, and goes on with what the producer has sent since."""
+        """Appends, and continues with the later requests of the producer."""
         waiting = self._waiting.pop(attempt.producer.producer_id)
         _complete(attempt.pending, self._append(attempt.produce, guards, errors))
         while waiting:
@@ -196,7 +195,7 @@ class TransactionalAppends:
             guards, errors = _guards(following)
             if guards:
                 self._waiting[following.producer.producer_id] = waiting
-                self._ask(following, guards, errors)
+                self._verify(following, guards, errors)
                 return
             _complete(following.pending, self._append(following.produce, guards, errors))
 
@@ -206,15 +205,15 @@ class TransactionalAppends:
         guards: Mapping[TopicPartition, VerificationGuard],
         errors: Mapping[TopicPartition, ErrorCode],
     ) -> Results | Pending[Results]:
-        """Appends all but the partitions in `errors`; the answers of those are put in where they belong."""
+        """Appends all but the partitions in `errors`, and merges the results."""
         if not errors:
             return self._append_records(produce, produce.entries, guards)
-        refused = [_refusal(errors.get((entry[0] or "", entry[1])), produce) for entry in produce.entries]
-        others = [entry for entry, refusal in zip(produce.entries, refused, strict=True) if refusal is None]
+        rejected = [_refusal(errors.get((entry[0] or "", entry[1])), produce) for entry in produce.entries]
+        others = [entry for entry, refusal in zip(produce.entries, rejected, strict=True) if refusal is None]
         results = self._append_records(produce, others, guards)
         if isinstance(results, Pending):
-            return results.then(lambda appended: _merged(refused, appended))
-        return _merged(refused, results)
+            return results.then(lambda appended: _merged(rejected, appended))
+        return _merged(rejected, results)
 
     def _append_records(
         self,
@@ -228,7 +227,7 @@ class TransactionalAppends:
 
 
 def _producer_of(batches: Batches) -> tuple[int, int] | None:
-    """The id and epoch of the one producer. Raises ApiError where there are several."""
+    """The id and epoch of the producer. Raises ApiError where there are several."""
     producer: tuple[int, int] | None = None
     for _, batch in batches.values():
         if producer is None:
@@ -254,8 +253,8 @@ def _have_begun(producer: tuple[int, int], batches: Batches) -> bool:
 def _guards(
     attempt: _Attempt,
 ) -> tuple[dict[TopicPartition, VerificationGuard], dict[TopicPartition, ErrorCode]]:
-    """Guards for the partitions in which the transaction has yet to begin; errors of those that are not led here, or
-    have seen a newer epoch."""
+    """Guards for the partitions in which the transaction has yet to begin; errors of those that this broker does not
+    lead, or that have seen a newer epoch."""
     guards: dict[TopicPartition, VerificationGuard] = {}
     errors: dict[TopicPartition, ErrorCode] = {}
     producer = attempt.producer
@@ -281,13 +280,13 @@ def _refusal(code: ErrorCode | None, produce: TransactionalProduce) -> AppendErr
 
 
 def _answer_of(code: ErrorCode, api_version: int) -> tuple[ErrorCode, str | None]:
-    """What a producer is told when the coordinator says `code`; with a message where Kafka gives one."""
+    """The producer's error for a `code` of the coordinator, with a message where Kafka has one."""
     if code is ErrorCode.TRANSACTION_ABORTABLE and api_version < _ABORTABLE_SINCE:
         code = ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.INVALID_TXN_STATE:
         return code, "Partition was not added to the transaction"
     is_concurrent = code is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < _ADDED_SINCE
-    if is_concurrent or code in _PASSES_BY_ITSELF:
+    if is_concurrent or code in _TRANSIENT:
         return (
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}",
@@ -295,10 +294,10 @@ def _answer_of(code: ErrorCode, api_version: int) -> tuple[ErrorCode, str | None
     return code, None
 
 
-def _merged(refused: Sequence[AppendError | None], appended: Results) -> Results:
+def _merged(rejected: Sequence[AppendError | None], appended: Results) -> Results:
     """The results of all entries, in their order."""
     remaining = iter(appended)
-    return [next(remaining) if refusal is None else refusal for refusal in refused]
+    return [next(remaining) if refusal is None else refusal for refusal in rejected]
 
 
 def _complete(pending: Pending[Results], results: Results | Pending[Results]) -> None:

@@ -1,4 +1,4 @@
-"""TransactionCoordinator: what handlers and partitions ask about transactions.
+"""TransactionCoordinator: the requests of handlers and partitions about transactions.
 
 Source: kafka.coordinator.transaction.TransactionCoordinator.
 """
@@ -39,7 +39,7 @@ logger = logging.getLogger("barnabas.transactions")
 
 
 _NO_ID: Final = ProducerAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-"""No producer id is to be had now, which has nothing to do with which broker was asked; Kafka gives the same answer."""
+"""No producer id can be reserved now: not an error of the coordinator, but Kafka answers the same."""
 
 
 class TransactionCoordinator:
@@ -55,7 +55,7 @@ class TransactionCoordinator:
         self._config = config
         self._producer_ids = producer_ids
 
-    # ---- what producers ask for
+    # ---- requests of producers
 
     def init_producer_id(
         self,
@@ -66,16 +66,16 @@ class TransactionCoordinator:
         enable_two_phase_commit: bool = False,
         keep_prepared: bool = False,
     ) -> Pending[ProducerAnswer]:
-        """Gives out a producer id and an epoch; without a transactional id an id that nobody had before.
+        """Assigns a producer id and an epoch; without a transactional id a new producer id.
 
-        Two-phase commit has no timeout, and is refused where it is not switched on. To keep a prepared transaction is
-        not possible in Kafka 4.3 either.
+        Two-phase commit has no timeout, and is rejected where it is not enabled. A prepared transaction cannot be kept,
+        as in Kafka 4.3.
         """
         if transactional_id is None:
             return self._producer_ids.generate().then(_idempotent)
-        refusal = self._refusal(transactional_id, timeout_ms, enable_two_phase_commit, keep_prepared)
-        if refusal is not None:
-            return completed(ProducerAnswer(refusal))
+        rejection = self._rejection(transactional_id, timeout_ms, enable_two_phase_commit, keep_prepared)
+        if rejection is not None:
+            return completed(ProducerAnswer(rejection))
         resolved_ms = NO_TIMEOUT_MS if enable_two_phase_commit else timeout_ms
 
         def initialize(
@@ -87,7 +87,7 @@ class TransactionCoordinator:
         answer.add_done_callback(lambda given: self._log_initialized(transactional_id, given))
         return answer
 
-    def _refusal(
+    def _rejection(
         self, transactional_id: str, timeout_ms: int, two_phase_commit: bool, keep_prepared: bool
     ) -> ErrorCode | None:
         if not transactional_id:
@@ -103,7 +103,7 @@ class TransactionCoordinator:
     def _log_initialized(self, transactional_id: str, answer: ProducerAnswer) -> None:
         if answer.error is ErrorCode.NONE:
             logger.info(
-                "Transactional id %s goes on with producer id %d, epoch %d",
+                "Transactional id %s continues with producer id %d, epoch %d",
                 transactional_id,
                 answer.producer_id,
                 answer.producer_epoch,
@@ -128,7 +128,7 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
     ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
-        """NONE for each partition that is in the producer's transaction, or why it must not write there."""
+        """NONE for each partition that is in the producer's transaction, or the error."""
         if not transactional_id:
             return completed(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))
         return self._runtime.read(
@@ -140,7 +140,7 @@ class TransactionCoordinator:
     def end_transaction(
         self, transactional_id: str, producer: ProducerIdAndEpoch, *, commits: bool, client_version: int
     ) -> Pending[ProducerAnswer]:
-        """Commits or aborts the producer's transaction: NONE once that is decided, the markers come after."""
+        """Commits or aborts the producer's transaction: NONE once that is decided; the markers follow."""
         if not transactional_id:
             return completed(ProducerAnswer(ErrorCode.INVALID_REQUEST))
 
@@ -153,10 +153,10 @@ class TransactionCoordinator:
 
         return self._with_new_id(transactional_id, end)
 
-    # ---- what anybody may look at
+    # ---- descriptions
 
     def describe(self, transactional_id: str) -> Pending[TransactionDescription]:
-        """What is known of a transactional id; TRANSACTIONAL_ID_NOT_FOUND where that is nothing."""
+        """The state of a transactional id, or TRANSACTIONAL_ID_NOT_FOUND."""
         if not transactional_id:
             return completed(TransactionDescription(transactional_id, ErrorCode.INVALID_REQUEST))
         return self._runtime.read(
@@ -168,8 +168,7 @@ class TransactionCoordinator:
     def list_transactions(
         self, wanted: TransactionFilter
     ) -> Pending[tuple[ErrorCode, Sequence[ListedTransaction]]]:
-        """The transactional ids of this coordinator that `wanted` lets through; an error where any partition is still
-        being loaded."""
+        """The transactional ids of this coordinator that match `wanted`; an error where a partition is being loaded."""
 
         def failed(error: ApiError) -> tuple[ErrorCode, Sequence[ListedTransaction]]:
             is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

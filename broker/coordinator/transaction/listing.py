@@ -1,4 +1,4 @@
-"""What anybody may know of transactional ids: descriptions and lists (KIP-664, KIP-994, KIP-1152)."""
+"""Descriptions and lists of transactional ids (KIP-664, KIP-994, KIP-1152)."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class ListedTransaction(NamedTuple):
 
 
 class TransactionFilter:
-    """Which transactional ids are wanted; what is not given lets all through.
+    """A filter of transactional ids; a condition that is not given matches all.
 
-    `unknown_states` are names that no state has. `longer_than_ms` is exclusive, and -1 asks for no duration.
+    `unknown_states` are names that no state has. `longer_than_ms` is exclusive; -1 matches any duration.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class TransactionFilter:
 def listed(
     transactions: Iterable[TransactionMetadata], wanted: TransactionFilter, now_ms: int
 ) -> list[ListedTransaction]:
-    """Those that `wanted` lets through."""
+    """The transactional ids that match `wanted`."""
     return [
         ListedTransaction(metadata.transactional_id, metadata.producer_id, metadata.state.label)
         for metadata in transactions

@@ -1,4 +1,4 @@
-"""TxnMarkerWriter: ends transactions in partitions: appends their markers, to logs and to what coordinators keep.
+"""TxnMarkerWriter: ends transactions in partitions, with markers in their logs and in the group coordinator.
 
 Source: kafka.server.KafkaApis.handleWriteTxnMarkersRequest, TransactionMarkerChannelManager.
 """
@@ -33,7 +33,7 @@ _NOT_COORDINATED_YET: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""What transaction coordinators know as NOT_LEADER_OR_FOLLOWER, and try again."""
+"""Errors that transaction coordinators get as NOT_LEADER_OR_FOLLOWER, and retry."""
 
 
 class TxnMarkerWriter:
@@ -58,7 +58,7 @@ class TxnMarkerWriter:
 
         UNKNOWN_TOPIC_OR_PARTITION for one that is not here (the topic may have been deleted), KAFKA_STORAGE_ERROR for
         one whose log cannot be written, NOT_LEADER_OR_FOLLOWER while the offsets of __consumer_offsets are loaded,
-        INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED for a marker that has been overtaken.
+        INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED for an outdated marker.
         """
         wanted = dict.fromkeys(partitions)
         answers = _Answers(len(wanted))
@@ -67,15 +67,15 @@ class TxnMarkerWriter:
             if topic != CONSUMER_OFFSETS:
                 plain.append((topic, index))
             elif self._replica_manager.find(topic, index) is None:
-                answers.put((topic, index), self._absence(topic, index))
+                answers.put((topic, index), self._missing_error(topic, index))
             else:
                 self._complete(marker, (topic, index), answers)
         if plain:
             self._append(marker, plain, answers)
         return answers.pending
 
-    def _absence(self, topic: str, index: int) -> ErrorCode:
-        """Why there is no partition to write to."""
+    def _missing_error(self, topic: str, index: int) -> ErrorCode:
+        """The error for a missing partition."""
         if self._replica_manager.lacks_log(topic, index):
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,7 +1,7 @@
-"""TransactionMetadata: what is known of one transactional id, and the steps from one state to the next.
+"""TransactionMetadata: the state of one transactional id, and the steps from one state to the next.
 
-A step makes new metadata and changes none. Steps assert that they are allowed; whether a producer may ask for one is
-decided in rules.py. Source: org.apache.kafka.coordinator.transaction.TransactionMetadata, TxnTransitMetadata.
+A step makes new metadata and changes none. Steps assert that they are allowed; rules.py decides whether a
+producer may take one. Source: org.apache.kafka.coordinator.transaction.TransactionMetadata, TxnTransitMetadata.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_EPOCH: Final = 32767
 """The highest epoch of a producer id: never given to a client, so that each can be fenced with a higher one."""
 
 NO_TIMEOUT_MS: Final = 2**31 - 1
-"""The timeout of a transaction whose end another system decides (two-phase commit, KIP-939)."""
+"""The timeout of a transaction that another system ends (two-phase commit, KIP-939)."""
 
 TV_0, TV_1, TV_2 = 0, 1, 2
 
@@ -46,11 +46,11 @@ def is_epoch_exhausted(epoch: int) -> bool:
 
 class TransactionMetadata(NamedTuple):
     """One transactional id. Timestamps are ms since 1970; `client_version` is the transaction version of the client
-    that brought it into its state, by its requests.
+    whose request led to the state.
 
-    `partitions` are in the order in which they came, `table` is the size of the HashSet that Kafka would have them in
+    `partitions` are in the order in which they were added, `table` is the size of the HashSet in which Kafka keeps them
     (java_order.py). `last_producer_epoch` is the epoch before the newest, which a retry of InitProducerId may still
-    name; no record has it, so it is forgotten when the partition is loaded.
+    have; no record has it, so it is lost when the partition is loaded.
     """
 
     transactional_id: str
@@ -81,7 +81,7 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def commits(self) -> bool:
-        """How a transaction that is ending does so."""
+        """Whether a transaction that is ending is committed."""
         assert self.is_ending
         return self.state is PREPARE_COMMIT
 
@@ -98,20 +98,20 @@ class TransactionMetadata(NamedTuple):
     # ---- steps
 
     def with_next_epoch(self, timeout_ms: int, now_ms: int, *, last_epoch: int) -> TransactionMetadata:
-        """An InitProducerId gives out the next epoch."""
+        """InitProducerId assigns the next epoch."""
         assert not self.is_epoch_exhausted, f"no epoch is left: {self!r}"
         return self._initialized(
             timeout_ms, now_ms, producer_epoch=self.producer_epoch + 1, last_producer_epoch=last_epoch
         )
 
     def with_same_epoch(self, timeout_ms: int, now_ms: int) -> TransactionMetadata:
-        """An InitProducerId that was answered before, and the client did not hear it."""
+        """A retry of InitProducerId, whose response the client missed."""
         return self._initialized(timeout_ms, now_ms)
 
     def with_new_producer_id(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, last_epoch: int
     ) -> TransactionMetadata:
-        """An InitProducerId where no epoch is left."""
+        """InitProducerId where no epoch is left."""
         return self._initialized(
             timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last_epoch
         )
@@ -133,8 +133,8 @@ class TransactionMetadata(NamedTuple):
     def ending(
         self, *, commits: bool, client_version: int, now_ms: int, next_producer_id: int = NO_PRODUCER_ID
     ) -> TransactionMetadata:
-        """It is decided how the transaction ends. With transaction version 2 this takes an epoch, which the markers
-        have; `next_producer_id` is what the producer goes on with when that was the last."""
+        """Decides how the transaction ends. With transaction version 2 this takes an epoch, which the markers have;
+        `next_producer_id` is the producer's next id when that was the last epoch."""
         epochs = self._epochs_of_end(client_version)
         return self._step(
             PREPARE_COMMIT if commits else PREPARE_ABORT,
@@ -154,7 +154,7 @@ class TransactionMetadata(NamedTuple):
     def fenced_and_aborting(
         self, server_version: int, now_ms: int, next_producer_id: int = NO_PRODUCER_ID
     ) -> TransactionMetadata:
-        """The coordinator ends the transaction of a producer that is gone, or to be, and takes an epoch for it."""
+        """The coordinator aborts the transaction of a producer that it fences, which takes an epoch."""
         if supports_epoch_bump(server_version):
             return self.ending(
                 commits=False,
@@ -167,8 +167,8 @@ class TransactionMetadata(NamedTuple):
         return fenced.ending(commits=False, client_version=TV_0, now_ms=now_ms)
 
     def completed(self, now_ms: int) -> TransactionMetadata:
-        """All markers are written. Where no epoch is left, the next producer id takes over; `last_producer_epoch`
-        stays what the client saw last then."""
+        """All markers are written. Where no epoch is left, the next producer id replaces the id; `last_producer_epoch`
+        then stays the last one that the client saw."""
         replaced: dict[str, int] = {}
         if supports_epoch_bump(self.client_version) and self.next_producer_id != NO_PRODUCER_ID:
             replaced = {"producer_id": self.next_producer_id, "producer_epoch": 0}

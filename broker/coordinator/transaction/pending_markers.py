@@ -1,7 +1,7 @@
-"""PendingMarkers: the markers that end the transactions of one shard, until every partition has its own.
+"""PendingMarkers: writes the markers that end the transactions of one shard, until every partition has its own.
 
-What is on its way is in no record: the record that decides the end is enough to begin again after a load, and a marker
-that a partition has already does no harm. Source: TransactionMarkerChannelManager,
+Pending markers are in no record: the record that decides the end is enough to begin again after a load, and writing a
+marker twice does no harm. Source: TransactionMarkerChannelManager,
 TransactionMarkerRequestCompletionHandler.
 """
 
@@ -22,25 +22,25 @@ logger = logging.getLogger("barnabas.transactions")
 
 RETRY_BACKOFF_MS: Final = 20
 RETRY_BACKOFF_MAX_MS: Final = 1_000
-"""How long a partition rests that could not take its marker: twice as long each time, up to a second."""
+"""The delay before a failed marker is retried: doubled each time, up to a second."""
 
 _DONE: Final = frozenset(
     {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
 )
-_OVERTAKEN: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH})
-"""The partition has heard of a later epoch of this producer: what this marker would end has ended there."""
+_OUTDATED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH})
+"""The partition has seen a later epoch of this producer: the transaction has ended there."""
 
 
 class _Pending:
     """One transaction that is ending. `left` are the partitions without a marker, in the order of the answers."""
 
-    __slots__ = ("attempts", "is_refused", "left", "metadata")
+    __slots__ = ("attempts", "is_retried", "left", "metadata")
 
     def __init__(self, metadata: TransactionMetadata) -> None:
         self.metadata = metadata
         self.left = dict.fromkeys(in_java_order(metadata.partitions, metadata.table))
         self.attempts = 0
-        self.is_refused = False
+        self.is_retried = False
 
 
 class PendingMarkers:
@@ -59,23 +59,23 @@ class PendingMarkers:
         return len(self._pending)
 
     @property
-    def refused(self) -> int:
-        """How many markers wait for partitions that could not take them."""
-        return sum(len(pending.left) for pending in self._pending.values() if pending.is_refused)
+    def retried(self) -> int:
+        """How many markers wait for a retry."""
+        return sum(len(pending.left) for pending in self._pending.values() if pending.is_retried)
 
     def begin(self, metadata: TransactionMetadata) -> None:
-        """Writes the markers of a transaction whose end is decided, and that decision committed."""
+        """Writes the markers of a transaction whose end is decided and committed."""
         assert metadata.is_ending, metadata
         pending = self._pending[metadata.transactional_id] = _Pending(metadata)
         self._write(pending)
 
     def left(self, transactional_id: str) -> Sequence[TopicPartition] | None:
-        """The partitions that still have no marker; None where none are being written."""
+        """The partitions without a marker; None where no markers are being written."""
         pending = self._pending.get(transactional_id)
         return None if pending is None else list(pending.left)
 
     def close(self) -> None:
-        """Nothing is written from now on: another coordinator goes on where this one is."""
+        """Drops all pending markers: another coordinator continues."""
         self._is_closed = True
         self._pending.clear()
 
@@ -98,13 +98,13 @@ class PendingMarkers:
         )
 
     def _drop_deleted(self, pending: _Pending) -> None:
-        """Topics that are no more have nothing to end; Kafka finds no leader for them in its metadata."""
+        """Drops deleted topics, which have no transaction to end; Kafka finds no leader for them in its metadata."""
         image = self._context.image()
         for topic, index in list(pending.left):
             found = image.topics.get(topic)
             if found is None or index not in found.partitions:
                 logger.info(
-                    "%s-%d is there no more: the transaction of %s ends without it",
+                    "%s-%d was deleted: the transaction of %s ends without it",
                     topic,
                     index,
                     pending.metadata.transactional_id,
@@ -116,7 +116,7 @@ class PendingMarkers:
         if self._is_closed or self._pending.get(transactional_id) is not pending:
             return
         for partition, error in errors.items():
-            if error in _DONE or error in _OVERTAKEN:
+            if error in _DONE or error in _OUTDATED:
                 pending.left.pop(partition, None)
             if error is not ErrorCode.NONE:
                 _log(pending, partition, error)
@@ -133,7 +133,7 @@ class PendingMarkers:
                 self._write(pending)
             return CoordinatorResult(None)
 
-        pending.is_refused = True
+        pending.is_retried = True
         exponent = min(pending.attempts - 1, 10)
         delay_ms = min(RETRY_BACKOFF_MS << exponent, RETRY_BACKOFF_MAX_MS)
         self._context.timer.schedule(("markers", transactional_id), delay_ms, again)
@@ -146,7 +146,7 @@ class PendingMarkers:
 def _log(pending: _Pending, partition: TopicPartition, error: ErrorCode) -> None:
     level = logging.INFO if error.retriable and pending.attempts <= 1 else logging.WARNING
     if pending.attempts > 1 and pending.attempts & (pending.attempts - 1):
-        return  # told at attempts 1, 2, 4, 8...: a disk may be full for long
+        return  # logged at attempts 1, 2, 4, 8...: a disk may be full for long
     logger.log(
         level,
         "the marker that ends the transaction of %s (producer id %d, epoch %d) could not be written to %s-%d: %s; %s",
@@ -155,5 +155,5 @@ def _log(pending: _Pending, partition: TopicPartition, error: ErrorCode) -> None
         pending.metadata.producer_epoch,
         *partition,
         error.name,
-        "it has moved on" if partition not in pending.left else "it is tried again",
+        "the producer has a newer epoch" if partition not in pending.left else "it is retried",
     )

@@ -1,4 +1,4 @@
-"""Transactional ids as records of __transaction_state.
+"""The records of transactional ids in __transaction_state.
 
 The value has version 0 until transaction.version 1 is in force, and knows neither the producer ids before and after
 nor the client's version then. Source: org.apache.kafka.coordinator.transaction.TransactionLog.
@@ -15,7 +15,7 @@ from barnabas.storage.offsets import TopicPartition
 
 
 class TransactionRecord(CoordinatorRecord):
-    """A record that this coordinator writes now; `metadata` is what it stands for, with what no record carries."""
+    """A record that this coordinator writes; `metadata` is its source, with the fields that no record has."""
 
     __slots__ = ("metadata",)
 
@@ -30,7 +30,7 @@ class TransactionRecord(CoordinatorRecord):
 
 
 def value_version(transaction_version: int) -> int:
-    """In which version values are written under the transaction.version that is in force."""
+    """The version of values under a transaction.version."""
     return 1 if transaction_version >= 1 else 0
 
 
@@ -40,7 +40,7 @@ def forgotten(transactional_id: str) -> CoordinatorRecord:
 
 
 def metadata_of(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:
-    """What a record says. Raises KeyError for a state that there is not."""
+    """Decodes a record. Raises KeyError for an unknown state."""
     state = BY_NUMBER[value.transaction_status]
     partitions = () if state is EMPTY else tuple(_partitions_of(value))
     return TransactionMetadata(

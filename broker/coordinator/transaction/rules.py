@@ -1,7 +1,7 @@
-"""What a producer may do with a transactional id: metadata and a wish in, new metadata out, or ApiError.
+"""The rules of transactional ids: from metadata and a request to new metadata, or ApiError.
 
-Nothing here is changed or written. Where no epoch is left, a new producer id is needed, which has to be fetched first:
-`NEW_ID_NEEDED` is the answer then, and the same is asked again with it. Source: TransactionCoordinator
+Pure functions. Where no epoch is left, a new producer id has to be fetched first: the result is NEW_ID_NEEDED then, and
+the caller repeats the call with the id. Source: TransactionCoordinator
 (prepareInitProducerIdTransit, handleAddPartitionsToTransaction, handleVerifyPartitionsInTransaction, endTransaction).
 """
 
@@ -37,14 +37,14 @@ NEW_ID_NEEDED: Final = NewIdNeeded.NEW_ID_NEEDED
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """Under what a producer writes."""
+    """The producer id and epoch of a producer."""
 
     producer_id: int
     producer_epoch: int
 
 
 class ProducerAnswer(NamedTuple):
-    """What a producer hears: an error, or under what it writes from now on."""
+    """The answer to a producer: an error, or its producer id and epoch from now on."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -58,7 +58,7 @@ def answer_for(metadata: TransactionMetadata) -> ProducerAnswer:
 def new_transactional_id(
     transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int
 ) -> TransactionMetadata:
-    """An id that nobody has used yet; its first epoch comes with the first InitProducerId."""
+    """A new transactional id; the first InitProducerId assigns its first epoch."""
     return TransactionMetadata(transactional_id, producer_id, timeout_ms, now_ms)
 
 
@@ -69,9 +69,9 @@ def initialized(
     now_ms: int,
     new_id: int | None,
 ) -> TransactionMetadata | NewIdNeeded:
-    """What InitProducerId makes of an id without an open transaction.
+    """InitProducerId of an id without an open transaction.
 
-    `expected` is what a producer says that it is, which wants another epoch after an error (KIP-360).
+    `expected` are the id and epoch of a producer that needs another epoch after an error (KIP-360).
     """
     assert metadata.state in IDLE
     if metadata.is_epoch_exhausted and (
@@ -90,8 +90,8 @@ def _reinitialized(
     metadata: TransactionMetadata, timeout_ms: int, expected_epoch: int, now_ms: int
 ) -> TransactionMetadata:
     if metadata.is_epoch_exhausted:
-        # As in Kafka, where this is a broken invariant: the last epoch is never given out, so nobody can name an
-        # older one and be right.
+        # As in Kafka, where this is a broken invariant: the last epoch is never assigned, so no producer can have
+        # an older one.
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if metadata.producer_epoch in (NO_PRODUCER_EPOCH, expected_epoch):
         return metadata.with_next_epoch(timeout_ms, now_ms, last_epoch=metadata.producer_epoch)
@@ -101,9 +101,9 @@ def _reinitialized(
 
 
 def check_expected_producer(metadata: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> None:
-    """Raises PRODUCER_FENCED where the producer that wants a new epoch is not the one that has the id now.
+    """Raises PRODUCER_FENCED where the producer that needs a new epoch does not have the id any more.
 
-    One that was given a new producer id, and did not hear it, names the one before in its last epoch.
+    One that missed the response with its new producer id names the previous id in its last epoch.
     """
     if expected is None or metadata.producer_epoch == NO_PRODUCER_EPOCH:
         return
@@ -123,7 +123,7 @@ def check_producer(metadata: TransactionMetadata, producer: ProducerIdAndEpoch) 
 
 
 def check_not_ending(metadata: TransactionMetadata) -> None:
-    """Raises CONCURRENT_TRANSACTIONS while markers are being written: it is over soon."""
+    """Raises CONCURRENT_TRANSACTIONS while markers are being written."""
     if metadata.is_ending:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
@@ -135,8 +135,8 @@ def with_partitions(
     client_version: int,
     now_ms: int,
 ) -> TransactionMetadata | None:
-    """What AddPartitionsToTxn makes of it; None where all are in the transaction already."""
-    # First of all, as with transaction version 2 a producer may come with the producer id that is only the next one.
+    """AddPartitionsToTxn; None where all partitions are in the transaction already."""
+    # Checked first: with transaction version 2 a producer may have the next producer id already.
     check_not_ending(metadata)
     check_producer(metadata, producer)
     wanted = tuple(partitions)
@@ -167,7 +167,7 @@ def ended(
     now_ms: int,
     new_id: int | None,
 ) -> TransactionMetadata | NewIdNeeded | None:
-    """What EndTxn makes of it; None where that has happened already and the client did not hear it."""
+    """EndTxn; None for a retry, whose response the client missed."""
     if not supports_epoch_bump(client_version):
         return _ended_before_version_2(metadata, producer, commits, now_ms)
     check_not_ending(metadata)
@@ -195,7 +195,7 @@ def _is_retry(metadata: TransactionMetadata, producer: ProducerIdAndEpoch) -> bo
 
 
 def _retries_after_overflow(metadata: TransactionMetadata, producer: ProducerIdAndEpoch) -> bool:
-    """Whether the transaction took the last epoch of the producer id before."""
+    """Whether the transaction took the last epoch of the previous producer id."""
     return (
         producer.producer_id == metadata.previous_producer_id
         and producer.producer_epoch == MAX_EPOCH - 1
@@ -210,7 +210,7 @@ def _is_valid_epoch(metadata: TransactionMetadata, producer: ProducerIdAndEpoch,
 
 
 def _may_abort_nothing(metadata: TransactionMetadata, commits: bool, is_retry: bool) -> bool:
-    """With transaction version 2 a producer aborts also where it cannot know whether anything has reached the broker.
+    """With transaction version 2 a producer also aborts where it does not know whether records reached the broker.
 
                       abort              commit
                       retry    current   retry    current
@@ -234,7 +234,7 @@ def _ended_before_version_2(
     commits: bool,
     now_ms: int,
 ) -> TransactionMetadata | None:
-    """Here a retry cannot be told from a second EndTxn: both come to nothing."""
+    """A retry cannot be distinguished from a second EndTxn here: neither changes anything."""
     check_producer(metadata, producer)
     check_not_ending(metadata)
     if metadata.state is ONGOING:

@@ -1,7 +1,7 @@
 """TransactionCoordinatorShard: one partition of __transaction_state: its transactional ids and their transactions.
 
-Whatever a producer does, its transaction ends: by EndTxn, by a timeout, or by another producer with its id; a load goes
-on with what was decided. Source: kafka.coordinator.transaction.TransactionCoordinator, TransactionStateManager.
+Every transaction ends: by EndTxn, by its timeout, or by another producer with its id; after a load the shard continues
+with ends that were decided. Source: kafka.coordinator.transaction.TransactionCoordinator, TransactionStateManager.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ logger = logging.getLogger("barnabas.transactions")
 R = TypeVar("R")
 
 MAX_TOMBSTONE_BYTES: Final = 16_384
-"""About how much one batch of tombstones may hold."""
+"""The approximate size of a batch of tombstones."""
 
 TOMBSTONE_OVERHEAD_BYTES: Final = 24
 
 EXPIRATION_RETRY_MS: Final = 500
-"""How long tombstones wait that were refused."""
+"""The delay before rejected tombstones are retried."""
 
 DECISION_RETRY_MS: Final = 500
-"""How long it is left alone, when the record that decides how a transaction ends was not committed in time."""
+"""The delay before a deciding record that was not committed in time is checked again."""
 
 _TIMEOUTS: Final = "timeouts"
 _EXPIRATION: Final = "expiration"
@@ -71,7 +71,7 @@ class TransactionCoordinatorShard:
 
     @property
     def transaction_version(self) -> int:
-        """The transaction.version that is in force."""
+        """The finalized level of transaction.version."""
         return self.context.image().features.get(TRANSACTION_VERSION, 0)
 
     # ---- replay
@@ -100,15 +100,15 @@ class TransactionCoordinatorShard:
     def replay_end_transaction_marker(
         self, producer_id: int, producer_epoch: int, *, committed: bool
     ) -> None:
-        """Nobody writes to this topic in a transaction."""
+        """Nothing: this topic has no transactional records."""
 
     def on_loaded(self) -> None:
-        self._look_for_expired_later()
+        self._schedule_expiration()
         if self._ongoing:
-            self._look_for_timeouts_later()
+            self._schedule_timeouts()
         for metadata in list(self.transactions.values()):
             if metadata.is_ending:
-                logger.info("The transaction of %s goes on to its end", metadata.transactional_id)
+                logger.info("The transaction of %s is being ended", metadata.transactional_id)
                 self.markers.begin(metadata)
 
     def on_unloaded(self) -> None:
@@ -116,9 +116,9 @@ class TransactionCoordinatorShard:
         self.markers.close()
 
     def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Topics that are deleted are noticed with the next attempt to write a marker."""
+        """Nothing: the next attempt to write a marker finds deleted topics."""
 
-    # ---- what producers ask for
+    # ---- requests of producers
 
     def init_producer_id(
         self,
@@ -127,8 +127,8 @@ class TransactionCoordinatorShard:
         expected: ProducerIdAndEpoch | None,
         new_id: int | None = None,
     ) -> CoordinatorResult[ProducerAnswer | NewIdNeeded]:
-        """Gives an epoch to a producer, and fences those before it. An open transaction is aborted first, and
-        CONCURRENT_TRANSACTIONS has the producer ask again.
+        """Assigns an epoch to a producer, and fences earlier ones. An open transaction is aborted first;
+        CONCURRENT_TRANSACTIONS makes the producer retry.
 
         Raises ApiError: CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
         """
@@ -165,7 +165,7 @@ class TransactionCoordinatorShard:
         after = rules.with_partitions(metadata, producer, partitions, client_version, now_ms)
         if after is None:
             return CoordinatorResult(ErrorCode.NONE)
-        self._look_for_timeouts_later()
+        self._schedule_timeouts()
         return CoordinatorResult(ErrorCode.NONE, [self._record(after)])
 
     def verify_partitions(
@@ -183,7 +183,7 @@ class TransactionCoordinatorShard:
         client_version: int,
         new_id: int | None = None,
     ) -> CoordinatorResult[ProducerAnswer | NewIdNeeded]:
-        """Decides how the producer's transaction ends. The answer says what it writes under after that.
+        """Decides how the producer's transaction ends. The answer has the producer id and epoch for the next one.
 
         Raises ApiError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
         """
@@ -202,30 +202,30 @@ class TransactionCoordinatorShard:
             return CoordinatorResult(answer_for(metadata))
         return self._end(after, answer_for(after.completed(after.last_update_timestamp_ms)))
 
-    # ---- what anybody may look at
+    # ---- descriptions
 
     def partitions_of(self, metadata: TransactionMetadata) -> Sequence[TopicPartition]:
-        """The partitions of a transaction, in Kafka's order; while it ends those that have no marker yet."""
+        """The partitions of a transaction, in Kafka's order; while it ends those without a marker."""
         left = self.markers.left(metadata.transactional_id)
         return in_java_order(metadata.partitions, metadata.table) if left is None else left
 
     @property
     def uncompleted(self) -> int:
-        """How many transactions have all their markers, and not yet the record that says so."""
+        """How many transactions have all their markers, but no record of that yet."""
         ending = sum(metadata.is_ending for metadata in self.transactions.values())
         return max(0, ending - len(self.markers))
 
     # ---- how transactions end
 
     def _fence(self, metadata: TransactionMetadata, answer: R, new_id: int | None) -> CoordinatorResult[R]:
-        """Aborts an open transaction in an epoch that its producer has not got."""
+        """Aborts an open transaction in an epoch above that of its producer."""
         assert new_id is not None or not self._takes_the_last_epoch(metadata), metadata
         next_id = new_id if new_id is not None and self._takes_the_last_epoch(metadata) else NO_PRODUCER_ID
         ending = metadata.fenced_and_aborting(self.transaction_version, self.context.now_ms(), next_id)
         return self._end(ending, answer)
 
     def _takes_the_last_epoch(self, metadata: TransactionMetadata) -> bool:
-        """Whether a transaction that this broker ends takes the last epoch, so that a new producer id comes after."""
+        """Whether a transaction that this broker ends takes the last epoch, so that a new producer id is needed."""
         return metadata.is_epoch_exhausted and supports_epoch_bump(self.transaction_version)
 
     def _end(self, ending: TransactionMetadata, answer: R) -> CoordinatorResult[R]:
@@ -234,10 +234,10 @@ class TransactionCoordinatorShard:
         )
 
     def _decided(self, ending: TransactionMetadata, error: ApiError | None) -> None:
-        """The record that decides is committed; or that took so long that nobody waits any more, and is asked for
-        again. (Where it was refused, this shard is given up, and says nothing more.)"""
+        """Begins the markers once the deciding record is committed. After a timeout of the commit it is checked again.
+        (Where the record was rejected, this shard is unloaded.)"""
 
-        def look_again() -> CoordinatorResult[None]:
+        def check_again() -> CoordinatorResult[None]:
             return CoordinatorResult(None, on_committed=lambda error: self._decided(ending, error))
 
         if self._is_unloaded or self.transactions.get(ending.transactional_id) is not ending:
@@ -246,7 +246,7 @@ class TransactionCoordinatorShard:
             self.markers.begin(ending)
         else:
             self.context.timer.schedule(
-                ("decided", ending.transactional_id), DECISION_RETRY_MS, look_again, retry=False
+                ("decided", ending.transactional_id), DECISION_RETRY_MS, check_again, retry=False
             )
 
     def _markers_written(self, ending: TransactionMetadata) -> None:
@@ -257,21 +257,21 @@ class TransactionCoordinatorShard:
 
         self.context.timer.schedule(("complete", ending.transactional_id), 0, complete)
 
-    def _look_for_timeouts_later(self) -> None:
-        """At a full interval of the clock: a transaction begins at any time between two looks, as in Kafka."""
+    def _schedule_timeouts(self) -> None:
+        """Schedules the next check of timeouts, at a multiple of the interval."""
         if not self.context.timer.is_scheduled(_TIMEOUTS):
             interval_ms = self.context.config[TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS]
             delay_ms = interval_ms - self.context.now_ms() % interval_ms
-            self.context.timer.schedule(_TIMEOUTS, delay_ms, self._look_for_timeouts)
+            self.context.timer.schedule(_TIMEOUTS, delay_ms, self._abort_expired)
 
-    def _look_for_timeouts(self) -> CoordinatorResult[None]:
-        """Has each transaction that is out of time aborted by an operation of its own: one may be large, or fail."""
+    def _abort_expired(self) -> CoordinatorResult[None]:
+        """Schedules the abort of each expired transaction as an operation of its own: one may be large, or fail."""
         now_ms = self.context.now_ms()
         for transactional_id in sorted(self._ongoing):
             if self.transactions[transactional_id].has_timed_out(now_ms):
                 self._abort_soon(transactional_id)
         if self._ongoing:
-            self._look_for_timeouts_later()
+            self._schedule_timeouts()
         return CoordinatorResult(None)
 
     def _abort_soon(self, transactional_id: str, new_id: int | None = None) -> None:
@@ -283,7 +283,7 @@ class TransactionCoordinatorShard:
                 self._producer_ids.generate().add_done_callback(generated)
                 return CoordinatorResult(None)
             logger.info(
-                "The transaction of %s (producer id %d, epoch %d) is open for longer than its %d ms: it is aborted",
+                "Aborting the transaction of %s (producer id %d, epoch %d), which is open for longer than %d ms",
                 transactional_id,
                 metadata.producer_id,
                 metadata.producer_epoch,
@@ -292,42 +292,42 @@ class TransactionCoordinatorShard:
             return self._fence(metadata, None, new_id)
 
         def generated(producer_id: int | None) -> None:
-            if producer_id is not None and not self._is_unloaded:  # else the next look comes
+            if producer_id is not None and not self._is_unloaded:  # else the next check retries
                 self._abort_soon(transactional_id, producer_id)
 
         self.context.timer.schedule(("abort", transactional_id), 0, abort)
 
-    # ---- ids that nobody uses any more
+    # ---- expiration
 
-    def _look_for_expired_later(self) -> None:
+    def _schedule_expiration(self) -> None:
         interval_ms = self.context.config[TRANSACTION_REMOVE_EXPIRED_TRANSACTION_CLEANUP_INTERVAL_MS]
-        self.context.timer.schedule(_EXPIRATION, interval_ms, self._forget_expired)
+        self.context.timer.schedule(_EXPIRATION, interval_ms, self._delete_expired)
 
-    def _forget_expired(self) -> CoordinatorResult[None]:
-        """A batch of them; the next comes when this one is committed."""
+    def _delete_expired(self) -> CoordinatorResult[None]:
+        """Deletes a batch of expired ids; the next one follows when it is committed."""
         expired, is_all = self._expired()
         if expired:
             logger.info("%d transactional ids have expired: %s", len(expired), ", ".join(expired[:10]))
         return CoordinatorResult(
             None,
             [forgotten(transactional_id) for transactional_id in expired],
-            on_committed=lambda error: self._expired_forgotten(len(expired), is_all=is_all, error=error),
+            on_committed=lambda error: self._expired_deleted(len(expired), is_all=is_all, error=error),
         )
 
-    def _expired_forgotten(self, count: int, *, is_all: bool, error: ApiError | None) -> None:
-        """Goes on. Batches that are refused may be larger than the topic takes (max.message.bytes): then smaller ones
-        are tried, down to a single id."""
+    def _expired_deleted(self, count: int, *, is_all: bool, error: ApiError | None) -> None:
+        """Schedules the next batch. A rejected batch may be larger than max.message.bytes of the topic: smaller ones
+        follow, down to a single id."""
         if error is not None and count > 1:
             self._tombstone_bytes //= 2
-            self.context.timer.schedule(_EXPIRATION, EXPIRATION_RETRY_MS, self._forget_expired)
+            self.context.timer.schedule(_EXPIRATION, EXPIRATION_RETRY_MS, self._delete_expired)
         elif error is None and not is_all:
-            self.context.timer.schedule(_EXPIRATION, 0, self._forget_expired)
+            self.context.timer.schedule(_EXPIRATION, 0, self._delete_expired)
         else:
             self._tombstone_bytes = MAX_TOMBSTONE_BYTES
-            self._look_for_expired_later()
+            self._schedule_expiration()
 
     def _expired(self) -> tuple[list[str], bool]:
-        """Ids to forget, as many as fit into one batch, and whether that is all of them."""
+        """Expired ids, as many as fit into one batch, and whether that is all of them."""
         now_ms = self.context.now_ms()
         expiration_ms = self.context.config[TRANSACTIONAL_ID_EXPIRATION_MS]
         expired: list[str] = []
@@ -340,7 +340,7 @@ class TransactionCoordinatorShard:
                 expired.append(transactional_id)
         return expired, True
 
-    # ---- words
+    # ---- helpers
 
     def _known(self, transactional_id: str) -> TransactionMetadata:
         metadata = self.transactions.get(transactional_id)
@@ -353,7 +353,7 @@ class TransactionCoordinatorShard:
 
 
 def _assert_same(known: TransactionMetadata, read: TransactionMetadata, version: int) -> None:
-    """What a record says is what it was made from, apart from what no record carries."""
+    """Asserts that a record holds its metadata, except for the fields that no record has."""
     assert _written(known, version) == _written(read, version), (known, read)
     assert set(known.partitions) == set(read.partitions), (known, read)
 

@@ -1,4 +1,4 @@
-"""TransactionState: what a transactional id is about, and what may follow.
+"""TransactionState: the states of a transactional id and their transitions.
 
     Empty ───────────┐ AddPartitions, AddOffsets       EndTxn                    all markers written
     CompleteCommit ──┼────────────────────────▶ Ongoing ──────▶ PrepareCommit ──────────────────────▶ CompleteCommit
@@ -6,7 +6,7 @@
           │                                        └─────────▶ PrepareAbort ───────────────────────▶ CompleteAbort
           └ EndTxn(abort) with transaction version 2 ───────────▲
 
-InitProducerId leads from the three on the left to Empty; with a transaction open it fences whoever began it and aborts.
+InitProducerId leads from the three on the left to Empty; with a transaction open it fences its producer and aborts.
 Source: org.apache.kafka.coordinator.transaction.TransactionState.
 """
 
@@ -17,10 +17,10 @@ from typing import Final
 
 
 class TransactionState(IntEnum):
-    """The state of a transactional id; values are those of the records, `label` is what clients are told.
+    """The state of a transactional id; values are those of the records, `label` is the name in responses.
 
-    DEAD (an id that is being forgotten) and PREPARE_EPOCH_FENCE (an older producer that is being fenced) are steps
-    inside of Apache Kafka's coordinator and in no record; they are states that one can filter by all the same.
+    DEAD (an id that is being deleted) and PREPARE_EPOCH_FENCE (an older producer that is being fenced) are steps within
+    Apache Kafka's coordinator and in no record, but clients can filter by them.
     """
 
     label: str
@@ -49,7 +49,7 @@ IDLE: Final = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
 """No transaction is open: another producer may take over, the id may expire."""
 
 ENDING: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
-"""How the transaction ends is decided; markers are being written, and nothing else may happen meanwhile."""
+"""The end of the transaction is decided; markers are being written, and other requests are rejected."""
 
 VALID_PREVIOUS_STATES: Final = {
     EMPTY: IDLE,
@@ -59,7 +59,7 @@ VALID_PREVIOUS_STATES: Final = {
     COMPLETE_COMMIT: frozenset({PREPARE_COMMIT}),
     COMPLETE_ABORT: frozenset({PREPARE_ABORT}),
 }
-"""From which states each is reached; asserted with each transition."""
+"""The states from which each is entered; asserted with each transition."""
 
 BY_NUMBER: Final = {int(state): state for state in TransactionState}
 BY_LABEL: Final = {state.label: state for state in TransactionState}

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxnManager: asks a transaction's coordinator whether partitions belong to it, or adds them (KIP-890).
+"""AddPartitionsToTxnManager: verifies partitions with the coordinator of a transaction, or adds them (KIP-890).
 
 Source: org.apache.kafka.server.transaction.AddPartitionsToTxnManager.
 """
@@ -20,7 +20,7 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 class TransactionPartitions(Protocol):
-    """What is asked of a TransactionCoordinator."""
+    """The methods of a TransactionCoordinator that verification needs."""
 
     def add_partitions(
         self,
@@ -29,7 +29,7 @@ class TransactionPartitions(Protocol):
         partitions: Collection[TopicPartition],
         client_version: int,
     ) -> Pending[ErrorCode]:
-        """Has the partitions belong to the producer's transaction, which begins if none is open."""
+        """Adds partitions to the producer's transaction, which begins if none is open."""
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
@@ -58,11 +58,11 @@ class AddPartitionsToTxnManager:
         self._time = time
 
     def verify(self, producer: TransactionalProducer, partitions: Sequence[TopicPartition]) -> Pending[Codes]:
-        """Whether each partition belongs to the producer's transaction that is open now; adds those that do not where
-        the producer supports epoch bumps (NONE then).
+        """NONE for each partition that belongs to the producer's open transaction; where the producer supports epoch
+        bumps, missing ones are added.
 
         TRANSACTION_ABORTABLE is INVALID_TXN_STATE to clients that do not know it (Produce below version 11,
-        TxnOffsetCommit below version 4); who asks for one of those has to see to that.
+        TxnOffsetCommit below version 4); the caller maps it for those.
         """
         started = self._time()
 
@@ -87,5 +87,5 @@ class AddPartitionsToTxnManager:
 
 
 def _for_producers(code: ErrorCode) -> ErrorCode:
-    """Producers expect INVALID_PRODUCER_EPOCH of a partition where the coordinator says PRODUCER_FENCED."""
+    """Producers expect INVALID_PRODUCER_EPOCH of a partition where the coordinator has PRODUCER_FENCED."""
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code

@@ -1,7 +1,7 @@
 """ClassicGroup: the state of one classic group. Source: org.apache.kafka.coordinator.group.classic.ClassicGroup.
 
-It knows its members and what it may become, and nothing of timers and records: what happens when is decided in
-joining.py, syncing.py, leaving.py and rebalancing.py.
+It knows its members and its transitions, and neither timers nor records: joining.py, syncing.py, leaving.py and
+rebalancing.py decide on those.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupRespon
 logger = logging.getLogger("barnabas.groups")
 
 NO_MEMBER_ID: Final = ""
-"""What a member that has no id yet says for one."""
+"""The id in requests of a member that has none yet."""
 
 _IN_USE: Final = frozenset({State.STABLE, State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE})
 
@@ -43,10 +43,10 @@ _IN_USE: Final = frozenset({State.STABLE, State.PREPARING_REBALANCE, State.COMPL
 class ClassicGroup:
     """A classic group.
 
-    `members` by id; `pending_join` are ids that were given out and have not joined yet (KIP-394), `pending_sync` those
-    of members that have heard of the generation and not asked for their assignment. `protocol_type` is "" and
-    `protocol_name`, `leader_id` None where there is none. `new_member_added` says that the initial rebalance may wait
-    a little longer. `subscribed_topics` is None where they are not known (or it is no group of consumers).
+    `members` by id; `pending_join` are ids that were assigned and have not joined yet (KIP-394), `pending_sync` those
+    of members that know the generation and have not asked for their assignment. `protocol_type` is "" and
+    `protocol_name`, `leader_id` None where there is none. `new_member_added` extends the initial rebalance.
+    `subscribed_topics` is None where they are not known (or the group is not one of consumers).
     """
 
     type: ClassVar[GroupType] = GroupType.CLASSIC
@@ -103,7 +103,7 @@ class ClassicGroup:
     # ---- members
 
     def __iter__(self) -> Iterator[ClassicGroupMember]:
-        """The members, as they are now: who walks over them may take some out."""
+        """A copy of the members, which may be removed meanwhile."""
         return iter(list(self.members.values()))
 
     def is_leader(self, member_id: str) -> bool:
@@ -118,11 +118,11 @@ class ClassicGroup:
         return len(self.members) == self._awaiting_join and not self.pending_join
 
     def rebalance_timeout_ms(self) -> int:
-        """How long members may take to join again: as long as the slowest asks for."""
+        """How long members may take to join again: the longest rebalance timeout of a member."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def add(self, member: ClassicGroupMember, awaiting: Pending[JoinGroupResponse] | None = None) -> None:
-        """Takes in a member that shares a protocol with the others; the first decides on the type and leads."""
+        """Adds a member that shares a protocol with the others; the first one sets the type and leads."""
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members, f"{self}: {member} is there already"
             self.static_members[member.group_instance_id] = member.member_id
@@ -144,7 +144,7 @@ class ClassicGroup:
         session_timeout_ms: int,
         awaiting: Pending[JoinGroupResponse] | None,
     ) -> None:
-        """What a member says that joins again, and the answer that it waits for now."""
+        """Updates a member that joins again, and the response that it waits for."""
         self._counts.remove(member)
         member.supported_protocols = protocols
         self._counts.add(member)
@@ -161,7 +161,7 @@ class ClassicGroup:
         member.awaiting_join = awaiting
 
     def remove(self, member_id: str) -> None:
-        """Takes out a member, or an id that was given out; where the leader goes, another member leads."""
+        """Removes a member, or an id that was assigned; another member leads in place of a removed leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._counts.remove(member)
@@ -174,7 +174,7 @@ class ClassicGroup:
         self.pending_sync.discard(member_id)
 
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
-        """A static member is back under a new id: it stands where the old one stood, which is fenced (KIP-345)."""
+        """Gives a static member a new id and its old place; the old id is fenced (KIP-345)."""
         old = self.members.pop(old_id)
         code = ErrorCode.FENCED_INSTANCE_ID
         self.complete_join(old, JoinGroupResponse(member_id=old_id, error_code=code, protocol_name=None))
@@ -184,13 +184,13 @@ class ClassicGroup:
             self.leader_id = new_id
         self.static_members[instance_id] = new_id
         if old_id in self.pending_sync:
-            # Kafka goes on waiting for the old one here, and has a rebalance in the end because it never asks.
+            # Kafka keeps waiting for the old id here, and rebalances in the end because that never syncs.
             self.pending_sync.remove(old_id)
             self.pending_sync.add(new_id)
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Has somebody lead who has joined; False where nobody has."""
+        """Makes a member leader that has joined; False where no member has."""
         if self.leader_id is None:
             return False
         leader = self.members[self.leader_id]
@@ -198,9 +198,11 @@ class ClassicGroup:
             return True
         joined = next((member for member in self if member.awaiting_join is not None), None)
         if joined is None:
-            logger.info("Group %s: the leader has not joined again, and nobody else has.", self.group_id)
+            logger.info("Group %s: neither the leader nor another member has joined again.", self.group_id)
             return False
-        logger.info("Group %s: %s leads, since %s has not joined again.", self.group_id, joined, leader)
+        logger.info(
+            "Group %s: %s becomes leader, since %s has not joined again.", self.group_id, joined, leader
+        )
         self.leader_id = joined.member_id
         return True
 
@@ -212,7 +214,7 @@ class ClassicGroup:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
             if current != member_id:
                 logger.info(
-                    "Group %s: %s by member %s of instance %s is fenced: it is member %s now.",
+                    "Group %s: %s of member %s of instance %s is fenced: the instance is member %s now.",
                     self.group_id,
                     operation,
                     member_id,
@@ -226,7 +228,7 @@ class ClassicGroup:
     # ---- protocols
 
     def supports(self, protocol_type: str, protocol_names: list[str]) -> bool:
-        """Whether somebody who has these protocols may join."""
+        """Whether a member with these protocols may join."""
         if self.state is State.EMPTY:
             return bool(protocol_type and protocol_names)
         size = len(self.members)
@@ -237,8 +239,8 @@ class ClassicGroup:
     def select_protocol(self) -> str:
         return select_protocol(list(self.members.values()), self._counts)
 
-    def learn_subscribed_topics(self) -> None:
-        """Brings `subscribed_topics` up to date with what members say in the chosen protocol."""
+    def update_subscribed_topics(self) -> None:
+        """Updates `subscribed_topics` from the metadata of members in the chosen protocol."""
         if not self.uses_consumer_protocol:
             self.subscribed_topics = None
         elif not self.members:
@@ -249,7 +251,7 @@ class ClassicGroup:
             self.subscribed_topics = subscribed_topics(self.members.values(), self.protocol_name)
             if self.subscribed_topics is None:
                 logger.warning(
-                    "Group %s: what members say in protocol %s is not understood; the topics that they are "
+                    "Group %s: the metadata of members in protocol %s cannot be parsed; the topics that they are "
                     "subscribed to are not known.",
                     self.group_id,
                     self.protocol_name,
@@ -258,15 +260,15 @@ class ClassicGroup:
     # ---- generations and answers
 
     def init_next_generation(self) -> None:
-        """The members that are there make the next generation; without any the group is empty."""
+        """Begins the next generation with the current members; without any the group becomes empty."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
-        self.learn_subscribed_topics()
+        self.update_subscribed_topics()
         self.transition_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY)
         self.pending_sync.clear()
 
     def complete_join(self, member: ClassicGroupMember, response: JoinGroupResponse) -> bool:
-        """Answers the JoinGroup that waits; False where none does."""
+        """Completes the member's pending JoinGroup; False where there is none."""
         waiting = member.awaiting_join
         if waiting is None:
             return False
@@ -275,7 +277,7 @@ class ClassicGroup:
         return True
 
     def joined_response(self, member_id: str, *, skip_assignment: bool = False) -> JoinGroupResponse:
-        """What a member of the current generation is told; its leader gets the others' metadata."""
+        """The JoinGroup response of a member of the current generation; the leader gets the metadata of all."""
         leads = self.is_leader(member_id)
         return JoinGroupResponse(
             members=for_leader(list(self.members.values()), self.protocol_name) if leads else [],
@@ -287,7 +289,7 @@ class ClassicGroup:
             skip_assignment=skip_assignment,
         )
 
-    # ---- Group, as others see it
+    # ---- the methods of Group
 
     def check_offset_commit(
         self,
@@ -301,7 +303,7 @@ class ClassicGroup:
         if self.state is State.DEAD:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if epoch < 0 and self.state is State.EMPTY:
-            return  # from an administrator, or a consumer that assigns its partitions itself
+            return  # from an administrator, or a consumer that assigns partitions to itself
         if epoch >= 0 or member_id or group_instance_id is not None:
             operation = "txn-offset-commit" if is_transactional else "offset-commit"
             self.check_member(member_id, group_instance_id, operation)
@@ -310,7 +312,7 @@ class ClassicGroup:
         elif not is_transactional and self.state is not State.EMPTY:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not is_transactional and self.state is State.COMPLETING_REBALANCE:
-            # The member knows of the generation, and what it commits for is not its own for sure.
+            # The member knows the generation, but not yet whether it owns the partitions that it commits for.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def offset_committed_by(self, member_id: str) -> None:

@@ -25,16 +25,16 @@ class ClassicGroups:
         self._groups = groups
         self._unfinished: set[str] = set()
 
-    # ---- for groups that change their kind
+    # ---- creation
 
     def new_group(self, group_id: str, **state: Any) -> ClassicGroup:
-        """A classic group that is not in the registry yet; `state` as ClassicGroup takes it."""
+        """A classic group that is not in the registry yet; `state` are fields of ClassicGroup."""
         return ClassicGroup(
             group_id, now_ms=self._context.now_ms, sessions=self.rebalancing.sessions, **state
         )
 
     def adopt(self, group: ClassicGroup) -> None:
-        """A group of another kind has become this one: its members' sessions begin."""
+        """Registers a group that was of another kind, and starts the sessions of its members."""
         self._groups.put(group)
         for member in group:
             self.rebalancing.extend_session(group, member)
@@ -45,13 +45,13 @@ class ClassicGroups:
     # ---- loading and unloading
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
-        """Takes in a GroupMetadata record (key type 2).
+        """Applies a GroupMetadata record (key type 2).
 
-        One with members and without a leader was a consumer group, and was to be assigned anew (consumer/migration.py).
+        One with members and without a leader was a consumer group that has to rebalance (consumer/migration.py).
         """
         self._unfinished.discard(key.group)
         if value is None:
-            if self.rebalancing.find(key.group) is not None:  # or it is of another kind by now
+            if self.rebalancing.find(key.group) is not None:  # else it is of another kind by now
                 self._groups.remove(key.group)
             return
         members = members_of(value)
@@ -68,7 +68,7 @@ class ClassicGroups:
         )
         for member in members:
             group.add(member)
-        group.learn_subscribed_topics()
+        group.update_subscribed_topics()
         self._groups.put(group)
 
     def on_loaded(self) -> None:
@@ -88,7 +88,7 @@ class ClassicGroups:
             self.rebalancing.prepare(group, "it was a consumer group and has not rebalanced since")
 
     def on_unloaded(self) -> None:
-        """Members who wait in a join or a sync are told NOT_COORDINATOR."""
+        """Fails pending JoinGroups and SyncGroups with NOT_COORDINATOR."""
         for group in list(self._groups):
             if isinstance(group, ClassicGroup):
                 _dismiss_all(group)

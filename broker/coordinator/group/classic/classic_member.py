@@ -16,19 +16,19 @@ from barnabas.protocol.messages.groups import DescribeGroupsResponse, JoinGroupR
 
 EMPTY_ASSIGNMENT: Final = b""
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
-"""How long the first JoinGroup of a member may wait: by then its client has given up and asked again under a new id."""
+"""How long the first JoinGroup of a member may wait: its client has timed out and retried with a new id by then."""
 
 SupportedProtocols = tuple[tuple[str, bytes], ...]
-"""What a member can do: the protocols' names, the dearest first, each with what the member has to say in it."""
+"""The protocols of a member by name, the preferred one first, each with the member's metadata."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class ClassicGroupMember:
-    """A member: who it is, what it can do, what it was given, and whether it waits for an answer.
+    """A member: its identity, protocols and assignment, and the responses that it waits for.
 
-    `is_new` is set while its first JoinGroup waits: nothing is heard of it meanwhile, and its session counts all the
-    same. `still_owned` is what it has before it learns of `assignment`, and None where it has that: the group was a
-    consumer group in which the member was on its way to its assignment.
+    `is_new` is set while its first JoinGroup waits: its session runs meanwhile, though it sends no heartbeats.
+    `still_owned` is what it owns until it knows `assignment`, and None once it does: the group was a consumer group in
+    which the member was being reconciled.
     """
 
     member_id: str
@@ -49,16 +49,16 @@ class ClassicGroupMember:
         return f"ClassicGroupMember({self.member_id!r}, instance {self.group_instance_id!r})"
 
     def replaced_by(self, member_id: str) -> ClassicGroupMember:
-        """The same static member under the id that it got when it joined again (KIP-345)."""
+        """The same static member under the id of its new JoinGroup (KIP-345)."""
         return replace(self, member_id=member_id, is_new=False, awaiting_join=None, awaiting_sync=None)
 
     @property
     def owned(self) -> bytes:
-        """What others must not be given before the member has joined again."""
+        """The assignment that other members must not get before this one has joined again."""
         return self.assignment if self.still_owned is None else self.still_owned
 
     def assign(self, assignment: bytes) -> None:
-        """Gives it what the leader of a new generation has chosen for it."""
+        """Sets the assignment of a new generation."""
         self.assignment = assignment
         self.still_owned = None
 
@@ -71,22 +71,22 @@ class ClassicGroupMember:
         return [name for name, _ in self.supported_protocols]
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What the member says in a protocol; asking for one that it has not is a bug of ours (AssertionError)."""
+        """The member's metadata in a protocol. Raises AssertionError for a protocol that it does not have."""
         for name, metadata in self.supported_protocols:
             if name == protocol_name:
                 return metadata
         raise AssertionError(f"{self} does not support {protocol_name!r}")
 
     def vote(self, candidates: Container[str]) -> str:
-        """The member's dearest among protocols that all members have."""
+        """The member's preferred protocol of `candidates`, which all members have."""
         return next(name for name in self.protocol_names if name in candidates)
 
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether its session goes on although nothing was heard: it waits for an answer of ours."""
+        """Whether its session continues without a heartbeat: it waits for a response of the coordinator."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def complete_sync(self, response: SyncGroupResponse) -> bool:
-        """Answers the SyncGroup that waits; False where none does."""
+        """Completes the pending SyncGroup; False where there is none."""
         waiting, self.awaiting_sync = self.awaiting_sync, None
         if waiting is None:
             return False
@@ -94,7 +94,7 @@ class ClassicGroupMember:
         return True
 
     def describe(self, protocol_name: str | None) -> DescribeGroupsResponse.DescribedGroupMember:
-        """For DescribeGroups; None: in a state in which what members say is not shown."""
+        """The member in DescribeGroups; `protocol_name` None: in a state in which metadata is not shown."""
         return DescribeGroupsResponse.DescribedGroupMember(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
@@ -108,7 +108,7 @@ class ClassicGroupMember:
 def for_leader(
     members: Sequence[ClassicGroupMember], protocol_name: str | None
 ) -> list[JoinGroupResponse.JoinGroupResponseMember]:
-    """What a leader is told of the members that it assigns to."""
+    """The members in the JoinGroup response of the leader."""
     return [
         JoinGroupResponse.JoinGroupResponseMember(
             member_id=member.member_id,
@@ -120,11 +120,11 @@ def for_leader(
 
 
 Expired = Callable[[str, str], CoordinatorResult[None]]
-"""What happens to a member of a group (their ids) whose session is over."""
+"""Called with the ids of a group and a member whose session has expired."""
 
 
 class Sessions:
-    """One timer for each member of the classic groups of a shard, and for each id that waits for its member."""
+    """One session timer for each member of the classic groups of a shard, and for each id that has not joined yet."""
 
     __slots__ = ("_expired", "_timer")
 
@@ -133,7 +133,7 @@ class Sessions:
         self._expired = expired
 
     def extend(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """The member was heard of: `timeout_ms` begin anew."""
+        """Restarts the session of a member with `timeout_ms`."""
         expired = self._expired
         self._timer.schedule(
             ("classic-session", group_id, member_id),
@@ -143,5 +143,5 @@ class Sessions:
         )
 
     def end(self, group_id: str, member_id: str) -> None:
-        """The member has left."""
+        """Cancels the session of a member that has left."""
         self._timer.cancel(("classic-session", group_id, member_id))

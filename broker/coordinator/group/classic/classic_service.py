@@ -1,7 +1,7 @@
-"""ClassicGroupService: JoinGroup and its kin, brought to the shard of their group; ListGroups to all of them.
+"""ClassicGroupService: passes JoinGroup, SyncGroup and so on to the shard of their group, ListGroups to all shards.
 
-A classic member may be in a consumer group that is on its way from one protocol to the other: what it asks then is for
-ConsumerGroups to answer. Source: GroupCoordinatorService, GroupMetadataManager (classicGroupJoin, ...).
+Classic members may be in a consumer group that migrates between the protocols: ClassicMembers answers them then.
+Source: GroupCoordinatorService, GroupMetadataManager (classicGroupJoin, ...).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NOT_FOUND_SINCE: Final = 6
 
 
 class ClassicGroupService:
-    """What handlers ask about classic groups, and about groups of all kinds: lists and deletions."""
+    """Requests about classic groups, and lists and deletions of groups of all kinds."""
 
     def __init__(self, runtime: CoordinatorRuntime[GroupCoordinatorShard], config: BrokerConfig) -> None:
         self._runtime = runtime
@@ -58,14 +58,14 @@ class ClassicGroupService:
         def operation(shard: GroupCoordinatorShard) -> CoordinatorResult[JoinGroupResponse]:
             return _join(shard, context, request)
 
-        refused = self._refuse_join(request)
-        if refused is not None:
-            return completed(JoinGroupResponse(member_id=request.member_id, error_code=refused))
+        error = self._join_error(request)
+        if error is not None:
+            return completed(JoinGroupResponse(member_id=request.member_id, error_code=error))
         return self._runtime.write(
             request.group_id, operation, lambda error: JoinGroupResponse(error_code=error.code)
         )
 
-    def _refuse_join(self, request: JoinGroupRequest) -> ErrorCode | None:
+    def _join_error(self, request: JoinGroupRequest) -> ErrorCode | None:
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
         low = self._config[keys.GROUP_MIN_SESSION_TIMEOUT_MS]
@@ -100,7 +100,7 @@ class ClassicGroupService:
             return shard.leaving.heartbeat(request)
 
         def failed(error: ApiError) -> HeartbeatResponse:
-            # While the group is loaded its sessions do not run; so there is no need to alarm its members.
+            # Sessions do not run while the group is loaded, so that its members need not find the coordinator again.
             is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)
 
@@ -128,7 +128,7 @@ class ClassicGroupService:
     # ---- groups of all kinds
 
     def listed(self, request: ListGroupsRequest) -> Pending[ListGroupsResponse]:
-        """ListGroups: all that this broker coordinates; an error where a part of them is being loaded."""
+        """ListGroups: the groups that this broker coordinates; an error where a partition is being loaded."""
 
         def failed(error: ApiError) -> Listed | ErrorCode:
             return [] if error.code is ErrorCode.NOT_COORDINATOR else error.code
@@ -164,7 +164,7 @@ class ClassicGroupService:
 def _join(
     shard: GroupCoordinatorShard, context: RequestContext, request: JoinGroupRequest
 ) -> CoordinatorResult[JoinGroupResponse]:
-    """A group with members goes on in its own protocol; an empty one becomes a classic group (but a share group)."""
+    """A group with members keeps its protocol; an empty one becomes a classic group, except a share group."""
     group = shard.groups.find(request.group_id)
     if group is None or group.type is GroupType.CLASSIC:
         return shard.joining.join(context, request)
@@ -199,7 +199,7 @@ def _all_listed(parts: Sequence[Listed | ErrorCode]) -> ListGroupsResponse:
 
 
 def list_groups(groups: Groups, states: Sequence[str], types: Sequence[str]) -> Listed:
-    """The groups of one shard in any of `states` and of any of `types`, whatever their case; none named: all."""
+    """The groups of one shard in any of `states` and of any of `types`, in any case; none stands for all."""
     wanted_states = {state.lower().strip() for state in states}
     wanted_types = {name.lower() for name in types}
     return [
@@ -219,7 +219,7 @@ def _is_wanted(name: str, wanted: Collection[str]) -> bool:
 
 
 def describe_group(groups: Groups, group_id: str, api_version: int) -> Described:
-    """One group, as DescribeGroups of a version puts it; groups of other kinds have an API of their own."""
+    """One group as in DescribeGroups of a version; groups of other kinds have an API of their own."""
     group = groups.find(group_id)
     if not isinstance(group, ClassicGroup):
         return _not_found(group_id, group is not None, api_version)

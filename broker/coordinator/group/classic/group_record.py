@@ -1,4 +1,4 @@
-"""The record of a classic group, GroupMetadata (key type 2): written from a group, and read back into one.
+"""The record of a classic group, GroupMetadata (key type 2), encoded and decoded.
 
 Source: GroupCoordinatorRecordHelpers (newGroupMetadataRecord...), GroupMetadataManager.replay(GroupMetadataKey, ...).
 """
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 
 VALUE_VERSION: Final = 3
-"""What every Kafka from 2.3 on writes; version 4 is one that nobody writes yet."""
+"""The version that Kafka has written since 2.3; no release writes version 4 yet."""
 
 _NO_TIMESTAMP: Final = -1
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
-    """The group as it stands, its members with `assignments` by member id (none: an empty one)."""
+    """The record of a group with `assignments` by member id (missing ones are empty)."""
     members = [
         GroupMetadataValue.MemberMetadata(
             member_id=member.member_id,
@@ -48,7 +48,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
 
 
 def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
-    """A group that nobody has joined yet."""
+    """The record of a new group without members."""
     value = GroupMetadataValue(
         protocol_type="",
         generation=0,
@@ -65,12 +65,12 @@ def _timestamp(group: ClassicGroup) -> int:
 
 
 def state_timestamp_of(value: GroupMetadataValue) -> int | None:
-    """When the group came to its state (ms); None in records of versions 0 and 1."""
+    """When the group entered its state (ms); None in records of versions 0 and 1."""
     return None if value.current_state_timestamp == _NO_TIMESTAMP else value.current_state_timestamp
 
 
 def members_of(value: GroupMetadataValue) -> list[ClassicGroupMember]:
-    """The members that a record has; of their protocols it has the one that was chosen."""
+    """The members of a record, each with the chosen protocol alone."""
     return [
         ClassicGroupMember(
             member.member_id,

@@ -27,16 +27,16 @@ from barnabas.protocol.messages.groups import JoinGroupRequest, JoinGroupRespons
 logger = logging.getLogger("barnabas.groups")
 
 KNOWN_MEMBER_ID_SINCE: Final = 4
-"""From this version of JoinGroup on a member is given its id first, and then joins with it (KIP-394)."""
+"""From this version of JoinGroup on a member first gets its id, and then joins with it (KIP-394)."""
 
 SKIP_ASSIGNMENT_SINCE: Final = 9
-"""From this version of JoinGroup on a static leader that is back is told that it need not assign (KIP-814)."""
+"""From this version of JoinGroup on a returning static leader may skip the assignment (KIP-814)."""
 
 JoinResult = CoordinatorResult[JoinGroupResponse]
 
 
 def client_host_of(host: str) -> str:
-    """An address as Java puts an InetAddress without a name: "/127.0.0.1", "/0:0:0:0:0:0:0:1"."""
+    """An address as Java formats an InetAddress without a name: "/127.0.0.1", "/0:0:0:0:0:0:0:1"."""
     bare, _, scope = host.partition("%")
     try:
         address = ipaddress.ip_address(bare)
@@ -50,17 +50,17 @@ def client_host_of(host: str) -> str:
 
 
 def protocols_of(request: JoinGroupRequest) -> SupportedProtocols:
-    """What a JoinGroup says that its member can do."""
+    """The protocols of a JoinGroup."""
     return tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
 
 
 def reason_of(request: JoinGroupRequest) -> str:
-    """Why the client says that it joins (KIP-800)."""
+    """The client's reason to join (KIP-800)."""
     return request.reason or "not provided"
 
 
 class _Join:
-    """One JoinGroup: who sends it, and the answer that it waits for."""
+    """One JoinGroup, with its sender and its pending response."""
 
     __slots__ = ("context", "protocols", "request", "waiting")
 
@@ -70,7 +70,7 @@ class _Join:
         self.protocols = protocols_of(request)
         self.waiting: Pending[JoinGroupResponse] = Pending()
 
-    def refuse(self, code: ErrorCode, member_id: str) -> Result:
+    def reject(self, code: ErrorCode, member_id: str) -> Result:
         self.waiting.complete(JoinGroupResponse(member_id=member_id, error_code=code, protocol_name=None))
         return NOTHING
 
@@ -90,13 +90,13 @@ class Joining:
         self._rebalancing = rebalancing
 
     def join(self, context: RequestContext, request: JoinGroupRequest) -> JoinResult:
-        """Joins a member to a classic group, to one that is new, or to an empty one of another kind."""
+        """Adds a member to a classic group, to a new one, or to an empty one of another kind."""
         join = _Join(context, request)
         is_unknown = request.member_id == NO_MEMBER_ID
         before = self._groups.find(request.group_id)
         group = before if isinstance(before, ClassicGroup) else None
         if group is None and not is_unknown:
-            join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+            join.reject(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
             return CoordinatorResult(join.waiting)
         if group is None:
             return self._join_new_group(join, before)
@@ -106,8 +106,7 @@ class Joining:
         )
 
     def _join_new_group(self, join: _Join, before: Group | None) -> JoinResult:
-        """The group is in the log from now on, though nobody has joined it: in place of `before`, an empty one of
-        another kind, if there is one."""
+        """Writes a record of the new group at once, in place of `before`, an empty group of another kind (or None)."""
         records: list[CoordinatorRecord] = []
         group_id = join.request.group_id
         if before is not None:
@@ -121,13 +120,13 @@ class Joining:
 
         def committed(error: ApiError | None) -> None:
             if error is not None and self._groups.find(group_id) is group:
-                self._take_back_group(group, before, error.code)
+                self._undo_new_group(group, before, error.code)
 
         records.append(empty_group_record(group))
         return CoordinatorResult(join.waiting, records, on_committed=committed, replays=False)
 
-    def _take_back_group(self, group: ClassicGroup, before: Group | None, code: ErrorCode) -> None:
-        """The record could not be written: who has joined meanwhile has not."""
+    def _undo_new_group(self, group: ClassicGroup, before: Group | None, code: ErrorCode) -> None:
+        """Undoes the creation of a group whose record could not be written: pending JoinGroups fail."""
         self._groups.remove(group.group_id)
         if before is not None:
             self._groups.put(before)
@@ -138,11 +137,11 @@ class Joining:
         member_id = join.request.member_id
         if not self._accepts(group, member_id):
             group.remove(member_id)
-            return join.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER_ID)
+            return join.reject(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER_ID)
         if group.state is State.DEAD:
-            return join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
+            return join.reject(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
         if not group.supports(join.request.protocol_type, [name for name, _ in join.protocols]):
-            return join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+            return join.reject(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
         if member_id == NO_MEMBER_ID:
             return self._join_new_member(join, group)
         if member_id in group.pending_join:
@@ -152,7 +151,7 @@ class Joining:
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
         """Whether there is room (group.max.size).
 
-        While members join those count who have: where the limit was lowered, the last to join again are out.
+        While members join, those that have joined count: where the limit was lowered, the last to join are rejected.
         """
         member = group.members.get(member_id)
         limit = self._context.config[keys.GROUP_MAX_SIZE]
@@ -177,19 +176,19 @@ class Joining:
         if join.context.api_version < KNOWN_MEMBER_ID_SINCE:
             return self._add(join, group, member_id)
         logger.info(
-            "Group %s (%s): a new member was given the id %s.",
+            "Group %s (%s): a new member gets the id %s.",
             group.group_id,
             group.state,
             member_id,
         )
         group.pending_join.add(member_id)
         self._rebalancing.sessions.extend(group.group_id, member_id, join.request.session_timeout_ms)
-        return join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        return join.reject(ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
     def _join_pending_member(self, join: _Join, group: ClassicGroup) -> Result:
         if join.request.group_instance_id is not None:
             raise ApiError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, "An id that waits for its member is of no instance."
+                ErrorCode.UNKNOWN_SERVER_ERROR, "A pending member id does not belong to an instance."
             )
         return self._add(join, group, join.request.member_id)
 
@@ -209,7 +208,7 @@ class Joining:
         if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
             group.new_member_added = True
         group.add(member, join.waiting)
-        # Its client may have given up and come again under another id; nobody would know, since it sends no heartbeats.
+        # Its client may have timed out and joined under another id; it sends no heartbeats that would tell.
         self._rebalancing.sessions.extend(group.group_id, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
         return self._rebalancing.prepare_or_complete_join(
             group,
@@ -224,25 +223,25 @@ class Joining:
         try:
             group.check_member(member_id, join.request.group_instance_id, "join-group")
         except ApiError as error:
-            return join.refuse(error.code, member_id)
+            return join.reject(error.code, member_id)
         member = group.members[member_id]
-        if not self._changes_something(join, group, member):
-            join.waiting.complete(group.joined_response(member_id))  # it has not heard of the generation
+        if not self._needs_rebalance(join, group, member):
+            join.waiting.complete(group.joined_response(member_id))  # it missed the response
             return NOTHING
-        self._take_over(join, group, member)
+        self._update(join, group, member)
         reason = f"member {member_id} joins again; client reason: {reason_of(join.request)}"
         return self._rebalancing.prepare_or_complete_join(group, reason)
 
     @staticmethod
-    def _changes_something(join: _Join, group: ClassicGroup, member: ClassicGroupMember) -> bool:
-        """Whether a member that joins again has to have the others join again as well."""
+    def _needs_rebalance(join: _Join, group: ClassicGroup, member: ClassicGroupMember) -> bool:
+        """Whether the group has to rebalance for a member that joins again."""
         if group.state is State.PREPARING_REBALANCE or member.supported_protocols != join.protocols:
             return True
-        # A leader joins again where something has changed that members do not say, such as their topics.
+        # A leader joins again after changes that its metadata does not show, such as new partitions.
         return group.state is State.STABLE and group.is_leader(member.member_id)
 
     @staticmethod
-    def _take_over(join: _Join, group: ClassicGroup, member: ClassicGroupMember) -> None:
+    def _update(join: _Join, group: ClassicGroup, member: ClassicGroupMember) -> None:
         request = join.request
         group.update(
             member, join.protocols, request.rebalance_timeout_ms, request.session_timeout_ms, join.waiting
@@ -251,9 +250,9 @@ class Joining:
     # ---- static members that are back
 
     def _replace_static_member(self, join: _Join, group: ClassicGroup, old_id: str, new_id: str) -> Result:
-        """A static member without its id was restarted: it goes on where it was, if it can.
+        """A static member without its id was restarted: it takes its old place, if it can.
 
-        | group               | what becomes of it                                                             |
+        | group               | what happens                                                                    |
         | ------------------- | ------------------------------------------------------------------------------ |
         | Stable              | nothing, if the protocol stays the same: a record with the new id; or rebalance |
         | CompletingRebalance | rebalance: the leader may be assigning to the old id                            |
@@ -262,7 +261,7 @@ class Joining:
         request = join.request
         assert request.group_instance_id is not None
         logger.info(
-            "Group %s (%s): static member %s is back, as %s in place of %s.",
+            "Group %s (%s): static member %s returns as %s, in place of %s.",
             group.group_id,
             group.state,
             request.group_instance_id,
@@ -272,8 +271,8 @@ class Joining:
         leader_before = group.leader_id
         member = group.replace_static_member(request.group_instance_id, old_id, new_id)
         self._rebalancing.extend_session(group, member)
-        said_before = member.supported_protocols, member.rebalance_timeout_ms, member.session_timeout_ms
-        self._take_over(join, group, member)
+        before = member.supported_protocols, member.rebalance_timeout_ms, member.session_timeout_ms
+        self._update(join, group, member)
         reason = f"static member {request.group_instance_id} is back; client reason: {reason_of(request)}"
         if group.state is State.COMPLETING_REBALANCE:
             return self._rebalancing.prepare(group, reason)
@@ -286,7 +285,7 @@ class Joining:
             if error is None:
                 self._answer_replaced(join, group, member, leader_before)
             else:
-                self._take_back(join, group, member, old_id, said_before)
+                self._undo_replacement(join, group, member, old_id, before)
 
         assignments = {each.member_id: each.assignment for each in group}
         return CoordinatorResult(
@@ -298,31 +297,31 @@ class Joining:
         join: _Join, group: ClassicGroup, member: ClassicGroupMember, leader_before: str | None
     ) -> None:
         if group.state is not State.STABLE:
-            return  # a rebalance has begun meanwhile, which answers
+            return  # a rebalance has begun meanwhile, which sends the response
         new_id = member.member_id
         leads = group.is_leader(new_id)
         if join.context.api_version >= SKIP_ASSIGNMENT_SINCE:
             group.complete_join(member, group.joined_response(new_id, skip_assignment=leads))
             return
-        # It must not take itself for the leader, or it would assign anew; so it hears of the one before.
+        # As the leader it would assign partitions again; so the response names the leader before.
         response = group.joined_response(new_id)
         response.leader = leader_before or NO_MEMBER_ID
         response.members = []
         group.complete_join(member, response)
 
-    def _take_back(
+    def _undo_replacement(
         self,
         join: _Join,
         group: ClassicGroup,
         member: ClassicGroupMember,
         old_id: str,
-        said_before: tuple[SupportedProtocols, int, int],
+        before: tuple[SupportedProtocols, int, int],
     ) -> None:
-        """The record could not be written: the member is the one before."""
+        """Undoes the replacement, whose record could not be written."""
         instance_id = join.request.group_instance_id
         assert instance_id is not None
         if group.members.get(member.member_id) is not member:
             return
-        group.update(member, *said_before, None)
+        group.update(member, *before, None)
         old = group.replace_static_member(instance_id, member.member_id, old_id)
         self._rebalancing.extend_session(group, old)

@@ -1,4 +1,4 @@
-"""Leaving, and saying that one is there: LeaveGroup and Heartbeat.
+"""Leaving: LeaveGroup and Heartbeat.
 
 Source: GroupMetadataManager (classicGroupLeaveToClassicGroup, classicGroupHeartbeatToClassicGroup).
 """
@@ -39,7 +39,7 @@ class Leaving:
         group.check_member(request.member_id, request.group_instance_id, "heartbeat")
         if request.generation_id != group.generation_id:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        # From its JoinGroup's answer on a member sends heartbeats, before it has an assignment.
+        # A member sends heartbeats from its JoinGroup response on, before it has an assignment.
         self._rebalancing.extend_session(group, group.members[request.member_id])
         rebalances = group.state is State.PREPARING_REBALANCE
         code = ErrorCode.REBALANCE_IN_PROGRESS if rebalances else ErrorCode.NONE
@@ -80,7 +80,7 @@ class Leaving:
 
     def _remove(self, group: ClassicGroup, member: LeaveGroupRequest.MemberIdentity) -> None:
         member_id = member.member_id
-        if member_id == NO_MEMBER_ID:  # an administrator takes a static member out, by its instance
+        if member_id == NO_MEMBER_ID:  # an administrator removes a static member by its instance
             member_id = group.static_members.get(member.group_instance_id or "", NO_MEMBER_ID)
             if member.group_instance_id is None or member_id == NO_MEMBER_ID:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)

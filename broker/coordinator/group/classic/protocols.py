@@ -1,4 +1,4 @@
-"""Which protocol the members of a classic group have in common, and what a consumer's says.
+"""The protocols that the members of a classic group have in common, and the topics in a consumer's metadata.
 
 Source: ClassicGroup (supportsProtocols, selectProtocol, computeSubscribedTopics).
 """
@@ -21,7 +21,7 @@ _VERSION_BYTES: Final = 2
 
 
 class ProtocolCounts:
-    """How many members have each protocol; kept up with them, since every JoinGroup asks."""
+    """How many members have each protocol; counted as they come and go, since every JoinGroup needs it."""
 
     __slots__ = ("_counts",)
 
@@ -42,21 +42,21 @@ class ProtocolCounts:
         return self._counts[name] == size
 
     def common(self, size: int) -> set[str]:
-        """Those that all of a group's `size` members have."""
+        """The protocols that all of a group's `size` members have."""
         return {name for name, count in self._counts.items() if count == size}
 
 
 def select_protocol(members: Sequence[ClassicGroupMember], counts: ProtocolCounts) -> str:
-    """The protocol that all members have and most of them like best; when votes are even, Java's order decides."""
+    """The common protocol that most members prefer; Java's order decides a tie."""
     candidates = counts.common(len(members))
     votes = Counter(member.vote(candidates) for member in members)
     return max(map_order(votes, string_hash), key=votes.__getitem__)
 
 
 def subscribed_topics(members: Iterable[ClassicGroupMember], protocol_name: str) -> frozenset[str] | None:
-    """The topics that consumers say they are subscribed to; None where one of them cannot be understood.
+    """The topics that the members are subscribed to; None where the metadata of one cannot be parsed.
 
-    A subscription begins with its version; whatever version that is, the topics stand first as in version 0.
+    A subscription begins with its version; in every version the topics come first, as in version 0.
     """
     read = decoder(ConsumerProtocolSubscription, 0, MAX_ELEMENTS)
     topics: set[str] = set()

@@ -1,8 +1,8 @@
-"""Rebalancing: how a classic group comes from one generation to the next, and what time does to it.
+"""Rebalancing: the steps of a classic group from one generation to the next, and its timeouts.
 
-    prepare: members have to join again; those who wait for an assignment are told
-       │  everybody has joined, or the time is over: who has not joined is out (static members stay)
-    complete_join: the next generation; each member hears of it, its leader of all
+    prepare: members have to join again; pending SyncGroups fail with REBALANCE_IN_PROGRESS
+       │  all have joined, or the timeout expires: members that have not joined are removed (static ones stay)
+    complete_join: the next generation; completes the JoinGroup of each member, the leader's with all members
        │  the leader's SyncGroup brings the assignment (syncing.py)
     stable
 
@@ -39,7 +39,7 @@ from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupRespon
 logger = logging.getLogger("barnabas.groups")
 
 Result = CoordinatorResult[None]
-"""What a step brings about beside what it changes at once: perhaps a record."""
+"""The result of a step beside its changes to the group: perhaps a record."""
 
 NOTHING: Final[Result] = CoordinatorResult(None)
 
@@ -55,13 +55,13 @@ class Rebalancing:
     # ---- beginning
 
     def prepare_or_complete_join(self, group: ClassicGroup, reason: str) -> Result:
-        """Somebody came, went or changed: the group rebalances, or its rebalance gets on."""
+        """Begins a rebalance after a change of members, or continues the one that runs."""
         if group.can_rebalance():
             return self.prepare(group, reason)
         return self.maybe_complete_join(group)
 
     def prepare(self, group: ClassicGroup, reason: str) -> Result:
-        """Has all members join again; those who wait for their assignment hear REBALANCE_IN_PROGRESS."""
+        """Begins a rebalance; pending SyncGroups fail with REBALANCE_IN_PROGRESS."""
         if group.state is State.COMPLETING_REBALANCE:
             self.reset_assignments(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_sync.clear()
@@ -69,7 +69,7 @@ class Rebalancing:
         is_initial = group.state is State.EMPTY
         group.transition_to(State.PREPARING_REBALANCE)
         logger.info(
-            "Group %s: a rebalance of generation %d is prepared: %s.",
+            "Group %s: preparing a rebalance of generation %d: %s.",
             group.group_id,
             group.generation_id,
             reason,
@@ -103,44 +103,46 @@ class Rebalancing:
     # ---- the next generation
 
     def maybe_complete_join(self, group: ClassicGroup) -> Result:
-        """Ends the joining if everybody has; the initial rebalance ends by its time alone."""
+        """Completes the joining if all members have joined; the initial rebalance ends by its timeout alone."""
         is_initial = group.previous_state is State.EMPTY
         if group.state is not State.PREPARING_REBALANCE or is_initial or not group.has_all_members_joined():
             return NOTHING
         return self.complete_join(group)
 
     def complete_join(self, group: ClassicGroup) -> Result:
-        """Ends the joining: who has joined, and the static members, make the next generation."""
+        """Begins the next generation with the members that have joined and the static ones."""
         self._context.timer.cancel(("classic-join", group.group_id))
-        self._remove_those_who_have_not_joined(group)
+        self._remove_missing_members(group)
         if group.state is State.DEAD:
             return NOTHING
         if not group.elect_joined_leader() and group.members:
-            # Only static members are left and none has joined: their sessions will tell which of them are alive.
-            logger.error("Group %s: nobody has joined again; it goes on waiting.", group.group_id)
+            # Only static members are left and none has joined: their sessions show which of them are alive.
+            logger.error("Group %s: no member has joined again; it keeps waiting.", group.group_id)
             self._schedule_completion(group)
             return NOTHING
         group.init_next_generation()
         if group.state is State.EMPTY:
-            return self._now_empty(group)
+            return self._empty_group_result(group)
         self._announce_generation(group)
         return NOTHING
 
-    def _remove_those_who_have_not_joined(self, group: ClassicGroup) -> None:
+    def _remove_missing_members(self, group: ClassicGroup) -> None:
         failed = [m.member_id for m in group if m.awaiting_join is None and not m.is_static]
         for member_id in failed:
             group.remove(member_id)
             self.sessions.end(group.group_id, member_id)
         if failed:
-            logger.info("Group %s: members that have not joined are out: %s.", group.group_id, failed)
+            logger.info("Group %s: removed members that have not joined: %s.", group.group_id, failed)
 
-    def _now_empty(self, group: ClassicGroup) -> Result:
+    def _empty_group_result(self, group: ClassicGroup) -> Result:
         logger.info("Group %s: generation %d is empty.", group.group_id, group.generation_id)
 
         def committed(error: ApiError | None) -> None:
             if error is not None:
-                # After a crash the generation before it would be in force, of members who will be found gone.
-                logger.warning("Group %s: that it is empty could not be written: %s", group.group_id, error)
+                # After a crash the generation before it would be current; the sessions of its members expire then.
+                logger.warning(
+                    "Group %s: its record without members could not be written: %s", group.group_id, error
+                )
 
         return CoordinatorResult(None, [group_record(group, {})], on_committed=committed, replays=False)
 
@@ -164,13 +166,13 @@ class Rebalancing:
     # ---- assignments
 
     def reset_assignments(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """Nobody has an assignment any more; who waits for one hears of `error`."""
+        """Clears all assignments; pending SyncGroups fail with `error`."""
         for member in group:
             member.assign(EMPTY_ASSIGNMENT)
         self.propagate_assignments(group, error)
 
     def propagate_assignments(self, group: ClassicGroup, error: ErrorCode = ErrorCode.NONE) -> None:
-        """Answers everybody who waits in SyncGroup."""
+        """Completes all pending SyncGroups."""
         fine = error is ErrorCode.NONE
         for member in group:
             response = SyncGroupResponse(
@@ -180,11 +182,11 @@ class Rebalancing:
                 assignment=member.assignment,
             )
             if member.complete_sync(response):
-                # While it waited its session could not end, and so nothing would end it from now on.
+                # Its session timer may have run out while it waited.
                 self.extend_session(group, member)
 
     def cancel_sync(self, group: ClassicGroup) -> None:
-        """Nobody needs to be waited for who has not asked for an assignment."""
+        """Cancels the timeout for members that have not sent SyncGroup."""
         self._context.timer.cancel(("classic-sync", group.group_id))
 
     def _expire_sync(self, group_id: str, generation_id: int) -> Result:
@@ -197,12 +199,12 @@ class Rebalancing:
         for member_id in silent:
             group.remove(member_id)
             self.sessions.end(group_id, member_id)
-        return self.prepare(group, f"members {silent} have not asked for their assignment in time")
+        return self.prepare(group, f"members {silent} have not sent SyncGroup in time")
 
     # ---- sessions
 
     def extend_session(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
-        """The member was heard of."""
+        """Restarts the session of a member."""
         self.sessions.extend(group.group_id, member.member_id, member.session_timeout_ms)
 
     def _expire_session(self, group_id: str, member_id: str) -> Result:
@@ -210,13 +212,13 @@ class Rebalancing:
         if group is None or group.state is State.DEAD:
             return NOTHING
         if member_id in group.pending_join:
-            logger.info("Group %s: member %s was given its id and has not joined.", group_id, member_id)
+            logger.info("Group %s: member %s got its id and has not joined.", group_id, member_id)
             return self._remove_pending(group, member_id)
         member = group.members.get(member_id)
         if member is None or member.has_satisfied_heartbeat():
             return NOTHING
-        logger.info("Group %s: the session of member %s is over, it is out.", group_id, member_id)
-        return self._remove(group, member, f"the session of member {member_id} is over")
+        logger.info("Group %s: removing member %s, whose session has expired.", group_id, member_id)
+        return self._remove(group, member, f"the session of member {member_id} has expired")
 
     def _remove(self, group: ClassicGroup, member: ClassicGroupMember, reason: str) -> Result:
         self.dismiss(group, member)
@@ -235,9 +237,9 @@ class Rebalancing:
 
     @staticmethod
     def dismiss(group: ClassicGroup, member: ClassicGroupMember) -> None:
-        """Takes a member out; if it waits for an answer it hears UNKNOWN_MEMBER_ID: whoever lives joins again.
+        """Removes a member; its pending responses fail with UNKNOWN_MEMBER_ID, so that a live client joins again.
 
-        Kafka never answers a SyncGroup that waits; what its connection has asked since would wait behind it here.
+        Kafka never completes a pending SyncGroup; here later requests of the connection would wait behind it.
         """
         code = ErrorCode.UNKNOWN_MEMBER_ID
         group.complete_join(member, JoinGroupResponse(member_id=NO_MEMBER_ID, error_code=code))
@@ -247,22 +249,22 @@ class Rebalancing:
     # ---- timers
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """The group, unless it was deleted or is one of another kind by now."""
+        """The group, unless it was deleted or is of another kind by now."""
         group = self._groups.find(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def get(self, group_id: str) -> ClassicGroup:
-        """The group. Raises ApiError(UNKNOWN_MEMBER_ID) where there is none: its members are unknown then."""
+        """The group. Raises ApiError(UNKNOWN_MEMBER_ID) where it is missing, and so its members unknown."""
         group = self.find(group_id)
         if group is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
         return group
 
     def _find_joining(self, group_id: str) -> ClassicGroup | None:
-        """The group, where its members are still waited for.
+        """The group, where it still waits for members to join.
 
-        It may have been a consumer group since and be a classic one again, which knows nothing of the rebalance before
-        and is not to lose those who had no reason to join.
+        It may have been a consumer group meanwhile and be a classic one again, which must not lose the members that had
+        no reason to join.
         """
         group = self.find(group_id)
         return group if group is not None and group.state is State.PREPARING_REBALANCE else None

@@ -1,4 +1,4 @@
-"""ClassicGroupState: where a classic group stands.
+"""ClassicGroupState: the states of a classic group.
 
 Source: org.apache.kafka.coordinator.group.classic.ClassicGroupState.
 
@@ -8,11 +8,11 @@ What a request does in which state (a member's own errors come first: unknown, f
 | ------------------- | ------------------------------------- | --------------------- | --------------------- |
 | Empty               | begins the initial rebalance          | UNKNOWN_MEMBER_ID     | UNKNOWN_MEMBER_ID     |
 | PreparingRebalance  | waits for the others                  | REBALANCE_IN_PROGRESS | REBALANCE_IN_PROGRESS |
-| CompletingRebalance | new, changed: rebalance; or the same  | waits for the leader  | taken                 |
-| Stable              | new, changed, leader: rebalance       | answered              | taken                 |
+| CompletingRebalance | new, changed: rebalance; or the same  | waits for the leader  | accepted              |
+| Stable              | new, changed, leader: rebalance       | answered              | accepted              |
 | Dead                | COORDINATOR_NOT_AVAILABLE, whatever it is                                             |
 
-Offsets are taken in each of them but CompletingRebalance (REBALANCE_IN_PROGRESS).
+Offset commits are accepted in all states but CompletingRebalance (REBALANCE_IN_PROGRESS).
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from typing import Final
 
 
 class ClassicGroupState(StrEnum):
-    """The value is what ListGroups and DescribeGroups say."""
+    """The values are those of ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     """No members; perhaps offsets. Leaves for PreparingRebalance with the first member."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are to join (again). Leaves for CompletingRebalance when all have, or the time is over; for Empty when
-    nobody is left."""
+    """Members join (again). Leaves for CompletingRebalance when all have, or the timeout expires; for Empty when no
+    member is left."""
 
     COMPLETING_REBALANCE = "CompletingRebalance"
     """A generation has begun; its leader is to assign. Leaves for Stable when it has, for PreparingRebalance when a
     member joins, leaves or fails."""
 
     STABLE = "Stable"
-    """Everybody has an assignment. Leaves for PreparingRebalance."""
+    """All members have an assignment. Leaves for PreparingRebalance."""
 
     DEAD = "Dead"
     """Another broker coordinates the group."""
 
     def may_follow(self, before: ClassicGroupState) -> bool:
-        """Whether a group in state `before` may come to this one."""
+        """Whether a group in state `before` may enter this one."""
         return before in _PREVIOUS[self]
 
 

@@ -50,7 +50,7 @@ class Syncing:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def _sync_stable(self, group: ClassicGroup, request: SyncGroupRequest) -> SyncResult:
-        self._heard_of(group, request.member_id)
+        self._mark_synced(group, request.member_id)
         response = SyncGroupResponse(
             protocol_type=group.protocol_type or None,
             protocol_name=group.protocol_name,
@@ -59,11 +59,11 @@ class Syncing:
         return CoordinatorResult(response)
 
     def _sync_completing(self, group: ClassicGroup, request: SyncGroupRequest) -> SyncResult:
-        """Waits for the leader, and for its record."""
+        """Completed when the record of the leader's assignment is committed."""
         member = group.members[request.member_id]
-        waiting = member.awaiting_sync or Pending()  # one for both, where the request was sent twice
+        waiting = member.awaiting_sync or Pending()  # one for both requests of a client that retries
         member.awaiting_sync = waiting
-        self._heard_of(group, request.member_id)
+        self._mark_synced(group, request.member_id)
         if not group.is_leader(request.member_id):
             return CoordinatorResult(waiting)
         given = {each.member_id: bytes(each.assignment) for each in request.assignments}
@@ -72,7 +72,7 @@ class Syncing:
     def _store(
         self, group: ClassicGroup, given: dict[str, bytes], waiting: Pending[SyncGroupResponse]
     ) -> SyncResult:
-        """Writes the assignment; when it is committed the group is stable and everybody is answered."""
+        """Writes the assignment; when it is committed the group is stable and all SyncGroups are completed."""
         without = [member.member_id for member in group if member.member_id not in given]
         logger.info(
             "Group %s: the leader has assigned generation %d to %d members, %d of them static.",
@@ -82,12 +82,14 @@ class Syncing:
             len(group.static_members),
         )
         if without:
-            logger.warning("Group %s: the leader has left out members %s.", group.group_id, without)
+            logger.warning(
+                "Group %s: the leader has assigned nothing to members %s.", group.group_id, without
+            )
         generation_id = group.generation_id
 
         def committed(error: ApiError | None) -> None:
             if group.state is not State.COMPLETING_REBALANCE or group.generation_id != generation_id:
-                return  # a rebalance has begun meanwhile, and everybody knows
+                return  # a rebalance has begun meanwhile
             if error is not None:
                 self._rebalancing.reset_assignments(group, error.code)
                 self._rebalancing.prepare_or_complete_join(group, "the assignment could not be written")
@@ -100,11 +102,11 @@ class Syncing:
 
         return CoordinatorResult(waiting, [group_record(group, given)], on_committed=committed, replays=False)
 
-    def _heard_of(self, group: ClassicGroup, member_id: str) -> None:
+    def _mark_synced(self, group: ClassicGroup, member_id: str) -> None:
         group.pending_sync.discard(member_id)
         if not group.pending_sync:
             self._rebalancing.cancel_sync(group)
 
 
-def _contradicts(said: str | None, known: str | None) -> bool:
-    return said is not None and known is not None and said != known
+def _contradicts(requested: str | None, known: str | None) -> bool:
+    return requested is not None and known is not None and requested != known

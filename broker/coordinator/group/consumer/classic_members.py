@@ -1,7 +1,7 @@
-"""Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-To them it looks like a classic group with a cooperative assignor: a heartbeat tells them to join again, each join
-brings them one step on towards what they were assigned, and SyncGroup tells them what that is. Nobody leads.
+The group behaves like a classic group with a cooperative assignor and without a leader: a heartbeat response asks a
+member to join again, each join takes one step of its reconciliation, and SyncGroup returns its assignment.
 Source: GroupMetadataManager (classicGroup...ToConsumerGroup).
 """
 
@@ -44,11 +44,11 @@ logger = logging.getLogger("barnabas.groups")
 
 _ClassicProtocol = ConsumerGroupMemberMetadataValue.ClassicProtocol
 _KNOWN_ID_SINCE: Final = 4
-"""The version of JoinGroup from which on a member has to come with an id that it was given (KIP-394)."""
+"""From this version of JoinGroup on a member joins with an id that it got before (KIP-394)."""
 
 
 class ClassicMembers:
-    """Serves them. Every method raises ApiError."""
+    """The requests of classic members of the consumer groups of a shard. Every method raises ApiError."""
 
     def __init__(self, shared: GroupDependencies) -> None:
         self._context = shared.context
@@ -97,7 +97,7 @@ class ClassicMembers:
         if not group.supports_classic_protocols(request.protocol_type, names):
             raise ApiError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"Member {request.member_id} shares no protocol with the others.",
+                f"Member {request.member_id} has no protocol in common with the others.",
             )
 
     def _member(
@@ -114,8 +114,8 @@ class ClassicMembers:
             is_classic=True,
         )
 
-    def _announce(self, change: MemberChange) -> bool:
-        """Writes down what the member says of itself; whether that begins an epoch."""
+    def _record_subscription(self, change: MemberChange) -> bool:
+        """Records the member's subscription; whether a new epoch is due."""
         names_other_topics = change.write_subscription()
         regex = self._regexes.update(change.group, change.old, change.new, change.out)
         return names_other_topics or regex is not RegexChange.NONE
@@ -123,10 +123,10 @@ class ClassicMembers:
     def _join(
         self, change: MemberChange, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription
     ) -> CoordinatorResult[JoinGroupResponse]:
-        has_changed = self._announce(change)
+        has_changed = self._record_subscription(change)
         epoch = self._updates.next_epoch(change, is_due=has_changed)
         target = self._updates.assign(change, epoch)
-        after = self._step(change, target, subscription, has_changed=has_changed)
+        after = self._reconcile(change, target, subscription, has_changed=has_changed)
         group_id = change.group.group_id
 
         def committed(error: ApiError | None) -> None:
@@ -141,28 +141,28 @@ class ClassicMembers:
     def _join_and_downgrade(
         self, change: MemberChange, subscription: ConsumerProtocolSubscription, replaced: ConsumerGroupMember
     ) -> CoordinatorResult[JoinGroupResponse]:
-        """The last member of the consumer protocol comes back with the classic one (a rolling downgrade).
+        """The last member of the consumer protocol returns with the classic one (a rolling downgrade).
 
-        Where a member does not own its target assignment yet, the group rebalances: in a stable one SyncGroup answers
-        with partitions that others still own, and nobody tells a member that waits for some. Kafka has a stable group.
+        Where a member does not own its target assignment yet, the group rebalances: in a stable one SyncGroup returned
+        partitions that others still own, and members that wait for some would not learn of them. Kafka's is stable.
         """
         group, after = change.group, change.new
-        has_changed = self._announce(change)
+        has_changed = self._record_subscription(change)
         epoch = self._updates.next_epoch(change, is_due=has_changed)
         is_classic = f"Group {group.group_id} is a classic group again"
         reason = None
         if group.assignment_epoch < epoch.number:
-            reason = f"{is_classic}, and its assignment is an old one."
+            reason = f"{is_classic}, and its assignment is of an older epoch."
         else:
             last = Target(group.assignment_epoch, group.target_of(after.member_id, after.instance_id))
-            after = self._step(change, last, subscription, has_changed=has_changed)
+            after = self._reconcile(change, last, subscription, has_changed=has_changed)
             if is_reconciling(group, [replaced]):
                 reason = f"{is_classic}, and members do not own their assignment yet."
         return self._migration.downgrade(
             group, [replaced], after, change.out, response=_joined(after), rebalance_reason=reason
         )
 
-    def _step(
+    def _reconcile(
         self,
         change: MemberChange,
         target: Target,
@@ -176,7 +176,7 @@ class ClassicMembers:
     # ---- syncing, and staying alive
 
     def sync(self, request: SyncGroupRequest) -> CoordinatorResult[SyncGroupResponse]:
-        """SyncGroup: what the member owns from now on."""
+        """SyncGroup: returns the partitions that the member owns from now on."""
         group = member_lookup.find_group(self._groups, request.group_id)
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
@@ -229,7 +229,7 @@ class ClassicMembers:
             member_lookup.check_not_fenced(member, member_id, instance_id)
         if not member.uses_classic_protocol:
             raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not speak the classic protocol."
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol."
             )
         return member
 
@@ -272,7 +272,7 @@ def _needs_known_id(context: RequestContext, request: JoinGroupRequest) -> bool:
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """What the member's first protocol says; Kafka has UNKNOWN_SERVER_ERROR for what it cannot read."""
+    """The subscription in the member's first protocol; as in Kafka a malformed one is UNKNOWN_SERVER_ERROR."""
     try:
         return embedded.read_subscription(bytes(request.protocols[0].metadata))
     except embedded.EmbeddedProtocolError as error:
@@ -332,7 +332,7 @@ def _check_protocol(member: ConsumerGroupMember, request: SyncGroupRequest) -> N
 
 
 def _must_join(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
-    """Whether there is a step to take: a new assignment, something to give up, or something that is free by now."""
+    """Whether a step is due: a new assignment, partitions to revoke, or partitions that are free by now."""
     if member.member_epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     return member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)

@@ -1,9 +1,9 @@
-"""ConsumerGroup: a group of the consumer protocol (KIP-848), as its records leave it.
+"""ConsumerGroup: a group of the consumer protocol (KIP-848), replayed from its records.
 
     Empty ---> Assigning ---> Reconciling ---> Stable
 
-Empty: it has no members. Assigning: its epoch is ahead of what was assigned. Reconciling: members are on their way to
-what they were assigned. Source: org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup and ModernGroup.
+Empty: it has no members. Assigning: its epoch is ahead of the target assignment. Reconciling: members do not own their
+target assignment yet. Source: org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup and ModernGroup.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from barnabas.protocol.wire import Uuid
 
 PROTOCOL_TYPE: Final = "consumer"
 FIRST_EPOCH: Final = 1
-"""Of a group, and of its assignment, of which no record says anything."""
+"""The epoch of a group, and of its assignment, without a record of it."""
 
 _COMMIT_SINCE: Final = 9
-"""The first version of OffsetCommit that can say STALE_MEMBER_EPOCH."""
+"""The first version of OffsetCommit with STALE_MEMBER_EPOCH."""
 
 
 @dataclass(slots=True, eq=False)
 class ConsumerGroup:
-    """A group's epochs, members, assignments, and who owns which partition.
+    """A group's epochs, members, assignments, and the owners of partitions.
 
-    `target` has what each member was assigned, in the group's `assignment_epoch`; `assigned_to` is the same by
-    partition. `metadata_hash` stands for the topics that it read when it was assigned.
+    `target` has the target assignment of each member, of the group's `assignment_epoch`; `assigned_to` is the same by
+    partition. `metadata_hash` is that of the subscribed topics at the time of the last epoch.
     """
 
     group_id: str
@@ -60,7 +60,7 @@ class ConsumerGroup:
     refresh_deadline_ms: int = 0
     refresh_epoch: int = 0
 
-    # ---- what every kind of group can say
+    # ---- the methods of Group
 
     @property
     def type(self) -> GroupType:
@@ -91,7 +91,7 @@ class ConsumerGroup:
         return topic in self.subscriptions.topics
 
     def offset_committed_by(self, member_id: str) -> None:
-        """A commit is no heartbeat here."""
+        """A commit does not count as a heartbeat here."""
 
     def offset_expires_from(self, commit_timestamp_ms: int, now_ms: int) -> int | None:
         return commit_timestamp_ms
@@ -106,9 +106,9 @@ class ConsumerGroup:
         api_version: int,
     ) -> PartitionCheck | None:
         if epoch < 0 and self.is_empty:
-            return None  # an administrator, or a consumer that assigns itself
+            return None  # an administrator, or a consumer that assigns partitions to itself
         if is_transactional and epoch == -1 and not member_id and group_instance_id is None:
-            return None  # a producer that says nothing of the group's member (before KIP-447)
+            return None  # a producer that names no member (before KIP-447)
         member = self.member(member_id)
         if not is_transactional and not member.uses_classic_protocol and api_version < _COMMIT_SINCE:
             raise ApiError(
@@ -129,7 +129,7 @@ class ConsumerGroup:
             raise _stale(member, f"The epoch {member_epoch} is not the member's, {member.member_epoch}.")
 
     def check_offset_delete(self) -> None:
-        """Always: only what nobody is subscribed to is deleted."""
+        """Always allowed: offsets of subscribed topics are not deleted."""
 
     def check_delete(self) -> None:
         if not self.is_empty:
@@ -155,7 +155,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def update_member(self, member: ConsumerGroupMember) -> None:
-        """Takes in a member, new or changed."""
+        """Adds or replaces a member."""
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
         self._count(old, member)
@@ -185,10 +185,10 @@ class ConsumerGroup:
                 for protocol in member.classic_protocols:
                     count(self.classic_protocol_counts, protocol.name, by)
 
-    # ---- who owns which partition: one member at most, until it has said that it gave it up
+    # ---- owners: a partition has one owner at most, until that has revoked it
 
     def owner(self, topic_id: Uuid, partition: int) -> str | None:
-        """The id of the member that owns a partition, or is about to give it up."""
+        """The id of the member that owns a partition, or has yet to revoke it."""
         return self._owners.get((topic_id, partition))
 
     def _own(self, member: ConsumerGroupMember) -> None:
@@ -208,7 +208,7 @@ class ConsumerGroup:
                         del owners[topic_id, partition]
 
     def waits_for_others(self, member: ConsumerGroupMember) -> bool:
-        """Whether a partition that the member was assigned is still owned by another one."""
+        """Whether a partition of the member's target assignment is still owned by another one."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -218,16 +218,16 @@ class ConsumerGroup:
             if partition not in member.assigned.get(topic_id, {})
         )
 
-    # ---- what was assigned
+    # ---- the target assignment
 
     def target_of(self, member_id: str, instance_id: str | None = None) -> Partitions:
-        """What a member was assigned; a static one has what its predecessor of the same instance id had."""
+        """The target assignment of a member; a static one has that of the member with its instance id."""
         if instance_id is not None:
             return self.target.get(self.static_members.get(instance_id, ""), NOTHING)
         return self.target.get(member_id, NOTHING)
 
     def set_target(self, member_id: str, partitions: Partitions) -> None:
-        """Takes in what a member was assigned."""
+        """Sets the target assignment of a member."""
         self._unassign(member_id, self.target.get(member_id, NOTHING), partitions)
         self.target[member_id] = partitions
         for topic_id, indexes in partitions.items():
@@ -237,7 +237,7 @@ class ConsumerGroup:
         self._unassign(member_id, self.target.pop(member_id, NOTHING), NOTHING)
 
     def _unassign(self, member_id: str, old: Partitions, new: Partitions) -> None:
-        """Forgets what is in `old` and not in `new`, where nobody else was assigned it since."""
+        """Removes partitions of `old` that are not in `new`, unless they were assigned to another member since."""
         for topic_id, partitions in old.items():
             by_partition = self.assigned_to.get(topic_id, {})
             for partition in partitions - new.get(topic_id, frozenset()):
@@ -246,24 +246,24 @@ class ConsumerGroup:
             if not by_partition:
                 self.assigned_to.pop(topic_id, None)
 
-    # ---- when to look at the topics again
+    # ---- when to check the topics again
 
     def must_refresh(self, now_ms: int) -> bool:
-        """Whether the topics may have changed since the group looked at them."""
+        """Whether the topics may have changed since the last check."""
         return now_ms >= self.refresh_deadline_ms or self.group_epoch < self.refresh_epoch
 
     def refreshed(self, deadline_ms: int, epoch: int) -> None:
-        """The topics were looked at, with `epoch` as the group's epoch since, unless that could not be written."""
+        """Notes a check of the topics; `epoch` is the group's epoch after it, unless that could not be written."""
         self.refresh_deadline_ms = deadline_ms
         self.refresh_epoch = epoch
 
     def request_refresh(self) -> None:
         self.refreshed(0, 0)
 
-    # ---- members that speak the classic protocol
+    # ---- members of the classic protocol
 
     def supports_classic_protocols(self, protocol_type: str, names: Mapping[str, object]) -> bool:
-        """Whether a member of the classic protocol with these protocols may join: all the others have one of them."""
+        """Whether a classic member with these protocols may join: all classic members have one of them."""
         if protocol_type != PROTOCOL_TYPE:
             return False
         if self.is_empty:
@@ -272,7 +272,7 @@ class ConsumerGroup:
         return any(known.get(name, 0) == self.classic_member_count for name in names)
 
     def all_others_are_classic(self, members: Sequence[ConsumerGroupMember]) -> bool:
-        """Whether everybody but `members` speaks the classic protocol."""
+        """Whether all members but `members` use the classic protocol."""
         classic = sum(member.uses_classic_protocol for member in members)
         return self.classic_member_count - classic == len(self.members) - len(members)
 
@@ -283,16 +283,16 @@ def _stale(member: ConsumerGroupMember, message: str) -> ApiError:
 
 
 def _older_epoch_check(member: ConsumerGroupMember, epoch: int) -> PartitionCheck:
-    """A member that has not heard of its newest epoch may commit for what it has had all the time (KIP-1251)."""
+    """A member that does not know its newest epoch may commit for partitions that it already had (KIP-1251)."""
 
     def check(topic: str, topic_id: Uuid, partition: int) -> None:
         assigned_in = member.assignment_epoch(topic_id, partition)
         if assigned_in is None:
-            raise _stale(member, f"{topic}-{partition} is not the member's.")
+            raise _stale(member, f"{topic}-{partition} is not assigned to the member.")
         if epoch < assigned_in:
             raise _stale(
                 member,
-                f"{topic}-{partition} is the member's since epoch {assigned_in}; it commits in {epoch}.",
+                f"{topic}-{partition} is assigned to the member since epoch {assigned_in}; it commits in {epoch}.",
             )
 
     return check

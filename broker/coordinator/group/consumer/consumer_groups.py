@@ -41,7 +41,7 @@ class ConsumerGroups:
 
     @property
     def rebalances(self) -> int:
-        """How many epochs groups have begun here."""
+        """How many epochs groups have begun in this shard."""
         return self._shared.updates.rebalances + self._shared.regexes.rebalances
 
     def on_loaded(self) -> None:
@@ -49,20 +49,20 @@ class ConsumerGroups:
         self._shared.regexes.newest_topics = self._shared.context.image().offset
         for group in self._groups:
             if isinstance(group, ConsumerGroup):
-                self._watch(group)
+                self._start_timers(group)
 
-    def _watch(self, group: ConsumerGroup) -> None:
+    def _start_timers(self, group: ConsumerGroup) -> None:
         logger.info("group %s is loaded, with %d members", group.group_id, len(group.members))
         timeout_ms = self._shared.settings.session_timeout_ms(group.group_id)
         for member_id, member in group.members.items():
             asked_ms = 0 if member.classic is None else member.classic.session_timeout_ms
-            # Who asked for a longer session may not be heard of sooner; Kafka takes it out.
+            # A member with a longer session may not send heartbeats sooner; Kafka removes it.
             self._shared.timers.session(group.group_id, member_id, max(timeout_ms, asked_ms))
             if member.state is MemberState.UNREVOKED_PARTITIONS:
                 self._shared.timers.rebalance(group.group_id, member)
 
     def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Groups that are subscribed to a topic that changed look at it again with their next heartbeat."""
+        """Has groups that are subscribed to a changed topic check it with their next heartbeat."""
         if delta.created_topics:
             self._shared.regexes.newest_topics = image.offset
         changed = {*delta.created_topics, *delta.changed_topics}
@@ -77,13 +77,13 @@ class ConsumerGroups:
 
 
 class ConsumerGroupReplay:
-    """Takes in the records of consumer groups: each method a key and its value, or None."""
+    """Applies the records of consumer groups: each method takes a key, and its value or None."""
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
 
     def replayers(self) -> Mapping[int, Callable[[Any, Any], None]]:
-        """Who takes in which key type."""
+        """The method that replays each key type."""
         return {
             3: self.group_metadata,
             4: self.partition_metadata,
@@ -95,14 +95,14 @@ class ConsumerGroupReplay:
         }
 
     def _group(self, group_id: str, value: object) -> ConsumerGroup | None:
-        """The group; where a value speaks of one that there is not, it is there from now on."""
+        """The group of a record; a record with a value creates a missing group."""
         group = self._groups.find(group_id)
         if isinstance(group, ConsumerGroup):
             return group
         if value is None:
             return None
         made = ConsumerGroup(group_id)
-        self._groups.put(made)  # in place of a classic one, which is there for its offsets only
+        self._groups.put(made)  # in place of a classic one, which holds offsets only
         return made
 
     def group_metadata(
@@ -121,7 +121,7 @@ class ConsumerGroupReplay:
         key: state.ConsumerGroupPartitionMetadataKey,
         value: state.ConsumerGroupPartitionMetadataValue | None,
     ) -> None:
-        """What Kafka 4.0 kept of topics; it is deleted with the group's next epoch."""
+        """The topics in records of Kafka 4.0, which are deleted with the group's next epoch."""
         group = self._group(key.group_id, value)
         if group is not None:
             group.has_subscription_metadata_record = value is not None
@@ -222,7 +222,7 @@ class ConsumerGroupReplay:
 
 
 def _owned(topics: Iterable[_TopicPartitions], member_epoch: int) -> PartitionEpochs:
-    """Before Kafka 4.3 records say nothing of the epochs in which partitions were assigned: the member's stands in."""
+    """Records before Kafka 4.3 lack the epochs in which partitions were assigned: the member's epoch stands in."""
     return {topic.topic_id: _epochs(topic, max(member_epoch, 0)) for topic in topics}
 
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupMember: one member of a consumer group, as its records leave it. Immutable: a change is a new one.
+"""ConsumerGroupMember: one member of a consumer group, replayed from its records. Immutable.
 
 Source: org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroupMember.
 """
@@ -19,27 +19,27 @@ Partitions = Mapping[Uuid, frozenset[int]]
 """An assignment: partitions by topic; no topic without any."""
 
 PartitionEpochs = Mapping[Uuid, Mapping[int, int]]
-"""What a member owns: by topic and partition the group's epoch in which it was assigned."""
+"""The partitions of a member: by topic and partition the group's epoch in which it was assigned."""
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
-"""Epochs of a heartbeat that are none: a member joins, leaves, or leaves for a while (KIP-848)."""
+"""Special epochs of a heartbeat: a member joins, leaves, or leaves temporarily (KIP-848)."""
 
 NOTHING: Final[Partitions] = MappingProxyType({})
 OWNS_NOTHING: Final[PartitionEpochs] = MappingProxyType({})
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to what it was assigned; the numbers are those of the records."""
+    """How far the reconciliation of a member is; the numbers are those of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It has to give up partitions first."""
+    """It has to revoke partitions first."""
     UNRELEASED_PARTITIONS = 2
     """It waits for partitions that other members still own."""
     UNKNOWN = 127
-    """A newer Kafka has written a state that nobody here knows."""
+    """A state of a newer Kafka that is not known here."""
 
     @classmethod
     def _missing_(cls, value: object) -> MemberState:
@@ -47,10 +47,10 @@ class MemberState(IntEnum):
 
 
 class ConsumerGroupMember(NamedTuple):
-    """Who the member is, what it subscribes to, what it owns, and in which epoch.
+    """A member's identity, subscription, partitions and epoch.
 
-    `member_epoch` is STATIC_LEAVE_EPOCH for a static member that is away. `subscribed_topic_regex` is empty, or None in
-    records of Kafka 4.0, where there is none. `classic` is set for a member that speaks the classic protocol.
+    `member_epoch` is STATIC_LEAVE_EPOCH for a static member that is away. `subscribed_topic_regex` is empty (None in
+    records of Kafka 4.0) where there is none. `classic` is set for a member that uses the classic protocol.
     """
 
     member_id: str
@@ -75,23 +75,23 @@ class ConsumerGroupMember(NamedTuple):
 
     @property
     def classic_protocols(self) -> list[ConsumerGroupMemberMetadataValue.ClassicProtocol]:
-        """What the member offered when it joined with the classic protocol, by preference."""
+        """The protocols of the member's JoinGroup, by preference."""
         return [] if self.classic is None else self.classic.supported_protocols
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it owns just what it was assigned in `epoch`."""
+        """Whether it owns exactly its target assignment of `epoch`."""
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
     def moved_to(self, epoch: int) -> ConsumerGroupMember:
-        """The same in another epoch; the one before may come once more, from a member that missed an answer."""
+        """The member in another epoch; one that missed a response may still send the previous epoch."""
         return self._replace(member_epoch=epoch, previous_member_epoch=self.member_epoch)
 
     def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
-        """The epoch in which it was assigned a partition that it has, or is to give up; None: it has nothing there."""
+        """The epoch in which it was assigned a partition that it owns, or has to revoke; None for other partitions."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return epoch if epoch is not None else self.pending_revocation.get(topic_id, {}).get(partition)
 
 
 def owned_in(epoch: int, partitions: Partitions) -> PartitionEpochs:
-    """`partitions` as they are owned when all of them were assigned in `epoch`."""
+    """`partitions`, all of them assigned in `epoch`."""
     return {topic_id: dict.fromkeys(indexes, epoch) for topic_id, indexes in partitions.items()}

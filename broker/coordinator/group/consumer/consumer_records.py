@@ -1,4 +1,4 @@
-"""The records of consumer groups, each made in one place.
+"""The records of consumer groups.
 
 Source: GroupCoordinatorRecordHelpers (newConsumerGroup...).
 """
@@ -21,7 +21,7 @@ _Target = state.ConsumerGroupTargetAssignmentMemberValue
 
 
 def member_subscription(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    """Who a member is and what it wants."""
+    """A member's identity and subscription."""
     value = state.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -44,7 +44,7 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRec
 
 
 def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> CoordinatorRecord:
-    """What a member was assigned."""
+    """A member's target assignment."""
     topics = [
         _Target.TopicPartition(topic_id=topic_id, partitions=sorted(indexes))
         for topic_id, indexes in partitions.items()
@@ -54,7 +54,7 @@ def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> 
 
 
 def target_assignment_epoch(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    """In which epoch, and when, all that was assigned was assigned."""
+    """The epoch and the time of the target assignment."""
     value = state.ConsumerGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=timestamp_ms
     )
@@ -62,7 +62,7 @@ def target_assignment_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Coo
 
 
 def current_assignment(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    """What a member owns, and in which epoch it is."""
+    """A member's partitions and epoch."""
     value = _Current(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
@@ -95,7 +95,7 @@ def _regex_key(group_id: str, regex: str) -> state.ConsumerGroupRegularExpressio
     return state.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
 
 
-# ---- what deletes them
+# ---- tombstones
 
 
 def regular_expression_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
@@ -103,12 +103,12 @@ def regular_expression_tombstone(group_id: str, regex: str) -> CoordinatorRecord
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """Deletes what Kafka 4.0 kept of a group's topics, before there was a hash of them."""
+    """Deletes the topics of a group in the form of Kafka 4.0, before the hash of topics."""
     return tombstone(state.ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """What deletes a member; what it owns and was assigned goes first, as replay in Kafka demands."""
+    """The tombstones of a member; its assignments come first, as Kafka's replay demands."""
     return [
         tombstone(state.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
         tombstone(state.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
@@ -119,7 +119,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 def group_tombstones(
     group_id: str, member_ids: Iterable[str], regexes: Iterable[str]
 ) -> list[CoordinatorRecord]:
-    """What deletes a group with its members, in the order that Kafka demands."""
+    """The tombstones of a group with its members, in the order that Kafka demands."""
     by_member = [member_tombstones(group_id, member_id) for member_id in member_ids]
     return [
         *(current for current, _, _ in by_member),

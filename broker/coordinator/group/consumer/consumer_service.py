@@ -1,4 +1,4 @@
-"""ConsumerGroupService: requests of the consumer protocol, checked and brought to the shard of their group.
+"""ConsumerGroupService: checks requests of the consumer protocol and passes them to the shard of their group.
 
 Source: GroupCoordinatorService (consumerGroupHeartbeat, consumerGroupDescribe).
 """
@@ -41,14 +41,14 @@ DescribedGroup = ConsumerGroupDescribeResponse.DescribedGroup
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
-"""Which protocol a member speaks (member_type)."""
+"""The protocol of a member (member_type)."""
 
 _MEMBER_MAKES_ID_SINCE: Final = 1
-"""The version of ConsumerGroupHeartbeat from which on members come with an id of their own."""
+"""From this version of ConsumerGroupHeartbeat on members choose their id."""
 
 
 class ConsumerGroupService:
-    """What handlers ask about consumer groups."""
+    """Requests about consumer groups."""
 
     def __init__(self, runtime: CoordinatorRuntime[GroupCoordinatorShard], config: BrokerConfig) -> None:
         self._runtime = runtime
@@ -57,7 +57,7 @@ class ConsumerGroupService:
     def heartbeat(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]:
-        """A member joins, goes on or leaves."""
+        """ConsumerGroupHeartbeat: a member joins, continues or leaves."""
         try:
             self._check(request, context.api_version)
         except ApiError as error:
@@ -67,7 +67,7 @@ class ConsumerGroupService:
         )
 
     def _check(self, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
-        """Raises ApiError for a request that makes no sense, whatever the group."""
+        """Raises ApiError for a request that is invalid for any group."""
         epoch = request.member_epoch
         if version >= _MEMBER_MAKES_ID_SINCE or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
             _check_not_blank("MemberId", request.member_id)
@@ -137,7 +137,7 @@ def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def describe_group(group: ConsumerGroup, default_assignor: str, image: MetadataImage) -> DescribedGroup:
-    """The group with its members, what they own and what they are to own; topics that are gone are left out."""
+    """The group with its members and their current and target assignments, without deleted topics."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,

@@ -1,6 +1,6 @@
-"""What classic consumers put into the opaque fields of JoinGroup and SyncGroup: a version (int16), and a message.
+"""The consumer protocol in the opaque fields of JoinGroup and SyncGroup: a version (int16), and a message.
 
-A version that is newer than we know is read as the newest that we know. Source: ConsumerProtocol.
+A version above the newest known one is read as that. Source: ConsumerProtocol.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _VERSION_BYTES: Final = 2
 
 
 class EmbeddedProtocolError(ValueError):
-    """These bytes are not what a consumer of the classic protocol writes."""
+    """The bytes are not a message of the consumer protocol."""
 
 
 def version_of(data: bytes) -> int:
-    """In which version to read `data`, and to answer whoever wrote it. Raises EmbeddedProtocolError."""
+    """The version in which to read `data`, and to write the response. Raises EmbeddedProtocolError."""
     version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
     if len(data) < _VERSION_BYTES or version < 0:
         raise EmbeddedProtocolError("it does not begin with a version")
@@ -40,19 +40,19 @@ def _read(kind: type[M], data: bytes) -> M:
     version = version_of(data)
     try:
         read = decoder(kind, version, MAX_ELEMENTS)
-        message, _ = read(data, _VERSION_BYTES, len(data))  # whatever follows is not ours
+        message, _ = read(data, _VERSION_BYTES, len(data))  # fields of newer versions follow
     except ProtocolError as error:
         raise EmbeddedProtocolError(str(error)) from error
     return message
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """What a consumer says of itself when it joins. Raises EmbeddedProtocolError."""
+    """The subscription of a consumer that joins. Raises EmbeddedProtocolError."""
     return _read(ConsumerProtocolSubscription, data)
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """What the leader gave to a consumer. Raises EmbeddedProtocolError."""
+    """The assignment of a consumer by the group's leader. Raises EmbeddedProtocolError."""
     return _read(ConsumerProtocolAssignment, data)
 
 

@@ -1,4 +1,4 @@
-"""Members that leave, or are taken out. Source: GroupMetadataManager (consumerGroupFenceMember...)."""
+"""Fencing: removes members that leave or expire. Source: GroupMetadataManager (consumerGroupFenceMember...)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class Fencing:
-    """Takes members out of their groups: a new epoch begins, or the group is a classic one again."""
+    """Removes members of groups: a new epoch begins, or the group becomes a classic one again."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Fencing:
     def fence(
         self, group: ConsumerGroup, members: Sequence[ConsumerGroupMember], response: R
     ) -> CoordinatorResult[R]:
-        """Takes `members` out, each of them once; `response` is what is answered."""
+        """Removes `members`, each of them named once, and answers with `response`."""
         if not members:
             return CoordinatorResult(response)
         out: list[CoordinatorRecord] = []
@@ -72,11 +72,11 @@ class Fencing:
     def expire(
         self, group_id: str, member_id: str, reason: str, only_in_epoch: int | None
     ) -> CoordinatorResult[None]:
-        """A member's time is over (timers.Fence)."""
+        """Removes a member whose timer has expired (member_timers.Fence)."""
         group = self._groups.find(group_id)
         member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
         if member is None or (only_in_epoch is not None and member.member_epoch != only_in_epoch):
             return CoordinatorResult(None)
         assert isinstance(group, ConsumerGroup)
-        logger.info("group %s: member %s is taken out: %s", group_id, member_id, reason)
+        logger.info("group %s: member %s is removed: %s", group_id, member_id, reason)
         return self.fence(group, [member], None)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: a member joins, goes on, or leaves.
+"""ConsumerGroupHeartbeat: a member joins, continues, or leaves.
 
 Source: GroupMetadataManager (consumerGroupHeartbeat, consumerGroupLeave, getOrMaybeCreateConsumerGroup).
 """
@@ -34,12 +34,12 @@ from barnabas.protocol.wire import Uuid
 
 logger = logging.getLogger("barnabas.groups")
 
-_NOT_SAID = -1
+_UNCHANGED = -1
 Result = CoordinatorResult[Response]
 
 
 class Heartbeats:
-    """Takes heartbeats of members of the consumer protocol."""
+    """Handles the heartbeats of members of the consumer protocol."""
 
     def __init__(self, shared: GroupDependencies) -> None:
         self._context = shared.context
@@ -52,7 +52,7 @@ class Heartbeats:
         self._migration = shared.migration
 
     def heartbeat(self, context: RequestContext, request: Request) -> Result:
-        """Raises ApiError, as Kafka has it."""
+        """Raises ApiError."""
         if request.member_epoch in {LEAVE_EPOCH, STATIC_LEAVE_EPOCH}:
             return self._leave(request)
         out: list[CoordinatorRecord] = []
@@ -67,13 +67,13 @@ class Heartbeats:
             group.group_id, after.member_id, self._settings.session_timeout_ms(group.group_id)
         )
         if isinstance(before, ClassicGroup):
-            self._migration.send_away(before)
+            self._migration.redirect_members(before)
         return CoordinatorResult(self._response(request, member, after), out)
 
-    # ---- whose heartbeat it is
+    # ---- the group and the member
 
     def _group(self, request: Request, group: Group | None, out: list[CoordinatorRecord]) -> ConsumerGroup:
-        """The group; who joins may make it, or make one of a classic group. Raises ApiError(GROUP_ID_NOT_FOUND)."""
+        """The group; a joining member may create or upgrade it. Raises ApiError(GROUP_ID_NOT_FOUND)."""
         if isinstance(group, ConsumerGroup):
             return group
         if request.member_epoch == JOIN_EPOCH:
@@ -101,7 +101,7 @@ class Heartbeats:
         member_lookup.check_epoch(member, request.member_epoch, owned)
         return member
 
-    # ---- what comes of it
+    # ---- the response
 
     def _advance(self, change: MemberChange, owned: Owned | None) -> ConsumerGroupMember:
         names_other_topics = change.write_subscription()
@@ -115,18 +115,20 @@ class Heartbeats:
     def _response(
         self, request: Request, before: ConsumerGroupMember, after: ConsumerGroupMember
     ) -> Response:
-        """It says what the member has where that has changed, or the member has said all about itself."""
-        says_all = (
-            request.rebalance_timeout_ms != _NOT_SAID
+        """With the member's assignment where that has changed, or the request describes the member completely."""
+        is_complete = (
+            request.rebalance_timeout_ms != _UNCHANGED
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
             and request.topic_partitions is not None
         )
-        is_told = request.member_epoch == JOIN_EPOCH or says_all or before.assigned != after.assigned
+        has_assignment = (
+            request.member_epoch == JOIN_EPOCH or is_complete or before.assigned != after.assigned
+        )
         return Response(
             member_id=after.member_id,
             member_epoch=after.member_epoch,
             heartbeat_interval_ms=self._settings.heartbeat_interval_ms(request.group_id),
-            assignment=_assignment(after.assigned) if is_told else None,
+            assignment=_assignment(after.assigned) if has_assignment else None,
         )
 
     # ---- leaving
@@ -141,15 +143,15 @@ class Heartbeats:
             )
             member_lookup.check_not_fenced(member, request.member_id, request.instance_id)
             if request.member_epoch == STATIC_LEAVE_EPOCH:
-                return _leave_for_a_while(group, member)
+                return _leave_temporarily(group, member)
         logger.info("group %s: member %s leaves", group.group_id, member.member_id)
         response = Response(member_id=request.member_id, member_epoch=request.member_epoch)
         return self._fencing.fence(group, [member], response)
 
 
-def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember) -> Result:
-    """What it owns stays its own, for whoever comes with its instance id while its session goes on."""
-    logger.info("group %s: member %s leaves for a while", group.group_id, member.member_id)
+def _leave_temporarily(group: ConsumerGroup, member: ConsumerGroupMember) -> Result:
+    """It keeps its partitions for a member with its instance id, until its session expires."""
+    logger.info("group %s: static member %s leaves temporarily", group.group_id, member.member_id)
     away = member._replace(
         member_epoch=STATIC_LEAVE_EPOCH,
         pending_revocation=OWNS_NOTHING,
@@ -160,7 +162,7 @@ def _leave_for_a_while(group: ConsumerGroup, member: ConsumerGroupMember) -> Res
 
 
 def _owned(request: Request) -> Owned | None:
-    """What the member says that it owns."""
+    """The partitions that the member reports as owned."""
     if request.topic_partitions is None:
         return None
     owned: dict[Uuid, set[int]] = {}
@@ -170,13 +172,13 @@ def _owned(request: Request) -> Owned | None:
 
 
 def _updated(member: ConsumerGroupMember, context: RequestContext, request: Request) -> ConsumerGroupMember:
-    """The member with what the request says of it; what it does not say has not changed."""
+    """The member with the fields of the request; a missing field has not changed."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     return member._replace(
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == _NOT_SAID else timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == _UNCHANGED else timeout_ms,
         server_assignor=member.server_assignor
         if request.server_assignor is None
         else request.server_assignor,

@@ -1,4 +1,4 @@
-"""Which member a request is of: one that is there, a new one, or a static one that takes its predecessor's place.
+"""Finds the member of a request: a known one, a new one, or a static one that replaces its predecessor.
 
 Source: GroupMetadataManager (getOrMaybeSubscribe...ConsumerGroupMember, throwIf...).
 """
@@ -25,7 +25,7 @@ logger = logging.getLogger("barnabas.groups")
 
 
 def new_member_id(new_uuid: Callable[[], UUID]) -> str:
-    """An id as Kafka's Uuid writes it; none that begins with a dash, which command lines take for an option."""
+    """An id in the form of Kafka's Uuid, without a leading dash, which command lines take for an option."""
     while True:
         text = urlsafe_b64encode(new_uuid().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -64,10 +64,10 @@ def static_member(
     may_join: bool,
     is_classic: bool,
 ) -> ConsumerGroupMember:
-    """The member of this instance id; whoever joins replaces it, which goes to `out`.
+    """The member with this instance id; a joining member replaces it, with records in `out`.
 
     Raises ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID where another member has the instance id by now,
-    UNRELEASED_INSTANCE_ID where the one that has it has not left.
+    UNRELEASED_INSTANCE_ID where the member that has it has not left.
     """
     known = group.static_member(instance_id)
     if not may_join:
@@ -85,7 +85,7 @@ def static_member(
             f"is owned by a member. That is {known.member_id}.",
         )
     logger.info(
-        "group %s: member %s of instance %s is %s now",
+        "group %s: member %s of instance %s is replaced by %s",
         *(group.group_id, known.member_id, instance_id, member_id),
     )
     return _replaced(group, known, member_id, out)
@@ -121,7 +121,7 @@ def check_not_fenced(member: ConsumerGroupMember, member_id: str, instance_id: s
 def check_epoch(member: ConsumerGroupMember, epoch: int, owned: Owned | None) -> None:
     """Raises ApiError(FENCED_MEMBER_EPOCH) for an epoch that the member cannot be in.
 
-    The one before is good where the member owns nothing that it was not told of: it missed an answer.
+    The previous epoch is valid where the member owns only assigned partitions: it missed a response.
     """
     if epoch in {0, member.member_epoch}:
         return

@@ -1,9 +1,9 @@
-"""The clocks of members: who is silent for too long, or does not get on, is taken out of the group.
+"""The timers of members: a member that sends no heartbeats, or makes no progress, is removed from the group.
 
-    session     no heartbeat: group.consumer.session.timeout.ms, or what a classic member asked for
-    rebalance   it does not give up what it has to: the rebalance timeout that it named
-    join        a classic member was told to join again and has not
-    sync        a classic member has joined and does not ask for its assignment
+    session     no heartbeat: group.consumer.session.timeout.ms, or the session timeout of a classic member
+    rebalance   it does not revoke partitions within its rebalance timeout
+    join        a classic member was asked to join again and has not
+    sync        a classic member has joined and has not sent SyncGroup
 
 Source: GroupMetadataManager (scheduleConsumerGroup...Timeout).
 """
@@ -17,7 +17,7 @@ from barnabas.broker.coordinator.group.consumer.consumer_member import ConsumerG
 from barnabas.broker.coordinator.shard import CoordinatorResult, CoordinatorTimer
 
 Fence = Callable[[str, str, str, int | None], CoordinatorResult[None]]
-"""Takes a member out: group, member, why, and the epoch in which it has to be for that (None: in whichever)."""
+"""Removes a member: group, member, reason, and the epoch that it has to be in for that (None: any)."""
 
 _SESSION: Final = "consumer-session"
 _REBALANCE: Final = "consumer-rebalance"
@@ -26,7 +26,7 @@ _SYNC: Final = "consumer-sync"
 
 
 class MemberTimers:
-    """Schedules them on the shard's timer; `fence` is what each of them does in the end."""
+    """Schedules them on the shard's timer; each calls `fence` when it expires."""
 
     __slots__ = ("_fence", "_timer")
 
@@ -35,13 +35,13 @@ class MemberTimers:
         self._fence = fence
 
     def session(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """The member gave a sign of life."""
+        """Restarts the member's session."""
         self._schedule(_SESSION, group_id, member_id, timeout_ms, "its session has expired")
 
     def rebalance(self, group_id: str, member: ConsumerGroupMember) -> None:
-        """The member was told to give up partitions; in another epoch than now it has."""
+        """The member has to revoke partitions; it has done so once its epoch changes."""
         timeout_ms = member.rebalance_timeout_ms
-        reason = f"it did not get on from epoch {member.member_epoch} within {timeout_ms} ms"
+        reason = f"it stayed in epoch {member.member_epoch} for {timeout_ms} ms"
         self._schedule(
             _REBALANCE, group_id, member.member_id, timeout_ms, reason, only_in_epoch=member.member_epoch
         )
@@ -50,7 +50,7 @@ class MemberTimers:
         self._timer.cancel((_REBALANCE, group_id, member_id))
 
     def join(self, group_id: str, member: ConsumerGroupMember) -> None:
-        """A classic member was told to join again; the first time counts."""
+        """A classic member has to join again; only the first call schedules."""
         if not self._timer.is_scheduled((_JOIN, group_id, member.member_id)):
             reason = "it did not join again within its rebalance timeout"
             self._schedule(_JOIN, group_id, member.member_id, member.rebalance_timeout_ms, reason)
@@ -60,7 +60,7 @@ class MemberTimers:
 
     def sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """A classic member has joined."""
-        self._schedule(_SYNC, group_id, member_id, timeout_ms, "it joined and did not sync")
+        self._schedule(_SYNC, group_id, member_id, timeout_ms, "it joined and did not send SyncGroup in time")
 
     def synced(self, group_id: str, member_id: str) -> None:
         self._timer.cancel((_SYNC, group_id, member_id))

@@ -1,7 +1,7 @@
-"""The hash by which a group tells that the topics that it reads have changed (KIP-1101).
+"""The hash by which a group detects changes of its topics (KIP-1101).
 
-It is written in the group's record and has to be the one that Apache Kafka computes, or a group would rebalance once
-whenever the other broker takes over. A topic's hash is the XXH3 of these bytes, integers little-endian:
+It is written in the group's record and has to equal Apache Kafka's, or a group would rebalance once whenever the other
+broker takes over. A topic's hash is the XXH3 of these bytes, integers little-endian:
 
     int8 0 | int64, int64 the topic's id | name in UTF-16, int32 its length | int32 partitions
     for each partition: int32 index | for each rack, sorted: int32 length | rack in UTF-16, int32 length
@@ -33,7 +33,7 @@ class TopicHashes:
         self._known.pop(topic, None)
 
     def group_hash(self, topics: Iterable[str], image: MetadataImage) -> int:
-        """The hash of a group that is subscribed to `topics`; those that do not exist do not count."""
+        """The hash of a group that is subscribed to `topics`; missing topics do not count."""
         existing = image.topics
         hashes = [self._of(existing[name], image) for name in sorted(topics, key=_order) if name in existing]
         return _xxh3(struct.pack(f"<{len(hashes)}q", *hashes)) if hashes else 0

@@ -1,7 +1,7 @@
-"""Groups that move between the protocols while they have members (group.consumer.migration.policy).
+"""Migration of groups between the protocols while they have members (group.consumer.migration.policy).
 
 Up: the first member of the consumer protocol that joins a classic group of consumers makes it a consumer group, whose
-other members go on with the classic protocol. Down: the last member of the consumer protocol that leaves makes it a
+other members keep the classic protocol. Down: the last member of the consumer protocol that leaves makes it a
 classic group again. Source: GroupMetadataManager (convertToConsumerGroup, convertToClassicGroup,
 validateOnline...), ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup.
 """
@@ -43,7 +43,7 @@ _ClassicProtocol = ConsumerGroupMemberMetadataValue.ClassicProtocol
 
 
 class Migration:
-    """Turns groups of one kind into groups of the other."""
+    """Converts groups of one kind into groups of the other."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class Migration:
     # ---- up
 
     def upgrade(self, classic: ClassicGroup, out: list[CoordinatorRecord]) -> ConsumerGroup:
-        """The consumer group that a classic one becomes; once that is sure, `send_away` is to be called.
+        """The consumer group that a classic one becomes; the caller follows with `redirect_members`.
 
-        Raises ApiError(GROUP_ID_NOT_FOUND) where it cannot, or may not.
+        Raises ApiError(GROUP_ID_NOT_FOUND) where the upgrade is impossible or disabled.
         """
         self._check_upgrade(classic)
         group = self._consumer_group_of(classic)
@@ -80,8 +80,8 @@ class Migration:
         return group
 
     @staticmethod
-    def send_away(classic: ClassicGroup) -> None:
-        """Whoever waits for an answer of the classic group joins again: it is a consumer group from now on."""
+    def redirect_members(classic: ClassicGroup) -> None:
+        """Fails pending responses of the classic group, so that its members join the consumer group."""
         code = ErrorCode.REBALANCE_IN_PROGRESS
         for member in classic:
             classic.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
@@ -107,7 +107,7 @@ class Migration:
                 raise _cannot_upgrade(
                     classic,
                     "the embedded consumer protocol is malformed. "
-                    f"What member {member.member_id} says cannot be read: {error}.",
+                    f"The metadata of member {member.member_id} cannot be parsed: {error}.",
                 ) from error
             group.set_target(consumer.member_id, partitions)
             group.update_member(consumer)
@@ -130,7 +130,7 @@ class Migration:
         self, classic: ClassicGroup, member: ClassicGroupMember, partitions: Partitions
     ) -> ConsumerGroupMember:
         protocol = classic.protocol_name
-        if protocol not in member.protocol_names:  # it came since, and the last generation's is not its
+        if protocol not in member.protocol_names:  # it joined after the last generation
             protocol = classic.select_protocol()
         subscription = embedded.read_subscription(member.metadata(protocol))
         return ConsumerGroupMember(
@@ -158,7 +158,7 @@ class Migration:
     def may_downgrade(
         self, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember], *, replaced: bool = False
     ) -> bool:
-        """Whether all that stay when `leaving` go speak the classic protocol, and may be a classic group.
+        """Whether all members but `leaving` use the classic protocol, and may be a classic group.
 
         `replaced`: a classic member takes the place of the one that leaves.
         """
@@ -183,10 +183,10 @@ class Migration:
         response: R,
         rebalance_reason: str | None,
     ) -> CoordinatorResult[R]:
-        """Makes a classic group of those who stay, and of `joining`, which takes the place of the one that leaves.
+        """Makes a classic group of the remaining members, and of `joining`, which replaces the leaving one.
 
-        The group changes at once and not by replay: classic members have more to them than the records say. With a
-        `rebalance_reason` they are called together. Raises ApiError(GROUP_ID_NOT_FOUND) where one cannot be understood.
+        The group changes at once and not by replay: records do not hold all of a classic member. With a
+        `rebalance_reason` the group rebalances. Raises ApiError(GROUP_ID_NOT_FOUND) for metadata that cannot be parsed.
         """
         try:
             classic = self._classic_group_of(group, leaving, joining, rebalances=rebalance_reason is not None)
@@ -208,7 +208,7 @@ class Migration:
         )
 
     def _undo(self, group: ConsumerGroup, error: ApiError | None) -> None:
-        """Nothing was written: the group is what it was."""
+        """Restores the consumer group where the records could not be written."""
         if error is None:
             return
         self._groups.put(group)
@@ -225,8 +225,8 @@ class Migration:
         *,
         rebalances: bool,
     ) -> ClassicGroup:
-        """Members have their target assignment, as in Kafka. Where the group rebalances at once they keep what they own
-        until they have joined again: it may become a consumer group before, which must not give that to others.
+        """Members get their target assignment, as in Kafka. Where the group rebalances at once they keep what they own
+        until they have joined again: it may become a consumer group before, which must not assign that to others.
         """
         gone = {member.member_id for member in leaving}
         staying = [member for member_id, member in group.members.items() if member_id not in gone]
@@ -241,7 +241,7 @@ class Migration:
         for member in members.values():
             classic.add(_classic_member(member))
         classic.protocol_name = classic.select_protocol()
-        classic.learn_subscribed_topics()
+        classic.update_subscribed_topics()
         for added in classic:
             target = group.target_of(added.member_id, added.group_instance_id)
             metadata, image = added.metadata(classic.protocol_name), self._context.image()
@@ -253,7 +253,7 @@ class Migration:
 
 
 def is_reconciling(group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember]) -> bool:
-    """Whether a member that stays when `leaving` go owns anything else than its target assignment."""
+    """Whether a member other than `leaving` owns anything but its target assignment."""
     gone = {member.member_id for member in leaving}
     return any(
         _owned_by(member) != group.target_of(member_id)
@@ -263,7 +263,7 @@ def is_reconciling(group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember])
 
 
 def _owned_by(member: ConsumerGroupMember) -> Partitions:
-    """What a member has and what it has yet to give up."""
+    """The partitions that a member has or has yet to revoke."""
     owned = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
     for topic_id, epochs in member.pending_revocation.items():
         owned[topic_id] = owned.get(topic_id, frozenset()) | frozenset(epochs)
@@ -277,7 +277,7 @@ def _cannot_upgrade(classic: ClassicGroup, why: str) -> ApiError:
 
 
 def _records_of(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """The whole of a group that has just come out of a classic one."""
+    """All records of a group that was a classic one."""
     name, members = group.group_id, group.members.values()
     return [
         *(consumer_records.member_subscription(name, member) for member in members),
@@ -294,8 +294,8 @@ def _records_of(group: ConsumerGroup) -> list[CoordinatorRecord]:
 def _tombstones(
     group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember], joining: ConsumerGroupMember | None
 ) -> list[CoordinatorRecord]:
-    """What deletes the group; where `joining` has replaced the leaving member, that one's records are deleted already
-    and the new one's are written, in the same batch."""
+    """The tombstones of the group; where `joining` has replaced the leaving member, the batch has deleted that one's
+    records already and written the new one's."""
     ids = list(group.members)
     if joining is not None:
         gone = {member.member_id for member in leaving}
@@ -304,9 +304,9 @@ def _tombstones(
 
 
 def _record_of(classic: ClassicGroup, *, rebalances: bool) -> CoordinatorRecord:
-    """The classic group, its members with what they own. Without a leader where it rebalances: after a crash it would
-    be stable else, and nobody would have what those who left had. Kafka takes the first member for the leader of such
-    a group, and writes the target assignment.
+    """The record of the classic group, its members with what they own. Without a leader where it rebalances: else it
+    would be stable after a crash, and the partitions of members that left would have no owner. Kafka makes the first
+    member the leader, and writes the target assignment.
     """
     record = group_record(classic, {member.member_id: member.owned for member in classic})
     if rebalances:
@@ -316,7 +316,7 @@ def _record_of(classic: ClassicGroup, *, rebalances: bool) -> CoordinatorRecord:
 
 
 def _classic_member(member: ConsumerGroupMember) -> ClassicGroupMember:
-    assert member.classic is not None, f"{member} does not speak the classic protocol"
+    assert member.classic is not None, f"{member} does not use the classic protocol"
     return ClassicGroupMember(
         member.member_id,
         group_instance_id=member.instance_id,

@@ -1,12 +1,12 @@
-"""How a member gets from what it owns to what it was assigned, one heartbeat after the other.
+"""Reconciliation of a member with its target assignment, one step for each heartbeat.
 
-    STABLE -------- a new assignment ------> UNREVOKED_PARTITIONS   it owns what it must not: it is told the rest only
-    UNREVOKED ----- it has given that up --> UNRELEASED_PARTITIONS  it waits for what others still own
-    UNRELEASED ---- others have given up --> STABLE                 it owns what it was assigned
+    STABLE -------- a new assignment ------> UNREVOKED_PARTITIONS   it has to revoke partitions: it gets the rest only
+    UNREVOKED ----- it has revoked them ---> UNRELEASED_PARTITIONS  it waits for partitions that others still own
+    UNRELEASED ---- others have revoked ---> STABLE                 it owns its target assignment
     UNKNOWN ------- it owns nothing -------> any of the above       else it is fenced
 
-It moves to the epoch of the assignment once it has given up what it has to, and no sooner: so who is in an epoch owns
-nothing that somebody else was assigned in it. Source: CurrentAssignmentBuilder.
+It moves to the epoch of the assignment when it has revoked what it must, and no sooner: so a member in an epoch owns
+nothing that was assigned to another one in it. Source: CurrentAssignmentBuilder.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.wire import Uuid
 
 Owned = Mapping[Uuid, Set[int]]
-"""What a member says that it owns."""
+"""The partitions that a member reports as owned."""
 
 
 class Reconciliation(NamedTuple):
-    """What there is to know: the assignment and its epoch, what the member is subscribed to, and who owns what.
+    """The inputs of a step: the target assignment and its epoch, the member's topics, and the owners of partitions.
 
-    `owned` is what the member says that it owns, None where it does not say. `is_owned` tells of a topic's partition
-    whether anybody owns it now.
+    `owned` are the partitions that the member reports, None where it does not. `is_owned` returns whether a topic's
+    partition has an owner now.
     """
 
     target_epoch: int
@@ -43,7 +43,7 @@ class Reconciliation(NamedTuple):
     owned: Owned | None
 
     def apply(self, member: ConsumerGroupMember) -> ConsumerGroupMember:
-        """The member after one step; itself where there is none to take. Raises ApiError(FENCED_MEMBER_EPOCH)."""
+        """The member after one step, or unchanged where none is due. Raises ApiError(FENCED_MEMBER_EPOCH)."""
         if member.state is MemberState.STABLE:
             if member.member_epoch != self.target_epoch:
                 return self._advance(member, member.member_epoch)
@@ -54,13 +54,13 @@ class Reconciliation(NamedTuple):
             if self.owned is None or self.owned:
                 raise ApiError(
                     ErrorCode.FENCED_MEMBER_EPOCH,
-                    "The member is in a state that is not known here; it gives up its partitions and joins again.",
+                    "The state of the member is not known here; it must revoke its partitions and join again.",
                 )
             return self._advance(member, self.target_epoch)
         return self._advance(member, member.member_epoch)
 
     def _advance(self, member: ConsumerGroupMember, epoch: int) -> ConsumerGroupMember:
-        """The step towards the assignment; the member stays in `epoch` where it has to give up something first."""
+        """The step towards the assignment; the member stays in `epoch` where it has to revoke partitions first."""
         kept: dict[Uuid, Mapping[int, int]] = {}
         revoked: dict[Uuid, Mapping[int, int]] = {}
         for topic_id, epochs in member.assigned.items():
@@ -83,7 +83,7 @@ class Reconciliation(NamedTuple):
     def _with_released(
         self, member: ConsumerGroupMember, kept: PartitionEpochs
     ) -> tuple[PartitionEpochs, bool]:
-        """`kept` with what is assigned and nobody owns, and whether somebody still owns some of it."""
+        """`kept` with assigned partitions that are free, and whether others still own some of the assignment."""
         assigned = dict(kept)
         waits = False
         for topic_id in self.target:
@@ -97,7 +97,7 @@ class Reconciliation(NamedTuple):
         return assigned, waits
 
     def _without_unsubscribed(self, member: ConsumerGroupMember) -> ConsumerGroupMember:
-        """Takes from a member whose assignment is not new what it is no longer subscribed to."""
+        """Revokes topics that a member is no longer subscribed to, without a new assignment."""
         gone = [topic_id for topic_id in member.assigned if topic_id not in self.subscribed]
         if not gone:
             return member
@@ -116,7 +116,7 @@ class Reconciliation(NamedTuple):
         return self.target.get(topic_id, frozenset()) if topic_id in self.subscribed else frozenset()
 
     def _owns_any(self, partitions: PartitionEpochs) -> bool:
-        """Whether the member owns any of these; it does where it does not say."""
+        """Whether the member owns any of these; assumed where it does not report."""
         if self.owned is None:
             return True
         return any(

@@ -1,7 +1,7 @@
-"""Regular expressions that members subscribe with: resolved into topics, beside the heartbeats that ask for it.
+"""Regular expressions that members subscribe with, resolved into topics apart from heartbeats.
 
-A heartbeat only has it scheduled; the result is an operation of its own, after which members hear of their partitions
-with their next heartbeats. Patterns are resolved again when topics are created, when there is a new pattern, and every
+A heartbeat schedules it; the result is an operation of its own, after which members get their partitions with their
+next heartbeats. Patterns are resolved again when topics are created, when there is a new pattern, and every
 group.consumer.regex.refresh.interval.ms, but not more often than every ten seconds.
 Source: GroupMetadataManager (maybeUpdateRegularExpressions, handleRegularExpressionsResult), TopicRegexResolver.
 """
@@ -43,16 +43,16 @@ class RegexChange(Enum):
 
     NONE = "none"
     UPDATED = "updated"
-    """It has another one, of which nobody knows yet what it stands for."""
+    """It has another one, which is not resolved yet."""
     RESOLVED = "resolved"
-    """It has another one, or none, and what that stands for is known."""
+    """It has another one that is resolved, or none."""
 
 
 class RegexSubscriptions:
     """Patterns of all groups of a shard.
 
     `newest_topics` is the metadata offset at which topics were created last, `rebalances` counts the epochs that have
-    begun because a pattern stands for other topics.
+    begun because a pattern matches other topics.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class RegexSubscriptions:
         new: ConsumerGroupMember,
         out: list[CoordinatorRecord],
     ) -> RegexChange:
-        """Takes in a member's pattern; raises ApiError(INVALID_REGULAR_EXPRESSION)."""
+        """Applies a member's pattern. Raises ApiError(INVALID_REGULAR_EXPRESSION)."""
         change, is_new = self._change(group, old.subscribed_topic_regex, new.subscribed_topic_regex, out)
         if is_new or group.subscriptions.regexes:
             self._maybe_resolve(group, old, new, is_new=is_new)
@@ -81,7 +81,7 @@ class RegexSubscriptions:
     def _change(
         self, group: ConsumerGroup, old: str | None, new: str | None, out: list[CoordinatorRecord]
     ) -> tuple[RegexChange, bool]:
-        """What became of the member's pattern, and whether the group has not had it before."""
+        """The change of the member's pattern, and whether it is new to the group."""
         if old == new:
             return RegexChange.NONE, False
         regexes = group.subscriptions.regexes
@@ -100,7 +100,7 @@ class RegexSubscriptions:
     ) -> None:
         timer, now_ms = self._context.timer, self._context.now_ms()
         last_ms = group.subscriptions.last_refresh_ms
-        # A last time that is still to come is one of a clock that has been set back since: nobody is to wait for that.
+        # A last time in the future is one of a clock that was set back since.
         is_recent = last_ms <= now_ms <= last_ms + MIN_REGEX_REFRESH_MS
         if timer.is_scheduled((_KEY, group.group_id)) or is_recent:
             return
@@ -137,7 +137,7 @@ class RegexSubscriptions:
             self.rebalances += 1
             epoch = group.group_epoch + 1
             out.append(consumer_records.group_epoch(group_id, epoch, metadata_hash))
-            logger.info("group %s: epoch %d, since its patterns stand for other topics", group_id, epoch)
+            logger.info("group %s: epoch %d, since its patterns match other topics", group_id, epoch)
             group.refreshed(self._context.now_ms() + REFRESH_INTERVAL_MS, epoch)
         return CoordinatorResult(None, out)
 
@@ -145,7 +145,7 @@ class RegexSubscriptions:
 def resolve(
     regexes: Iterable[str], image: MetadataImage, now_ms: int
 ) -> dict[str, ResolvedRegularExpression]:
-    """The topics whose whole name each pattern matches; none for one that RE2 does not take."""
+    """The topics whose whole name each pattern matches; none for one that RE2 rejects."""
     return {
         regex: ResolvedRegularExpression(_matching(regex, image.topics), image.offset, now_ms)
         for regex in regexes

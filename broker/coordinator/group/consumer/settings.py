@@ -1,4 +1,4 @@
-"""What holds for a consumer group: its own settings, over the broker's. Source: GroupConfigManager, GroupConfig."""
+"""The settings of a consumer group: its own, over the broker's. Source: GroupConfigManager, GroupConfig."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from barnabas.config.group_config import group_value
 from barnabas.config.keys import ConfigKey
 
 REFRESH_INTERVAL_MS: Final = (1 << 31) - 1
-"""How long a group trusts what it knows of its topics when nobody says that they changed."""
+"""How long a group relies on its last check of the topics without a change of the metadata."""
 
 MIN_REGEX_REFRESH_MS: Final = 10_000
-"""Patterns are not resolved more often than that, whoever wants it."""
+"""The least time between two resolutions of a group's patterns."""
 
 
 class MigrationPolicy(Enum):
@@ -38,7 +38,7 @@ class MigrationPolicy(Enum):
 
 
 class GroupSettings:
-    """Asked each time, since all of it may change while the broker runs."""
+    """Read at each use, since all settings may change while the broker runs."""
 
     __slots__ = ("_config", "_image")
 
@@ -78,7 +78,7 @@ class GroupSettings:
 
     @property
     def default_assignor(self) -> str:
-        """For groups whose members ask for none."""
+        """The assignor of groups whose members ask for none."""
         return assignor_names(self._config)[0]
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions: which topics a group reads, by how many of its members, by name and by regular expression.
+"""Subscriptions: the topics that a group reads, with the number of members, by name and by regular expression.
 
 Source: org.apache.kafka.coordinator.group.modern.ModernGroup and .consumer.ConsumerGroup (computeSubscribed...).
 """
@@ -12,7 +12,7 @@ from barnabas.broker.coordinator.group.consumer.consumer_member import ConsumerG
 
 
 class ResolvedRegularExpression(NamedTuple):
-    """The topics that a pattern stood for, in the metadata of offset `version`, at `timestamp_ms`."""
+    """The topics that a pattern matched, in the metadata of offset `version`, at `timestamp_ms`."""
 
     topics: frozenset[str]
     version: int
@@ -24,14 +24,14 @@ NEVER: Final = -(1 << 63)
 
 
 class SubscriptionCount(NamedTuple):
-    """How many members name a topic, and how many patterns stand for it."""
+    """How many members name a topic, and how many patterns match it."""
 
     by_name: int
     by_regex: int
 
 
 def count(counts: dict[str, int], key: str, by: int) -> None:
-    """Counts `key` up or down; what nobody counts any more is gone."""
+    """Adds `by` to the count of `key`; removes it at zero."""
     left = counts.get(key, 0) + by
     if left > 0:
         counts[key] = left
@@ -40,7 +40,7 @@ def count(counts: dict[str, int], key: str, by: int) -> None:
 
 
 class Subscriptions:
-    """Topics by name, patterns with the number of members that have them, and what patterns stand for."""
+    """Topics by name, patterns with their number of members, and the topics that patterns match."""
 
     __slots__ = ("regexes", "resolved", "topics")
 
@@ -71,11 +71,11 @@ class Subscriptions:
             count(self.regexes, new.subscribed_topic_regex, 1)
 
     def after(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> Subscriptions:
-        """What they will be with `new` in place of `old`, a pattern that nobody has any more forgotten."""
+        """The subscriptions with `new` in place of `old`, without patterns that have no member left."""
         return self._after([(old, new)])
 
     def after_leaving(self, members: Iterable[ConsumerGroupMember]) -> Subscriptions:
-        """What they will be without `members`, patterns that nobody has any more forgotten."""
+        """The subscriptions without `members`, and without patterns that have no member left."""
         return self._after([(member, None) for member in members])
 
     def _after(
@@ -102,7 +102,7 @@ class Subscriptions:
     # ---- patterns
 
     def resolve(self, regex: str, resolved: ResolvedRegularExpression | None) -> None:
-        """Takes in what a pattern stands for; None: nobody knows, or cares, any more."""
+        """Sets the topics that a pattern matches; None removes it."""
         old = self.resolved.pop(regex, None)
         if old is not None:
             self._count_topics(old.topics, regex=-1)
@@ -112,16 +112,16 @@ class Subscriptions:
 
     @property
     def last_refresh_ms(self) -> int:
-        """When patterns were resolved last; all are at the same time."""
+        """When patterns were resolved last: all at the same time."""
         return next((resolved.timestamp_ms for resolved in self.resolved.values()), NEVER)
 
     @property
     def last_version(self) -> int:
-        """The offset of the metadata in which they were."""
+        """The metadata offset at which they were."""
         return next((resolved.version for resolved in self.resolved.values()), 0)
 
     def topics_of(self, member: ConsumerGroupMember) -> frozenset[str]:
-        """What a member is subscribed to, by names and by what its pattern stands for."""
+        """The topics that a member is subscribed to, by name and by its pattern."""
         regex = member.subscribed_topic_regex
         resolved = self.resolved.get(regex) if regex else None
         if resolved is None or not resolved.topics:
@@ -130,7 +130,7 @@ class Subscriptions:
             return resolved.topics
         return member.subscribed_topic_names | resolved.topics
 
-    # ---- what an assignor wants to know
+    # ---- for assignors
 
     def is_homogeneous(self, member_count: int) -> bool:
         """Whether all of `member_count` members are subscribed to the same topics."""

@@ -1,4 +1,4 @@
-"""What a heartbeat and a join have in common: topics are looked at, partitions assigned, the member brought on its way.
+"""The steps that a heartbeat and a join share: check the topics, assign partitions, reconcile the member.
 
 Source: GroupMetadataManager (updateSubscriptionMetadata, maybeUpdateTargetAssignment, maybeReconcile),
 org.apache.kafka.coordinator.group.modern.TargetAssignmentBuilder.
@@ -36,7 +36,7 @@ logger = logging.getLogger("barnabas.groups")
 
 
 class MemberChange(NamedTuple):
-    """A member before and after what it has just said of itself; `out` collects the records of that."""
+    """A member before and after its request; `out` collects the records of the change."""
 
     group: ConsumerGroup
     old: ConsumerGroupMember
@@ -44,7 +44,7 @@ class MemberChange(NamedTuple):
     out: list[CoordinatorRecord]
 
     def write_subscription(self) -> bool:
-        """Writes down what has changed about the member; says whether it names other topics than before."""
+        """Records a change of the member; returns whether it names other topics than before."""
         if self.new == self.old:
             return False
         self.out.append(consumer_records.member_subscription(self.group.group_id, self.new))
@@ -59,14 +59,14 @@ class Epoch(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What a member is assigned, and since which epoch."""
+    """The target assignment of a member, and its epoch."""
 
     epoch: int
     partitions: Partitions
 
 
 class GroupUpdates:
-    """The steps, in the order in which they are taken. `rebalances` counts how often an epoch has begun."""
+    """The steps, in their order. `rebalances` counts the epochs that have begun."""
 
     def __init__(
         self, context: ShardContext, settings: GroupSettings, hashes: TopicHashes, timers: MemberTimers
@@ -81,10 +81,10 @@ class GroupUpdates:
         """Begins a new epoch if `is_due`, or the topics have changed."""
         group, now_ms = change.group, self._context.now_ms()
         if is_due or group.must_refresh(now_ms):
-            return self._look_at_topics(change, is_due=is_due)
+            return self._check_topics(change, is_due=is_due)
         return Epoch(group.group_epoch, group.subscriptions.is_homogeneous(len(group.members)))
 
-    def _look_at_topics(self, change: MemberChange, *, is_due: bool) -> Epoch:
+    def _check_topics(self, change: MemberChange, *, is_due: bool) -> Epoch:
         group = change.group
         after = group.subscriptions.after(change.old, change.new)
         metadata_hash = self._hashes.group_hash(after.topics, self._context.image())
@@ -100,10 +100,10 @@ class GroupUpdates:
         return Epoch(epoch, after.is_homogeneous(_size_after(change)))
 
     def waits_for_a_join(self, group: ConsumerGroup) -> bool:
-        """Whether a member of the classic protocol has to join, or nobody is assigned what there is to assign.
+        """Whether a classic member has to join so that the topics are checked and partitions are assigned.
 
-        Heartbeats of the consumer protocol look at the topics and assign. A group without a consumer that has not
-        become a classic one only has joins for that. Kafka waits for the next join, which it asks no member for.
+        Heartbeats of the consumer protocol do both. A group of classic members alone that has not become a classic
+        group has only joins for that. Kafka waits for the next join, which it asks no member for.
         """
         if group.classic_member_count < len(group.members):
             return False
@@ -119,7 +119,7 @@ class GroupUpdates:
         return False
 
     def assign(self, change: MemberChange, epoch: Epoch) -> Target:
-        """Assigns partitions where the epoch has none yet and the last assignment is long enough ago."""
+        """Assigns partitions where the epoch has no assignment yet and the last one is long enough ago."""
         group, new = change.group, change.new
         if group.assignment_epoch >= epoch.number or not self._may_assign(group):
             return Target(group.assignment_epoch, group.target_of(new.member_id, new.instance_id))
@@ -142,11 +142,11 @@ class GroupUpdates:
     def _may_assign(self, group: ConsumerGroup) -> bool:
         last_ms = group.assignment_timestamp_ms
         interval_ms = self._settings.assignment_interval_ms(group.group_id)
-        # A last time that is still to come is one of a clock that has been set back since: nobody is to wait for that.
+        # A last time in the future is one of a clock that was set back since.
         return not last_ms or not last_ms <= self._context.now_ms() < last_ms + interval_ms
 
     def _assignor(self, preferred: str | None) -> str:
-        """A name that is served: the records may have one that Kafka served as a plugin."""
+        """A name that is supported: the records may have that of a plugin of Kafka."""
         if preferred is None or preferred not in ASSIGNORS:
             return self._settings.default_assignor
         return preferred
@@ -195,7 +195,7 @@ def _size_after(change: MemberChange) -> int:
 
 
 class TargetAssignment(NamedTuple):
-    """What everybody is assigned, and what has to be written of it."""
+    """The assignments of all members, and the records of what has changed."""
 
     members: Mapping[str, Partitions]
     records: list[CoordinatorRecord]
@@ -216,7 +216,7 @@ def compute_target(
 ) -> TargetAssignment:
     """The assignment of `epoch`, with the member `updated` in place of what the group knows of it.
 
-    A static member takes the place of its predecessor with the same instance id, and what that was assigned.
+    A static member replaces its predecessor with the same instance id, with that one's assignment.
     """
     members, predecessor = _members_with(group, updated)
     before = {**group.target, updated.member_id: group.target.get(predecessor, NOTHING)}
@@ -234,7 +234,7 @@ def compute_target(
 def _members_with(
     group: ConsumerGroup, updated: ConsumerGroupMember
 ) -> tuple[dict[str, ConsumerGroupMember], str]:
-    """The members as they will be, in Kafka's order, and whose assignment `updated` goes on from."""
+    """The members after the update, in Kafka's order, and the member whose assignment `updated` continues."""
     members = {**group.members, updated.member_id: updated}
     predecessor = updated.member_id
     if updated.instance_id is not None:

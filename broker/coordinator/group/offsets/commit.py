@@ -1,4 +1,4 @@
-"""What a commit asks for, whichever request brought it, and what a fetch of offsets finds."""
+"""The data of offset commits and offset fetches, whatever request they came in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CommitPartition = (
     OffsetCommitRequest.OffsetCommitRequestPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
 )
 Codes = Sequence[ErrorCode]
-"""What came of a commit, a code for each of its partitions, in their order."""
+"""The result of a commit: a code for each of its partitions, in their order."""
 
 
 class CommitTopic(NamedTuple):
@@ -26,8 +26,8 @@ class CommitTopic(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """Who commits what. `epoch` is the generation or member epoch (negative: nobody's); `retention_ms` -1: as the
-    broker has it."""
+    """A commit of a member. `epoch` is the generation or member epoch (negative: no member's); `retention_ms` -1: the
+    broker's."""
 
     group_id: str
     member_id: str
@@ -43,7 +43,7 @@ class OffsetCommit(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """What OffsetFetch says of one partition; `offset` -1: nothing is committed, or `error` says why it is not told."""
+    """One partition of OffsetFetch; `offset` is -1 where nothing is committed, or with an `error`."""
 
     partition: int
     offset: int = -1
@@ -59,9 +59,9 @@ class FetchedTopic(NamedTuple):
 
 
 class OffsetFetch(NamedTuple):
-    """Which offsets are asked for: `topics` names, ids (zero: any) and partitions, or None: all that there are.
+    """The offsets to fetch: `topics` names, ids (zero: any) and partitions, or None for all.
 
-    `require_stable`: those on which a transaction has yet to decide are not told.
+    `require_stable`: UNSTABLE_OFFSET_COMMIT in place of offsets that an open transaction may change.
     """
 
     group_id: str

@@ -33,10 +33,10 @@ from barnabas.protocol.wire import ZERO_UUID, Uuid
 logger = logging.getLogger("barnabas.groups")
 
 _GROUP_ID_NOT_FOUND_SINCE: Final = 9
-"""The version of OffsetCommit from which a group that does not exist is told by its own code."""
+"""The version of OffsetCommit from which on a missing group has an error code of its own."""
 _LAST_MS: Final = (1 << 63) - 1
-"""As late as a record can put it. A retention beyond that is one for ever; Kafka's sum comes out negative, and the
-offset expires at once."""
+"""The latest time in a record. A longer retention never ends; Kafka's sum overflows, and the offset expires at
+once."""
 _NOTHING: Final[Mapping[Any, Any]] = {}
 
 _VERSION: Final = 4
@@ -46,7 +46,7 @@ _VERSION_WITH_EXPIRATION: Final = 1
 
 
 class OffsetManager:
-    """Committed offsets by group, topic and partition, and those that transactions have yet to decide.
+    """Committed offsets by group, topic and partition, and those of open transactions.
 
     `committed_count`, `deleted_count` and `expired_count` count records, for metrics.
     """
@@ -61,10 +61,10 @@ class OffsetManager:
         self.deleted_count = 0
         self.expired_count = 0
 
-    # What records say.
+    # Replay.
 
     def replay(self, offset: int, producer_id: int, producer_epoch: int, key: Any, value: Any) -> None:
-        """Takes in an OffsetCommit record (key types 0 and 1); no value: the offset is gone."""
+        """Applies an OffsetCommit record (key types 0 and 1); one without a value deletes the offset."""
         group_id, topic, partition = key.group, key.topic, key.partition
         if value is None:
             self.committed.remove(group_id, topic, partition)
@@ -93,7 +93,7 @@ class OffsetManager:
         )
 
     def replay_end_transaction_marker(self, producer_id: int, *, committed: bool) -> None:
-        """What the producer's transaction committed counts from now on, or never."""
+        """Commits or drops the offsets of the producer's transaction."""
         decided = self.pending.take(producer_id)
         if decided is None or not committed:
             return
@@ -103,7 +103,7 @@ class OffsetManager:
                     self._materialize(group_id, topic, partition, offset)
 
     def _materialize(self, group_id: str, topic: str, partition: int, offset: CommittedOffset) -> None:
-        """The later record counts, as compaction will have it, not the later decision."""
+        """The later record counts, as after compaction, not the later decision."""
         current = self.committed.get(group_id, topic, partition)
         if current is None or offset.record_offset > current.record_offset:
             self.committed.put(group_id, topic, partition, offset)
@@ -111,7 +111,7 @@ class OffsetManager:
     # Commits.
 
     def commit(self, commit: OffsetCommit) -> CoordinatorResult[Codes]:
-        """OffsetCommit. Raises ApiError where nothing of it can be done."""
+        """OffsetCommit. Raises ApiError where the whole commit is rejected."""
         group = self._committing_group(commit)
         check: PartitionCheck | None = None
         if group is not None:
@@ -126,7 +126,7 @@ class OffsetManager:
         return self._commit(commit, check, ids_recorded=True)
 
     def _committing_group(self, commit: OffsetCommit) -> Group | None:
-        """The group; None where its offsets alone will make it (a simple group)."""
+        """The group; None where the commit creates it (a simple group)."""
         group = self._groups.find(commit.group_id)
         if group is not None:
             return group
@@ -138,7 +138,7 @@ class OffsetManager:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
     def commit_in_transaction(self, commit: OffsetCommit) -> CoordinatorResult[Codes]:
-        """TxnOffsetCommit: the records are to be written with the producer's id. Raises ApiError as `commit`."""
+        """TxnOffsetCommit: the records are written with the producer's id. Raises ApiError as `commit`."""
         group = self._groups.find(commit.group_id)
         if group is None and commit.epoch >= 0:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
@@ -246,7 +246,7 @@ class OffsetManager:
     def delete(
         self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]], who: str
     ) -> CoordinatorResult[Codes]:
-        """OffsetDelete, for the log: by `who`. Raises ApiError where there is no such group, or it is in use."""
+        """OffsetDelete by `who`, for the log line. Raises ApiError where the group is missing or in use."""
         group = self._groups.get(group_id)
         group.check_offset_delete()
         records: list[CoordinatorRecord] = []
@@ -262,14 +262,14 @@ class OffsetManager:
                 if self._is_known(group_id, name, partition)
             ]
         self.deleted_count += len(records)
-        return CoordinatorResult(codes, records, on_committed=partial(_tell_deleted, group_id, records, who))
+        return CoordinatorResult(codes, records, on_committed=partial(_log_deleted, group_id, records, who))
 
     def _is_known(self, group_id: str, topic: str, partition: int) -> bool:
         is_committed = self.committed.get(group_id, topic, partition) is not None
         return is_committed or self.pending.is_open(group_id, topic, partition)
 
     def delete_all(self, group_id: str) -> list[CoordinatorRecord]:
-        """The tombstones of everything that the group has committed, within transactions as well (DeleteGroups)."""
+        """The tombstones of all offsets of the group, those of open transactions included (DeleteGroups)."""
         records = [
             offset_tombstone(group_id, topic, partition)
             for topic, partitions in (self.committed.group(group_id) or {}).items()
@@ -282,14 +282,14 @@ class OffsetManager:
         ]
         return records
 
-    # What others ask.
+    # Lookups.
 
     def offsets_of(self, group_id: str) -> GroupOffsets:
-        """What the group has committed, by topic and partition; not to be changed."""
+        """The committed offsets of the group, by topic and partition; not to be changed."""
         return self.committed.group(group_id) or {}
 
 
-def _tell_deleted(
+def _log_deleted(
     group_id: str, records: Sequence[CoordinatorRecord], who: str, error: ApiError | None
 ) -> None:
     if error is None and records:

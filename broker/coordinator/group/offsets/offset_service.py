@@ -1,4 +1,4 @@
-"""OffsetService: commits, fetches and deletions of offsets, brought to the shard of their group.
+"""OffsetService: passes commits, fetches and deletions of offsets to the shard of their group.
 
 Source: GroupCoordinatorService (commitOffsets, fetchOffsets, commitTransactionalOffsets, deleteOffsets).
 """
@@ -25,7 +25,7 @@ _ABORTABLE_SINCE: Final = 4
 
 
 class OffsetService:
-    """What handlers ask about committed offsets. An ErrorCode in place of an answer stands for all of it."""
+    """Requests about committed offsets. An ErrorCode in place of a result stands for the whole request."""
 
     def __init__(self, runtime: CoordinatorRuntime[GroupCoordinatorShard], config: BrokerConfig) -> None:
         self._runtime = runtime
@@ -49,13 +49,13 @@ class OffsetService:
         )
 
     def fetch(self, fetch: OffsetFetch) -> Pending[Sequence[FetchedTopic] | ErrorCode]:
-        """The offsets of one group, as far as they are committed."""
+        """OffsetFetch: the committed offsets of one group."""
         return self._runtime.read(fetch.group_id, lambda shard: shard.offsets.fetch(fetch), _code)
 
     def delete(
         self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]], who: str
     ) -> Pending[Codes | ErrorCode]:
-        """A code for each partition; `who` asks, for the log."""
+        """OffsetDelete: a code for each partition; `who` is the client, for the log line."""
         if not group_id:
             return completed(ErrorCode.INVALID_GROUP_ID)
         return self._runtime.write(group_id, lambda shard: shard.offsets.delete(group_id, topics, who), _code)
@@ -70,7 +70,7 @@ def _codes(commit: OffsetCommit, error: ApiError) -> Codes:
 
 
 def _known_to(version: int, error: ApiError) -> ApiError:
-    """What a client of this version of TxnOffsetCommit makes sense of."""
+    """The error in terms of a client of this version of TxnOffsetCommit."""
     if error.code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_SINCE:
         return ApiError(ErrorCode.INVALID_TXN_STATE, error.message)
     return error

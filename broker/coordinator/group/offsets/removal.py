@@ -1,4 +1,4 @@
-"""Offsets that nobody asked to delete: they expire, or their topic is deleted. The log tells of each, with the reason.
+"""Removes offsets that expire or whose topic is deleted, and logs each with the reason.
 
 Source: OffsetMetadataManager (cleanupExpiredOffsets, onTopicsDeleted), GroupCoordinatorShard (cleanupGroupMetadata),
 OffsetExpirationConditionImpl.
@@ -27,16 +27,16 @@ logger = logging.getLogger("barnabas.groups")
 
 _EXPIRATION: Final = "expire offsets"
 _RECORDS_AT_ONCE: Final = 500
-_LOOKS_AT_ONCE: Final = 5_000
-"""How much one turn of the loop does: a batch that fits into __consumer_offsets, and some milliseconds."""
+_CHECKS_AT_ONCE: Final = 5_000
+"""The limits of one turn of the loop: a batch that fits into __consumer_offsets, and some milliseconds."""
 _OFFSETS_IN_A_LINE: Final = 20
 _MINUTE_MS: Final = 60_000
 
 
 class OffsetRemoval:
-    """Looks every offsets.retention.check.interval.ms for offsets to remove, and for groups that have none left.
+    """Removes expired offsets every offsets.retention.check.interval.ms, and groups that have none left.
 
-    A look is cut into operations of a size that the loop bears; each does what is left to do when its turn comes.
+    A round is split into operations of limited size; each continues where the one before ended.
     """
 
     def __init__(self, context: ShardContext, groups: Groups, offsets: OffsetManager) -> None:
@@ -47,12 +47,12 @@ class OffsetRemoval:
 
     def start(self) -> None:
         interval_ms = self._context.config[OFFSETS_RETENTION_CHECK_INTERVAL_MS]
-        self._context.timer.schedule(_EXPIRATION, interval_ms, self._look)
+        self._context.timer.schedule(_EXPIRATION, interval_ms, self._begin_round)
 
-    def _look(self) -> CoordinatorResult[None]:
-        return self._look_from(0, [group.group_id for group in self._groups])
+    def _begin_round(self) -> CoordinatorResult[None]:
+        return self._expire_from(0, [group.group_id for group in self._groups])
 
-    def _look_from(self, at: int, group_ids: Sequence[str]) -> CoordinatorResult[None]:
+    def _expire_from(self, at: int, group_ids: Sequence[str]) -> CoordinatorResult[None]:
         """Expires what groups hold, from the group at index `at` on."""
         now_ms = self._context.now_ms()
         work = _Slice()
@@ -61,24 +61,23 @@ class OffsetRemoval:
             if group is None or group.type is GroupType.SHARE or self._expire_group(group, now_ms, work):
                 at += 1
         if at < len(group_ids):
-            self._context.timer.schedule(_EXPIRATION, 0, partial(self._look_from, at, group_ids))
+            self._context.timer.schedule(_EXPIRATION, 0, partial(self._expire_from, at, group_ids))
         else:
             self.start()
         self._offsets.expired_count += work.offset_count
         return work.result()
 
     def _expire_group(self, group: Group, now_ms: int, work: _Slice) -> bool:
-        """Expires its offsets, and removes it where none is left and nobody is in it; False: more than there is room
-        for have expired."""
+        """Expires its offsets, and removes it where it has neither offsets nor members; False where `work` is full."""
         group_id = group.group_id
-        work.looks += 1
+        work.checks += 1
         all_expired = True
         for topic, partitions in self._offsets.offsets_of(group_id).items():
             if group.is_subscribed_to(topic):
                 all_expired = False
                 continue
             for partition, committed in partitions.items():
-                work.looks += 1
+                work.checks += 1
                 reason = self._expired(group, topic, partition, committed, now_ms)
                 if reason is None:
                     all_expired = False
@@ -91,7 +90,7 @@ class OffsetRemoval:
     def _expired(
         self, group: Group, topic: str, partition: int, committed: CommittedOffset, now_ms: int
     ) -> str | None:
-        """Why the offset is to go; None: it is to stay."""
+        """Why the offset expires; None where it stays."""
         base_ms = group.offset_expires_from(committed.commit_timestamp_ms, now_ms)
         if base_ms is None or self._offsets.pending.is_open(group.group_id, topic, partition):
             return None
@@ -109,7 +108,7 @@ class OffsetRemoval:
         return f"offsets.retention.minutes={minutes} since the group lost its last member ({_time(base_ms)})"
 
     def topics_deleted(self, topics: Mapping[Uuid, TopicImage]) -> None:
-        """Removes what was committed for these topics, in operations of their own."""
+        """Removes the offsets of these topics, in operations of their own."""
         ids: dict[str, set[Uuid]] = {}
         for topic_id, topic in topics.items():
             ids.setdefault(topic.name, {ZERO_UUID}).add(topic_id)
@@ -128,8 +127,8 @@ class OffsetRemoval:
 
 
 def _remove_topics(store: OffsetStore, topics: Mapping[str, Set[Uuid]], work: _Slice) -> bool:
-    """Whether all of them are done; False: there was no room for more. `topics` are names, with the ids that an offset
-    may have been committed with: who has many of them deleted at once has more than a group has offsets of."""
+    """Removes offsets of `topics`: names, with the ids that offsets may have; False where `work` is full. There may be
+    many more deleted topics than a group has offsets of."""
     for group_id, offsets in store:
         for name in sorted(topics.keys() & offsets.keys()):
             for partition, committed in offsets[name].items():
@@ -142,31 +141,31 @@ def _remove_topics(store: OffsetStore, topics: Mapping[str, Set[Uuid]], work: _S
 
 
 class _Slice:
-    """The records of one operation, and what the log is to say once they are committed."""
+    """The records of one operation, and the log lines for when they are committed."""
 
-    __slots__ = ("_groups", "_reasons", "looks", "offset_count", "records")
+    __slots__ = ("_groups", "_reasons", "checks", "offset_count", "records")
 
     def __init__(self) -> None:
         self.records: list[CoordinatorRecord] = []
         self.offset_count = 0
-        self.looks = 0
+        self.checks = 0
         self._groups: list[str] = []
         self._reasons: dict[tuple[str, str], list[str]] = {}
 
     @property
     def is_full(self) -> bool:
-        return len(self.records) >= _RECORDS_AT_ONCE or self.looks >= _LOOKS_AT_ONCE
+        return len(self.records) >= _RECORDS_AT_ONCE or self.checks >= _CHECKS_AT_ONCE
 
     def remove(
         self, group_id: str, topic: str, partition: int, committed: CommittedOffset, reason: str
     ) -> bool:
-        """False: there is no room for its record."""
+        """False where there is no room for its record."""
         if len(self.records) >= _RECORDS_AT_ONCE:
             return False
         self.records.append(offset_tombstone(group_id, topic, partition))
         self.offset_count += 1
-        told = f"{topic}-{partition} at {committed.offset} (of {_time(committed.commit_timestamp_ms)})"
-        self._reasons.setdefault((group_id, reason), []).append(told)
+        line = f"{topic}-{partition} at {committed.offset} (of {_time(committed.commit_timestamp_ms)})"
+        self._reasons.setdefault((group_id, reason), []).append(line)
         return True
 
     def remove_group(self, group: Group) -> None:
@@ -174,10 +173,10 @@ class _Slice:
         self._groups.append(group.group_id)
 
     def result(self) -> CoordinatorResult[None]:
-        on_committed: Callable[[ApiError | None], None] | None = self._tell if self.records else None
+        on_committed: Callable[[ApiError | None], None] | None = self._log if self.records else None
         return CoordinatorResult(None, self.records, on_committed=on_committed)
 
-    def _tell(self, error: ApiError | None) -> None:
+    def _log(self, error: ApiError | None) -> None:
         if error is not None:
             return
         for (group_id, reason), offsets in self._reasons.items():

@@ -1,4 +1,4 @@
-"""What is committed, and what transactions have yet to decide, by group, topic and partition.
+"""Committed offsets, and those of open transactions, by group, topic and partition.
 
 Source: OffsetAndMetadata, and Offsets and OpenTransactions in org.apache.kafka.coordinator.group.OffsetMetadataManager.
 """
@@ -17,9 +17,9 @@ NO_EXPIRATION: Final = -1
 class CommittedOffset(NamedTuple):
     """One committed offset.
 
-    `record_offset` is where its record lies in the partition of __consumer_offsets, `leader_epoch` (-1: not said) that
+    `record_offset` is the offset of its record in the partition of __consumer_offsets, `leader_epoch` (-1: unknown) that
     of the record before `offset`. `expire_timestamp_ms` is -1 but for offsets committed with a retention of their own
-    (OffsetCommit before version 5); `topic_id` is zero where whoever committed it did not know.
+    (OffsetCommit before version 5); `topic_id` is zero where the commit had none.
     """
 
     record_offset: int
@@ -31,7 +31,7 @@ class CommittedOffset(NamedTuple):
     topic_id: Uuid = ZERO_UUID
 
     def is_of(self, topic_id: Uuid) -> bool:
-        """Whether it may be of the topic with this id; an id that is not known, on either side, fits any."""
+        """Whether it may be of the topic with this id; a missing id, on either side, matches any."""
         return self.topic_id in (topic_id, ZERO_UUID) or topic_id == ZERO_UUID
 
 
@@ -40,7 +40,7 @@ GroupOffsets = Mapping[str, TopicOffsets]
 
 
 class OffsetStore:
-    """Committed offsets by group, topic and partition; `count` says how many. Nothing empty is kept."""
+    """Committed offsets by group, topic and partition; `count` is their number. No empty map is kept."""
 
     __slots__ = ("_groups", "count")
 
@@ -73,7 +73,7 @@ class OffsetStore:
         partitions[partition] = committed
 
     def remove(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        """Takes it out and gives it back; None: there was none."""
+        """Removes and returns the offset; None where there was none."""
         topics = self._groups.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         if topics is None or partitions is None:
@@ -89,7 +89,7 @@ class OffsetStore:
 
 
 class PendingOffsets:
-    """What transactions that are not decided yet have committed: by producer id, and who has one open where."""
+    """The offsets of open transactions by producer id, and the producers with one open by group and partition."""
 
     __slots__ = ("_open", "_stores")
 
@@ -121,23 +121,23 @@ class PendingOffsets:
         return group_id in self._open
 
     def open_partitions(self, group_id: str, topic: str) -> Mapping[int, set[int]]:
-        """The partitions of `topic` for which a transaction has committed an offset of the group, and whose it is."""
+        """The partitions of `topic` with an offset of the group in open transactions, and their producers."""
         return self._open.get(group_id, {}).get(topic, {})
 
     def open_in_group(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """Topics and partitions for which a transaction has committed an offset of the group."""
+        """Topics and partitions with an offset of the group in open transactions."""
         for topic, partitions in self._open.get(group_id, {}).items():
             for partition in partitions:
                 yield topic, partition
 
     def forget(self, group_id: str, topic: str, partition: int) -> None:
-        """Drops what any transaction has committed there: a tombstone deletes it as well."""
+        """Drops the offsets of all open transactions there, which a tombstone deletes as well."""
         for producer_id in self.open_partitions(group_id, topic).get(partition, ()):
             self._stores[producer_id].remove(group_id, topic, partition)
         self._close(group_id, topic, partition)
 
     def take(self, producer_id: int) -> OffsetStore | None:
-        """The producer's transaction is decided: what it had committed, which is pending no longer."""
+        """Removes and returns the offsets of the producer's transaction, which has ended."""
         store = self._stores.pop(producer_id, None)
         if store is None:
             return None

@@ -117,7 +117,7 @@ def test_markers_are_written_again_until_every_partition_has_one(harness: Transa
     assert harness.metadata().state is PREPARE_ABORT
     assert list(harness.shard.partitions_of(harness.metadata())) == [T1]
     assert [partition for partition, _ in harness.markers.written] == [T0]
-    assert (harness.shard.markers.refused, harness.shard.uncompleted) == (1, 0)
+    assert (harness.shard.markers.retried, harness.shard.uncompleted) == (1, 0)
     assert 55 < len(harness.markers.asked) < 75  # at once, soon, and every second in the end
     del harness.markers.errors[T1]
     harness.shard_harness.advance(1_000)
@@ -157,7 +157,7 @@ def test_a_partition_that_has_moved_on_keeps_nobody_waiting(
         harness.end(producer, commits=True)
         harness.settle()
     assert harness.metadata().state is COMPLETE_COMMIT
-    assert any("t-1: INVALID_PRODUCER_EPOCH; it has moved on" in message for message in caplog.messages)
+    assert any("t-1: INVALID_PRODUCER_EPOCH; the producer has a newer epoch" in message for message in caplog.messages)
 
 
 def test_the_same_failure_is_told_less_and_less_often(
@@ -182,7 +182,7 @@ def test_the_last_record_is_written_again_until_the_log_takes_it(harness: Transa
     harness.markers.release()
     harness.shard_harness.advance(5_000)
     assert harness.metadata().state is PREPARE_COMMIT
-    assert (harness.shard.markers.refused, harness.shard.uncompleted) == (0, 1)
+    assert (harness.shard.markers.retried, harness.shard.uncompleted) == (0, 1)
     harness.shard_harness.fails = None
     harness.shard_harness.advance(500)
     assert harness.metadata().state is COMPLETE_COMMIT

@@ -1,4 +1,4 @@
-"""Who gets which partition: the coordinator's own assignors, `uniform` and `range`, equal to Apache Kafka's."""
+"""The coordinator's assignors, `uniform` and `range`, equal to Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ from barnabas.broker.coordinator.group.consumer.assignors.uniform import assign_
 ASSIGNORS: Final[Mapping[str, Assign]] = MappingProxyType(
     {"uniform": assign_uniformly, "range": assign_ranges}
 )
-"""By the name that members ask for them by."""
+"""By the name that members ask for."""

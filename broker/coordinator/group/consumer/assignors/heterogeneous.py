@@ -56,7 +56,7 @@ class _Heterogeneous:
         return -partitions / subscribers, subscribers, most, least
 
     def _keep(self) -> None:
-        """Everybody keeps what it had, of the topics that it is still subscribed to."""
+        """Members keep the partitions of topics that they are still subscribed to."""
         for index, (_, member) in enumerate(self._members):
             for topic_id, partitions in member.assigned.items():
                 if topic_id not in member.topics:
@@ -77,7 +77,7 @@ class _Heterogeneous:
             self.sizes[index] += 1
 
     def _balance(self, topics: list[Uuid]) -> None:
-        """Goes round until it is back at the topic in which it moved something last."""
+        """Repeats until it is back at the topic in which it moved something last."""
         last_moved = _NOBODY
         for _ in range(_ROUNDS):
             for at, topic_id in enumerate(topics):
@@ -87,7 +87,7 @@ class _Heterogeneous:
                     last_moved = at
 
     def _balance_topic(self, topic_id: Uuid) -> bool:
-        """Moves partitions of one topic between its subscribers; says whether it moved any."""
+        """Moves partitions of one topic between its subscribers; returns whether it moved any."""
         loads = _Loads(self._subscribers[topic_id], self.sizes)
         if loads.imbalance <= 1:
             return False
@@ -183,7 +183,7 @@ class _Loads:
         return found
 
     def next_most(self) -> int | None:
-        """The most loaded subscriber, from which one is taken; None when there is nobody left."""
+        """The most loaded subscriber, from which one is taken; None when there is none left."""
         if self._high_next < self._high_start:
             self._lower()
         if self._high_next < 0:
@@ -197,7 +197,7 @@ class _Loads:
         if self._high_end <= self._high_start and self._high_start > 0:
             self._high_level = sizes[
                 members[self._high_start - 1]
-            ]  # nobody is left there: down to the next who is
+            ]  # none is left there: down to the next one
         else:
             self._high_level -= 1
         while self._high_start > 0 and sizes[members[self._high_start - 1]] == self._high_level:
@@ -205,7 +205,7 @@ class _Loads:
         self._high_next = self._high_end - 1
 
     def exclude_most(self) -> None:
-        """The subscriber that next_most() gave last has nothing to give."""
+        """Excludes the subscriber that next_most() returned last: it has no partition of the topic."""
         at, last = self._high_next + 1, self._high_end - 1
         self._members[at], self._members[last] = self._members[last], self._members[at]
         self._high_end -= 1

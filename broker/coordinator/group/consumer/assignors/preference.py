@@ -1,7 +1,7 @@
-"""Which assignor a group takes: the one that most of its members ask for.
+"""The assignor of a group: the one that most of its members ask for.
 
-Where several are asked for equally often, Kafka takes the first in the table of counts, and so do we: with `range` and
-`uniform` that is the one which the member whose heartbeat leads to the assignment asks for alone, and else `uniform`.
+A tie is decided by the order of Kafka's table of counts: with `range` and `uniform` it is the one that only the member
+of the current heartbeat asks for, and else `uniform`.
 Source: ConsumerGroup.computePreferredServerAssignor and preferredServerAssignor, java.util.HashMap.compute.
 """
 

@@ -12,7 +12,7 @@ from barnabas.protocol.wire import Uuid
 
 
 class _Ranges:
-    """One topic on its way through its subscribers: where the next range begins, and how long it is."""
+    """One topic: where the range of the next subscriber begins, and how long it is."""
 
     __slots__ = ("_extra", "_quota", "_start")
 
@@ -28,7 +28,7 @@ class _Ranges:
 
 
 def assign_ranges(group: GroupSpec) -> dict[str, Partitions]:
-    """See the module. No member keeps anything only because it had it."""
+    """See the module. Earlier assignments do not count."""
     subscribers: dict[Uuid, int] = {}
     for member in group.members.values():
         for topic_id in member.topics:

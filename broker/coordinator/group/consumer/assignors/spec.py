@@ -1,4 +1,4 @@
-"""What an assignor is told, and what it answers.
+"""The input and the result of an assignor.
 
 Source: org.apache.kafka.coordinator.group.api.assignor: GroupSpec, MemberSubscription, SubscribedTopicDescriber.
 """
@@ -21,10 +21,10 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """A group. The order of `members` counts: who comes first is the first to keep one more, and to get one more.
+    """A group. The order of `members` counts: the first ones keep, or get, one partition more.
 
-    `partition_counts` has the size of each topic that anybody is subscribed to; `is_homogeneous` says that all are
-    subscribed to the same ones; `assigned` has the partitions that somebody was assigned before.
+    `partition_counts` has the size of each subscribed topic; `is_homogeneous`: all members are subscribed to the same
+    topics; `assigned` has the partitions that are assigned already.
     """
 
     members: Mapping[str, MemberSpec]
@@ -34,4 +34,4 @@ class GroupSpec(NamedTuple):
 
 
 Assign = Callable[[GroupSpec], dict[str, Partitions]]
-"""An assignor: what each member is assigned from now on; who gets nothing may be missing."""
+"""An assignor: returns the new assignment of each member; members without partitions may be missing."""

@@ -1,4 +1,4 @@
-"""The uniform assignor: every member gets as many partitions as any other, and keeps what it had as far as that goes.
+"""The uniform assignor: members get equal numbers of partitions, and keep those that they have as far as possible.
 
 Source: org.apache.kafka.coordinator.group.assignor.UniformAssignor and UniformHomogeneousAssignmentBuilder.
 """
@@ -27,7 +27,7 @@ def assign_uniformly(group: GroupSpec) -> dict[str, Partitions]:
 class _Homogeneous:
     """All members are subscribed to the same `topics`.
 
-    Each gets `_quota` partitions, and the first `_extras` of those who have them, or need them, one more.
+    Each gets `_quota` partitions, and the first `_extras` members that have or need more, one more.
     """
 
     def __init__(self, group: GroupSpec, topics: list[Uuid]) -> None:
@@ -54,7 +54,7 @@ class _Homogeneous:
         return assigned
 
     def _keep(self, member_id: str, member: MemberSpec, left: int) -> Partitions:
-        """What a member keeps of what it had; the rest is free. `left` members have not had their turn, it included."""
+        """The partitions that a member keeps; the others are free. `left` members remain, this one included."""
         may_have_extra = self._extras > 0
         quota = self._quota + may_have_extra
         kept: Partitions = member.assigned
@@ -63,7 +63,7 @@ class _Homogeneous:
             kept = self._within(member.assigned, quota)
         missing = quota - sum(map(len, kept.values()))
         if missing > 0 and may_have_extra and left > self._extras:
-            missing -= 1  # there are enough after it for the partitions that make one more
+            missing -= 1  # enough members follow for the extra partitions
             may_have_extra = False
         self._extras -= may_have_extra
         if missing > 0:

@@ -148,7 +148,7 @@ def test_an_empty_group_of_another_kind_becomes_a_classic_one_with_its_first_mem
     shard = spoken.harness.shard
     streams_group = StreamsGroup("g")
     epoch = streams.StreamsGroupMetadataKey(group_id="g"), streams.StreamsGroupMetadataValue()
-    streams_group.take(*epoch)
+    streams_group.apply(*epoch)
     for group in (cast("Group", ConsumerLike(is_empty=True)), streams_group):
         shard.groups.put(group)
         stranger = spoken.service.join(spoken.member.context, spoken.member.join_request())
@@ -180,10 +180,10 @@ def test_groups_of_other_protocols_take_no_classic_members(kind: str) -> None:
     if kind == "streams":
         group = StreamsGroup("g")
         key = streams.StreamsGroupMemberMetadataKey(group_id="g", member_id="x")
-        group.take(key, streams.StreamsGroupMemberMetadataValue(instance_id=None, rack_id=None))
+        group.apply(key, streams.StreamsGroupMemberMetadataValue(instance_id=None, rack_id=None))
     else:
         member = share.ShareGroupMemberMetadataKey(group_id="g", member_id="x")
-        group.take(member, share.ShareGroupMemberMetadataValue(rack_id=None))
+        group.apply(member, share.ShareGroupMemberMetadataValue(rack_id=None))
     spoken.harness.shard.groups.put(group)
     join, sync, heartbeat, leave = spoken.say_all()
     assert (join.error_code, join.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")

@@ -176,7 +176,7 @@ class TestExpiration:
     def test_looks_are_cut_too(
         self, harness: ShardHarness[OffsetShard], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(removal, "_LOOKS_AT_ONCE", 2)
+        monkeypatch.setattr(removal, "_CHECKS_AT_ONCE", 2)
         for index in range(10):
             commit(harness, topic_of("t", {0: 5}), group_id=f"g{index}")
         harness.advance(10 * MINUTE_MS)
