@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""A record batch of format v2 as a view over bytes that stay where they are.
+"""A record batch of format v2 as a view of its bytes.
 
     offset  size  field
          0     8  base offset              stamped by the broker, outside the CRC
@@ -18,11 +18,10 @@
         57     4  record count
         61        records, compressed as one block when the codec says so
 
-Kafka's DefaultRecordBatch. Reading the header checks length and magic and nothing else: a batch is what it
-says only after `ensure_valid()`, and so are its records only after `validate_records()`.
+Kafka's DefaultRecordBatch. Reading the header checks length and magic and nothing else: call
+`ensure_valid()` for the checksum and `validate_records()` for the records.
 
-This module runs as it stands, and is also what Cython compiles with the types of batch.pxd beside it. `COMPILED` says
-which of the two this is.
+This module runs as Python, or compiled by Cython with the types of batch.pxd (`COMPILED`).
 """
 
 from __future__ import annotations
@@ -205,7 +204,7 @@ class RecordBatch:
     record_count: int
 
     def __init__(self, buffer: Buffer, position: int = 0, *, header_only: bool = False) -> None:
-        """Raises CorruptRecordError for what is no v2 header, and for a batch longer than the buffer."""
+        """Raises CorruptRecordError unless a v2 batch begins there that ends within the buffer."""
         self._read(buffer, position, header_only)
 
     def _read(self, buffer: Buffer, position: int, header_only: bool) -> None:
@@ -269,7 +268,7 @@ class RecordBatch:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether a codec is named at all."""
+        """Whether the payload is compressed."""
         return self.attributes & COMPRESSION_MASK != 0
 
     @property
@@ -286,17 +285,17 @@ class RecordBatch:
 
     @property
     def is_control(self) -> bool:
-        """Whether its records are markers of the broker and not for applications."""
+        """Whether its records are control records of the broker."""
         return self.attributes & CONTROL_MASK != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether the log cleaner has set when tombstones and markers in here may go (KIP-534)."""
+        """Whether the log cleaner has set a delete horizon for tombstones and markers (KIP-534)."""
         return self.attributes & DELETE_HORIZON_MASK != 0
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """That time, which then stands where the base timestamp was."""
+        """The delete horizon, in the place of the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
 
     @property
@@ -355,7 +354,7 @@ class RecordBatch:
         return (prefix + rest,) if self.size_in_bytes <= _SMALL else (prefix, rest)
 
     def payload(self) -> memoryview:
-        """The records as they lie in the batch, compressed or not."""
+        """The records as stored, compressed or not."""
         return self._from(_OVERHEAD)
 
     def uncompressed_payload(
@@ -373,7 +372,7 @@ class RecordBatch:
     def validate_records(
         self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> RecordsSummary:
-        """Checks every record; what it finds, and raises, is what `record.validate_records` does."""
+        """Checks every record; see `record.validate_records`."""
         if self.attributes & _COMPRESSED:
             with unpacked(self.compression_type, self._from(_OVERHEAD), max_decompressed_bytes) as payload:
                 return validate_records(payload, self.record_count, self.base_timestamp)
@@ -411,7 +410,7 @@ class RecordBatch:
 def stamp(
     buffer: bytearray | memoryview, position: int, base_offset: int, partition_leader_epoch: int
 ) -> None:
-    """Writes what the leader decides into a v2 batch; neither field is covered by the CRC."""
+    """Writes base offset and leader epoch into a v2 batch; the CRC covers neither."""
     _BASE_OFFSET.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LOG_OVERHEAD, partition_leader_epoch)
 

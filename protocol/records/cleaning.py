@@ -1,11 +1,11 @@
 # cython: annotation_typing=False, wraparound=False, boundscheck=True, initializedcheck=False
-"""The loops of log compaction over records: their keys into a `KeyTable`, and those that stay into new batches.
+"""The loops of log compaction over records: keys into a `KeyTable`, and retained records into new batches.
 
-`map_records` and `map_plain_batches` note where each key stands last. `RecordFilter` decides with that table record by
-record, and leaves what stays as bytes for the new segment.
+`map_records` and `map_plain_batches` store the last offset of each key. `RecordFilter` decides with that table for each
+record, and writes the retained ones for the new segment.
 
-This module runs as it stands, and is also what Cython compiles with the types of cleaning.pxd beside it. `COMPILED`
-says which of the two this is. An index beyond the buffer raises IndexError, which is how most bad lengths are found.
+This module runs as Python, or compiled by Cython with the types of cleaning.pxd (`COMPILED`). An index
+beyond the buffer raises IndexError, which finds most bad lengths.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _GROWTH_OF_A_RECORD = 14  # its size and its timestamp delta may both need more 
 
 
 class KeyMapper:
-    """Notes the keys of records with offsets from `first_offset` on and below `end_offset` in a table.
+    """Stores the keys of records with offsets from `first_offset` on and below `end_offset` in a table.
 
     It stops where the table has `max_entries` already: then `is_full` is set, and `table.latest_offset` is how far it
     came. `messages_read` goes on over all calls.
@@ -113,7 +113,7 @@ class KeyMapper:
             position += size
 
     def _map(self, data: Buffer, position: int, end: int, record_count: int, base_offset: int) -> bool:
-        """False when there was no room."""
+        """False if the table is full."""
         for index in range(record_count):
             length, position = _number(data, position, 32)
             stop = position + length
@@ -139,7 +139,7 @@ class KeyMapper:
 
 
 class RecordFilter:
-    """Copies what stays of batches into `output`: Kafka's MemoryRecords.filterTo with the cleaner's rules.
+    """Copies the retained records of batches into `output`: Kafka's MemoryRecords.filterTo with the cleaner's rules.
 
     A record stays that is newer than the table knows of, or whose key has no later one; a record without a value only
     until the delete horizon of its batch. `horizon_ms` is the one that batches get which have none yet: the time of
@@ -182,11 +182,11 @@ class RecordFilter:
     # -- output --
 
     def taken(self) -> memoryview:
-        """What was written since `clear`; gone with the next call."""
+        """The bytes written since `clear`; valid until the next call."""
         return self._view[: self.written]
 
     def clear(self) -> None:
-        """Forgets what was written; a buffer that had to grow goes back to its size."""
+        """Drops the written bytes; a buffer that has grown returns to its size."""
         self.written = 0
         self.appended = []
         if len(self._out) > 2 * self._output_bytes:
@@ -203,7 +203,7 @@ class RecordFilter:
             self._use(grown)
 
     def append_batch(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
-        """Writes a batch as it stands."""
+        """Copies a batch unchanged."""
         size = len(batch)
         self._make_room(size)
         self._view[self.written : self.written + size] = batch
@@ -281,7 +281,7 @@ class RecordFilter:
         return producer_id >= 0 and self.last_data_offsets.get(producer_id, -1) == last_offset
 
     def write_empty(self, batch: Buffer) -> None:
-        """Writes the header of a v2 batch whose records are all gone; codec and delete horizon go too."""
+        """Writes the header of a v2 batch without records, codec and delete horizon."""
         fields = list(HEADER.unpack_from(batch))
         self._make_room(RECORD_BATCH_OVERHEAD)
         fields[1] = RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
@@ -291,7 +291,7 @@ class RecordFilter:
         self._write_header(fields, self.written + RECORD_BATCH_OVERHEAD)
 
     def rebuild(self, payload: Buffer, batch: Buffer, kept: int, sets_horizon: bool) -> None:
-        """Writes the v2 `batch` anew with those records of its uncompressed `payload` that were chosen last."""
+        """Rewrites the v2 `batch` with the records of its uncompressed `payload` that were chosen last."""
         data = payload if COMPILED else bytes(payload)
         self._write_rebuilt(
             data, memoryview(batch), kept, batch[ATTRIBUTES_LOW_POSITION] & COMPRESSION_MASK, sets_horizon
@@ -309,7 +309,7 @@ class RecordFilter:
         keeps_deletes: bool,
         by_key: bool,
     ) -> int:
-        """Notes in `_starts` where the records begin that stay; returns how many."""
+        """Stores in `_starts` where the retained records begin; returns how many."""
         kept = 0
         self.has_tombstone = False
         for index in range(record_count):
@@ -380,7 +380,7 @@ class RecordFilter:
         unpacked_bytes = len(data) if codec else len(batch)
         self._make_room(RECORD_BATCH_OVERHEAD + unpacked_bytes + _GROWTH_OF_A_RECORD * kept)
         at = self.written + RECORD_BATCH_OVERHEAD
-        # Under LogAppendTime every record has the batch's time, whatever its delta says.
+        # Under LogAppendTime every record has the batch's time, regardless of its delta.
         shift = max_timestamp - new_base if appended else old_base - new_base
         stop = self._copy_records(data, self._out, at, kept, shift, appended)
         if codec:
@@ -447,7 +447,7 @@ def _plain_batch_size(data: Buffer, position: int, end: int) -> int:
 
 
 def _check_crc(data: Buffer, view: memoryview, position: int, size: int) -> None:
-    """Raises CorruptRecordError unless the checksum is right: what is damaged must not get a new, valid one."""
+    """Raises CorruptRecordError unless the checksum is right: damaged bytes must not get a new, valid one."""
     if (
         crc32c(view[position + CRC_START : position + size])
         != _int32(data, position + CRC_POSITION) & _MASK32
@@ -468,8 +468,8 @@ def _int64(data: Buffer, at: int) -> int:
     return _int32(data, at) * _TWO_TO_32 + low
 
 
-# The next two return a position beyond the buffer where it ends too early or there is no such number: compiled, to
-# look for an exception after each of these calls would take longer than the calls. Who calls checks the position.
+# The next two return a position beyond the buffer if it ends too early or the number is invalid: compiled, a check for
+# an exception after each of these calls would take longer than the calls. The caller checks the position.
 
 
 def _number(data: Buffer, position: int, max_bits: int) -> tuple[int, int]:
@@ -505,7 +505,7 @@ def _timestamp_delta(data: Buffer, start: int) -> int:
 
 
 def _number_bytes(number: int) -> int:
-    """How many bytes a number takes as a zigzag varint."""
+    """The size of a number as a zigzag varint."""
     raw = ((number << 1) ^ (number >> 63)) & _MASK64
     count = 1
     while raw > 0x7F:

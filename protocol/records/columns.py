@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, wraparound=False, boundscheck=False, initializedcheck=False
-"""Records as columns in Apache Arrow's layout: what reads a log by the million makes no object for each record.
+"""Records as columns in Apache Arrow's layout: readers of whole logs make no object for each record.
 
 Of each record its offset, timestamp, key, value and headers. Numbers lie one after the other, as int64; bytes lie in
 one buffer for all rows, with where each row ends in int32 (`Binary`), so that Arrow takes every buffer as it stands:
@@ -14,8 +14,8 @@ one buffer for all rows, with where each row ends in int32 (`Binary`), so that A
 with `keys = columns.keys`. Headers stay as they are on the wire: few readers want them, and `record.decode_headers`
 reads those of a row.
 
-This module runs as it stands, and is also what Cython compiles with the types of columns.pxd beside it. `COMPILED`
-says which of the two this is. `record.validate_records` checks the bytes first: nothing here looks at bounds.
+This module runs as Python, or compiled by Cython with the types of columns.pxd (`COMPILED`).
+`record.validate_records` checks the bytes first: bounds are not checked here.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Binary(NamedTuple):
 
 
 class BinaryBuilder:
-    """A `Binary` that grows, or nothing at all where nobody wants it."""
+    """A `Binary` that grows, or empty if the caller does not want it."""
 
     def __init__(
         self, row_capacity: int, byte_capacity: int, allocate: Allocate = bytearray, *, is_wanted: bool = True
@@ -83,7 +83,7 @@ class BinaryBuilder:
         self._ends, self._validity = ends, validity
 
     def _make_room(self, size: int) -> None:
-        """Raises ValueError where int32 has no room for the ends."""
+        """Raises ValueError if the ends exceed int32."""
         if not self.is_wanted:
             return
         if self.size + size > _MAX_INT32:
@@ -110,7 +110,7 @@ class BinaryBuilder:
         self._ends[row + 1] = self.size
 
     def column(self, rows: int) -> Binary:
-        """What there is of it, not copied. Raises ValueError where nobody wanted it."""
+        """The column, not copied. Raises ValueError if it was not requested."""
         if not self.is_wanted:
             raise ValueError("this column was left out")
         return Binary(
@@ -122,7 +122,7 @@ class BinaryBuilder:
 
 
 class RecordColumns:
-    """Rows of records, of one batch or many. What its properties give is good until the next `add`."""
+    """Rows of records, of one batch or many. Its properties are valid until the next `add`."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class RecordColumns:
     ) -> None:
         """With room for so many rows, and so many bytes of values; more is made as it is needed.
 
-        Of keys, values and headers those that are False are checked and left out: nobody may ask for them.
+        Of keys, values and headers those that are False are checked and left out: their properties raise.
 
         `allocate` gives the memory for keys, values and headers, writable and with whatever in it: who makes one column
         after the other has pages that were used already, where new ones cost more than what is written into them.

@@ -4,11 +4,11 @@
     snappy  a header of 16 bytes (82 "SNAPPY" 00, version 1, compatible with 1), then blocks, each of them a
             big-endian int32 length and one raw snappy block (SnappyOutputStream); some clients send nothing
             but one raw block
-    lz4     an LZ4 frame of independent blocks; what follows its end, and what it says of the whole content (size,
-            checksum), is not checked, as in Kafka's reader
+    lz4     an LZ4 frame of independent blocks; bytes after its end, and size and checksum of the whole content,
+            are not checked, as in Kafka's reader
     zstd    one zstd frame or several
 
-Unpacking is bounded: what would grow beyond `max_bytes` raises DecompressedTooLargeError, before it has.
+Decompression is bounded: DecompressedTooLargeError is raised before the output exceeds `max_bytes`.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ LZ4_BLOCK_CHECKSUM = 0x10
 LZ4_CONTENT_SIZE = 0x08
 LZ4_CONTENT_CHECKSUM = 0x04
 LZ4_DICTIONARY_ID = 0x01
-LZ4_DEPENDENCE: Final = 0x21  # both flags that say what a block depends on
+LZ4_DEPENDENCE: Final = 0x21  # both flags of dependent blocks
 
 ZSTD_DEFAULT_LEVEL = 3
 GZIP_DEFAULT_LEVEL = 6
 
 SCRATCH_BYTES = 1024 * 1024
 
-# New pages would cost more than the unpacking of what is in them, so these are used again. What is in use has been
-# taken out, so that two threads never share one.
+# New pages would cost more than the decompression, so buffers are reused. A buffer in use is not in the list, so that
+# two threads never share one.
 _scratch: list[bytearray] = []
 _INT32 = struct.Struct(">i")
 _SNAPPY_VERSIONS = struct.Struct(">ii")
@@ -80,14 +80,14 @@ class CompressionType(IntEnum):
 
     @classmethod
     def of(cls, codec: int) -> CompressionType:
-        """The codec with this number; raises UnsupportedCompressionError when there is none."""
+        """The codec with this number; raises UnsupportedCompressionError if it does not exist."""
         if not 0 <= codec < len(_CODECS):
             raise UnsupportedCompressionError(f"unknown compression codec {codec}")
         return _CODECS[codec]
 
     @classmethod
     def of_label(cls, label: str) -> CompressionType:
-        """The codec with this name; raises UnsupportedCompressionError when there is none."""
+        """The codec with this name; raises UnsupportedCompressionError if it does not exist."""
         found = cls.__members__.get(label.upper())
         if found is None:
             raise UnsupportedCompressionError(f"unknown compression type {label!r}")
@@ -117,7 +117,7 @@ def compress(codec: CompressionType, data: Buffer, level: int | None = None) -> 
 
 
 class Unpacked:
-    """What `unpacked` gives: a payload for the length of a with block, in memory that the next one gets."""
+    """The result of `unpacked`: a payload for the duration of a with block, in memory that is reused."""
 
     __slots__ = ("_codec", "_data", "_max_bytes", "_payload", "_scratch")
 
@@ -146,16 +146,16 @@ class Unpacked:
 
 
 def unpacked(codec: CompressionType, data: Buffer, max_bytes: int) -> Unpacked:
-    """Unpacks `data`, at most `max_bytes` of it, for somebody who only looks at it; copies nothing.
+    """Decompresses `data`, to at most `max_bytes`, without a copy, for a caller that only reads the payload.
 
     `with unpacked(...) as payload:` may raise CorruptRecordError for anything that is not a whole stream of the codec,
-    and its subclass DecompressedTooLargeError when there is more than `max_bytes`. The payload is gone after the block.
+    and its subclass DecompressedTooLargeError for more than `max_bytes`. The payload is released after the block.
     """
     return Unpacked(codec, data, max_bytes)
 
 
 def decompress(codec: CompressionType, data: Buffer, max_bytes: int) -> bytes:
-    """Unpacks `data`, at most `max_bytes` of it, to keep; raises what `unpacked` does."""
+    """Decompresses `data`, to at most `max_bytes`, into bytes of its own; raises what `unpacked` raises."""
     with unpacked(codec, data, max_bytes) as payload:
         return bytes(payload)
 
@@ -219,7 +219,7 @@ def _unpack_into(module: ModuleType, codec: CompressionType, data: Buffer, outpu
         why = str(error)
     else:
         return written
-    # The one message that says the buffer was too small; every other one blames the data.
+    # This message means that the buffer was too small; any other that the data is damaged.
     if "failed to write whole buffer" in why:
         return -1
     raise CorruptRecordError(f"{codec.label}: {why}")
@@ -261,7 +261,7 @@ def _unpack_snappy(cramjam: ModuleType, data: Buffer, max_bytes: int, scratch: b
 def _snappy_blocks(data: memoryview) -> list[memoryview]:
     """The raw blocks in xerial framing; streams may follow each other, each with a header of its own.
 
-    The versions in the header are not looked at: Kafka's reader does not either.
+    The versions in the header are ignored, as in Kafka's reader.
     """
     blocks = []
     position, end = 0, len(data)
@@ -286,7 +286,7 @@ def _snappy_blocks(data: memoryview) -> list[memoryview]:
 
 
 def _compress_lz4(lz4: ModuleType, data: Buffer, level: int | None) -> bytes:
-    """An LZ4 frame of independent blocks of 64 KiB: Kafka's reader refuses the linked ones that are the default."""
+    """An LZ4 frame of independent blocks of 64 KiB: Kafka's reader rejects the linked ones that are the default."""
     # Level 9, Kafka's default, stands for its fast compressor, which is below 3 on the library's scale.
     if level is None or level == LZ4_DEFAULT_LEVEL:
         return _compress_lz4_blocks(lz4, memoryview(data))
@@ -296,7 +296,7 @@ def _compress_lz4(lz4: ModuleType, data: Buffer, level: int | None) -> bytes:
 
 
 def _compress_lz4_blocks(lz4: ModuleType, data: memoryview) -> bytes:
-    """The frame that Kafka's Lz4BlockOutputStream writes: without checksums, what does not shrink is stored."""
+    """The frame that Kafka's Lz4BlockOutputStream writes: without checksums; blocks that do not shrink are stored."""
     parts: list[Buffer] = [LZ4_PLAIN_HEADER]
     for start in range(0, len(data), LZ4_BLOCK_BYTES):
         plain = data[start : start + LZ4_BLOCK_BYTES]
@@ -310,7 +310,7 @@ def _compress_lz4_blocks(lz4: ModuleType, data: memoryview) -> bytes:
 
 
 def _check_lz4_descriptor(data: Buffer) -> None:
-    """Linked blocks and dictionaries are legal LZ4, but Kafka's Lz4BlockInputStream refuses them: consumers fail."""
+    """Linked blocks and dictionaries are legal LZ4, but Kafka's Lz4BlockInputStream rejects them: consumers fail."""
     if len(data) > 4 and data[4] & LZ4_DEPENDENCE != LZ4_INDEPENDENT_BLOCKS:
         raise CorruptRecordError(
             "lz4: the frame's blocks depend on each other or on a dictionary, which Kafka does not allow"
@@ -320,7 +320,7 @@ def _check_lz4_descriptor(data: Buffer) -> None:
 def _unpack_lz4(data: memoryview, max_bytes: int, scratch: bytearray) -> memoryview | None:
     """A frame as Kafka writes them, block by block, which takes a quarter of the time of the library's stream.
 
-    None for frames of other kinds, for what is larger than `max_bytes` or `scratch`, and for damaged blocks.
+    None for other frames, for content larger than `max_bytes` or `scratch`, and for damaged blocks.
     """
     block_bytes = _lz4_block_bytes(bytes(data[:LZ4_PLAIN_HEADER_BYTES]))
     if not block_bytes:
@@ -370,10 +370,10 @@ def _unpack_lz4_blocks(data: memoryview, output: memoryview, block_bytes: int) -
 
 
 def _plain_lz4_frame(data: Buffer) -> Buffer:
-    """The part of a frame that Kafka's reader looks at, as a frame that the library takes.
+    """The part of a frame that Kafka's reader reads, as a frame that the library accepts.
 
-    Kafka's Lz4BlockInputStream takes an end mark with the bit for stored blocks for the end, stops there, and verifies
-    neither the size nor the checksum of the whole content. Frames that are damaged come back as they are.
+    Kafka's Lz4BlockInputStream stops at an end mark, also with the bit for stored blocks, and verifies neither the size
+    nor the checksum of the whole content. Damaged frames are returned unchanged.
     """
     view = memoryview(data)
     if len(view) < LZ4_PLAIN_HEADER_BYTES:

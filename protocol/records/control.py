@@ -1,4 +1,4 @@
-"""Control records: what a broker writes between the records of applications.
+"""Control records, which a broker writes between the records of applications.
 
     key    version int16 (0) | type int16
     value  for ABORT and COMMIT: version int16 (0) | coordinator epoch int32; for the KRaft types a message of
@@ -22,7 +22,7 @@ _VERSION = 0
 
 
 class ControlRecordType(IntEnum):
-    """What a control record says; UNKNOWN is a type of some later version, to be stepped over."""
+    """The type of a control record; UNKNOWN is one of a later version, which is skipped."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -42,7 +42,7 @@ def control_record_key(record_type: ControlRecordType) -> bytes:
 def control_record_type(key: bytes | None) -> ControlRecordType:
     """The type that a control record's key names; raises InvalidRecordError when it can name none."""
     if key is None or len(key) < _KEY.size:
-        raise InvalidRecordError(f"{key!r} is no key of a control record")
+        raise InvalidRecordError(f"{key!r} is not the key of a control record")
     version, number = _KEY.unpack_from(key)
     if version < 0:
         raise InvalidRecordError(f"a control record's key has version {version}")
@@ -86,7 +86,7 @@ def end_transaction_marker(
 def coordinator_epoch(value: bytes | None) -> int:
     """The coordinator's epoch in the value of an ABORT or COMMIT record; raises InvalidRecordError."""
     if value is None or len(value) < _END_TRANSACTION.size:
-        raise InvalidRecordError(f"{value!r} is no end of a transaction")
+        raise InvalidRecordError(f"{value!r} is not a transaction marker")
     version, epoch = _END_TRANSACTION.unpack_from(value)
     if version < 0:
         raise InvalidRecordError(f"the end of a transaction has version {version}")

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""What lies in a log or in a request, whatever its format: record batches, and entries of message sets.
+"""The entries of a log or of a request in any format: record batches, and entries of message sets.
 
 This module runs as it stands, and Cython compiles it as well: a loop over small batches spends much of its time here.
 """
@@ -23,7 +23,7 @@ COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 def batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch | LegacyEntry]:
     """The whole batches in `buffer`, one after the other, and the entries of message sets.
 
-    What is cut off at the end is left out. Raises CorruptRecordError at a magic that does not exist and at a
+    An incomplete entry at the end is left out. Raises CorruptRecordError at a magic that does not exist and at a
     length that the format cannot have.
     """
     end = len(buffer)

@@ -1,10 +1,10 @@
-"""What is wrong with bytes that claim to be records."""
+"""Errors of record batches."""
 
 from __future__ import annotations
 
 
 class CorruptRecordError(Exception):
-    """Bytes that cannot be what they claim: a bad length, magic, checksum or compressed stream.
+    """Damaged bytes: a bad length, magic, checksum or compressed stream.
 
     Kafka's CorruptRecordException; a client hears CORRUPT_MESSAGE.
     """

@@ -2,12 +2,12 @@
 """KeyTable: the offset at which a key was seen last, for as many keys as fit into a given memory.
 
 It holds a hash of 128 bits and an offset for each key, 24 bytes, by open addressing with linear probing. The hash is
-keyed with a secret that nobody outside knows, so nobody can choose keys that collide: two keys with one hash would be
-one key to the log cleaner, and the older one's value would go. Compiled it is SipHash-2-4 with 128 bits; in plain
-Python, where that would take forever, it is BLAKE2b. A table lives as long as one cleaning, so the two never meet.
+keyed with a random secret, so that producers cannot choose keys that collide: two keys with one hash would be
+one key to the log cleaner, and the older one's value would be removed. Compiled it is SipHash-2-4 with 128 bits, which
+is too slow in Python: BLAKE2b there. A table lives as long as one cleaning, so the two never mix.
 
-This module runs as it stands, and is also what Cython compiles with the types of key_table.pxd beside it. `COMPILED`
-says which of the two this is. Nothing here checks positions: who calls has seen that a key lies within its buffer.
+This module runs as Python, or compiled by Cython with the types of key_table.pxd (`COMPILED`). Positions are not
+checked: the caller has verified that a key lies within its buffer.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _START_3 = 0x7465646279746573
 class KeyTable:
     """The table, with room for as many keys as fit into `memory_bytes`.
 
-    It begins small and grows with what is in it, for every look is at another place of it: a few keys stay in the
-    processor's cache. While it grows there are two of it, of which the smaller one is an eighth of `memory_bytes` at
-    most. `secret`: 16 random bytes. `latest_offset` is up to where the table knows the log: `put` sets it, and the
+    It starts small and grows with its content, since every access is at another place: a few keys stay in the
+    processor's cache. Growing needs both the old and the new table; the old one is at most an eighth of `memory_bytes`.
+    `secret`: 16 random bytes. `latest_offset` is up to where the table knows the log: `put` sets it, and the
     caller sets it beyond records that have no key. `slots` is how many entries it may come to have, one of them empty.
     """
 
@@ -77,11 +77,11 @@ class KeyTable:
             at += 3
 
     def put(self, key: Buffer, offset: int) -> None:
-        """Notes a later offset of a key. Raises ValueError when the table is full."""
+        """Sets a later offset of a key. Raises ValueError if the table is full."""
         self._put(bytes(key), 0, len(key), offset)
 
     def get(self, key: Buffer) -> int:
-        """The offset noted for a key, -1 when there is none."""
+        """The offset of a key, -1 if it is unknown."""
         return self._get(bytes(key), 0, len(key))
 
     def hash_of(self, key: bytes) -> tuple[int, int]:
@@ -126,7 +126,7 @@ class KeyTable:
 
 
 def _zeros(size: int) -> mmap.mmap:
-    """Memory from the system, in large pages where it has them: every look at the table is in another page."""
+    """Memory from the system, in large pages if possible: every access to the table is in another page."""
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     advice = getattr(mmap, "MADV_HUGEPAGE", None)
     if advice is not None:

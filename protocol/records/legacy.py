@@ -13,8 +13,8 @@
                   value
 
 With a codec in the attributes the entry is a wrapper, and its value a compressed message set. In v0 the offsets
-inside are those of the log; in v1 they count from 0 and the wrapper has the last one's. A wrapper that says
-LogAppendTime lends its timestamp to all that it holds. Kafka's AbstractLegacyRecordBatch and LegacyRecord.
+inside are those of the log; in v1 they count from 0 and the wrapper has the last one's. The timestamp of a
+wrapper with LogAppendTime applies to all its messages. Kafka's AbstractLegacyRecordBatch and LegacyRecord.
 
 Key "k", value "v" as v1 at offset 3, created at 5 ms:
 
@@ -72,8 +72,8 @@ _ATTRIBUTES_POSITION = 17
 class LegacyEntry:
     """One entry of a message set inside `buffer`: a message, or a wrapper with several.
 
-    It answers what a RecordBatch answers, so that a log can hold both; there are no producers, no transactions and
-    no leader epochs in these formats.
+    It has the attributes of a RecordBatch, so that a log can hold both; these formats have no producers, transactions
+    or leader epochs.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class LegacyEntry:
     delete_horizon_ms: int | None = None
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
-        """Raises CorruptRecordError for what is no v0 or v1 entry, and for one longer than the buffer."""
+        """Raises CorruptRecordError unless a v0 or v1 entry begins there that ends within the buffer."""
         left = len(buffer) - position
         if left < LOG_OVERHEAD + LEGACY_OVERHEAD_V0:
             raise CorruptRecordError(f"{left} bytes are too few for an entry of a message set")
@@ -128,24 +128,24 @@ class LegacyEntry:
 
     @property
     def base_offset(self) -> int:
-        """The first offset; a wrapper has to be unpacked for it (raises what `records` raises)."""
+        """The first offset; decompresses a wrapper (raises what `records` raises)."""
         if not self.is_compressed:
             return self.last_offset
         return next(self.records()).offset
 
     @property
     def last_offset_delta(self) -> int:
-        """How far the last offset lies behind the first; raises what `base_offset` does."""
+        """The last offset minus the first; raises what `base_offset` raises."""
         return self.last_offset - self.base_offset
 
     @property
     def record_count(self) -> int:
-        """How many messages there are at most; fewer where a wrapper was compacted. Raises what `base_offset` does."""
+        """The maximal number of messages; a compacted wrapper has fewer. Raises what `base_offset` raises."""
         return self.last_offset_delta + 1
 
     @property
     def compression_type(self) -> CompressionType:
-        """The codec; raises UnsupportedCompressionError for what these formats cannot have."""
+        """The codec; raises UnsupportedCompressionError for one that these formats do not have."""
         codec = CompressionType.of(self.attributes & COMPRESSION_MASK)
         if codec == CompressionType.ZSTD:
             raise UnsupportedCompressionError(f"zstd does not exist in format v{self.magic}")
@@ -158,7 +158,7 @@ class LegacyEntry:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamp; nobody in v0."""
+        """The type of the timestamp; v0 has none."""
         if self.magic == MAGIC_V0:
             return TimestampType.NO_TIMESTAMP_TYPE
         if self.attributes & TIMESTAMP_TYPE_MASK:
@@ -203,8 +203,8 @@ class LegacyEntry:
     ) -> Iterator[Record]:
         """The message itself, or those in the wrapper; `check_inner` checks the checksums of those too.
 
-        Raises CorruptRecordError and UnsupportedCompressionError when they cannot be unpacked, InvalidRecordError
-        when a wrapper holds what it must not.
+        Raises CorruptRecordError and UnsupportedCompressionError if they cannot be decompressed, InvalidRecordError
+        for an invalid entry in a wrapper.
         """
         if not self.is_compressed:
             key, value = self.key_and_value()
@@ -214,9 +214,9 @@ class LegacyEntry:
     def inner_entries(
         self, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> list[LegacyEntry | RecordBatch]:
-        """What a wrapper holds, as it lies there: offsets and timestamps are not yet those of the log.
+        """The entries of a wrapper as stored: offsets and timestamps are not yet those of the log.
 
-        Raises what `records` raises for what cannot be unpacked.
+        Raises what `records` raises.
         """
         codec = self.compression_type
         _, payload = self.key_and_value()

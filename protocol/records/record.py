@@ -19,9 +19,8 @@ Key "k", no value, no headers, at the batch's base offset and 5 ms after its bas
     |  attributes, of which none are defined
     size: 7 bytes follow
 
-This module runs as it stands, and is also what Cython compiles with the types of record.pxd beside it; it
-never needs Cython when it runs. `COMPILED` says which of the two this is. Checking goes by addresses and looks at every
-bound itself; in decoding an index beyond the buffer raises IndexError, which is how most bad lengths are found.
+This module runs as Python, or compiled by Cython with the types of record.pxd (`COMPILED`). Validation reads by address
+and checks every bound itself; in decoding an index beyond the buffer raises IndexError, which finds most bad lengths.
 """
 
 from __future__ import annotations
@@ -98,12 +97,12 @@ class Record:
 
 
 class RecordsSummary:
-    """What a pass over a batch's records found; an index counts from the first record, -1 means none.
+    """The result of `validate_records`; an index counts from the first record, -1 means none.
 
     `min_timestamp` and `max_timestamp` in ms (both -1 for no records), `max_timestamp_index` the first record
-    that has the latter, `null_key_index` the first record without a key (compacted topics refuse those),
-    `offset_gap_index` the first record whose offset delta is not its index (what clients send has no gaps,
-    what the log cleaner leaves does).
+    that has the latter, `null_key_index` the first record without a key (compacted topics reject those),
+    `offset_gap_index` the first record whose offset delta is not its index (batches of clients have no gaps,
+    those of the log cleaner do).
     """
 
     __slots__ = (
@@ -136,7 +135,7 @@ def validate_records(payload: Buffer, record_count: int, base_timestamp: int) ->
 
 
 def validate_span(data: bytes, end: int, record_count: int, base_timestamp: int) -> RecordsSummary:
-    """`validate_records` of the first `end` bytes; compiled it takes their address, and is for compiled callers."""
+    """`validate_records` of the first `end` bytes; compiled, it reads by address, for compiled callers."""
     summary = RecordsSummary()
     if record_count < 0:
         raise InvalidRecordError(f"a record count of {record_count} is not possible")
@@ -255,7 +254,7 @@ def _zigzag(number: int) -> bytes:
     return bytes(groups)
 
 
-# -- the hot loops: one function each on purpose, calls are what they must not pay for --
+# -- the hot loops: one function each on purpose, to avoid calls --
 
 
 def _long_varint(data: bytes, position: int, end: int, raw: int, max_bits: int) -> tuple[int, int]:
@@ -283,8 +282,8 @@ def _scan(  # noqa: C901, PLR0912, PLR0915
 ) -> tuple[int, int]:
     """(min and max timestamp delta); the indexes go into the summary.
 
-    A record must have room for the least that it can be, and so must what is left of it before each number after a
-    number of any length: two bytes of every number but the last one can then be read without looking again.
+    A record must have room for its minimal size, and so must its rest before each number that follows a number of any
+    length: two bytes of every number but the last one can then be read without another check.
     """
     position = index = 0
     min_delta = _MAX_INT64

@@ -158,7 +158,7 @@ cdef class SegmentScanner:
         number=Py_ssize_t, at=Py_ssize_t, size=cython.longlong, first=cython.longlong, last=cython.longlong,
         delta=cython.longlong, epoch=cython.longlong, attributes=int
     )
-    cdef Py_ssize_t _take_in_all(self, const unsigned char* data, Py_ssize_t count) except -1
+    cdef Py_ssize_t _apply_headers(self, const unsigned char* data, Py_ssize_t count) except -1
 
     cdef bint _offsets_fit(self, long long first, long long last) except -1
 

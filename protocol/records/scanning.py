@@ -1,14 +1,14 @@
 # cython: annotation_typing=False, wraparound=False, boundscheck=False, initializedcheck=False
-"""The loop over the batches of a segment that recovery makes: is each of them whole, and what follows from it.
+"""The loop of recovery over the batches of a segment: checks each batch and collects the state that follows from it.
 
-A segment comes in pieces, from front to end. Of every batch length, magic, checksum and offsets are checked, and what
-a log has to know is gathered without making an object for each: entries for the offset and the time index, the
-youngest timestamp, new leader epochs, and of every producer its last five batches (`ProducerRun`). Whatever cannot be
-decided here the caller is asked about: `stop` says why `scan` came back.
+A segment is read in pieces, from its start to its end. Length, magic, checksum and offsets of every batch are checked,
+and the state of the log is collected without an object for each batch: entries for the offset and the time index, the
+youngest timestamp, new leader epochs, and of every producer its last five batches (`ProducerRun`). Other cases are for
+the caller: `stop` says why `scan` returned.
 
-This module runs as it stands, and is also what Cython compiles with the types of scanning.pxd beside it. Compiled it
-checks the sums of several batches at a time with the processor's own instruction, where there is one, and lets go of
-the interpreter lock meanwhile, so that several logs are recovered at once. `COMPILED` says which of the two this is.
+This module runs as Python, or compiled by Cython with the types of scanning.pxd (`COMPILED`). Compiled, it verifies
+several checksums at a time with the processor's instruction, if it has one, and without the interpreter lock, so that
+several logs are recovered in parallel.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from barnabas.protocol.records.layout import (
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    Bytes: TypeAlias = bytes | bytearray  # no memoryview: what is compiled walks them by their address
+    Bytes: TypeAlias = bytes | bytearray  # not memoryview: the compiled module reads them by address
 
 COMPILED: bool = not __file__.endswith((".py", ".pyc"))
 
 AT_END = 0
-"""What is left of the piece is no whole batch: more of the segment is wanted."""
+"""The rest of the piece is not a complete batch: the next piece is needed."""
 DAMAGED = 1
-"""The batch at `position` cannot be right; `damage` says why."""
+"""The batch at `position` is damaged; `damage` says why."""
 LEGACY = 2
-"""The entry at `position` is one of an older message set: the caller checks it and gives it to `take_in_entry`."""
+"""The entry at `position` is one of an older message set: the caller checks it and passes it to `add_entry`."""
 CONTROL = 3
-"""The batch at `control_at` in the piece ends a transaction. It is taken in but for the producers: `runs` first."""
+"""The batch at `control_at` in the piece ends a transaction. It is applied except to the producers: `runs` first."""
 _MORE = 4
 
 RETAINED = 5
-"""So many batches of a producer are remembered."""
+"""The number of batches that are kept of a producer."""
 NOBODY = (1 << 63) - 1
 """A `follow_from` that follows no producer."""
 
@@ -65,10 +65,10 @@ _LOW_32 = (1 << 32) - 1
 
 
 class ProducerRun:
-    """What a stretch of a producer's batches comes to: its epoch and the last of them, at most five, oldest first.
+    """A sequence of a producer's batches: its epoch and the last batches, at most five, oldest first.
 
-    `restarted`: the epoch changed within, so that nothing from before counts. `txn_first_offset` is where the first
-    transactional batch of the stretch begins, -1 for none.
+    `restarted`: the epoch changed within, which voids earlier batches. `txn_first_offset` is the first offset of the
+    first transactional batch, -1 for none.
     """
 
     __slots__ = ("_count", "_ring", "epoch", "last_timestamp", "producer_id", "restarted", "txn_first_offset")
@@ -111,8 +111,8 @@ class SegmentScanner:
     """One pass over one segment.
 
     `position` is where in the .log the next batch begins, `next_offset` the least offset that it may have. `epochs` are
-    (leader epoch, first offset) of the epochs above `latest_epoch`, in order, and `runs` the producers met since they
-    were last taken. The caller takes `epochs` and `runs` out whenever it likes.
+    (leader epoch, first offset) of the epochs above `latest_epoch`, in order, and `runs` the producers since they were
+    last taken. The caller may take `epochs` and `runs` at any time.
     """
 
     __slots__ = (
@@ -204,14 +204,14 @@ class SegmentScanner:
         return runs
 
     def take_epochs(self) -> list[tuple[int, int]]:
-        """Hands over the epochs met since the last time."""
+        """Returns the epochs since the last call."""
         epochs, self.epochs = self.epochs, []
         return epochs
 
     def scan(self, piece: Bytes, at: int, length: int, end: int) -> int:
-        """Takes in the batches that begin at `at` in the first `length` bytes of `piece`, at `position` in the .log.
+        """Scans the batches that begin at `at` in the first `length` bytes of `piece`, at `position` in the .log.
 
-        Returns where in the piece it stopped, and `stop` says why. No batch reaches beyond `end`, where the .log ends.
+        Returns where in the piece it stopped; `stop` says why. No batch may extend beyond `end`, the end of the .log.
         """
         if not 0 <= at <= length <= len(piece):
             raise ValueError(f"bytes {at} to {length} of {len(piece)}")
@@ -220,39 +220,39 @@ class SegmentScanner:
             start = at
             count = self._frame(piece, at, length, end)
             whole = self._whole(piece, piece, count) if self._check_crc else count
-            taken = self._take_in_all(piece, whole)
+            taken = self._apply_headers(piece, whole)
             at = self._starts[taken]
             self.position += at - start
             if self.stop != _MORE:
                 break
             if taken < count:
                 self.stop = DAMAGED
-                self.damage = "the checksum of its bytes is another than it says"
+                self.damage = "its checksum does not match its bytes"
             elif count < _FRAMES:
                 self.stop = self._why
         return at
 
-    def take_in_header(self, header: Bytes, size: int) -> bool:
-        """Takes in a v2 batch of `size` bytes whose checksum the caller has seen to, from its first 61 bytes.
+    def add_header(self, header: Bytes, size: int) -> bool:
+        """Adds a v2 batch of `size` bytes whose checksum the caller has verified, from its first 61 bytes.
 
-        For one that is larger than a piece. False when its offsets cannot be: `stop` and `damage` say so.
+        For a batch that is larger than a piece. False if its offsets are invalid: `stop` and `damage` are then set.
         """
         if len(header) < RECORD_BATCH_OVERHEAD:
-            raise ValueError(f"{len(header)} bytes are no header")
+            raise ValueError(f"{len(header)} bytes are not a header")
         self._starts[0] = 0
         self._starts[1] = size
         self.stop = _MORE
-        taken = self._take_in_all(header, 1)
+        taken = self._apply_headers(header, 1)
         self.position += size * taken
         return taken == 1
 
     def reject(self, why: str) -> None:
-        """Has the scan end before the batch at `position`: the caller found it damaged."""
+        """Ends the scan before the batch at `position`, which the caller found damaged."""
         self.stop = DAMAGED
         self.damage = why
 
-    def take_in_entry(self, offset: int, size: int, max_timestamp: int) -> bool:
-        """Takes in an entry of an older message set, which the caller has checked. False when its offset cannot be."""
+    def add_entry(self, offset: int, size: int, max_timestamp: int) -> bool:
+        """Adds an entry of an older message set, which the caller has checked. False if its offset is invalid."""
         if not self._offsets_fit(offset, offset):
             self.stop = DAMAGED
             return False
@@ -264,7 +264,7 @@ class SegmentScanner:
     # -- the hot loops --
 
     def _frame(self, data: Bytes, at: int, length: int, end: int) -> int:
-        """Finds where up to `_FRAMES` batches begin and end, by their lengths; `_why` says what comes after."""
+        """Finds the bounds of up to `_FRAMES` batches by their lengths; `_why` says what follows them."""
         self._why = AT_END
         left_in_log = end - self.position
         count = 0
@@ -293,7 +293,7 @@ class SegmentScanner:
         return count
 
     def _whole(self, piece: Bytes, data: Bytes, count: int) -> int:
-        """How many of the first `count` batches, from the first on, have the checksum that they say."""
+        """The number of leading batches, of `count`, whose checksums are right."""
         if COMPILED:
             known = count_whole(data, self._starts, count)  # type: ignore[name-defined]  # noqa: F821
             if known >= 0:
@@ -308,8 +308,8 @@ class SegmentScanner:
                 return number
         return count
 
-    def _take_in_all(self, data: Bytes, count: int) -> int:
-        """Takes in what the headers of `count` framed batches say, until one stops the scan; how many."""
+    def _apply_headers(self, data: Bytes, count: int) -> int:
+        """Applies the headers of `count` framed batches until one stops the scan; returns how many."""
         for number in range(count):
             at = self._starts[number]
             size = self._starts[number + 1] - at

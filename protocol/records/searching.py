@@ -1,8 +1,7 @@
 # cython: annotation_typing=False, wraparound=False, boundscheck=False, initializedcheck=False
 """The two loops of every lookup: through the entries of a sparse index, and from there through the batch headers.
 
-This module runs as it stands, and is also what Cython compiles with the types of searching.pxd beside it. `COMPILED`
-says which of the two this is.
+This module runs as Python, or compiled by Cython with the types of searching.pxd (`COMPILED`).
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class SegmentPass:
         if not self._has_right_crc(file, position, batch):
             scanner.reject("its checksum does not match its bytes")
             return False
-        taken = scanner.take_in_header(header, size)
+        taken = scanner.add_header(header, size)
         if taken and scanner.stop == CONTROL and on_control is not None:
             on_control(RecordBatch(read_fully(file, size, position)))
         return taken
@@ -130,4 +130,4 @@ def _take_legacy(scanner: SegmentScanner, entry: "LegacyEntry") -> bool:
     except CorruptRecordError as error:
         scanner.reject(str(error))
         return False
-    return scanner.take_in_entry(entry.last_offset, entry.size_in_bytes, entry.max_timestamp)
+    return scanner.add_entry(entry.last_offset, entry.size_in_bytes, entry.max_timestamp)

@@ -109,10 +109,10 @@ def test_message_sets_are_the_callers(module: Any) -> None:
     scanner = new_scanner(module)
     at = scanner.scan(data, 0, len(data), len(data))
     assert (scanner.stop, at) == (scanning.LEGACY, len(batch(BASE)))
-    assert scanner.take_in_entry(BASE + 1, len(entry), 7)
+    assert scanner.add_entry(BASE + 1, len(entry), 7)
     assert scanner.scan(data, at + len(entry), len(data), len(data)) == len(data)
     assert scanner.next_offset == BASE + 3
-    assert not scanner.take_in_entry(BASE, 10, 7)
+    assert not scanner.add_entry(BASE, 10, 7)
     assert scanner.stop == scanning.DAMAGED
     scanner.reject("why not")
     assert scanner.damage == "why not"
@@ -143,13 +143,13 @@ def test_markers_are_the_callers(module: Any) -> None:
 def test_a_header_alone_is_enough_for_what_was_checked_elsewhere(module: Any) -> None:
     data = batch(BASE, records=5, epoch=3)
     scanner = new_scanner(module)
-    assert scanner.take_in_header(data[:61], len(data))
+    assert scanner.add_header(data[:61], len(data))
     assert (scanner.position, scanner.next_offset) == (len(data), BASE + 5)
     assert scanner.take_epochs() == [(3, BASE)]
     assert scanner.take_epochs() == []
-    assert not scanner.take_in_header(data[:61], len(data))
+    assert not scanner.add_header(data[:61], len(data))
     with pytest.raises(ValueError, match="header"):
-        scanner.take_in_header(data[:60], len(data))
+        scanner.add_header(data[:60], len(data))
 
 
 def test_what_lies_outside_of_the_piece_is_not_touched(module: Any) -> None:
