@@ -157,7 +157,10 @@ def test_a_partition_that_has_moved_on_keeps_nobody_waiting(
         harness.end(producer, commits=True)
         harness.settle()
     assert harness.metadata().state is COMPLETE_COMMIT
-    assert any("t-1: INVALID_PRODUCER_EPOCH; the producer has a newer epoch" in message for message in caplog.messages)
+    assert any(
+        "t-1: INVALID_PRODUCER_EPOCH; the producer has a newer epoch" in message
+        for message in caplog.messages
+    )
 
 
 def test_the_same_failure_is_told_less_and_less_often(
