@@ -74,14 +74,14 @@ async def test_without_waiting(server: Server) -> None:
     assert (result.exit_code, result.stdout) == (0, "t: 1 partitions will be compacted\n")
 
 
-async def test_a_topic_that_is_not_there(server: Server) -> None:
+async def test_a_missing_topic_is_an_error(server: Server) -> None:
     result = await compact(server, "nothing", "--wait")
     assert result.exit_code == 1
     assert result.stderr == "There is no topic 'nothing'.\n"
     assert (await compact(server, "../t")).exit_code == 1
 
 
-def test_a_broker_that_is_not_there() -> None:
+def test_an_unknown_broker_is_an_error() -> None:
     result = barnabas("t", "--url", "http://127.0.0.1:9/")
     assert result.exit_code == 1
     assert "No broker answers at http://127.0.0.1:9/topics/t/compact" in result.stderr

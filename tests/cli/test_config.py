@@ -57,7 +57,7 @@ def test_notes_never_fail(file: Path) -> None:
     assert lines[2] == "2 notes"
 
 
-def test_errors_fail_and_everything_is_told(file: Path) -> None:
+def test_errors_fail_and_all_findings_are_printed(file: Path) -> None:
     file.write_text("num.partitions=0\nlisteners=nowhere\nx.y=1\nnum.io.threads=2\n")
     result = check(str(file))
     assert result.exit_code == 2
@@ -78,11 +78,11 @@ def test_overrides_and_variables_count(file: Path) -> None:
     assert "environment variable KAFKA_LOG_DIRZ: log.dirz is not a configuration key" in result.output
 
 
-def test_a_file_that_is_not_there() -> None:
+def test_a_missing_file_is_an_error() -> None:
     assert check("/nowhere/server.properties").exit_code == 2
 
 
-def test_show_prints_what_differs_from_the_defaults_and_its_place(file: Path) -> None:
+def test_show_prints_values_that_are_not_defaults_and_their_sources(file: Path) -> None:
     file.write_text("num.partitions=3\nlog.roll.hours=168\nssl.key.password=secret\n")
     result = check(str(file), "--show", "--override", "broker.rack=a")
     lines = result.output.splitlines()

@@ -119,7 +119,7 @@ def test_everything_that_is_wrong_with_a_file_is_named_at_once(file: Path) -> No
 # ---- what would be done
 
 
-def test_show_config_tells_each_setting_and_who_set_it(file: Path) -> None:
+def test_show_config_prints_each_setting_and_its_source(file: Path) -> None:
     file.write_text("num.partitions=3\nssl.key.password=secret\n")
     result = barnabas(
         "serve",

@@ -36,7 +36,7 @@ def test_directories_are_formatted_and_shown(properties: Path) -> None:
     assert "node.id=7, version=1}" in after.stdout
 
 
-def test_a_format_is_not_done_twice_unless_told(properties: Path) -> None:
+def test_a_directory_is_not_formatted_twice_unless_ignored(properties: Path) -> None:
     words = ("storage", "format", "-t", CLUSTER_ID, "-c", properties)
     run(*words)
     again = run(*words)
@@ -59,7 +59,7 @@ def test_a_directory_that_cannot_be_read_is_a_problem(properties: Path) -> None:
     assert "Mismatched cluster IDs" in run("storage", "info", "-c", properties).stdout
 
 
-def test_a_wrong_command_line_is_told_as_such(properties: Path) -> None:
+def test_a_wrong_command_line_is_a_usage_error(properties: Path) -> None:
     both = run("format", "-t", CLUSTER_ID, "-c", properties, "-s", "-N")
     assert both.exit_code == 2
     assert "not allowed with" in both.stderr

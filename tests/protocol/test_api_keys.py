@@ -47,7 +47,7 @@ def test_the_response_to_api_versions_has_the_oldest_header_in_every_version() -
     assert [response_header_version(ApiKey.API_VERSIONS, version) for version in range(5)] == [0] * 5
 
 
-def test_a_version_that_is_not_there_yet_has_the_header_of_the_newest() -> None:
+def test_a_future_version_has_the_header_of_the_newest() -> None:
     assert request_header_version(ApiKey.API_VERSIONS, 99) == 2
 
 

@@ -135,7 +135,7 @@ def test_mutated_and_random_bytes(message_type: type[Message], version: int) -> 
 
 
 @explores
-def test_what_is_wrong_is_reported_in_the_same_words_in_both_forms() -> None:
+def test_errors_have_the_same_text_in_both_forms() -> None:
     rng = Random(f"words {seed_or(0)}")
     for message_type, version in every_version()[::5]:
         data = encode(random_message(rng, message_type, version), version)
@@ -197,7 +197,7 @@ def test_a_huge_claim_is_refused_before_anything_is_allocated(
 
 
 @pytest.mark.parametrize("version", [11, 12])
-def test_elements_of_all_arrays_are_counted_where_somebody_says_how_many_there_may_be(version: int) -> None:
+def test_elements_of_all_arrays_are_counted_if_a_limit_is_given(version: int) -> None:
     partitions = [FetchRequest.FetchPartition(partition=number) for number in range(3)]
     topics = [FetchRequest.FetchTopic(topic=name, partitions=partitions) for name in ("one", "two")]
     forgotten = [FetchRequest.ForgottenTopic(topic="three", partitions=[0, 1, 2, 3])]
@@ -351,7 +351,7 @@ def test_a_known_tag_cannot_be_given_as_an_unknown_one() -> None:
 # What is wrong with a message of ours.
 
 
-def test_what_a_version_cannot_carry_must_have_its_default() -> None:
+def test_a_field_that_a_version_cannot_carry_must_have_its_default() -> None:
     partition = FetchRequest.FetchPartition(last_fetched_epoch=3)
     request = FetchRequest(topics=[FetchRequest.FetchTopic(partitions=[partition])])
     with pytest.raises(
@@ -362,7 +362,7 @@ def test_what_a_version_cannot_carry_must_have_its_default() -> None:
     assert encode(request, 11)
 
 
-def test_what_is_ignorable_is_left_out() -> None:
+def test_an_ignorable_field_is_left_out() -> None:
     request = FetchRequest(rack_id="r1", session_id=7)
     assert decode(FetchRequest, 4, encode(request, 4)).rack_id == ""
 
@@ -393,7 +393,7 @@ def test_unknown_tags_need_a_flexible_version() -> None:
         (HeartbeatRequest(group_id=5), 0, "HeartbeatRequest v0"),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_written_is_named(message: Message, version: int, where: str) -> None:
+def test_a_field_that_cannot_be_encoded_is_named(message: Message, version: int, where: str) -> None:
     with pytest.raises(ValueError, match=where):
         encode(message, version)
 

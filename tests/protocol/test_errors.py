@@ -14,7 +14,7 @@ def test_a_code_is_its_number_and_is_found_by_it() -> None:
     assert int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == 3
 
 
-def test_every_code_says_what_is_wrong() -> None:
+def test_every_code_has_a_text() -> None:
     assert len({code.text for code in ErrorCode}) == len(ErrorCode)
     assert all(code.text and not code.text.endswith(".") for code in ErrorCode)
 

@@ -103,7 +103,7 @@ def test_the_error_names_the_limit() -> None:
         feed(Framer(LIMIT), struct.pack(">i", LIMIT + 1))
 
 
-def test_a_frame_of_exactly_the_limit_is_taken() -> None:
+def test_a_frame_of_exactly_the_limit_is_accepted() -> None:
     assert feed(Framer(LIMIT), on_the_wire(bytes(LIMIT))) == [bytes(LIMIT)]
 
 
@@ -196,7 +196,7 @@ def test_large_frames_are_the_same_in_a_place_of_their_own(sizes: list[int], ste
     assert (framer.buffered, framer.started, framer.rest) == (0, False, None)
 
 
-def test_what_follows_the_beginning_of_a_large_frame_goes_straight_to_its_place() -> None:
+def test_the_rest_of_a_large_frame_is_read_into_its_memory() -> None:
     places = Places()
     framer = Framer(1 << 20, places)
     frames: list[Frame] = []

@@ -68,7 +68,7 @@ def test_the_client_id_never_becomes_compact() -> None:
     assert (client_id.length, client_id.nullable) == (INT16, True)
 
 
-def test_wrappers_say_what_they_hold() -> None:
+def test_wrappers_have_the_offsets_of_their_entries() -> None:
     topics = layout(ProduceRequest, 13).members[-1][1]
     assert isinstance(topics, KafkaArray)
     assert isinstance(topics.element, StructOf)
@@ -133,7 +133,7 @@ def test_a_message_by_hand() -> None:
         (b"\x01" + bytes(4) + b"\x01\x00\x01\x00\x05", "expected 5, found 0"),
     ],
 )
-def test_what_is_no_heartbeat_is_a_protocol_error(data: bytes, reason: str) -> None:
+def test_bytes_that_are_not_a_heartbeat_are_a_protocol_error(data: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         parse(HeartbeatRequest, 4, data)
 
@@ -167,7 +167,7 @@ def test_a_known_tag_cannot_be_unknown() -> None:
         parse(FetchRequest, 12, build(FetchRequest(), 12)[:-1] + b"\x01\x01\x00")
 
 
-def test_what_a_version_cannot_carry() -> None:
+def test_fields_that_a_version_cannot_carry() -> None:
     with pytest.raises(ValueError, match="replica_id cannot be sent in version 15"):
         build(FetchRequest(replica_id=3), 15)
     with pytest.raises(ValueError, match="unknown_tagged_fields cannot be sent in version 3"):

@@ -37,7 +37,7 @@ def test_text_of_a_uuid_leads_back_to_it(uuid: bytes) -> None:
 @pytest.mark.parametrize(
     "text", ["", "AAAA", "A" * 21, "A" * 23, "A" * 25, "AAAAAAAAAAAAAAAAAAAA!A", "\u00e9" * 22]
 )
-def test_what_is_no_uuid_is_refused(text: str) -> None:
+def test_an_invalid_uuid_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a UUID"):
         uuid_from_string(text)
 

@@ -45,7 +45,7 @@ def test_the_newest_version_of_both(cluster: FakeCluster, client: AdminClient) -
     assert cluster.versions(ApiKey.LIST_GROUPS) == [5, 3]
 
 
-def test_what_passes_by_itself_is_asked_again(cluster: FakeCluster) -> None:
+def test_transient_errors_are_retried(cluster: FakeCluster) -> None:
     busy = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     cluster.on(ApiKey.LIST_GROUPS, *[busy] * 5, ListGroupsResponse())
     client, clock, told = client_of(cluster.bootstrap)
@@ -172,7 +172,7 @@ def test_a_coordinator_that_has_moved_is_looked_for_again() -> None:
         client.close()
 
 
-def test_a_coordinator_that_is_not_there_yet(cluster: FakeCluster) -> None:
+def test_a_missing_coordinator_is_retried(cluster: FakeCluster) -> None:
     def found(code: int) -> FindCoordinatorResponse:
         coordinator = FindCoordinatorResponse.Coordinator(key="g", node_id=1, error_code=code)
         return FindCoordinatorResponse(coordinators=[coordinator])
@@ -187,14 +187,14 @@ def test_a_coordinator_that_is_not_there_yet(cluster: FakeCluster) -> None:
     client.close()
 
 
-def test_a_broker_that_is_not_there(cluster: FakeCluster) -> None:
+def test_an_unknown_broker_is_an_error(cluster: FakeCluster) -> None:
     client, _, _ = client_of(cluster.bootstrap, default_api_timeout_ms=500)
     with pytest.raises(NotReachableError, match=r"the cluster has no broker 7 \(known: 1\)"):
         client.send(ListGroupsRequest(), Node(7))
     client.close()
 
 
-def test_controllers_are_asked_who_they_are(cluster: FakeCluster) -> None:
+def test_controllers_are_found_by_describe_cluster(cluster: FakeCluster) -> None:
     cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse())
     client, _, _ = client_of(cluster.bootstrap, is_controller=1)
     client.send(ListGroupsRequest(), CONTROLLER)

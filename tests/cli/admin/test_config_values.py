@@ -26,7 +26,7 @@ def test_settings_to_add(text: str, found: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "a=1,b", "a=b=c", "", "a=1,,b=2", "a b=1"])
-def test_what_is_no_setting(text: str) -> None:
+def test_invalid_settings_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not|is not a key"):
         parse_added(text)
 

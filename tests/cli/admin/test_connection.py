@@ -101,7 +101,7 @@ def test_an_answer_that_does_not_come() -> None:
         connect(silent.getsockname()[1], timeout_s=0.05)
 
 
-def test_somebody_who_speaks_otherwise(cluster: FakeCluster) -> None:
+def test_a_peer_with_another_protocol(cluster: FakeCluster) -> None:
     cluster.on(ApiKey.API_VERSIONS, b"HTTP/1.1 400 Bad Request\r\n\r\n")
     with pytest.raises(NotReachableError, match=r"does not speak Kafka's protocol in plain text.*HTTP"):
         connect(cluster.brokers[1].port)
@@ -112,7 +112,7 @@ def test_nobody() -> None:
         connect(held_ports(1)[0])
 
 
-def test_a_host_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_host_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -128,7 +128,7 @@ def test_a_host_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
         ListGroupsRequest(states_filter=["stable\udcff"]),
     ],
 )
-def test_what_no_request_can_carry_is_no_crash(connection: Connection, unsendable: Message) -> None:
+def test_a_value_that_cannot_be_encoded_is_an_error(connection: Connection, unsendable: Message) -> None:
     """A number of twenty digits on a command line, or bytes that are no text: people have typed it."""
     version = connection.version_of(ApiKey(unsendable.api_key or 0))
     with pytest.raises(
@@ -138,6 +138,6 @@ def test_what_no_request_can_carry_is_no_crash(connection: Connection, unsendabl
 
 
 @pytest.mark.parametrize("host", ["one..example", "a" * 64 + ".example"])
-def test_what_cannot_be_the_name_of_a_host_is_an_unknown_host(host: str) -> None:
+def test_an_invalid_host_name_is_an_unknown_host(host: str) -> None:
     with pytest.raises(UnknownHostError, match="is not a host name"):
         Connection(Address(host, 9092), "me", connect_timeout_s=PATIENCE_S, timeout_s=PATIENCE_S)

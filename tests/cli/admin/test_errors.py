@@ -6,7 +6,7 @@ from barnabas.cli.admin.errors import ServerError, check, code_name
 from barnabas.protocol.errors import ErrorCode
 
 
-def test_errors_say_what_and_why() -> None:
+def test_errors_name_the_cause() -> None:
     assert str(ServerError(ErrorCode.INVALID_PARTITIONS, "Too few.")) == "Too few (INVALID_PARTITIONS)"
     assert str(ServerError(ErrorCode.INVALID_PARTITIONS, about="t")).startswith("t: ")
     assert code_name(999) == "error 999"

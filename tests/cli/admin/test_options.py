@@ -32,7 +32,7 @@ def test_where_the_brokers_are(barnabas: Barnabas, cluster: FakeCluster, tmp_pat
     assert f"no server answers at {nobody}" in result.stderr
 
 
-def test_what_the_client_calls_itself(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:
+def test_the_client_id_and_software_name(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("sasl.mechanism=PLAIN\n")
     result = barnabas("topics", "--list", "--command-config", str(file))
@@ -48,7 +48,7 @@ def test_the_version(barnabas: Barnabas, cluster: FakeCluster) -> None:
     assert not cluster.asked(ApiKey.API_VERSIONS)
 
 
-def test_a_command_alone_says_what_it_needs(barnabas: Barnabas) -> None:
+def test_a_command_without_options_names_the_missing_ones(barnabas: Barnabas) -> None:
     result = barnabas("topics")
     assert result.exit_code == 2
     assert "Exactly one of --list, --describe, --create, --alter, --delete is needed" in result.stderr

@@ -16,7 +16,7 @@ def test_partitions_of_a_topic() -> None:
 
 
 @pytest.mark.parametrize("text", ["t:", ":0", "t:a", "t:0,", "t:0:1", "t:-1"])
-def test_what_are_no_partitions(text: str) -> None:
+def test_invalid_partitions_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=text.replace("-", ".")):
         parse_topic_partitions(text)
 
@@ -39,6 +39,6 @@ def test_patterns_of_topics(pattern: str, topic: str, allowed: bool) -> None:
     assert TopicPattern(pattern).allows(topic) is allowed
 
 
-def test_what_is_no_pattern() -> None:
+def test_an_invalid_pattern_is_rejected() -> None:
     with pytest.raises(ValueError, match="is not a regular expression"):
         TopicPattern("(")

@@ -51,7 +51,7 @@ def test_proposals_use_the_brokers_in_turn() -> None:
         spread(current, [5])
 
 
-def test_throttles_name_who_gives_and_who_takes() -> None:
+def test_throttles_name_source_and_target_replicas() -> None:
     t_0, t_1 = TopicPartition("t", 0), TopicPartition("t", 1)
     moving = {t_1: Reassignment([1, 2], [2], [])}
     changes = throttles({t_0: [1], t_1: [1, 2]}, {t_0: [2], t_1: [1]}, moving, 1000)

@@ -42,7 +42,7 @@ def test_bootstrap_servers(text: str, addresses: list[tuple[str, int]]) -> None:
 @pytest.mark.parametrize(
     "text", ["", ",", "localhost", "localhost:", ":9092", "a:0", "a:65536", "a:x", "a:1,b"]
 )
-def test_what_is_no_server_is_named(text: str) -> None:
+def test_an_invalid_server_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
         parse_bootstrap(text)
 
@@ -77,7 +77,7 @@ def test_other_security_protocols_are_refused(file: Path, protocol: str) -> None
         load(file)
 
 
-def test_properties_that_do_nothing_are_told(file: Path) -> None:
+def test_properties_without_effect_are_warned_of(file: Path) -> None:
     file.write_text("retry.backof.ms=4\n\nsasl.mechanism=PLAIN\n")
     warnings: list[str] = []
     load_settings(server=None, controller=None, file=file, default=DEFAULT, warn=warnings.append)

@@ -25,7 +25,7 @@ def test_json_objects() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_each_shape_says_what_each_field_is(row: type[Any]) -> None:
+def test_each_field_of_each_shape_is_described(row: type[Any]) -> None:
     assert row.__doc__
     assert type_name(row) == row.__name__[0].lower() + row.__name__[1:-3]
     for field, hint in get_type_hints(row, include_extras=True).items():

@@ -24,7 +24,7 @@ def test_dates(text: str, milliseconds: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "now", "2023-11-14", "2023-11-14T22:13:25", "2023-13-14T22:13:25.000", "T"]
 )
-def test_what_is_no_date(text: str) -> None:
+def test_invalid_dates_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not YYYY-MM-DD"):
         parse_datetime(text)
 
@@ -47,6 +47,6 @@ def test_durations(text: str, milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1D", "PX", "P1H", "P1Y", "PT1S1M"])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(text)

@@ -115,7 +115,7 @@ def test_data(log: Path) -> None:
     assert bare[3:5] == ["| key: k payload: hello", ""]
 
 
-def test_offsets_that_do_not_follow_each_other_are_told_at_the_end(log: Path) -> None:
+def test_non_consecutive_offsets_are_printed_at_the_end(log: Path) -> None:
     result = dump(log, "--deep-iteration")
     assert result.stderr.splitlines() == [f"Non-consecutive offsets in {log}", "  -1 is followed by 7"]
 
@@ -195,7 +195,7 @@ def test_a_length_that_cannot_be_ends_the_file_and_not_the_dump(log: Path, tmp_p
     assert f"Dumping {other}" in result.stdout
 
 
-def test_what_cannot_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_a_problem(tmp_path: Path) -> None:
     result = dump(tmp_path / "missing.log", tmp_path / f"{0:020d}.log")
     assert result.exit_code == 1
     assert "No such file" in result.stderr
@@ -213,7 +213,7 @@ def test_a_wrong_command_line(arguments: list[str]) -> None:
     assert dump(*arguments).exit_code == 2
 
 
-def test_classes_of_ones_own_are_told_to_be_impossible() -> None:
+def test_decoder_classes_of_users_are_rejected() -> None:
     result = dump("x.log", "--value-decoder-class", "my.Decoder")
     assert "my.Decoder" in result.stderr
     assert "LongDecoder" in result.stderr
@@ -242,7 +242,7 @@ def test_the_other_files(directory: Path) -> None:
         assert found[1].startswith(beginning)
 
 
-def test_a_directory_stands_for_its_segments(directory: Path) -> None:
+def test_a_directory_is_expanded_to_its_segments(directory: Path) -> None:
     partition = directory / "orders-0"
     logs = sorted(partition.glob("*.log"))
     assert [line for line in lines(partition) if line.startswith("Dumping")] == [
@@ -281,7 +281,7 @@ def test_files_may_be_given_in_every_way(directory: Path) -> None:
     ]
 
 
-def test_mismatches_of_an_index_are_told_at_the_end(directory: Path) -> None:
+def test_mismatches_of_an_index_are_printed_at_the_end(directory: Path) -> None:
     path = next(path for path in sorted(directory.glob("orders-0/*.index")) if path.stat().st_size)
     data = bytearray(path.read_bytes())
     data[3] += 1
@@ -293,7 +293,7 @@ def test_mismatches_of_an_index_are_told_at_the_end(directory: Path) -> None:
     assert result.stderr.splitlines()[1].startswith("  Index offset: ")
 
 
-def test_a_corrupt_snapshot_is_told(directory: Path) -> None:
+def test_a_corrupt_snapshot_is_reported(directory: Path) -> None:
     path = sorted(directory.glob("orders-0/*.snapshot"))[-1]
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
@@ -492,7 +492,7 @@ def test_json_of_everything_in_a_directory(directory: Path) -> None:
 # -- the process --
 
 
-def test_who_stops_reading_ends_it_quietly(tmp_path: Path) -> None:
+def test_a_closed_output_ends_it_without_a_message(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(build_batch([(b"k", Random(1).randbytes(50), T, [])] * 20000, base_offset=0))
     command = f"{sys.executable} -m barnabas.cli.main dump-log --print-data-log --files {path} | head -1"

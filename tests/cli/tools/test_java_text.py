@@ -23,7 +23,7 @@ from barnabas.cli.tools.java_text import decode_utf8, file_text, format_double, 
         (b"\xf5\x80\x80\x80", "\ufffd" * 4),
     ],
 )
-def test_what_is_no_utf8(data: bytes, text: str) -> None:
+def test_bytes_that_are_not_utf8(data: bytes, text: str) -> None:
     assert decode_utf8(data) == text
 
 

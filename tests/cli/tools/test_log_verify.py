@@ -76,7 +76,7 @@ def test_json(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing", "empty", "file"])
-def test_what_cannot_be_verified(tmp_path: Path, name: str) -> None:
+def test_a_directory_that_is_not_a_log_directory_is_a_usage_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
     result = verify(tmp_path / name)
@@ -116,7 +116,7 @@ ODD_NAME = os.fsdecode(b"odd\xff.tmp")
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-def test_a_name_that_is_no_text_is_told_all_the_same(directory: Path, flags: tuple[str, ...]) -> None:
+def test_a_name_that_is_not_utf8_is_printed(directory: Path, flags: tuple[str, ...]) -> None:
     """Names of files are bytes; most terminals and all JSON are UTF-8."""
     (directory / "orders-0" / ODD_NAME).touch()
     damage(directory)
@@ -135,7 +135,7 @@ def test_a_directory_whose_name_is_no_text_cannot_be_verified(tmp_path: Path) ->
     assert r"odd\xff.tmp is no directory" in result.stderr
 
 
-def test_nobody_who_reads_on_is_no_failure_to_verify(directory: Path) -> None:
+def test_a_closed_output_is_not_a_failure_of_verify(directory: Path) -> None:
     """As in `barnabas log verify DIR | head -1`."""
     damage(directory)
     reading, writing = os.pipe()

@@ -158,7 +158,7 @@ def test_wrong_command_lines_and_inputs_are_exit_code_2(
     assert said in result.stderr
 
 
-def test_a_damaged_capture_shows_what_came_before() -> None:
+def test_a_damaged_capture_shows_the_frames_before_the_damage() -> None:
     each = wire()
     content = pcap([*each.open(), each.ask(sized(FRAME)), each.answer(sized(ANSWER))])
     result = barnabas("decode", given=content[:-1])

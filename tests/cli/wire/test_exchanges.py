@@ -111,7 +111,7 @@ def test_a_capture_that_begins_within_a_connection() -> None:
     )
 
 
-def test_a_response_to_what_was_not_captured() -> None:
+def test_a_response_to_a_request_that_was_not_captured() -> None:
     each = wire()
     (frame,) = frames([*each.open(), each.answer(ANSWERED)])
     (wrong,) = frame.wrongs
@@ -137,7 +137,7 @@ def test_a_gap_is_reported_and_the_next_frame_found() -> None:
         (ASKED[:-1], f"{len(ASKED) - 5} bytes of it"),
     ],
 )
-def test_what_is_no_frame(data: bytes, said: str) -> None:
+def test_bytes_that_are_not_a_frame(data: bytes, said: str) -> None:
     each = wire()
     found = frames([*each.open(), each.ask(data)])
     assert said in found[-1].wrongs[0].found

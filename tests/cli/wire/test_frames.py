@@ -80,7 +80,7 @@ def fetched(records: bytes) -> bytes:
     return response(FetchResponse(responses=[topic]), 11)
 
 
-def test_only_what_a_consumer_gets_may_end_within_a_batch() -> None:
+def test_only_a_fetch_response_may_end_within_a_batch() -> None:
     batch = build_batch([(b"k", b"v", 1000, [])])
     assert decode_response(fetched(batch + batch[:30]), ApiKey.FETCH, 11).wrongs == []
     partition = ProduceRequest.PartitionProduceData(records=batch[:-1])

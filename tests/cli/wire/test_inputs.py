@@ -83,7 +83,7 @@ def test_what_it_is_not(text: bytes, kind: str) -> None:
 
 
 @given(st.binary(max_size=60), st.sampled_from(FORMATS), st.booleans())
-def test_any_bytes_are_taken_or_refused(content: bytes, kind: str, is_response: bool) -> None:
+def test_any_bytes_are_framed_or_rejected(content: bytes, kind: str, is_response: bool) -> None:
     kind_of(content)
     try:
         data = decoded(content, kind)

@@ -69,7 +69,7 @@ def test_heartbeat_by_example() -> None:
     ]
 
 
-def test_what_is_nested_tagged_or_absent() -> None:
+def test_nested_tagged_and_absent_fields() -> None:
     lines = list(text_lines(FetchRequest, 12))
     fields = [" ".join(line.split()) for line in lines]
     assert "partitions compact array of FetchPartition versions 0+" in fields
@@ -111,7 +111,7 @@ def test_a_wrong_name_brings_those_near_it(name: str, near: str) -> None:
         find_message(name)
 
 
-def test_a_name_that_is_near_to_none() -> None:
+def test_a_name_without_similar_names() -> None:
     with pytest.raises(UnknownNameError, match=r"no message is named 'zzzzzzzz'$"):
         find_message("zzzzzzzz")
     with pytest.raises(UnknownNameError):

@@ -38,7 +38,7 @@ def test_a_tree() -> None:
     ]
 
 
-def test_what_is_wrong_stands_below_with_its_bytes() -> None:
+def test_errors_are_printed_below_with_their_bytes() -> None:
     frame = decode_request(request(HeartbeatRequest(group_id="g", member_id="m"), 4)[:-3], 4)
     assert list(tree_lines(frame))[-3:] == [
         "000027      member_id: ?",

@@ -144,7 +144,7 @@ def test_other_traffic_is_left_out() -> None:
 
 
 @given(st.lists(st.binary(max_size=80)), st.sampled_from([ETHERNET, NULL, RAW, SLL, SLL2, 147]))
-def test_any_packets_are_taken_or_left_out(datas: list[bytes], link: int) -> None:
+def test_any_packets_are_read_or_skipped(datas: list[bytes], link: int) -> None:
     for connection in connections(datas, link):
         for end in connection.ends:
             connection.directions[end].pieces()

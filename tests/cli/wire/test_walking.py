@@ -129,7 +129,7 @@ def test_what_is_wrong_and_where(data: bytes, offset: int, path: str, expected: 
     assert not read.is_whole
 
 
-def test_what_came_before_stays_in_the_tree() -> None:
+def test_fields_before_an_error_stay_in_the_tree() -> None:
     request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in ("a", "b")])
     data = encode(request, 12)
     found = walked(MetadataRequest, 12, data[:-6])

@@ -111,7 +111,7 @@ def test_a_view_anywhere_in_any_buffer(form: Any) -> None:
         assert [record.value for record in batch.records()] == [b"v"]
 
 
-def test_what_a_batch_claims_is_what_its_fields_say(form: Any) -> None:
+def test_properties_of_a_batch_are_those_of_its_header(form: Any) -> None:
     data = example(producer_id=9, producer_epoch=2, base_sequence=30, is_transactional=True)
     batch = form.RecordBatch(data)
     names = (
@@ -136,7 +136,7 @@ def test_header_only_needs_no_more_than_the_header(form: Any) -> None:
         form.RecordBatch(EXAMPLE, -1)
 
 
-def test_what_the_header_alone_cannot_answer_is_refused(form: Any) -> None:
+def test_properties_that_need_more_than_the_header_are_rejected(form: Any) -> None:
     """Nothing beyond the buffer is looked at, whatever length the header claims."""
     batch = form.RecordBatch(EXAMPLE[:61], header_only=True)
     assert not batch.is_valid_crc()
@@ -146,7 +146,7 @@ def test_what_the_header_alone_cannot_answer_is_refused(form: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [0, SMALL_BATCH_BYTES])
-def test_a_batch_is_stamped_beside_what_it_is_a_view_of(form: Any, size: int) -> None:
+def test_a_batch_is_stamped_without_changing_its_buffer(form: Any, size: int) -> None:
     data = build_batch([(b"k", bytes(size), 1000, [])])
     batch = form.RecordBatch(b"??" + data + b"!", 2)
     pieces = batch.stamped((1 << 40) + 1, 7)
@@ -262,7 +262,7 @@ def test_stamp_log_append_time() -> None:
     assert [record.timestamp for record in batch.records()] == [123_456] * 3
 
 
-def test_stamping_what_is_there_touches_nothing() -> None:
+def test_stamping_the_same_values_changes_nothing() -> None:
     buffer = bytearray(EXAMPLE)
     buffer[-1] ^= 1  # were the CRC computed, it would be right now
     stamp_max_timestamp(buffer, 0, TimestampType.CREATE_TIME, 77)

@@ -153,7 +153,7 @@ def test_one_wrong_byte_in_good_records(rows: list[Any], position: int, byte: in
 
 
 @given(chunk=st.binary(max_size=200))
-def test_what_is_no_batch_is_left_to_the_caller(chunk: bytes) -> None:
+def test_bytes_that_are_not_a_batch_are_left_to_the_caller(chunk: bytes) -> None:
     both(chunk)
 
 

@@ -89,7 +89,7 @@ def test_buffers_are_those_of_arrow(columns: Any, rows: list[Any]) -> None:
     flips=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3),
     cut=st.integers(0),
 )
-def test_any_bytes_are_taken_as_records_are_or_refused(
+def test_any_bytes_are_validated_as_records_or_rejected(
     columns: Any, rows: list[Any], flips: list[Any], cut: int
 ) -> None:
     payload = bytearray(encoded(rows, 0))
@@ -147,7 +147,7 @@ def test_a_column_ends_at_two_gibibytes() -> None:
 
 
 @pytest.mark.parametrize(("data", "count"), [(b"", 1), (b"\x02", 1), (b"\x02a\x01", 0), (b"\x02a\x01", 2)])
-def test_headers_that_are_none(data: bytes, count: int) -> None:
+def test_invalid_headers_are_rejected(data: bytes, count: int) -> None:
     with pytest.raises(InvalidRecordError):
         decode_headers(data, count)
 
@@ -189,7 +189,9 @@ def test_times_that_have_no_microseconds(columns: Any, timestamp: int) -> None:
 
 @same_module
 @given(rows=ROWS, left_out=st.sets(st.sampled_from(["keys", "values", "headers"])))
-def test_what_nobody_wants_is_checked_and_left_out(columns: Any, rows: list[Any], left_out: set[str]) -> None:
+def test_columns_that_are_not_requested_are_checked_and_left_out(
+    columns: Any, rows: list[Any], left_out: set[str]
+) -> None:
     payload = encoded(rows, 0)
     found = columns.RecordColumns(1, 1, **dict.fromkeys(left_out, False))
     complete = columns.RecordColumns()

@@ -61,7 +61,7 @@ def test_round_trip(codec: CompressionType, data: bytes, times: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_only_looked_at_is_not_copied_and_gone_afterwards(codec: CompressionType) -> None:
+def test_unpacked_does_not_copy_and_releases_its_memory(codec: CompressionType) -> None:
     plain = b"payload " * 1000
     packed = compress(codec, plain)
     with unpacked(codec, packed, MEBIBYTE) as payload:
@@ -74,7 +74,7 @@ def test_what_is_only_looked_at_is_not_copied_and_gone_afterwards(codec: Compres
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_cannot_be_unpacked_gives_its_memory_back(codec: CompressionType) -> None:
+def test_a_failed_decompression_releases_its_memory(codec: CompressionType) -> None:
     packed = compress(codec, bytes(1000))
     for _ in range(3):
         with pytest.raises(DecompressedTooLargeError), unpacked(codec, packed, 999):
@@ -147,7 +147,7 @@ LZ4_CONTENTS = [b"Barnabas " * 9, NOISE, bytes(200_000) + NOISE, bytes(MEBIBYTE)
 
 
 @pytest.mark.parametrize("plain", LZ4_CONTENTS, ids=["small", "stored", "blocks", "scratch", "larger"])
-def test_lz4_block_by_block_is_what_the_library_unpacks(plain: bytes) -> None:
+def test_lz4_block_by_block_equals_the_library(plain: bytes) -> None:
     packed = compress(CompressionType.LZ4, plain)
     assert bytes(cramjam.lz4.decompress(packed)) == plain
     assert decompress(CompressionType.LZ4, packed, len(plain)) == plain

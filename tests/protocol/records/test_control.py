@@ -27,7 +27,7 @@ def test_types_of_later_versions_are_stepped_over() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0", b"\xff\xff\0\0"])
-def test_keys_that_are_none(key: bytes | None) -> None:
+def test_invalid_keys_are_rejected(key: bytes | None) -> None:
     with pytest.raises(InvalidRecordError):
         control_record_type(key)
 

@@ -33,7 +33,7 @@ def test_batches_of_all_formats_follow_each_other(batches: Any) -> None:
     assert len(list(batches(buffer[:-1]))) == 3
 
 
-def test_batches_stops_at_what_is_none(batches: Any) -> None:
+def test_batches_stops_at_bytes_that_are_not_a_batch(batches: Any) -> None:
     walk = batches(EXAMPLE + bytes(17))
     assert next(walk).magic == 2
     with pytest.raises(CorruptRecordError, match="length 0"):

@@ -56,7 +56,7 @@ def test_the_worked_example() -> None:
     assert repr(entry) == "LegacyEntry(v1, last offset 3, 36 bytes, attributes 0x0)"
 
 
-def test_what_only_v2_has_is_absent() -> None:
+def test_attributes_of_v2_alone_are_absent() -> None:
     entry = LegacyEntry(EXAMPLE)
     assert (entry.producer_id, entry.producer_epoch, entry.base_sequence, entry.last_sequence) == (
         -1,
@@ -127,7 +127,7 @@ def gzip(data: bytes) -> bytes:
         (wrapper(b"\x04\x22\x4d", magic=0, attributes=3), CorruptRecordError, "inside the frame header"),
     ],
 )
-def test_what_a_wrapper_must_not_hold(data: bytes, error: type[Exception], message: str) -> None:
+def test_invalid_entries_of_a_wrapper_are_rejected(data: bytes, error: type[Exception], message: str) -> None:
     (entry,) = batches(data)
     entry.ensure_valid()
     with pytest.raises(error, match=message):

@@ -48,7 +48,7 @@ def scan(scanner: Any, data: bytes, piece: int = 1 << 20) -> int:
     return int(scanner.stop)
 
 
-def test_whole_batches_are_taken_in(module: Any) -> None:
+def test_complete_batches_are_applied(module: Any) -> None:
     data = b"".join(batch(BASE + 3 * number, records=3, timestamp=T0 + number) for number in range(20))
     scanner = new_scanner(module)
     assert scan(scanner, data) == scanning.AT_END
@@ -58,7 +58,7 @@ def test_whole_batches_are_taken_in(module: Any) -> None:
     assert len(scanner.offset_index) == 8 * scanner.offset_entry_count
 
 
-def test_what_is_cut_off_is_left(module: Any) -> None:
+def test_an_incomplete_batch_is_left(module: Any) -> None:
     data = batch(BASE) + batch(BASE + 1)
     scanner = new_scanner(module)
     assert scanner.scan(data, 0, len(data) - 1, len(data)) == len(batch(BASE))
@@ -140,7 +140,7 @@ def test_markers_are_the_callers(module: Any) -> None:
     assert scan(scanner, data) == scanning.AT_END
 
 
-def test_a_header_alone_is_enough_for_what_was_checked_elsewhere(module: Any) -> None:
+def test_a_header_is_enough_if_the_caller_has_checked_the_batch(module: Any) -> None:
     data = batch(BASE, records=5, epoch=3)
     scanner = new_scanner(module)
     assert scanner.add_header(data[:61], len(data))
@@ -152,7 +152,7 @@ def test_a_header_alone_is_enough_for_what_was_checked_elsewhere(module: Any) ->
         scanner.add_header(data[:60], len(data))
 
 
-def test_what_lies_outside_of_the_piece_is_not_touched(module: Any) -> None:
+def test_bytes_outside_of_the_piece_are_not_touched(module: Any) -> None:
     scanner = new_scanner(module)
     for at, length in ((0, 101), (-1, 100), (50, 40)):
         with pytest.raises(ValueError, match="bytes"):
@@ -230,7 +230,7 @@ def expected(data: bytes, interval: int) -> tuple[Any, ...]:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(1, 120), piece=st.integers(1600, 9000))
-def test_it_is_what_one_batch_at_a_time_comes_to(module: Any, seed: int, count: int, piece: int) -> None:
+def test_the_filter_equals_one_batch_at_a_time(module: Any, seed: int, count: int, piece: int) -> None:
     data = random_log(Random(seed), count)
     scanner = new_scanner(module, len(data))
     assert scan(scanner, data, piece) == scanning.AT_END

@@ -70,7 +70,7 @@ def test_batches_are_found(module: Any, target: int, least: int) -> None:
         assert module.seek(data, start, target, least) == (wanted or (len(data), 0, -1, -1))
 
 
-def test_what_is_cut_off_is_left_for_the_next_chunk(module: Any) -> None:
+def test_an_incomplete_batch_is_left_for_the_next_chunk(module: Any) -> None:
     data, table = chunk()
     for length in range(len(data)):
         at, size, *_ = module.seek(data[:length], 0, 100, ANY_TIME)
@@ -79,7 +79,7 @@ def test_what_is_cut_off_is_left_for_the_next_chunk(module: Any) -> None:
 
 
 @pytest.mark.parametrize(("at", "value"), [(16, 3), (16, 255), (11, 1), (8, 0xFF)])
-def test_what_is_no_batch_is_told(module: Any, at: int, value: int) -> None:
+def test_bytes_that_are_not_a_batch_are_reported(module: Any, at: int, value: int) -> None:
     data = bytearray(chunk()[0])
     data[at] = value
     assert module.seek(bytes(data), 0, 100, ANY_TIME)[:2] == (0, -1)

@@ -50,7 +50,7 @@ def test_the_controllers(barnabas: Barnabas, cluster: FakeCluster) -> None:
     assert barnabas("cluster", "--bootstrap-server", "a:1", *line[1:]).exit_code == 2
 
 
-def test_a_broker_is_taken_out(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_a_broker_is_unregistered(barnabas: Barnabas, cluster: FakeCluster) -> None:
     refusal = UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message="No.")
     cluster.on(ApiKey.UNREGISTER_BROKER, UnregisterBrokerResponse(error_message=None), refusal)
     assert barnabas("cluster", "unregister", "--id", "0").stdout == "Broker 0 is no longer registered.\n"

@@ -115,7 +115,7 @@ def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster,
     assert not cluster.asked(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 
-def test_a_host_that_there_is_not(barnabas: Barnabas) -> None:
+def test_an_unknown_host_is_rejected(barnabas: Barnabas) -> None:
     result = barnabas("configs", "--describe", "--ip", "a b")
     assert result.exit_code == 2
     assert "must be a valid IP or resolvable host, but it is: a b" in result.stderr
@@ -205,7 +205,7 @@ def changes(cluster: FakeCluster) -> tuple[int, str, dict[str, tuple[int, str | 
         ("--group g", (32, "g"), "config for group g"),
     ],
 )
-def test_keys_are_set_and_taken_back(
+def test_keys_are_set_and_deleted(
     barnabas: Barnabas, configured: FakeCluster, line: str, resource: tuple[int, str], whose: str
 ) -> None:
     more = ["--add-config", "a=1,b=[2,3]", "--delete-config", "c,d", "--delete-config", "e"]
@@ -305,7 +305,7 @@ def test_whose_quotas(barnabas: Barnabas, with_users: FakeCluster, line: str, co
     assert not with_users.asked(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 
 
-def test_quotas_are_set_and_taken_back(barnabas: Barnabas, with_users: FakeCluster) -> None:
+def test_quotas_are_set_and_deleted(barnabas: Barnabas, with_users: FakeCluster) -> None:
     line = "--alter --user a --add-config consumer_byte_rate=5 --delete-config producer_byte_rate"
     assert barnabas("configs", *line.split()).stdout == "Completed updating config for user a.\n"
     (entry,) = with_users.asked(ApiKey.ALTER_CLIENT_QUOTAS)[0].entries
@@ -316,7 +316,7 @@ def test_quotas_are_set_and_taken_back(barnabas: Barnabas, with_users: FakeClust
     assert [(each.entity_type, each.entity_name) for each in entry.entity] == [("user", "a")]
 
 
-def test_a_quota_that_is_not_set_cannot_be_taken_back(barnabas: Barnabas, with_users: FakeCluster) -> None:
+def test_a_quota_that_is_not_set_cannot_be_deleted(barnabas: Barnabas, with_users: FakeCluster) -> None:
     result = barnabas("configs", "--alter", "--user", "a", "--delete-config", "consumer_byte_rate")
     assert result.exit_code == 1
     assert "Invalid config(s): consumer_byte_rate" in result.stderr

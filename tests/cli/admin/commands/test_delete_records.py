@@ -49,7 +49,7 @@ def test_records_are_deleted(barnabas: Barnabas, cluster: FakeCluster, tmp_path:
     assert "offset of t-0 is None" in barnabas("delete-records", "--offset-json-file", str(file)).stderr
 
 
-def test_a_topic_that_is_not_there_keeps_nobody_elses_records(
+def test_a_missing_topic_does_not_stop_the_deletion_of_other_records(
     barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path
 ) -> None:
     """As Kafka's tool has it, one misspelled line of a file is told, and the others are carried out."""

@@ -77,7 +77,7 @@ def test_times(barnabas: Barnabas, cluster: FakeCluster) -> None:
     assert barnabas("get-offsets", "--topic", "nope").exit_code == 1
 
 
-def test_a_partition_without_a_leader_is_told_from_one_that_is_not_there(
+def test_a_partition_without_a_leader_and_a_missing_one_have_different_errors(
     barnabas: Barnabas, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after its log directory has failed: nobody should look for a topic that is there."""

@@ -280,7 +280,7 @@ def test_offsets_of_a_group(barnabas: Barnabas, grouped: FakeCluster) -> None:
     ]
 
 
-def test_a_topic_that_is_gone_has_no_end(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_a_deleted_topic_has_no_log_end_offset(barnabas: Barnabas, grouped: FakeCluster) -> None:
     del grouped.topics["t"]
     found = rows(barnabas("groups", "--describe", "--group", "simple").stdout)
     assert found[1] == ["simple", "t", "0", "12", "-", "-", "-", "-", "-"]
@@ -302,7 +302,7 @@ def test_states(barnabas: Barnabas, grouped: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("newest", [6, 5])
-def test_a_group_that_is_not_there(barnabas: Barnabas, grouped: FakeCluster, newest: int) -> None:
+def test_an_unknown_group_is_an_error(barnabas: Barnabas, grouped: FakeCluster, newest: int) -> None:
     from barnabas.protocol.schema import VersionRange
 
     grouped.served[ApiKey.DESCRIBE_GROUPS] = VersionRange(0, newest)
@@ -376,7 +376,7 @@ def test_nothing_is_done_without_execute(barnabas: Barnabas, grouped: FakeCluste
     assert not grouped.asked(ApiKey.OFFSET_COMMIT)
 
 
-def test_a_group_that_nobody_has_heard_of_can_be_moved(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_the_offsets_of_an_unknown_group_can_be_reset(barnabas: Barnabas, grouped: FakeCluster) -> None:
     line = ("--reset-offsets", "--group", "unheard-of", "--topic", "t", "--to-latest", "--execute")
     assert barnabas("groups", *line).exit_code == 0
     assert committed(grouped) == {0: 20, 1: 20, 2: 20}
@@ -389,7 +389,7 @@ def test_a_group_at_work_stays(barnabas: Barnabas, grouped: FakeCluster) -> None
     assert [row[0] for row in rows(result.stdout)[1:]] == ["simple"] * 3
 
 
-def test_what_has_no_offset_cannot_be_shifted(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_a_partition_without_an_offset_cannot_be_shifted(barnabas: Barnabas, grouped: FakeCluster) -> None:
     result = barnabas("groups", "--reset-offsets", "--group", "simple", "--topic", "t", "--shift-by", "1")
     assert result.exit_code == 1
     assert "Cannot shift offset for partition t-1" in result.stderr

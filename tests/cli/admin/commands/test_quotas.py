@@ -67,7 +67,7 @@ def test_quotas_in_one_table(barnabas: Barnabas, cluster: FakeCluster) -> None:
     assert not cluster.asked(ApiKey.DESCRIBE_CLIENT_QUOTAS)[0].strict
 
 
-def test_quotas_are_set_and_taken_back(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_quotas_are_set_and_deleted(barnabas: Barnabas, cluster: FakeCluster) -> None:
     response = DescribeClientQuotasResponse
     values = [response.ValueData(key="producer_byte_rate", value=5.0)]
     entity = [response.EntityData(entity_type="user", entity_name="a")]

@@ -169,7 +169,7 @@ def test_a_topic_by_its_id(barnabas: Barnabas, described: FakeCluster) -> None:
     assert barnabas("topics", "--describe", "--topic-id", unknown, "--if-exists").exit_code == 0
 
 
-def test_only_what_something_is_the_matter_with(barnabas: Barnabas, described: FakeCluster) -> None:
+def test_filters_show_only_partitions_with_problems(barnabas: Barnabas, described: FakeCluster) -> None:
     assert barnabas("topics", "--describe", "--under-replicated-partitions").stdout == ""
     assert (
         barnabas("topics", "--describe", "--unavailable-partitions", "--under-min-isr-partitions").stdout
@@ -199,7 +199,9 @@ def test_moves_under_way(barnabas: Barnabas, described: FakeCluster) -> None:
     assert "\tAdding Replicas: 2\tRemoving Replicas: 1\t" in lines[1]
 
 
-def test_who_may_not_see_moves_sees_the_rest(barnabas: Barnabas, described: FakeCluster) -> None:
+def test_a_user_who_may_not_list_reassignments_sees_the_rest(
+    barnabas: Barnabas, described: FakeCluster
+) -> None:
     denied = ListPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     described.on(ApiKey.LIST_PARTITION_REASSIGNMENTS, denied)
     assert barnabas("topics", "--describe", "--topic", "u").exit_code == 0
@@ -216,7 +218,7 @@ def test_a_description_as_json(barnabas: Barnabas, described: FakeCluster) -> No
 
 
 @pytest.mark.parametrize("action", [("--describe",), ("--delete",), ("--alter", "--partitions", "3")])
-def test_a_topic_that_is_not_there(
+def test_a_missing_topic_is_an_error(
     barnabas: Barnabas, described: FakeCluster, action: tuple[str, ...]
 ) -> None:
     result = barnabas("topics", *action, "--topic", "nope")

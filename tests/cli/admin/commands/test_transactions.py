@@ -145,7 +145,7 @@ def test_one_id(barnabas: Barnabas, cluster: FakeCluster) -> None:
     assert line.split()[-3:] == ["-", "-", "-"]
 
 
-def test_an_id_that_nobody_knows(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_an_unknown_transactional_id(barnabas: Barnabas, cluster: FakeCluster) -> None:
     cluster.on(ApiKey.DESCRIBE_TRANSACTIONS, described("a", code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))
     for command in ("describe", "force-terminate"):
         result = barnabas("transactions", command, "--transactional-id", "a")
@@ -168,7 +168,7 @@ def test_the_producers_of_a_partition(barnabas: Barnabas, cluster: FakeCluster) 
     assert cluster.who(ApiKey.DESCRIBE_PRODUCERS) == [1, 1, 1]
 
 
-def test_hanging_is_what_no_coordinator_knows_of(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_a_transaction_without_a_coordinator_hangs(barnabas: Barnabas, cluster: FakeCluster) -> None:
     """A producer without an id, one whose transaction is elsewhere, one whose id is gone; not one that is at it."""
     cluster.topics["t"] = 2
     cluster.on(ApiKey.DESCRIBE_PRODUCERS, producers([(1, 5), (2, 6), (3, -1)], [(2, 9), (4, 8)]))
@@ -185,7 +185,7 @@ def test_hanging_is_what_no_coordinator_knows_of(barnabas: Barnabas, cluster: Fa
     assert sorted(asked.producer_id_filters) == [1, 2, 4]
 
 
-def test_what_is_not_late_yet_does_not_hang(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_a_recent_transaction_does_not_hang(barnabas: Barnabas, cluster: FakeCluster) -> None:
     cluster.topics["t"] = 1
     cluster.on(ApiKey.DESCRIBE_PRODUCERS, producers([(1, 5)]))
     far = str(time.time() // 60)[:-2]

@@ -136,7 +136,9 @@ def test_hanging_transactions_are_searched_where_a_broker_answers(
     assert result.stderr.startswith("error: the partitions of broker 2 were not searched: timed out ")
 
 
-def test_what_needs_all_coordinators_fails_without_one(cluster: FakeCluster, once: list[str]) -> None:
+def test_a_command_that_needs_all_coordinators_fails_without_one(
+    cluster: FakeCluster, once: list[str]
+) -> None:
     """A group that is not listed would be left out of what is done to all groups."""
     cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=[]))
     result = run(cluster, "groups", "--delete", "--all-groups", *once)
