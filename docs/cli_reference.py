@@ -22,63 +22,59 @@ _KEYS: Final = ", ".join(f"`{key}`" for key in KNOWN_KEYS)
 _INTRODUCTION: Final = f"""\
 # Administration from the command line
 
-Written by `make docs` from the commands themselves. They speak Kafka's own protocol, so they work on Barnabas and
-on Apache Kafka (3.0 and later) alike, and need no Java. Names of flags, what they mean, and what is refused are
-those of Kafka's tools.
+Written by `make docs` from the commands themselves. They use Kafka's own protocol, so they work with Barnabas
+and with Apache Kafka (3.0 and later), and need no Java. The flags, their meaning and their checks are those of Kafka's
+tools.
 
 `barnabas pipeline`, Spark jobs over topics and log directories, is in [pipeline.md](pipeline.md#the-commands).
 
-## What all of them have in common
+## Common options
 
-`--bootstrap-server HOST:PORT,...` names the brokers to connect to: one is enough, the first that answers is asked
-for the others. Without it `{BOOTSTRAP_VARIABLE}` in the environment says where, and else `{
-    DEFAULT_BOOTSTRAP
-}` is
-meant. Commands that Kafka's controllers can answer take `--bootstrap-controller` in its place.
+`--bootstrap-server HOST:PORT,...` names the brokers to connect to: one is enough, the first that answers returns
+the others. The default is `{BOOTSTRAP_VARIABLE}` in the environment, or else `{DEFAULT_BOOTSTRAP}`.
+Commands that Kafka's controllers can answer take `--bootstrap-controller` in its place.
 
-`--command-config FILE` is a file of client properties. These do something: {
+`--command-config FILE` is a file of client properties. These have an effect: {
     ", ".join(f"`{key}`" for key in KNOWN_KEYS)
-}. Any other is told with a warning. `security.protocol` has to be PLAINTEXT as yet: TLS and SASL come in
-a later release.
+}. Any other causes a warning. `security.protocol` must be PLAINTEXT: TLS and SASL come in a later release.
 
-A broker that does not answer is asked again until `default.api.timeout.ms` (60 s) are over, as Kafka's tools do;
-the reason is told within a second, and Ctrl-C ends it. Where several brokers have a part of the answer, the others
-give theirs all the same, and what is missing is an error: `get-offsets`, `delete-records` and `groups --describe` name
-the partitions that the broker leads, `log-dirs --describe`, `groups --list`, `transactions list` and
-`transactions find-hanging` the broker.
+A request is retried until `default.api.timeout.ms` (60 s) are over, as in Kafka's tools; the reason is printed within
+a second, and Ctrl-C ends it. If one of several brokers does not answer, the results of the others are printed, and the
+missing part is an error: `get-offsets`, `delete-records` and `groups --describe` name the partitions that the broker
+leads, `log-dirs --describe`, `groups --list`, `transactions list` and `transactions find-hanging` the broker.
 
-Results are tables on a terminal. In a pipe they are lines: Kafka's own where its tools print such that programs
-read (`topics`, `configs`, `acls`, `features`, `get-offsets`, `reassign-partitions`, `metadata-quorum describe
---status`), otherwise columns under heads, with `-` where there is nothing. With `--json` they are objects, one a
-line: see [below](#json). Warnings, errors and progress go to the other stream.
+Results are tables on a terminal. In a pipe they are lines: Kafka's own where programs read the output of
+its tools (`topics`, `configs`, `acls`, `features`, `get-offsets`, `reassign-partitions`, `metadata-quorum describe
+--status`), otherwise columns with headings, and `-` for absent values. With `--json` they are objects, one a
+line: see [below](#json). Warnings, errors and progress go to standard error.
 
 | exit code | meaning |
 | --- | --- |
 | 0 | done |
-| 1 | a broker cannot be reached or says no, something that was named is not there, or a part could not be done |
-| 2 | the command line is wrong; no broker was asked to change anything |
+| 1 | a broker cannot be reached or returns an error, a named resource does not exist, or a part failed |
+| 2 | the command line is wrong; no change was requested |
 
 ## Where they differ from Kafka's tools
 
 - Wrong command lines end with 2, not 1. `groups` and `delete-records` end with 1 where something failed;
-  `kafka-consumer-groups` and `kafka-delete-records` say so and end with 0. The same with `configs --describe` of
-  something that is not there, and with `get-offsets` where an offset cannot be found out.
-- `groups` takes the flags of `kafka-consumer-groups` and those of `kafka-groups`. One group that fails does not
-  keep `--describe` from showing the others.
+  `kafka-consumer-groups` and `kafka-delete-records` print the error and end with 0. The same holds for
+  `configs --describe` of a missing resource, and for `get-offsets` without one of the offsets.
+- `groups` takes the flags of `kafka-consumer-groups` and those of `kafka-groups`. `--describe` shows the other
+  groups if one fails.
 - `log-dirs` prints a table; the JSON that `kafka-log-dirs` prints is under `partitions` with `--json`.
-- `log-dirs --describe`, `groups --list` and `transactions list` show what there is of the other brokers where one does
-  not answer, and end with 1; Kafka's tools show nothing then. `kafka-get-offsets` shows the others and ends with 0.
-- `acls` keeps entries in order. `acls --remove` asks once for each resource, with `[y/N]`.
-- `reassign-partitions --generate` does not spread replicas over racks: where brokers have them, it wants
+- `log-dirs --describe`, `groups --list` and `transactions list` show the results of the other brokers if one does not
+  answer, and end with 1; Kafka's tools show nothing then. `kafka-get-offsets` shows the others and ends with 0.
+- `acls` keeps entries in order. `acls --remove` asks for confirmation once for each resource, with `[y/N]`.
+- `reassign-partitions --generate` does not spread replicas over racks: if brokers have racks, it needs
   `--disable-rack-aware`.
-- Regular expressions for topics are Python's, which differ from Java's in what hardly anybody uses
-  (`\\p{{Lower}}`).
+- Regular expressions for topics are Python's, which differ from Java's in rare cases (`\\p{{Lower}}`).
 - `features` has no `version-mapping` and `feature-dependencies`: `barnabas storage` has them. `metadata-quorum` has
   no `add-controller` and `remove-controller`.
-- `transactions force-terminate --transactional-id` is `forceTerminateTransaction --transactionalId`; of an id that
-  nobody has used it says so, where Kafka's tool makes one. `describe-producers` of a partition that is not there
-  says so at once. The newer `list` filters need a broker that knows them.
-- `quotas` and `users` have no counterpart: they show and change what `configs` does for users, clients and ips.
+- `transactions force-terminate --transactional-id` is `forceTerminateTransaction --transactionalId`; an unused
+  id is an error, where Kafka's tool creates it. `describe-producers` of a missing partition fails at once. The newer
+  `list` filters need a broker that supports them.
+- `quotas` and `users` have no counterpart in Kafka: they show and change what `configs` does for users,
+  clients and ips.
 
 ## The commands
 """
@@ -86,15 +82,14 @@ line: see [below](#json). Warnings, errors and progress go to the other stream.
 _WIRE: Final = """\
 ## Messages on the wire
 
-`wire show` and `wire decode` ask no broker. `show` prints what a message consists of in one version; `decode` reads
-requests and responses, for instance out of a capture of tcpdump, and prints every field with its offset. Where
-bytes do not fit, the line says `WRONG`, where in the message that is, what was expected and what was found, with
-the bytes around it.
+`wire show` and `wire decode` need no broker. `show` prints the layout of a message in one version; `decode` reads
+requests and responses, for instance from a capture of tcpdump, and prints every field with its offset. A line with
+`WRONG` has the place of wrong bytes in the message, what was expected, what was found, and the bytes around it.
 
 With `--json`, `show` prints one object with `fields`, `tagged_fields` and `absent_fields`; `decode` prints an
 object a frame with `direction`, `api`, `api_key`, `version`, `correlation_id`, `offset`, `size`, `connection`,
 `time`, `note`, `header`, `body` and `wrong`, a list of objects with `offset`, `path`, `expected`, `found`, `hex`
-and `hex_offset`. Bytes are hex, UUIDs as Kafka prints them; a value that could not be read is left out.
+and `hex_offset`. Bytes are hex, UUIDs as Kafka prints them; a value that could not be decoded is left out.
 """
 
 
@@ -104,7 +99,7 @@ def render() -> str:
     for name, place in LAZY_COMMANDS.items():
         if place.startswith(ADMIN_PACKAGE):
             parts.append(render_command(name, _command(place)))
-    parts.append("## JSON\n\nOne object a line. `type` says which; the others are always there.\n")
+    parts.append("## JSON\n\nOne object a line. `type` is its type; the other fields are always present.\n")
     parts += [_shape(row) for row in ROWS]
     parts.append(_WIRE)
     parts.append(render_command("wire", _command(WIRE_COMMAND), left_out=()))
@@ -118,7 +113,7 @@ def _command(place: str) -> click.Command:
 
 
 def commands() -> dict[str, click.Command]:
-    """All admin commands by name, those below others as `cluster unregister`."""
+    """All admin commands by name, subcommands as `cluster unregister`."""
     found: dict[str, click.Command] = {}
     for name, place in LAZY_COMMANDS.items():
         if place.startswith(ADMIN_PACKAGE):
@@ -129,7 +124,7 @@ def commands() -> dict[str, click.Command]:
 
 
 def render_command(name: str, command: click.Command, left_out: Collection[str] = _COMMON) -> str:
-    """A command's section: what it does, examples, options but for some."""
+    """A command's section: description, examples, and options without `left_out`."""
     description, examples = _help(command)
     text = f"### barnabas {name}\n\n{description}\n"
     if examples:
@@ -142,7 +137,7 @@ def render_command(name: str, command: click.Command, left_out: Collection[str] 
 
 
 def _help(command: click.Command) -> tuple[str, list[str]]:
-    """The description in one paragraph, and the lines that show how it is used."""
+    """The description in one paragraph, and the lines of examples."""
     paragraphs = [part.strip() for part in (command.help or "").split("\n\n")]
     plain = [" ".join(part.split()) for part in paragraphs if not part.startswith("\b")]
     marked = [part.removeprefix("\b").strip() for part in paragraphs if part.startswith("\b")]
@@ -171,7 +166,7 @@ def _kind_of_value(kind: click.ParamType[Any]) -> str:
 
 
 def _with_default(option: click.Option) -> str:
-    """Its help, and the default where the help of the command shows one."""
+    """Its help, and the default if the help of the command shows one."""
     return f"{option.help or ''}{f' Default: {option.default}.' if option.show_default else ''}"
 
 
