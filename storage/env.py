@@ -1,11 +1,10 @@
-"""The only door to files, clocks and randomness.
+"""Env: the interface of storage to files, clocks and randomness.
 
-Everything in `storage` that touches the outside goes through an `Env`, so that the tests can put an in-memory
-file system behind it that drops unsynced data, fails the n-th operation or writes short. `RealEnv` is as thin as
-it can be: a produce request passes through `File.pwritev` and a fetch through `File.pread`.
+All accesses of `storage` go through an `Env`, so that tests can use an in-memory file system that drops unsynced data,
+fails the n-th operation or writes partially. `RealEnv` adds as little as possible: every produce request calls
+`File.pwritev` and every fetch `File.pread`.
 
-Paths are plain strings. Failures are `OSError`, as the operating system raises them; `storage.errors` says what
-becomes of them further up.
+Paths are plain strings. Failures are `OSError`, as the operating system raises them; `storage.errors` maps them.
 """
 
 import errno
@@ -23,31 +22,31 @@ Buffer = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """One open file. Stays readable after its name is gone; closes when the last reference does."""
+    """One open file. Stays readable after its name is removed; closes with the last reference."""
 
     def size(self) -> int:
         """Its length in bytes."""
 
     def fileno(self) -> int | None:
-        """The descriptor, for sendfile; None where there is none, or no longer."""
+        """The descriptor, for sendfile; None without one, or after `close`."""
 
     def pread(self, length: int, position: int) -> bytes:
         """Up to `length` bytes from `position`; fewer at the end of the file."""
 
     def pread_into(self, buffer: memoryview, position: int) -> int:
-        """Reads from `position` into the buffer, up to its length; how many bytes, 0 at the end of the file."""
+        """Reads from `position` into the buffer; returns the number of bytes, 0 at the end of the file."""
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
-        """Writes the buffers one after the other at `position`; returns the bytes written, perhaps fewer than asked."""
+        """Writes the buffers one after the other at `position`; returns the bytes written, which may be fewer."""
 
     def truncate(self, size: int) -> None:
-        """Cuts or extends (with zeros, sparsely) to `size` bytes."""
+        """Truncates or extends (with zeros, sparsely) to `size` bytes."""
 
     def sync(self) -> None:
         """Returns once the contents are on stable storage (fdatasync). Safe in a thread."""
 
     def close(self) -> None:
-        """Gives the descriptor back. Idempotent."""
+        """Closes the descriptor. Idempotent."""
 
 
 Mapping = mmap.mmap | memoryview
@@ -55,13 +54,13 @@ Mapping = mmap.mmap | memoryview
 
 
 class Lock(Protocol):
-    """An exclusive claim on a path, held by this process until it is released or the process ends."""
+    """An exclusive lock on a path, held by this process until it is released or the process ends."""
 
     def release(self) -> None: ...
 
 
 class Env(Protocol):
-    """What storage may ask of the world."""
+    """Files, clock and randomness."""
 
     def now_ms(self) -> int:
         """Wall clock, milliseconds since the epoch."""
@@ -69,19 +68,19 @@ class Env(Protocol):
     def random_bytes(self, length: int) -> bytes: ...
 
     def open(self, path: str, *, create: bool = False, write: bool = True) -> File:
-        """Opens an existing file, or makes it when `create`."""
+        """Opens an existing file, or creates it with `create`."""
 
     def map(self, path: str, size: int, *, write: bool) -> Mapping:
         """Maps the first `size` bytes (at least one) of a file that is at least that long."""
 
     def unmap(self, mapping: Mapping) -> None:
-        """Gives a map back; it is not to be touched any more."""
+        """Closes a map, which must not be accessed any more."""
 
     def max_open_files(self) -> int:
-        """How many descriptors this process may have."""
+        """The maximum of descriptors of this process."""
 
     def disk_space(self, path: str) -> tuple[int, int]:
-        """(bytes in all, bytes free for us) of the file system that a directory is on. Safe in a thread."""
+        """(total, available) bytes of the file system of a directory. Safe in a thread."""
 
     def read_file(self, path: str) -> bytes: ...
 
@@ -98,10 +97,10 @@ class Env(Protocol):
     def listdir(self, path: str) -> list[str]: ...
 
     def scan_dir(self, path: str) -> list[tuple[str, bool]]:
-        """The names in a directory, and whether each is a directory itself, without a look at any of them."""
+        """The names in a directory, and whether each is a directory, without a stat of each."""
 
     def mkdir(self, path: str) -> None:
-        """Makes the directory and those above it; an existing one is fine."""
+        """Creates the directory and missing parents; it may exist."""
 
     def rename(self, source: str, target: str) -> None:
         """Atomic; replaces a target file."""
@@ -116,10 +115,10 @@ class Env(Protocol):
         """Returns once creations, renames and removals in the directory are on stable storage. Safe in a thread."""
 
     def lock(self, path: str) -> Lock | None:
-        """Takes the lock file at `path`, made when missing; None when another process holds it."""
+        """Locks the file at `path`, created if missing; None if another process holds the lock."""
 
     def lock_dir(self, path: str) -> Lock | None:
-        """Takes a lock on a directory itself, which leaves no file; None when another process holds it."""
+        """Locks a directory itself, without a file; None if another process holds the lock."""
 
 
 _SMALL_FILE_BYTES = 64 * 1024
@@ -148,7 +147,7 @@ class RealFile:
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
         if len(buffers) == 1:
-            return os.pwrite(self.fd, buffers[0], position)  # half the price
+            return os.pwrite(self.fd, buffers[0], position)  # at half the cost
         return os.pwritev(self.fd, buffers, position)
 
     def truncate(self, size: int) -> None:
@@ -191,7 +190,7 @@ class RealLock:
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # those of the tests
 class RealEnv:
-    """The `Env` of life: the operating system."""
+    """The `Env` of the operating system."""
 
     __slots__ = ()
 
@@ -230,7 +229,7 @@ class RealEnv:
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def read_file(self, path: str) -> bytes:
-        # Python's own file objects ask the system twice as much, and loading reads three small files a partition.
+        # Python's file objects need twice the system calls, and loading reads three small files for each partition.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             data = os.read(fd, _SMALL_FILE_BYTES)
@@ -268,7 +267,7 @@ class RealEnv:
 
     def mkdir(self, path: str) -> None:
         try:
-            os.mkdir(path)  # as a rule only this one is missing, and makedirs looks at those above it first
+            os.mkdir(path)  # usually only this one is missing, and makedirs checks the parents first
         except (FileExistsError, FileNotFoundError):
             os.makedirs(path, exist_ok=True)
 
@@ -319,10 +318,10 @@ def _flock(fd: int) -> RealLock | None:
 
 
 def _lock_as_java_does(fd: int) -> bool:
-    """Locks the whole file by fcntl; False when another process has done so.
+    """Locks the whole file by fcntl; False if another process holds the lock.
 
-    Java's FileChannel.tryLock, which is what Apache Kafka takes .lock with, neither sees an flock nor is seen by one.
-    The lock is one of the open file, so that it is not lost when the process closes the file elsewhere.
+    Java's FileChannel.tryLock, with which Apache Kafka locks .lock, and flock ignore each other. The lock belongs to
+    the open file, so that it is not lost when the process closes the file elsewhere.
     """
     import fcntl
 
@@ -334,20 +333,20 @@ def _lock_as_java_does(fd: int) -> bool:
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return False
-        if error.errno != errno.EINVAL:  # what a kernel says that has no such locks
+        if error.errno != errno.EINVAL:  # the error of a kernel without such locks
             raise
     return True
 
 
 def write_fully(file: File, buffers: Sequence[Buffer], position: int, size: int) -> None:
-    """Writes all `size` bytes of the buffers at `position`, going on where the system stopped short."""
+    """Writes all `size` bytes of the buffers at `position`, in several writes if needed."""
     written = file.pwritev(buffers, position)
     if written != size:
         write_rest(file, buffers, position, size, written)
 
 
 def write_rest(file: File, buffers: Sequence[Buffer], position: int, size: int, written: int) -> None:
-    """Goes on where a first `pwritev` at `position` stopped after `written` of `size` bytes."""
+    """Continues after a first `pwritev` at `position` wrote `written` of `size` bytes."""
     rest = memoryview(b"".join(buffers))
     while written < size:
         count = file.pwritev((rest[written:],), position + written)
@@ -357,7 +356,7 @@ def write_rest(file: File, buffers: Sequence[Buffer], position: int, size: int, 
 
 
 def read_fully(file: File, length: int, position: int) -> bytes:
-    """`length` bytes from `position`, or fewer when the file ends before."""
+    """`length` bytes from `position`, or fewer at the end of the file."""
     data = file.pread(length, position)
     if len(data) == length or not data:
         return data
@@ -373,7 +372,7 @@ def read_fully(file: File, length: int, position: int) -> bytes:
 
 
 def read_into(file: File, buffer: memoryview, position: int) -> int:
-    """Fills the buffer with the bytes from `position` on; how many they are, fewer when the file ends before."""
+    """Reads into the buffer from `position`; returns the number of bytes, fewer at the end of the file."""
     length = file.pread_into(buffer, position)
     while 0 < length < len(buffer):
         count = file.pread_into(buffer[length:], position + length)
@@ -384,7 +383,7 @@ def read_into(file: File, buffer: memoryview, position: int) -> int:
 
 
 def write_atomically(env: Env, path: str, data: bytes) -> None:
-    """Replaces a small file so that a crash at any instant leaves the old or the new contents, never a mixture.
+    """Replaces a small file atomically: a crash leaves the old or the new content.
 
     Temporary file, sync, rename, sync of the directory (Kafka's Utils.atomicMoveWithFallback with flush).
     """
@@ -401,7 +400,7 @@ def write_atomically(env: Env, path: str, data: bytes) -> None:
 
 
 def make_directory(env: Env, path: str) -> None:
-    """Makes a directory, and those above it that are missing, durably."""
+    """Creates a directory and missing parents, durably."""
     if env.exists(path):
         return
     parent = os.path.dirname(path) or "."
@@ -421,7 +420,7 @@ def sync_path(env: Env, path: str) -> None:
 
 
 def remove_if_exists(env: Env, path: str) -> bool:
-    """Removes a file; False when there was none."""
+    """Removes a file; False if there was none."""
     try:
         env.remove(path)
     except FileNotFoundError:
@@ -430,7 +429,7 @@ def remove_if_exists(env: Env, path: str) -> bool:
 
 
 def remove_tree(env: Env, path: str) -> None:
-    """Removes a directory and all that is in it; what is gone already is fine."""
+    """Removes a directory with its content; missing entries are ignored."""
     try:
         names = env.listdir(path)
     except FileNotFoundError:

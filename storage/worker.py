@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from barnabas.storage.log.cleaning_plan import CleaningPlan, CleaningResult
 
 NICENESS: Final = 5
-"""Clients go first when there is not enough CPU for all; about a third of a share is still left for the work."""
+"""Gives requests of clients priority when the CPU is busy; a worker still gets about a third of a share."""
 
 EXIT_PARENT_GONE: Final = 0
 
@@ -72,7 +72,7 @@ class Worker:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
 
     def serve(self, on_end: Callable[[], None]) -> None:
-        """Does jobs until the input ends; `on_end` is called then, at once, by the thread that watches it."""
+        """Runs jobs until the input ends, when the thread that reads it calls `on_end` at once."""
         Thread(target=self._watch, args=(on_end,), name="parent", daemon=True).start()
         while (job := self._jobs.get()) is not None:
             self._send(perform(self._env, job, lambda fraction: self._send(Progress(fraction))))
@@ -99,7 +99,7 @@ def spawn() -> "subprocess.Popen[bytes]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=_environment(os.environ, root),
-        start_new_session=True,  # a Ctrl-C at the terminal is for the broker, which ends its workers
+        start_new_session=True,  # a Ctrl-C at the terminal must reach only the broker, which stops its workers
     )
 
 

@@ -18,7 +18,7 @@ class Job(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How much of the job is done, 0 to 1."""
+    """The fraction of the job that is done, 0 to 1."""
 
     fraction: float
 
@@ -32,11 +32,11 @@ class Done(NamedTuple):
 class FailureKind(Enum):
     """Why a job failed, as far as the caller acts on it."""
 
-    DISK = "disk"  # an OSError: full, failing, or a file that is not there
+    DISK = "disk"  # an OSError: full, failing, or a missing file
     MEMORY = "memory"
     ENDED = "ended"  # the process was killed, crashed or could not be started
-    BUSY = "busy"  # another worker, of a broker that was killed, is still in the same directory
-    JOB = "job"  # anything else: it would fail again
+    BUSY = "busy"  # the worker of a killed broker still holds the directory
+    JOB = "job"  # any other error, which a retry would repeat
 
 
 class Failed(NamedTuple):
