@@ -19,7 +19,7 @@ _BAD: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionErr
 
 
 def verify_batches(env: Env, path: str, counts: Counts) -> list[Finding]:
-    """The findings about one such file; none where there is none."""
+    """The findings about one such file; none without the file."""
     findings = Findings(path)
     try:
         _verify(env, path, counts, findings)

@@ -1,4 +1,4 @@
-"""Verification of the checkpoints of a log directory, held against where its logs begin and end."""
+"""Verification of the checkpoints of a log directory against the start and end offsets of its logs."""
 
 from typing import Final
 
@@ -25,12 +25,12 @@ CHECKPOINTS: Final = (
 
 
 class Checkpoints:
-    """The checkpoints of a log directory, read before the logs are: these only grow."""
+    """The checkpoints of a log directory, read before the logs, which only grow."""
 
     __slots__ = ("_env", "_files", "_findings", "_offsets", "_path", "is_clean")
 
     def __init__(self, env: Env, path: str, findings: Findings) -> None:
-        """What cannot be read goes into `findings`."""
+        """Adds unreadable checkpoints to `findings`."""
         self._env = env
         self._path = path
         self._findings = findings
@@ -60,11 +60,11 @@ class Checkpoints:
         return offsets
 
     def again(self) -> "Checkpoints":
-        """As they are now: a broker at work writes them."""
+        """Reads them again, since a running broker writes them."""
         return Checkpoints(self._env, self._path, Findings(self._path))
 
     def situation(self, key: TopicPartition) -> Situation:
-        """What they say of one partition."""
+        """The entries of one partition."""
         has_any = self._env.exists(f"{self._path}/{RECOVERY_POINT_CHECKPOINT}")
         return Situation(
             self.is_clean,
@@ -74,7 +74,7 @@ class Checkpoints:
         )
 
     def check(self, ranges: dict[TopicPartition, LogRange]) -> Findings:
-        """Holds each entry against the log that it speaks of; `ranges` has where each log begins and ends."""
+        """Checks each entry against its log; `ranges` has the start and end offset of each log."""
         findings = Findings(self._path)
         for name in CHECKPOINTS:
             now: dict[TopicPartition, int] | None = None

@@ -1,4 +1,4 @@
-"""Looking at a segment apart from its partition: in another process, at another time, in whatever order.
+"""Verification of a segment apart from its partition: in another process, at another time, in any order.
 
 `look_at_segment` does all that needs no other segment. What it leaves, a `SegmentLook`, is plain data. The partition's
 `PartitionVerifier` takes these in order, and comes to what it would by reading the segments itself: of each batch that
@@ -34,7 +34,7 @@ _HEADER_BYTES: Final = 61
 
 
 class SegmentLook(NamedTuple):
-    """What one segment has to say to its partition. `outcome` is None where it was deleted meanwhile.
+    """The report of one segment for its partition. `outcome` is None if it was deleted meanwhile.
 
     `txn_index` is all of the .txnindex, None where there is none; `followed`: see above.
     """
@@ -107,7 +107,7 @@ def look_at_segment(
     on_batch: OnBatch = lambda _: None,
     on_progress: OnProgress = lambda _: None,
 ) -> SegmentLook:
-    """Looks at one segment by itself; `on_batch` hears of each whole batch, too."""
+    """Verifies one segment by itself; `on_batch` is also called with each whole batch."""
     findings = Findings(directory)
     followed = _Followed(base_offset)
 
@@ -141,7 +141,7 @@ def _txn_index(env: Env, directory: str, base_offset: int, counts: Counts) -> by
 
 
 class _Followed:
-    """Notes what has to be followed from segment to segment."""
+    """Records what must be followed from segment to segment."""
 
     __slots__ = ("_epoch", "_has_gaps", "_has_missed", "_next_offset", "data")
 
@@ -177,7 +177,7 @@ class _Followed:
 
 
 def replay(look: SegmentLook, producers: ProducersVerifier, on_batch: Callable[[RecordBatch], None]) -> None:
-    """Has the producers and `on_batch` follow a segment that was looked at, as if its batches were read now."""
+    """Replays a verified segment to the producers and `on_batch`, as if its batches were read now."""
     assert look.outcome is not None
     data, at = look.followed, 0
     while at < len(data):

@@ -1,4 +1,4 @@
-"""Verification of an entry of log.dirs: whose it is, its checkpoints, and every partition in it."""
+"""Verification of an entry of log.dirs: its identity, its checkpoints, and every partition in it."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -38,11 +38,11 @@ _UUID_CHARACTERS: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 class NotALogDirectoryError(Exception):
-    """Neither an entry of log.dirs nor a partition's directory; the message says which path."""
+    """A path is neither an entry of log.dirs nor a partition's directory; the message names it."""
 
 
 class Progress(NamedTuple):
-    """Where a verification is: the bytes of .log files read of those there were, and what is looked at."""
+    """The progress of a verification: the bytes of .log files read and in total, and the current path."""
 
     done_bytes: int
     total_bytes: int
@@ -50,7 +50,7 @@ class Progress(NamedTuple):
 
 
 class PartitionToVerify(NamedTuple):
-    """A partition's directory, the log directory with its checkpoints, and what these said at first."""
+    """A partition's directory, the log directory with its checkpoints, and their first content."""
 
     path: str
     log_dir: str
@@ -58,24 +58,24 @@ class PartitionToVerify(NamedTuple):
     situation: Situation
 
     def situation_now(self, env: Env) -> Situation:
-        """What they say now: a broker at work writes them."""
+        """Their current content, which a running broker writes."""
         return Checkpoints(env, self.log_dir, Findings(self.log_dir)).situation(self.key)
 
 
 Verified = tuple[Findings, LogRange] | None
-"""What there is to say of a partition, and where its log is; None where it was deleted meanwhile."""
+"""The findings in a partition, and the range of its log; None if it was deleted meanwhile."""
 
 VerifyPartitions = Callable[[Sequence[PartitionToVerify]], Iterator[Verified]]
-"""Looks at partitions, and answers in their order."""
+"""Verifies partitions, and returns the results in their order."""
 
 
 class _LogDir:
-    """A directory that is looked at: one of log.dirs, or a partition by itself."""
+    """A directory to verify: one of log.dirs, or a single partition."""
 
     __slots__ = ("checkpoints", "findings", "is_partition", "partitions", "path")
 
     def __init__(self, env: Env, path: str, names: list[str] | None) -> None:
-        """`names` are those of its partitions, None for a partition."""
+        """`names` are those of its partitions, None for a single partition."""
         self.path = path
         self.is_partition = names is None
         parent, _, name = path.rstrip("/").rpartition("/")
@@ -90,7 +90,7 @@ class _LogDir:
 
 
 class Verification:
-    """Looks at directories one after the other; `findings` and `counts` grow as it goes."""
+    """Verifies directories one after the other, and adds to `findings` and `counts`."""
 
     __slots__ = (
         "_done_bytes",
@@ -114,7 +114,7 @@ class Verification:
         on_progress: Callable[[Progress], None] = lambda _: None,
         verify_partitions: VerifyPartitions | None = None,
     ) -> None:
-        """`is_deep`: batches are unpacked and their records checked, too.
+        """`is_deep`: also decompresses batches and checks their records.
 
         `is_of_one_broker`: the directories are the log.dirs of one. Otherwise there may be replicas among them, and
         only those of the same node are held against each other.
@@ -132,7 +132,7 @@ class Verification:
         self.counts = Counts()
 
     def run(self, paths: Sequence[str]) -> Iterator[Finding]:
-        """The findings in each of the directories, as they are made.
+        """Yields the findings in the directories.
 
         Raises OSError, and NotALogDirectoryError before anything is looked at.
         """
@@ -165,7 +165,7 @@ class Verification:
         return bool({META_PROPERTIES, *CHECKPOINTS}.intersection(names)) or bool(self._partitions(path))
 
     def _partitions(self, path: str) -> list[str]:
-        """Those in a log directory, with those that are on their way into it: the checkpoints speak of both."""
+        """The partitions in a log directory, with future logs, since the checkpoints have both."""
         return [
             name
             for name in sorted(self._env.listdir(path))
@@ -190,7 +190,7 @@ class Verification:
         yield from findings.all
 
     def _one_after_the_other(self, partitions: Sequence["PartitionToVerify"]) -> Iterator[Verified]:
-        """Here and now."""
+        """Verifies in the calling process."""
         for partition in partitions:
 
             def on_progress(read: int, path: str = partition.path) -> None:
@@ -244,7 +244,7 @@ class Verification:
                 yield from verify_batches(self._env, f"{path}/{name}", counts)
 
     def _owner(self, path: str) -> str:
-        """Which broker a log directory is of, where it may be one of several; by itself where nothing says it."""
+        """The broker of a log directory that may be one of several; the directory itself if unknown."""
         if self._is_of_one_broker:
             return ""
         try:
@@ -276,7 +276,7 @@ class Verification:
     # -- whose it is --
 
     def _check_identities(self, paths: list[str]) -> Findings:
-        """meta.properties of each, and of all of them together."""
+        """Checks meta.properties of each directory, and their agreement."""
         findings = Findings("")
         known: list[tuple[str, MetaProperties]] = []
         for path in paths:
@@ -324,7 +324,7 @@ class Verification:
 
 
 def _key_of(name: str) -> TopicPartition | None:
-    """The partition whose log a directory of this name holds; None for what was put aside or deleted, and the rest."""
+    """The partition of a directory name; None for a stray or deleted log, and for other names."""
     odd = _ODD.fullmatch(name)
     if odd is not None and odd[2] != "future":
         return None

@@ -1,4 +1,4 @@
-"""Verification of leader epochs: the leader-epoch-checkpoint held against the batches as these are read in order."""
+"""Verification of leader-epoch-checkpoint against the batches, which are read in order."""
 
 import math
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class EpochsVerifier:
     def __init__(
         self, env: Env, directory: str, names: Sequence[str], findings: Findings, situation: Situation
     ) -> None:
-        """`names`: what is in the directory."""
+        """`names`: the content of the directory."""
         self._env = env
         self._path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
         self._is_there = LEADER_EPOCH_CHECKPOINT in names
@@ -41,7 +41,7 @@ class EpochsVerifier:
         self._start_offset = 0
 
     def begin(self, base_offsets: Sequence[int]) -> None:
-        """The segments there are."""
+        """Sets the base offsets of the segments."""
         self._start_offset = base_offsets[0]
         if self._situation.is_recovered(base_offsets[-1], is_active=True):
             recovery_point = self._situation.recovery_point or 0
@@ -50,7 +50,7 @@ class EpochsVerifier:
             )
 
     def read(self) -> None:
-        """Before the log is: it only grows."""
+        """Reads the file, before the log, which only grows."""
         if not self._is_there:
             return
         self._findings.counts.files += 1
@@ -75,7 +75,7 @@ class EpochsVerifier:
                 )
 
     def take(self, batch: RecordBatch, log_path: str, *, has_gaps: bool) -> None:
-        """Holds a batch's epoch against the epochs before it and those in the file."""
+        """Checks a batch's epoch against earlier ones and those in the file."""
         epoch = batch.partition_leader_epoch
         if epoch in {self._latest_epoch, NO_LEADER_EPOCH}:
             return
@@ -94,7 +94,7 @@ class EpochsVerifier:
         self._check_start(epoch, batch.base_offset, has_gaps=has_gaps)
 
     def _check_start(self, epoch: int, base_offset: int, *, has_gaps: bool) -> None:
-        """The first batch of an epoch: the file has to know that it began there, or before in a compacted log."""
+        """Checks that the file has an epoch at its first batch, or before it in a compacted log."""
         if self._epochs is None or (not self._epochs and not self._situation.is_clean):
             return
         starts = dict(self._epochs)
@@ -114,7 +114,7 @@ class EpochsVerifier:
             self._wrong(f"epoch {epoch} begins at {start}", f"{base_offset}, by its first batch", base_offset)
 
     def _is_read_again(self, offset: int) -> bool:
-        """Whether a start finds what is at `offset` in the batches: it reads whole segments."""
+        """Whether recovery at a start reads the batch at `offset`; it scans whole segments."""
         return self._situation.is_recovered(offset) or offset >= self._read_again_from
 
     def _wrong(self, problem: str, expected: str, base_offset: int) -> None:
@@ -124,7 +124,7 @@ class EpochsVerifier:
         self._findings.add(severity, self._path, problem, expected, remedy)
 
     def end(self, end_offset: int, *, is_read: bool) -> None:
-        """The log ends at `end_offset`, if all of its last segment could be read."""
+        """Ends the log at `end_offset`, if all of its last segment was readable."""
         if not self._is_there:
             if self._latest_epoch >= 0 and self._situation.is_clean:
                 remedy = "a start knows epochs from the next append on only"

@@ -1,6 +1,6 @@
-"""Verification of the two sparse indexes of a segment, held against its batches as these are read in order.
+"""Verification of the two sparse indexes of a segment against its batches, which are read in order.
 
-It has a reader of its own on purpose: a fault in `storage.segment.index` must not hide what that has written.
+It has a reader of its own: a fault in `storage.segment.index` must not hide the damage that it causes.
 """
 
 import struct
@@ -16,7 +16,7 @@ Problem = tuple[str, str, int | None]
 
 
 class _IndexCheck:
-    """What the two sparse indexes have in common: entries, of which the zeros at the end are none yet."""
+    """The common part of both indexes: entries, without zeros at the end."""
 
     __slots__ = (
         "_base_offset",
@@ -50,7 +50,7 @@ class _IndexCheck:
         self._entries = self._in_order(list(entry.iter_unpack(data[:kept])), entry.size)
 
     def _in_order(self, entries: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
-        """The entries of which each is beyond the one before it; says which are not."""
+        """The entries that increase; reports those that do not."""
         kept: list[tuple[int, int]] = []
         for slot, entry in enumerate(entries):
             why = self._out_of_order(kept[-1] if kept else None, entry)
@@ -106,7 +106,7 @@ class OffsetIndexCheck(_IndexCheck):
         return self._base_offset + entry[0]
 
     def take(self, first: int, last: int, _max_timestamp: int, position: int) -> None:
-        """Holds a batch against the entries that point to it or before it."""
+        """Checks a batch against the entries that point to it or before it."""
         while self._next < len(self._entries) and self._entries[self._next][1] <= position:
             entry = self._entries[self._next]
             self._next += 1
@@ -130,7 +130,7 @@ class OffsetIndexCheck(_IndexCheck):
         self._open = None
 
     def end(self, size: int, *, is_final: bool) -> None:
-        """Says which entries point beyond the .log, of `size` bytes."""
+        """Reports entries that point beyond the .log, of `size` bytes."""
         for entry in self._entries[self._next :]:
             if self.is_told_all:
                 self._wrong(entry, f"a position within the .log, which has {size} bytes")
@@ -139,7 +139,7 @@ class OffsetIndexCheck(_IndexCheck):
 
 
 class TimeIndexCheck(_IndexCheck):
-    """The .timeindex: (timestamp, relative offset), no record up to that offset being younger."""
+    """The .timeindex: (timestamp, relative offset); no record up to that offset has a larger timestamp."""
 
     __slots__ = ("_may_begin_with_zeros", "_youngest")
 
@@ -162,7 +162,7 @@ class TimeIndexCheck(_IndexCheck):
         return self._base_offset + entry[1]
 
     def take(self, first: int, last: int, max_timestamp: int, _position: int) -> None:
-        """Holds a batch against the entries that speak of it."""
+        """Checks a batch against its entries."""
         is_youngest = max_timestamp > self._youngest
         self._youngest = max(self._youngest, max_timestamp)
         while self._next < len(self._entries) and self._offset_of(self._entries[self._next]) <= last:
@@ -178,7 +178,7 @@ class TimeIndexCheck(_IndexCheck):
                 self._wrong(entry, "an offset before: that of the first batch with this timestamp")
 
     def end(self, _size: int, *, is_final: bool) -> None:
-        """Says which entries speak of what there is not, and whether the youngest record is missing."""
+        """Reports entries without a batch, and a missing entry for the largest timestamp."""
         for entry in self._entries[self._next :]:
             if self.is_told_all:
                 self._wrong(entry, "an offset that there is; the .log ends before it")

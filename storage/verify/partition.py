@@ -1,4 +1,4 @@
-"""Verification of a partition's directory: its names, its segments one after the other, epochs, producers, topic id."""
+"""Verification of a partition's directory: file names, segments in order, epochs, producers, topic id."""
 
 import re
 from collections.abc import Callable
@@ -47,11 +47,11 @@ _REMOTE: Final = re.compile(r"remote_log_snapshot|remote-log-.*")
 
 
 Fingerprint = list[tuple[str, int]]
-"""The names in a directory with sizes (-1: gone), as they are at a moment."""
+"""The names in a directory with sizes (-1: removed meanwhile)."""
 
 
 class LogRange(NamedTuple):
-    """Where a log begins and ends by its batches, -1 where it has no segment; with gaps it was compacted, it seems."""
+    """The start and end offset of a log by its batches, -1 without a segment; gaps suggest compaction."""
 
     start_offset: int
     end_offset: int
@@ -67,7 +67,7 @@ def verify_partition(
     is_deep: bool,
     on_progress: OnProgress,
 ) -> tuple[Findings, LogRange]:
-    """The findings in a partition, and where its log is.
+    """The findings in a partition, and the range of its log.
 
     Findings other than notes have to be made again at each of three looks, as long as files change in between: a broker
     at work deletes, rolls, truncates and compacts. `situation_now` is asked before the second look and the third.
@@ -88,7 +88,7 @@ def confirmed(
     *,
     is_deep: bool,
 ) -> tuple[Findings, LogRange]:
-    """What is left of the findings of a first look, which began when the directory was as `before`."""
+    """The findings of a first pass, begun with the directory as in `before`, that a later pass repeats."""
     again = SameAgain(partition.findings.all)
     for _ in range(LOOKS - 1):
         after = fingerprint(env, directory)
@@ -105,7 +105,7 @@ def confirmed(
 
 
 def unreadable(directory: str, error: OSError) -> tuple[Findings, LogRange]:
-    """What there is to say of a partition of which the operating system does not give something."""
+    """The finding for a partition that the operating system cannot read."""
     findings = Findings(directory)
     findings.counts.partitions += 1
     findings.unreadable(error)
@@ -113,7 +113,7 @@ def unreadable(directory: str, error: OSError) -> tuple[Findings, LogRange]:
 
 
 def fingerprint(env: Env, directory: str) -> Fingerprint:
-    """The names in a directory and their sizes, as far as those do not change by appending."""
+    """The names in a directory, and the sizes of files that appends do not change."""
     found = []
     for name in sorted(env.listdir(directory)):
         try:
@@ -124,7 +124,7 @@ def fingerprint(env: Env, directory: str) -> Fingerprint:
 
 
 class PartitionVerifier:
-    """One look at one partition's directory."""
+    """One pass over one partition's directory."""
 
     __slots__ = (
         "_directory",
@@ -164,19 +164,19 @@ class PartitionVerifier:
 
     @property
     def range(self) -> LogRange:
-        """Where the log is."""
+        """The range of the log."""
         has_gaps = self._producers.has_gaps or self._producers.has_missed
         return LogRange(self.start_offset, self.end_offset, has_gaps)
 
     def run(self) -> None:
-        """Looks at everything, in one go. Raises OSError."""
+        """Verifies everything in one pass. Raises OSError."""
         self.begin()
         for base in self.base_offsets:
             self._segment(base)
         self.end()
 
     def begin(self) -> None:
-        """Reads all that has to be read before the .log files are: names, epochs, snapshots. Raises OSError.
+        """Reads what must be read before the .log files: names, epochs, snapshots. Raises OSError.
 
         After that each of `base_offsets` is taken, in order, and then comes `end`.
         """
@@ -198,13 +198,13 @@ class PartitionVerifier:
         self._producers.begin(bases[0])
 
     def end(self) -> None:
-        """All segments have been taken."""
+        """To be called after the last segment."""
         if self.base_offsets:
             self._producers.end(self.end_offset)
             self._epochs.end(self.end_offset, is_read=not self._producers.is_missing)
 
     def is_active(self, base_offset: int) -> bool:
-        """Whether it is the segment that is appended to."""
+        """Whether it is the active segment."""
         return base_offset == self.base_offsets[-1]
 
     # -- names --
@@ -230,7 +230,7 @@ class PartitionVerifier:
                 self.findings.warning(path, "no file of a log", "", LEFT_ALONE)
 
     def _note_deleted(self, names: list[str]) -> None:
-        """One note for all of them: retention and compaction leave them by the dozen."""
+        """Adds one note for all .deleted files, of which retention and compaction leave many."""
         if len(names) == 1:
             self.findings.note(f"{self._directory}/{names[0]}", "on its way out", "", REMOVED)
         elif names:
@@ -275,7 +275,7 @@ class PartitionVerifier:
     # -- segments --
 
     def _segment(self, base_offset: int) -> None:
-        """Reads one segment, whose batches are followed as they come."""
+        """Reads one segment and follows its batches."""
         self._go_to(base_offset)
         segment, transactions = verify_segment(
             self._env,
@@ -292,7 +292,7 @@ class PartitionVerifier:
         self._close(base_offset, segment, transactions)
 
     def take(self, look: SegmentLook) -> None:
-        """What a segment of which was looked at apart has to say: comes to the same as reading it here."""
+        """Adds the report of a segment that was verified apart; the result equals reading it here."""
         self._go_to(look.base_offset)
         self.findings.all += look.findings
         self.findings.counts.add(look.counts)
@@ -310,7 +310,7 @@ class PartitionVerifier:
     def _close(
         self, base_offset: int, segment: SegmentOutcome | None, transactions: TransactionIndexFile
     ) -> None:
-        """Holds a segment whose batches were followed against those before it; None: it has been deleted."""
+        """Checks a segment against those before it; None if it was deleted."""
         if segment is None or not segment.is_read_through:
             self._producers.missed()
         if segment is None:

@@ -1,4 +1,4 @@
-"""Verification of .snapshot and .txnindex files against a replay of the batches, as these are read in order.
+"""Verification of .snapshot and .txnindex files against a replay of the batches, which are read in order.
 
 Entries of .txnindex are read here on purpose, not by `storage.segment.txn_index`: a fault there must not hide what it
 has written.
@@ -46,7 +46,7 @@ TxnProblem = tuple[str, str, int | None]
 
 
 class ProducersVerifier:
-    """What producers have done in one partition, from its first batch on, and the files that say the same."""
+    """The replay of the producers of one partition from its first batch on, and the files to check."""
 
     __slots__ = (
         "_aborted",
@@ -70,7 +70,7 @@ class ProducersVerifier:
     def __init__(
         self, env: Env, directory: str, names: list[str], findings: Findings, situation: Situation
     ) -> None:
-        """`names`: what is in the directory."""
+        """`names`: the content of the directory."""
         self._env = env
         self._findings = findings
         self._situation = situation
@@ -94,7 +94,7 @@ class ProducersVerifier:
         )
 
     def __getstate__(self) -> dict[str, object]:
-        """Of one that has not followed anything yet: the state of producers does not travel, where it is compiled."""
+        """Pickles one that has not followed a batch yet: compiled producer state cannot be pickled."""
         assert not self._producers.producers
         return {name: getattr(self, name) for name in self.__slots__ if name != "_producers"}
 
@@ -106,7 +106,7 @@ class ProducersVerifier:
     # -- snapshots --
 
     def read_snapshots(self) -> None:
-        """Reads all of them, before the log is: it only grows. Raises OSError."""
+        """Reads all snapshots before the log, which only grows. Raises OSError."""
         for offset in self._snapshots.offsets:
             path = self._snapshots.path(offset)
             try:
@@ -124,11 +124,11 @@ class ProducersVerifier:
             self._findings.counts.files += 1
 
     def begin(self, first_offset: int) -> None:
-        """The log begins at `first_offset`."""
+        """Starts the log at `first_offset`."""
         self._first_offset = self._next_offset = first_offset
 
     def go_to(self, base_offset: int, log_path: str) -> None:
-        """The segment that begins there is followed next."""
+        """Starts a segment."""
         self._log_path = log_path
         self._is_followed = True
         if self.is_missing:
@@ -137,13 +137,13 @@ class ProducersVerifier:
             self.gap_before(base_offset)
 
     def missed(self) -> None:
-        """What comes next could not be read. All that snapshots up to here can know has been."""
+        """To be called before unreadable batches; snapshots up to here can be checked."""
         self._check_snapshots(self._next_offset)
         self.is_missing = self.has_missed = True
         self._is_followed = False
 
     def begin_again(self, first_offset: int) -> None:
-        """Batches before `first_offset` could not be read: what producers did up to there is as good as deleted."""
+        """To be called after unreadable batches before `first_offset`, which count as deleted."""
         self.is_missing, self.has_missed = False, True
         self._producers = self._nobody()
         self._aborted, self._markers = [], set()
@@ -151,16 +151,16 @@ class ProducersVerifier:
         self.begin(first_offset)
 
     def reached(self, offset: int) -> None:
-        """All there is up to an offset has been seen, without gaps, and none of it was a producer's."""
+        """Whether all batches up to an offset were read, without gaps, and none was a producer's."""
         self._next_offset = offset
 
     def gap_before(self, first_offset: int) -> None:
-        """Offsets are missing before, or within, the batch that begins there."""
+        """To be called when offsets are missing before, or within, the next batch."""
         self.has_gaps = True
         self._check_snapshots(first_offset)
 
     def take(self, batch: Batch) -> None:
-        """Follows a batch, after the snapshots that stand before it have been held against what was so far."""
+        """Checks the snapshots before a batch, then follows the batch."""
         first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
         if self.is_missing:
             self.begin_again(first)
@@ -191,7 +191,7 @@ class ProducersVerifier:
         self._producers.on_high_watermark_updated(completed.last_offset + 1)
 
     def _check_sequence(self, batch: RecordBatch) -> None:
-        """Holds a batch against the one before it of the same producer.
+        """Checks a batch against the one before it of the same producer.
 
         Who is new here may begin with any sequence, as his past may have been deleted; so may one of whom there is
         only a marker. Who was forgotten (producer.id.expiration.ms) may begin anew.
@@ -228,7 +228,7 @@ class ProducersVerifier:
         )
 
     def _note_marker(self, batch: RecordBatch) -> bool:
-        """Notes the marker of an abort; whether the batch can be read. What it holds is told with its records."""
+        """Records the marker of an abort; whether the batch is readable. Its records are reported elsewhere."""
         try:
             record = next(iter(batch.records()), None)
         except (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError):
@@ -242,7 +242,7 @@ class ProducersVerifier:
         return True
 
     def _check_snapshots(self, first_offset: int) -> None:
-        """Those of `first_offset` and before: all that they can know has been read."""
+        """Checks the snapshots at or before `first_offset`, whose batches were all read."""
         while self._waiting and (offset := next(iter(self._waiting))) <= first_offset:
             entries = self._waiting.pop(offset)
             if offset >= self._first_offset:
@@ -300,7 +300,7 @@ class ProducersVerifier:
         return "", ""
 
     def end(self, end_offset: int) -> None:
-        """The log ends at `end_offset`, as far as it could be read."""
+        """Ends the log at `end_offset`, the end of what was readable."""
         self.has_gaps = self.has_gaps or end_offset > self._next_offset
         if self.is_missing:
             return
@@ -314,7 +314,7 @@ class ProducersVerifier:
     # -- .txnindex --
 
     def check_segment(self, segment: "TransactionIndexFile", *, is_read: bool) -> None:
-        """Holds the aborted transactions of a segment against its .txnindex, if all of it could be read.
+        """Checks the .txnindex of a segment against its aborted transactions, if all of it was readable.
 
         With gaps in the offsets the log was compacted, and what a transaction had written may be gone: then only what
         can be seen has to agree.
@@ -332,7 +332,7 @@ class ProducersVerifier:
 
 
 class TransactionIndexFile:
-    """The entries of a .txnindex as they were read, before the .log was; none where there is no file.
+    """The entries of a .txnindex, read before the .log; none without a file.
 
     `entries` is None where they make no sense, and `problems` says why.
     """
@@ -340,7 +340,7 @@ class TransactionIndexFile:
     __slots__ = ("data", "end_offset", "entries", "is_active", "path", "problems")
 
     def __init__(self, directory: str, base_offset: int, data: bytes | None, *, is_active: bool) -> None:
-        """`data`: all of the file, None where there is none."""
+        """`data`: the content of the file, None without one."""
         self.path = segment_path(directory, base_offset, TXN_INDEX_SUFFIX)
         self.data = data
         self.is_active = is_active

@@ -1,4 +1,4 @@
-"""Verification of one segment: every batch of the .log, and the .index and .timeindex held against them as it goes.
+"""Verification of one segment: every batch of the .log, and the .index and .timeindex against them.
 
 Indexes are read before the .log's length is asked: what is appended meanwhile is in the .log first.
 """
@@ -32,25 +32,25 @@ CHUNK_BYTES: Final = 1024 * 1024
 _BAD_RECORDS: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
 
 OnBatch = Callable[[Batch], None]
-"""Told of each batch that is whole, in order."""
+"""Called with each whole batch, in order."""
 
 OnMissed = Callable[[], None]
-"""Told where something is not as it was written: a batch, or all that is left."""
+"""Called with the position of damage: of a batch, or of all that follows."""
 
 
 class SegmentOutcome(NamedTuple):
-    """What a segment has come to: where its batches begin (None without any) and end, and what is missing."""
+    """The result for a segment: the offsets where its batches begin (None without any) and end, and gaps."""
 
     first_offset: int | None
     next_offset: int
     has_gaps: bool
     is_whole: bool
     is_read_through: bool
-    """False where something in it is no batch: nobody knows what was behind it."""
+    """False if something in it is no batch, so that what followed is unknown."""
 
 
 class SegmentVerifier:
-    """One segment; used once. `outcome` is right after `run`."""
+    """One segment; used once. `outcome` is valid after `run`."""
 
     __slots__ = (
         "_base_offset",
@@ -111,7 +111,7 @@ class SegmentVerifier:
         )
 
     def run(self) -> None:
-        """Reads everything. Raises OSError, FileNotFoundError among them when the segment is deleted meanwhile."""
+        """Reads the segment. Raises OSError, and FileNotFoundError if the segment is deleted meanwhile."""
         directory = self._path.rpartition("/")[0]
         offset_path = segment_path(directory, self._base_offset, OFFSET_INDEX_SUFFIX)
         time_path = segment_path(directory, self._base_offset, TIME_INDEX_SUFFIX)
@@ -143,7 +143,7 @@ class SegmentVerifier:
     # -- batches --
 
     def _batches(self, file: File) -> Iterator[tuple[Batch, int]]:
-        """The batches that are whole, whatever is in them, and their positions; says what else there is."""
+        """The whole batches, valid or not, and their positions; reports anything else."""
         position, start, chunk, end = 0, 0, b"", self._end
         while position < end:
             at = position - start
@@ -169,7 +169,7 @@ class SegmentVerifier:
             position += size
 
     def _unreadable(self, position: int, why: str) -> None:
-        """What begins at `position` is no batch: the rest of an append that was cut off, room kept free, or damage."""
+        """Reports that no batch begins at `position`: a partial append, preallocated zeros, or damage."""
         left = self._end - position
         if self._is_active and self._is_zero(position):
             self._findings.note(
@@ -207,7 +207,7 @@ class SegmentVerifier:
         return self._is_active and self._situation.is_unflushed(self.next_offset)
 
     def _damage(self, check: Check, problem: str, expected: str, position: int, offset: int) -> None:
-        """From `position` on nothing can be relied on; before the recovery point that is an error."""
+        """Reports that nothing from `position` on is valid, which before the recovery point is an error."""
         if self._situation.is_recovered(self.next_offset):
             severity = Severity.WARNING
             expected += (
@@ -254,7 +254,7 @@ class SegmentVerifier:
             self._on_missed()
 
     def _is_right(self, batch: Batch, position: int) -> bool:
-        """Whether the checksum is; one that is wrong at the very end may be an append that was cut off."""
+        """Whether the checksum is valid; an invalid one at the end may be that of a partial append."""
         if batch.is_valid_crc():
             return True
         self.is_whole = False
@@ -281,7 +281,7 @@ class SegmentVerifier:
         return False
 
     def _go_on_behind(self, batch: Batch) -> None:
-        """Takes offsets from a header that may be wrong only as far as what comes next can still fit."""
+        """Uses the offsets of a header that may be damaged only if the next batch still fits."""
         if 0 <= batch.last_offset - self.next_offset <= MAX_RELATIVE_OFFSET:
             self.next_offset = batch.last_offset + 1
         for index in self._indexes:
@@ -289,7 +289,7 @@ class SegmentVerifier:
         self._on_missed()
 
     def _check_offsets(self, first: int, last: int, position: int) -> bool:
-        """Whether they follow those before."""
+        """Whether the offsets follow those before."""
         if first < self.next_offset or last < first:
             self.is_whole = False
             self._damage(
@@ -353,7 +353,7 @@ _UNNOTICED: Final = "a start takes it as it is; removed while the broker is stop
 
 
 def is_dense(batch: Batch) -> bool:
-    """Whether a batch has as many records as offsets: what was compacted has fewer."""
+    """Whether a batch has as many records as offsets; a compacted one has fewer."""
     return not isinstance(batch, RecordBatch) or batch.record_count == batch.last_offset_delta + 1
 
 
@@ -363,7 +363,7 @@ def _actual_crc(batch: RecordBatch) -> int:
 
 
 def _records_problem(batch: RecordBatch, found: "RecordsSummary") -> str:
-    """Why records that are well formed do not fit the header; empty where they do."""
+    """Why valid records do not match the header; empty if they do."""
     is_create_time = not batch.attributes & TIMESTAMP_TYPE_MASK
     if found.record_count and is_create_time and found.max_timestamp != batch.max_timestamp:
         return f"the youngest is of {found.max_timestamp}, the header says {batch.max_timestamp}"

@@ -27,7 +27,7 @@ from barnabas.storage.segment.names import (
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -35,7 +35,7 @@ class Severity(StrEnum):
 
 
 class Check(StrEnum):
-    """What was looked at when a finding was made."""
+    """The check that made a finding."""
 
     NAMES = "names"
     IDENTITY = "identity"
@@ -68,17 +68,17 @@ _CHECK_BY_SUFFIX: Final = (
 
 
 def check_of(path: str) -> Check:
-    """What a file is looked at for, as far as its name says it."""
+    """The check for a file, by its name."""
     return next((check for suffix, check in _CHECK_BY_SUFFIX if path.endswith(suffix)), Check.NAMES)
 
 
 def legible(text: str) -> str:
-    """Names of files are bytes, not always of UTF-8; JSON, a table, a page and a terminal want text."""
+    """A file name, which need not be UTF-8, as text for JSON, tables and terminals."""
     return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 class Finding(NamedTuple):
-    """One thing that was found. `position` (bytes) and `offset` where they are known; `remedy`: what a start does."""
+    """One finding. `position` (bytes) and `offset` if known; `remedy`: what a start does."""
 
     severity: Severity
     path: str
@@ -97,7 +97,7 @@ REBUILT: Final = "a start builds it anew from the .log"
 
 
 class Counts:
-    """What was looked at."""
+    """The counts of what was verified."""
 
     __slots__ = ("batches", "bytes", "directories", "files", "partitions", "records", "segments")
 
@@ -114,7 +114,7 @@ class Counts:
 
 
 class Where(TypedDict, total=False):
-    """Where a finding is, in bytes and by offset, and what it is about."""
+    """The position of a finding, in bytes and by offset, and its subject."""
 
     position: int | None
     offset: int | None
@@ -122,7 +122,7 @@ class Where(TypedDict, total=False):
 
 
 class Findings:
-    """The findings about one thing, gathered; `path` is what is being looked at.
+    """Collects the findings about one path.
 
     Of those of one kind in one file there are at most MAX_ALIKE, and one that says that there are more: a segment that
     is garbage all through has a million batches that are wrong.
@@ -162,7 +162,7 @@ class Findings:
         self.all.append(Finding(severity, path, problem, expected, remedy, position, offset, check))
 
     def unreadable(self, error: OSError, path: str = "") -> None:
-        """What the operating system does not give; `path` is meant where the error does not say of which file."""
+        """Adds an error of the operating system; `path` is used if the error names no file."""
         named = error.filename if isinstance(error.filename, str) else path or self.path
         problem = f"it cannot be read: {error.strerror or error}"
         self.error(named, problem, "something that can be", "a start fails at it, too")
@@ -188,7 +188,7 @@ class Findings:
 
 
 class Situation(NamedTuple):
-    """What the log directory says of a partition, offsets None where it says nothing.
+    """The offsets of a partition in the checkpoints, None if absent.
 
     `is_clean`: the broker has stopped in order, so that everything is on stable storage and as it should be. Otherwise
     a start reads the log from the recovery point on, and cuts it where it is not whole.
@@ -200,7 +200,7 @@ class Situation(NamedTuple):
     cleaner_offset: int | None = None
 
     def is_recovered(self, offset: int, *, is_active: bool = False) -> bool:
-        """Whether a start is known to read what is at `offset`, and to index a segment that ends there anew.
+        """Whether a start reads the batch at `offset`, and rebuilds the indexes of a segment that ends there.
 
         It does so with the active segment in any case.
         """
@@ -209,16 +209,16 @@ class Situation(NamedTuple):
         return is_active or offset >= self.recovery_point
 
     def is_unflushed(self, offset: int) -> bool:
-        """Whether it may be that what is at `offset` was not flushed."""
+        """Whether the batch at `offset` may be unflushed."""
         return not self.is_clean and offset >= (self.recovery_point or 0)
 
 
 OnProgress = Callable[[int], None]
-"""Told of the bytes of .log files that were read since the last time."""
+"""Called with the bytes of .log files that were read since the last call."""
 
 
 class SameAgain:
-    """Findings that were made at every look: what a broker at work causes is different each time."""
+    """The findings that every pass repeats: those that a running broker causes differ each time."""
 
     __slots__ = ("_kept",)
 
@@ -226,7 +226,7 @@ class SameAgain:
         self._kept = list(first)
 
     def look(self, again: Iterable[Finding]) -> None:
-        """Forgets what is not found again."""
+        """Drops findings that were not repeated."""
         found = set(again)
         self._kept = [finding for finding in self._kept if finding in found]
 
