@@ -22,12 +22,12 @@ class _IndexCheck:
         "_base_offset",
         "_entries",
         "_next",
+        "is_all_reported",
         "is_noticed",
-        "is_told_all",
         "lag",
         "path",
         "problems",
-        "untold",
+        "unreported",
     )
 
     def __init__(
@@ -35,10 +35,10 @@ class _IndexCheck:
     ) -> None:
         self.path = path
         self.problems: list[Problem] = []
-        self.untold = 0  # that many more
+        self.unreported = 0  # that many more
         self.lag: tuple[str, str] | None = None  # what is missing at its end, and what would be right
         self.is_noticed = False  # by a start that does not read the .log
-        self.is_told_all = True
+        self.is_all_reported = True
         self._base_offset = base_offset
         self._next = 0
         if len(data) % entry.size:
@@ -69,7 +69,7 @@ class _IndexCheck:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append((problem, expected, None if entry is None else self._offset_of(entry)))
         else:
-            self.untold += 1
+            self.unreported += 1
 
     def _out_of_order(self, before: tuple[int, int] | None, entry: tuple[int, int]) -> str:
         raise NotImplementedError
@@ -111,7 +111,7 @@ class OffsetIndexCheck(_IndexCheck):
             entry = self._entries[self._next]
             self._next += 1
             if entry[1] < position:
-                if self.is_told_all:
+                if self.is_all_reported:
                     self._wrong(entry, f"the position of a batch; one begins at {position}")
             elif first > self._offset_of(entry):
                 self._wrong(entry, f"offset {last}: the batch at that position has offsets {first} to {last}")
@@ -125,14 +125,14 @@ class OffsetIndexCheck(_IndexCheck):
 
     def _close(self) -> None:
         # Kafka before 4.0 gave an append of several batches the position of the first and the offset of the last.
-        if self._open is not None and self.is_told_all:
+        if self._open is not None and self.is_all_reported:
             self._wrong(self._open, "the last offset of a batch before the next entry")
         self._open = None
 
     def end(self, size: int, *, is_final: bool) -> None:
         """Reports entries that point beyond the .log, of `size` bytes."""
         for entry in self._entries[self._next :]:
-            if self.is_told_all:
+            if self.is_all_reported:
                 self._wrong(entry, f"a position within the .log, which has {size} bytes")
         if is_final:
             self._close()
@@ -168,7 +168,7 @@ class TimeIndexCheck(_IndexCheck):
         while self._next < len(self._entries) and self._offset_of(self._entries[self._next]) <= last:
             entry = self._entries[self._next]
             self._next += 1
-            if not self.is_told_all:
+            if not self.is_all_reported:
                 continue
             if self._offset_of(entry) < first:
                 self._wrong(entry, f"an offset that there is; the next batch begins with {first}")
@@ -180,11 +180,11 @@ class TimeIndexCheck(_IndexCheck):
     def end(self, _size: int, *, is_final: bool) -> None:
         """Reports entries without a batch, and a missing entry for the largest timestamp."""
         for entry in self._entries[self._next :]:
-            if self.is_told_all:
+            if self.is_all_reported:
                 self._wrong(entry, "an offset that there is; the .log ends before it")
         last = self._entries[-1][0] if self._entries else -1
         if last < 0 and self._youngest == 0 and self._may_begin_with_zeros:
             last = 0
-        if is_final and self.is_told_all and not self.problems and last < self._youngest:
+        if is_final and self.is_all_reported and not self.problems and last < self._youngest:
             # One that is full cannot have it: that is, after segment.index.bytes was set lower.
             self.lag = f"its last entry is for timestamp {last}", f"the youngest, {self._youngest}"

@@ -183,7 +183,7 @@ class SegmentVerifier:
             return
         self.is_whole = self.is_read_through = False
         for index in self._indexes:
-            index.is_told_all = False
+            index.is_all_reported = False
         self._on_missed()
         if self._is_unflushed_tail():
             self._findings.note(
@@ -285,7 +285,7 @@ class SegmentVerifier:
         if 0 <= batch.last_offset - self.next_offset <= MAX_RELATIVE_OFFSET:
             self.next_offset = batch.last_offset + 1
         for index in self._indexes:
-            index.is_told_all = False
+            index.is_all_reported = False
         self._on_missed()
 
     def _check_offsets(self, first: int, last: int, position: int) -> bool:
@@ -342,8 +342,8 @@ class SegmentVerifier:
             if index.lag is not None:
                 problem, expected = index.lag
                 self._findings.warning(index.path, problem, expected, _LAGS)
-            if index.untold:
-                self._findings.add(severity, index.path, f"{index.untold} more of its entries are wrong")
+            if index.unreported:
+                self._findings.add(severity, index.path, f"{index.unreported} more of its entries are wrong")
 
 
 _LAGS: Final = (

@@ -254,7 +254,7 @@ def test_what_was_mended_stays_mended(
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("seed", seeds(30))
-def test_single_entries_that_are_wrong_mislead_nobody(
+def test_single_wrong_entries_mislead_no_reader(
     suffix: str, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The file is as long as it was and ends as it did; one entry in it points somewhere else."""
@@ -284,7 +284,7 @@ def test_single_entries_that_are_wrong_mislead_nobody(
         ("00000000000000000009.timeindex", 12, 7),  # the sign of its second entry's timestamp
     ],
 )
-def test_a_bit_that_is_wrong_misleads_nobody(name: str, at: int, bit: int) -> None:
+def test_a_flipped_bit_misleads_no_reader(name: str, at: int, bit: int) -> None:
     """Neither who reads what is committed, and has to hear of all aborted transactions, nor who searches by time."""
     env = made(clean=True)
     data = bytearray(env.read_file(f"{LOG}/{name}"))

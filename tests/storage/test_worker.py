@@ -76,7 +76,7 @@ def test_two_never_clean_the_same_directory(compacted: Compacted) -> None:
         (ZeroDivisionError("a bug"), FailureKind.JOB),
     ],
 )
-def test_failures_are_told_apart(jobs: dict[str, Any], error: Exception, kind: FailureKind) -> None:
+def test_kinds_of_failures(jobs: dict[str, Any], error: Exception, kind: FailureKind) -> None:
     def fails(_env: Env, _argument: object, _on_progress: OnProgress) -> None:
         raise error
 

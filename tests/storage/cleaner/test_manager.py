@@ -250,7 +250,7 @@ def test_a_log_that_is_offline_is_left_out(house: Compacted) -> None:
     assert house.cleaner.grab_filthiest_log() is None
 
 
-def test_a_log_that_cannot_be_looked_at_is_uncleanable_and_the_others_go_on(
+def test_a_log_that_cannot_be_checked_is_uncleanable_and_others_continue(
     house: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = other_log(house, 12)
@@ -273,7 +273,7 @@ def forget_times(house: Compacted, env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM])
-def test_a_log_that_cannot_be_looked_at_for_want_of_means_is_looked_at_later(
+def test_a_log_is_checked_again_later_after_a_transient_error(
     house: Compacted, env: FaultEnv, code: int
 ) -> None:
     forget_times(house, env)
@@ -464,7 +464,7 @@ def test_a_swap_that_cannot_be_taken_back_keeps_no_log_from_its_configuration(
     assert "the disk is gone" in caplog.text
 
 
-def test_a_swap_that_cannot_be_taken_back_keeps_nobody_from_a_pause(house: Compacted) -> None:
+def test_a_swap_that_cannot_be_reverted_does_not_prevent_a_pause(house: Compacted) -> None:
     no_way_back(house)
     house.cleaner.abort_and_pause_cleaning(house.key)
     assert house.cleaner.is_aborted(house.key)
@@ -594,7 +594,7 @@ def test_a_failed_directory_is_left_alone(house: Compacted) -> None:
     house.cleaner.handle_log_dir_failure("/nowhere")
 
 
-def test_a_failed_directory_may_fail_in_being_let_go(
+def test_a_failed_directory_may_fail_while_it_is_released(
     house: Compacted, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stop() -> None:

@@ -61,7 +61,7 @@ def test_the_limit_is_what_is_set_or_a_twentieth() -> None:
         assert (space.limit_bytes, space.free_bytes, space.is_full) == (limit, 50_000, limit > 50_000)
 
 
-def test_each_change_of_state_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_change_of_state_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     env = Disk(100_000, 5000)
     space = DiskSpace(env, "/d", 5000)
     for free, is_full in [(5000, False), (4999, True), (3, True), (5624, True), (5625, False), (5000, False)]:

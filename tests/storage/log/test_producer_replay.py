@@ -34,7 +34,7 @@ def test_an_aborted_transaction_goes_into_the_index_of_its_marker() -> None:
     )
 
 
-def test_a_damaged_transaction_index_is_told() -> None:
+def test_a_damaged_transaction_index_is_reported() -> None:
     env = FaultEnv()
     env.mkdir("/d")
     segment = new_segment(env)
@@ -67,7 +67,7 @@ def test_producers_are_followed_from_a_snapshot_to_any_offset() -> None:
     assert set(producers.producers) == {1}
 
 
-def test_the_replay_ends_where_it_is_told() -> None:
+def test_the_replay_ends_at_the_given_offset() -> None:
     log = new_log(FaultEnv())
     for sequence in range(4):
         log.append_as_leader(make_batch(b"a", producer=(7, 0, sequence)), 0)

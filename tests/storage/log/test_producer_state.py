@@ -333,7 +333,7 @@ def test_control_batches_of_the_metadata_log_mean_nothing_here(log: Producers) -
     assert log.manager.update(RecordBatch(data), 0, 0) is None
 
 
-def test_emptied_logs_know_nobody(log: Producers) -> None:
+def test_emptied_logs_know_no_producer(log: Producers) -> None:
     log.append(0, transactional=True)
     log.manager.take_snapshot(sync=True)
     log.manager.truncate_fully_and_start_at(10)

@@ -258,7 +258,7 @@ def test_what_was_flushed_is_not_synced_again(house: Compacted) -> None:
     assert paths_to_sync(found) == []
 
 
-def test_a_directory_that_somebody_has_is_not_claimed(house: Compacted, env: FaultEnv) -> None:
+def test_a_locked_directory_is_not_claimed(house: Compacted, env: FaultEnv) -> None:
     lock = env.lock_dir(DIRECTORY)
     assert lock is not None
     claim = SwapClaim(env, DIRECTORY, ())

@@ -58,7 +58,7 @@ def log(env: FaultEnv) -> UnifiedLog:
 # -- appending as leader --
 
 
-def test_what_an_append_answers(log: UnifiedLog) -> None:
+def test_result_of_an_append(log: UnifiedLog) -> None:
     append(log, b"before")
     info = log.append_as_leader(make_batch(b"a", b"b", b"c", timestamp=T0 - 7), 4)
     assert (info.first_offset, info.last_offset, info.record_count, info.duplicate) == (1, 3, 3, False)
@@ -71,7 +71,7 @@ def test_what_an_append_answers(log: UnifiedLog) -> None:
     ]
 
 
-def test_log_append_time_is_told(env: FaultEnv) -> None:
+def test_log_append_time_is_returned(env: FaultEnv) -> None:
     log = new_log(env, small_config(message_timestamp_type="LogAppendTime"))
     env.time_ms += 99
     info = log.append_as_leader(make_batch(b"a", timestamp=5, producer=(7, 0, 0)), 0)
@@ -93,7 +93,7 @@ def test_a_repeated_batch_is_answered_and_not_written(log: UnifiedLog) -> None:
     assert log.log_end_offset == 3
 
 
-def test_what_is_refused_leaves_no_trace(log: UnifiedLog) -> None:
+def test_a_rejected_append_leaves_no_trace(log: UnifiedLog) -> None:
     append(log, b"a")
     before = (log.log_end_offset, log.size, log.latest_epoch)
     for data in (b"", make_batch(b"b")[:-1] + b"x", make_batch(b"b") + make_batch(b"c")):
@@ -170,7 +170,7 @@ def test_a_follower_stops_at_a_later_epoch(log: UnifiedLog) -> None:
     assert log.log_end_offset == 1
 
 
-def test_what_a_follower_refuses(log: UnifiedLog) -> None:
+def test_appends_that_a_follower_rejects(log: UnifiedLog) -> None:
     fill(log, 3)
     with pytest.raises(UnexpectedAppendOffsetError) as caught:
         log.append_as_follower(make_batch(b"a", base_offset=2, epoch=0), 1)
@@ -193,7 +193,7 @@ def test_a_follower_knows_the_producers(log: UnifiedLog) -> None:
 # -- reading --
 
 
-def test_readers_see_as_far_as_they_may(log: UnifiedLog) -> None:
+def test_reads_end_at_the_limit_of_their_isolation(log: UnifiedLog) -> None:
     fill(log, 8)
     log.append_as_leader(make_batch(b"open", producer=(7, 0, 0), transactional=True), 0)
     append(log, b"after it")
@@ -246,7 +246,7 @@ def test_what_was_read_stays_readable(env: FaultEnv, log: UnifiedLog) -> None:
         log.read(0, 100, FetchIsolation.LOG_END, min_one_message=True)
 
 
-def test_aborted_transactions_are_told_with_what_was_read(log: UnifiedLog) -> None:
+def test_aborted_transactions_are_returned_with_the_records(log: UnifiedLog) -> None:
     for producer, commit in ((1, True), (2, False), (3, False)):
         for sequence in range(4):
             data = make_batch(bytes(100), producer=(producer, 0, sequence), transactional=True)
@@ -341,7 +341,7 @@ def test_a_directory_belongs_to_one_topic_id(env: FaultEnv, log: UnifiedLog) -> 
         log.assign_topic_id(bytes(16))
 
 
-def test_a_damaged_topic_id_is_written_anew(env: FaultEnv, log: UnifiedLog) -> None:
+def test_a_damaged_topic_id_is_rewritten(env: FaultEnv, log: UnifiedLog) -> None:
     env.write_file(f"{DIRECTORY}/partition.metadata", b"damaged")
     log = new_log(env)
     assert log.topic_id is None
@@ -585,7 +585,7 @@ def test_a_flush_without_descriptors_is_made_up_for_by_the_next(
     assert env.read_file(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n2\n1 0\n2 6\n"
 
 
-def test_a_flush_that_cannot_begin_is_told(env: FaultEnv, log: UnifiedLog) -> None:
+def test_a_flush_that_cannot_begin_raises(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 3)
     log.release()
     env.inject(nth(0))
@@ -685,7 +685,7 @@ def test_a_roll_that_fails_can_be_tried_again(env: FaultEnv, log: UnifiedLog) ->
     assert list(read_values(log)) == list(range(6))
 
 
-def test_a_snapshot_that_fails_is_done_without(env: FaultEnv, log: UnifiedLog) -> None:
+def test_a_failed_snapshot_is_skipped(env: FaultEnv, log: UnifiedLog) -> None:
     append(log, b"a")
     env.inject(lambda _number, kind, path: Fault() if path.endswith(".snapshot") else None)
     log.roll()
@@ -707,7 +707,7 @@ def test_an_aborted_transaction_that_cannot_be_noted_takes_the_log_offline(
 
 
 @pytest.mark.parametrize("call", ["read", "time", "youngest"])
-def test_a_read_that_fails_is_told_and_can_be_repeated(env: FaultEnv, log: UnifiedLog, call: str) -> None:
+def test_a_read_that_fails_raises_and_can_be_repeated(env: FaultEnv, log: UnifiedLog, call: str) -> None:
     fill(log, 12)
     log.release()
     env.inject(nth(0))
@@ -793,7 +793,7 @@ def test_a_transaction_is_verified_before_its_first_batch(log: UnifiedLog) -> No
     assert log.last_stable_offset == 2
 
 
-def test_timestamps_from_the_future_are_told_once(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+def test_timestamps_from_the_future_are_logged_once(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
     """They keep their segment, and all behind it, from being deleted by age."""
     log = new_log(env, small_config(retention_ms=1000))
     append(log, b"old", timestamp=T0 - 5000)

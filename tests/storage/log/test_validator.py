@@ -385,7 +385,7 @@ def test_a_claim_to_the_time_of_the_append_without_a_time_is_refused() -> None:
     assert [index for index, _ in caught.value.record_errors] == [0, 1]
 
 
-def test_what_is_wrong_with_a_batch_is_told_by_kind() -> None:
+def test_each_kind_of_damage_to_a_batch_has_its_error() -> None:
     with pytest.raises(InvalidOffsetOrSequenceError):
         validate(end_txn(9, 0, commit=True))
     with pytest.raises(InvalidOffsetOrSequenceError):

@@ -361,7 +361,7 @@ def test_a_log_that_ends_before_its_start_is_emptied(env: FaultEnv) -> None:
     assert append(log, b"x") == 9
 
 
-def test_a_new_directory_begins_where_it_is_told(env: FaultEnv) -> None:
+def test_a_new_directory_begins_at_the_given_offset(env: FaultEnv) -> None:
     log = new_log(env, log_start_offset=7)
     assert (log.log_start_offset, log.log_end_offset) == (7, 7)
     assert env.exists(path(7))
@@ -472,7 +472,7 @@ def test_a_segment_that_lost_its_index_is_cut_where_it_is_damaged(env: FaultEnv)
     assert log.truncated_bytes == 4 * 191
 
 
-def test_the_indexes_of_the_segment_at_the_recovery_point_are_nobodys_business(env: FaultEnv) -> None:
+def test_the_indexes_of_the_segment_at_the_recovery_point_are_not_checked(env: FaultEnv) -> None:
     """It is recovered, and what a crash tore there (index, records and all) is not looked at before."""
     log = new_log(env)
     for sequence in range(12):

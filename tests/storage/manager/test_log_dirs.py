@@ -269,7 +269,7 @@ def test_the_same_partition_twice_is_settled_by_the_metadata(
     assert len(opened(env)) == 1  # for good
 
 
-def test_the_same_partition_twice_is_an_error_where_nobody_knows(env: FaultEnv) -> None:
+def test_the_same_partition_twice_is_an_error_without_an_assigned_directory(env: FaultEnv) -> None:
     twice(env)
     with pytest.raises(InconsistentMetadataError, match="/a/t-0 and /b/t-0 are logs of the same partition"):
         opened(env)

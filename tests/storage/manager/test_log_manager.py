@@ -132,7 +132,7 @@ def test_foreign_directories_are_left_alone(env: FaultEnv, caplog: pytest.LogCap
     assert env.listdir("/a/__cluster_metadata-0") == []
 
 
-def test_files_in_a_log_directory_are_nobodys(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_in_a_log_directory_are_ignored(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
     env.mkdir("/a")
     env.write_file("/a/t-0", b"hands off")
     with caplog.at_level(logging.WARNING, "barnabas.storage"):
@@ -154,7 +154,7 @@ def test_a_deletion_that_was_interrupted_is_finished(env: FaultEnv) -> None:
     assert not env.exists(doomed)
 
 
-def test_progress_is_told(env: FaultEnv) -> None:
+def test_progress_is_reported(env: FaultEnv) -> None:
     for partition in range(3):
         env.mkdir(f"/a/t-{partition}")
     manager = LogManager(env, ["/a"], lambda _topic: small_config())
@@ -336,7 +336,7 @@ def test_long_names_are_cut_for_the_directory_that_is_deleted(env: FaultEnv) -> 
     assert len(renamed) == 255
 
 
-def test_strays_are_put_aside_and_kept(env: FaultEnv) -> None:
+def test_stray_logs_are_renamed_and_kept(env: FaultEnv) -> None:
     manager = new_manager(env)
     append(manager.get_or_create_log("t", 0, TOPIC_ID), b"x")
     assert manager.mark_stray("t", 0)

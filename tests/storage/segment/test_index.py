@@ -333,7 +333,7 @@ def test_an_index_built_anew_on_a_full_disk_waits_in_memory(env: FaultEnv) -> No
     assert index.lookup(6) == (6, BASE + 6)
 
 
-def test_another_fault_than_a_full_disk_is_told_at_once(env: FaultEnv) -> None:
+def test_another_fault_than_a_full_disk_is_raised_at_once(env: FaultEnv) -> None:
     index = offset_index(env, 1 << 20)
     index.begin_bulk()
     for number in range(BULK_BYTES // 8):
@@ -343,7 +343,7 @@ def test_another_fault_than_a_full_disk_is_told_at_once(env: FaultEnv) -> None:
         index.append(BASE + BULK_BYTES, 1)
 
 
-def test_an_index_that_somebody_else_is_writing(env: FaultEnv) -> None:
+def test_an_index_that_a_broker_is_writing(env: FaultEnv) -> None:
     """The entries that are in the file; neither its room nor half an entry, and nothing is mapped or written."""
     writer = offset_index(env)
     for number in range(1, 6):
@@ -384,7 +384,7 @@ def test_the_room_of_an_index_is_not_read(env: FaultEnv, monkeypatch: pytest.Mon
     assert sum(read) <= len(data) + 2 * BULK_BYTES
 
 
-def test_a_time_index_that_somebody_else_is_writing(env: FaultEnv) -> None:
+def test_a_time_index_that_a_broker_is_writing(env: FaultEnv) -> None:
     writer = time_index(env)
     for number in range(1, 4):
         writer.maybe_append(1000 * number, BASE + number)

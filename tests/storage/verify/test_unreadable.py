@@ -112,7 +112,7 @@ def test_a_segment_that_compaction_replaces_at_that_moment(env: FaultEnv) -> Non
 # -- very many findings --
 
 
-def test_a_segment_that_is_garbage_all_through_is_told_in_a_hundred_lines() -> None:
+def test_a_segment_of_garbage_has_a_hundred_findings() -> None:
     gathered = Findings("/p")
     for number in range(5000):
         gathered.error("/p/x.log", "no batch", offset=number, check=Check.CRC)
@@ -123,7 +123,7 @@ def test_a_segment_that_is_garbage_all_through_is_told_in_a_hundred_lines() -> N
     assert "more than 100" in gathered.all[MAX_ALIKE].problem
 
 
-def test_few_findings_are_all_told(env: FaultEnv) -> None:
+def test_few_findings_are_all_reported(env: FaultEnv) -> None:
     path = files(env, ".log")[0]
     starts = positions(env, path)
     for at in starts:

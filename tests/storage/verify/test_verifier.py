@@ -565,7 +565,7 @@ def test_damage_before_the_recovery_point_is_an_error(env: FaultEnv) -> None:
     assert [finding.severity for finding in findings(env)] == [Severity.ERROR]
 
 
-def test_of_a_partition_whose_recovery_point_nobody_knows_only_the_end_may_be_missing(env: FaultEnv) -> None:
+def test_without_a_recovery_point_only_the_end_may_be_missing(env: FaultEnv) -> None:
     written(env)
     env.mkdir("/b")
     env.rename(TOPIC, "/b/orders-0")
@@ -627,7 +627,7 @@ def test_what_is_being_deleted_is_one_note_however_many_files(env: FaultEnv) -> 
     assert "3 .deleted files" in note.problem
 
 
-def test_a_partition_that_is_being_moved_here_is_looked_at_too(env: FaultEnv) -> None:
+def test_a_future_log_is_verified_too(env: FaultEnv) -> None:
     written(env)
     path = f"{LOG_DIR}/orders-0.{'0a' * 16}-future"
     env.rename(TOPIC, path)
