@@ -1,4 +1,4 @@
-"""The rules of access control lists: which are valid, which a filter matches, what creating and deleting records.
+"""The rules of access control lists: which are valid, which a filter matches, the records that create and delete them.
 
 Source: org.apache.kafka.controller.AclControlManager, ResourcePatternFilter, AccessControlEntryFilter,
 kafka.server.AclApis.
@@ -29,7 +29,7 @@ WILDCARD: Final = "*"
 
 
 class Acl(NamedTuple):
-    """One entry: a principal may, or may not, do something with resources from a host."""
+    """One entry: allows or denies a principal an operation on resources from a host."""
 
     resource_type: int
     resource_name: str
@@ -53,7 +53,7 @@ class Acl(NamedTuple):
 
     @property
     def is_for_filters(self) -> bool:
-        """Whether it holds what only a filter may."""
+        """Whether it has a value that only a filter may have."""
         return (
             self.resource_type == AclResourceType.ANY
             or self.operation == AclOperation.ANY
@@ -75,7 +75,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which entries are meant: names, principals and hosts may be None, numbers ANY, for all."""
+    """A filter of entries: names, principals and hosts may be None, numbers ANY, to match all."""
 
     resource_type: int
     resource_name: str | None
@@ -87,12 +87,12 @@ class AclFilter(NamedTuple):
 
     @property
     def names_zero(self) -> bool:
-        """Whether a field has the number 0, which no client may send: such a request is not even read."""
+        """Whether a field has the number 0, which is invalid: such a request is not parsed."""
         return 0 in {self.resource_type, self.pattern_type, self.operation, self.permission}
 
     @property
     def is_unknown(self) -> bool:
-        """Whether a field has a number that means nothing; such a filter matches nothing."""
+        """Whether a field has an unknown number; such a filter matches nothing."""
         return not (
             _is_known(AclResourceType, self.resource_type)
             and _is_known(PatternType, self.pattern_type)
@@ -154,10 +154,10 @@ def by_resource(acls: Iterable[Acl]) -> dict[tuple[int, str, int], list[Acl]]:
 def create(
     acls: Acls, wanted: Sequence[Acl], new_id: Callable[[], Uuid]
 ) -> tuple[list[AccessControlEntryRecord], list[ApiError | None]]:
-    """The records of the entries that are valid and not there yet, and for each wanted one why it is refused, or None.
+    """The records of the valid entries that do not exist yet, and for each wanted one its error, or None.
 
-    Raises ApiError for what keeps all of them out: too many records (POLICY_VIOLATION), or an entry that has ANY where
-    only a filter may, on which Kafka has no better code than UNKNOWN_SERVER_ERROR.
+    Raises ApiError where all are rejected: too many records (POLICY_VIOLATION), or an entry that has ANY where only a
+    filter may, for which Kafka has no better code than UNKNOWN_SERVER_ERROR.
     """
     if any(acl.is_for_filters for acl in wanted):
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "ANY and MATCH are for filters, not for entries.")
@@ -165,7 +165,7 @@ def create(
     records: list[AccessControlEntryRecord] = []
     outcomes: list[ApiError | None] = []
     for acl in wanted:
-        error = _refusal(acl)
+        error = _error_of(acl)
         outcomes.append(error)
         if error is None and acl not in existing:
             existing.add(acl)
@@ -181,8 +181,8 @@ def _unused(acls: Acls, new_id: Callable[[], Uuid]) -> Uuid:
     return acl_id
 
 
-def _refusal(acl: Acl) -> ApiError | None:
-    """Why an entry cannot be created; None when it can."""
+def _error_of(acl: Acl) -> ApiError | None:
+    """The error of an entry that cannot be created, or None."""
     objection = next(_objections(acl), None)
     return None if objection is None else _invalid(objection)
 
@@ -207,21 +207,21 @@ def _objections(acl: Acl) -> Iterator[str]:
 def delete(
     acls: Acls, filters: Sequence[AclFilter]
 ) -> tuple[list[RemoveAccessControlEntryRecord], list[list[Acl] | ApiError]]:
-    """The records that remove what any of the filters matches, and for each filter its entries or why it is refused.
+    """The records that remove what any of the filters matches, and for each filter its entries or its error.
 
     Raises ApiError(POLICY_VIOLATION) for too many records.
     """
-    doomed: dict[Uuid, None] = {}
+    removed: dict[Uuid, None] = {}
     outcomes: list[list[Acl] | ApiError] = []
     for wanted in filters:
         if wanted.is_unknown:
-            outcomes.append(_invalid("The filter has a number that means nothing."))
+            outcomes.append(_invalid("The filter has an unknown number."))
             continue
         found = matching(acls, wanted)
-        doomed.update((acl_id, None) for acl_id, _ in found)
+        removed.update((acl_id, None) for acl_id, _ in found)
         outcomes.append([acl for _, acl in found])
-    _check_count(len(doomed))
-    return [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in doomed], outcomes
+    _check_count(len(removed))
+    return [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in removed], outcomes
 
 
 def _check_count(count: int) -> None:
@@ -237,7 +237,7 @@ def _is_known(numbers: type[IntEnum], number: int) -> bool:
 
 
 def _is_concrete(numbers: type[IntEnum], number: int) -> bool:
-    """Whether the number means one thing: neither UNKNOWN, nor ANY, nor one that is not used."""
+    """Whether the number has one meaning: neither UNKNOWN, nor ANY, nor an unused one."""
     return 1 < number < len(numbers)
 
 

@@ -1,8 +1,8 @@
-"""The rules of altering configurations: pure functions from an image and a wish to ConfigRecords, or to an ApiError.
+"""The rules of altering configurations: from an image and an alteration to ConfigRecords, or to an ApiError.
 
-A wish is about one resource and is done as a whole or not at all; one request's wishes are decided each by itself.
+A Wish is about one resource and atomic; those of one request are decided independently.
 Source: org.apache.kafka.controller.ConfigurationControlManager, kafka.server.ConfigAdminManager and
-ControllerConfigurationValidator. Loggers are altered elsewhere (loggers.py): nothing of them is kept.
+ControllerConfigurationValidator. Loggers are altered in loggers.py: their levels are not stored.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Alteration(NamedTuple):
-    """One key of a wish, with the operation by its number on the wire; a value is None where none was sent."""
+    """The alteration of one key; the operation is its number in the request, the value None where none was sent."""
 
     key: str
     operation: int
@@ -55,7 +55,7 @@ class Alteration(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What is to become of one resource. `replaces`: what is not in `alterations` is to go (AlterConfigs)."""
+    """The alterations of one resource. `replaces`: keys that are not in `alterations` are removed (AlterConfigs)."""
 
     resource: ConfigResource
     alterations: Sequence[Alteration]
@@ -66,12 +66,12 @@ Outcome = list[ConfigRecord] | ApiError
 
 
 def repeated_resources(resources: Iterable[ConfigResource]) -> set[ConfigResource]:
-    """The resources that are named more than once; no wish about one of them is granted."""
+    """The resources that are named more than once; their alterations are rejected."""
     return {resource for resource, count in Counter(resources).items() if count > 1}
 
 
 def check_form(wish: Wish) -> None:
-    """Whether a wish is well-formed, whatever its resource. Raises ApiError(INVALID_REQUEST)."""
+    """Raises ApiError(INVALID_REQUEST) unless an alteration is well-formed, for any resource."""
     counts = Counter(alteration.key for alteration in wish.alterations)
     twice = [key for key, count in counts.items() if count > 1]
     if twice:
@@ -95,7 +95,7 @@ class ConfigAdmin:
         self._node_id = node_id
 
     def decide(self, image: MetadataImage, wishes: Sequence[Wish]) -> list[Outcome]:
-        """For each wish the records that grant it, or why it is not granted."""
+        """For each alteration its records, or its error."""
         repeated = repeated_resources(wish.resource for wish in wishes)
         twice = ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         outcomes = [twice if wish.resource in repeated else self._decide(image, wish) for wish in wishes]
@@ -121,14 +121,14 @@ class ConfigAdmin:
         except ApiError as error:
             return error
         kind, name = wish.resource
-        # A broker is told again of what it has: that is how it is made to read files anew (KAFKA-14136).
+        # An unchanged setting of a broker is recorded too: it makes the broker read files again (KAFKA-14136).
         return [
             ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
             for key, value in changes.items()
             if kind == BROKER_RESOURCE or stored.get(key) != value
         ]
 
-    # ---- which resources there are
+    # ---- checks of a resource
 
     def _check_resource(self, wish: Wish) -> None:
         kind, name = wish.resource
@@ -141,7 +141,7 @@ class ConfigAdmin:
             check_broker_id(name, self._node_id)
 
     def _check_broker(self, image: MetadataImage, wish: Wish, stored: Mapping[str, str]) -> None:
-        """Kafka's broker looks at changes of its own settings before its controller does, with other words."""
+        """Kafka's broker checks changes of its own settings before its controller does, with other messages."""
         kind, name = wish.resource
         if kind != BROKER_RESOURCE:
             return
@@ -159,7 +159,7 @@ class ConfigAdmin:
     def _check_result(
         self, image: MetadataImage, resource: ConfigResource, settings: Mapping[str, str]
     ) -> None:
-        """Whether all the settings that the resource would have can stand together."""
+        """Raises ApiError unless the settings that the resource would have are valid together."""
         kind, name = resource
         try:
             if kind == TOPIC_RESOURCE:
@@ -186,7 +186,7 @@ class ConfigAdmin:
 
 
 def check_broker_id(name: str, node_id: int) -> None:
-    """Raises ApiError(INVALID_REQUEST) unless `name` is the id of this broker, written as it is looked up by."""
+    """Raises ApiError(INVALID_REQUEST) unless `name` is the id of this broker, in decimal."""
     if name == str(node_id):
         return
     if not name.removeprefix("-").isdecimal():
@@ -208,7 +208,7 @@ def _check_client_metrics(name: str, settings: Mapping[str, str]) -> None:
 def _check_min_isr(resource: ConfigResource, changes: Mapping[str, str | None]) -> None:
     """While ELR is on, min.insync.replicas is one value for the whole cluster, and topics may have their own (KIP-966).
 
-    Which replicas are eligible is decided by it, and must not depend on the broker that is asked.
+    It decides which replicas are eligible, which must not depend on the broker.
     """
     kind, name = resource
     if kind != BROKER_RESOURCE or MIN_INSYNC_REPLICAS.name not in changes:
@@ -224,11 +224,11 @@ def _check_min_isr(resource: ConfigResource, changes: Mapping[str, str | None]) 
     )
 
 
-# ---- what a wish changes
+# ---- changes
 
 
 def _changes(wish: Wish, stored: Mapping[str, str]) -> dict[str, str | None]:
-    """The new value of each key that the wish names or removes; None: unset. Raises ApiError."""
+    """The new value of each key that the alteration names or removes; None: unset. Raises ApiError."""
     changes = {
         alteration.key: _new_value(wish.resource[0], alteration, stored.get(alteration.key))
         for alteration in wish.alterations
@@ -251,7 +251,7 @@ def _new_value(kind: int, alteration: Alteration, current: str | None) -> str | 
 
 
 def _no_list(kind: int, operation: AlterOperation, name: str, key: ConfigKey[Any] | None) -> str:
-    """Why a key cannot be altered so: Kafka's broker says it of brokers' keys, its controller of others."""
+    """The message for a key that is no list: that of Kafka's broker for keys of brokers, else of its controller."""
     if kind != BROKER_RESOURCE:
         return f"Can't {operation.name} to key {name} because its type is not LIST."
     if key is None:
@@ -260,7 +260,7 @@ def _no_list(kind: int, operation: AlterOperation, name: str, key: ConfigKey[Any
 
 
 def _key_of(kind: int, name: str) -> ConfigKey[Any] | None:
-    """The key whose type counts for APPEND and SUBTRACT: Kafka's controller knows those of topics and brokers only."""
+    """The key whose type counts for APPEND and SUBTRACT: Kafka's controller knows only those of topics and brokers."""
     if kind == TOPIC_RESOURCE:
         return TOPIC_KEYS.get(name)
     if kind == BROKER_RESOURCE:

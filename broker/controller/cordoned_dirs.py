@@ -1,4 +1,4 @@
-"""cordoned.log.dirs (KIP-1066): log directories that get no new partitions, and that the metadata name as such.
+"""cordoned.log.dirs (KIP-1066): log directories that get no new partitions, as the broker's registration says.
 
 Source: kafka.server.DynamicLogConfig, kafka.server.BrokerLifecycleManager (which reports them with its heartbeats).
 """
@@ -23,7 +23,7 @@ ALL: tuple[str, ...] = ("*",)
 
 
 class CordonedLogDirs:
-    """Keeps placement and registration in line with the configuration, which may change at any time."""
+    """Keeps placement and registration up to date with the configuration, which may change at any time."""
 
     def __init__(
         self, config: BrokerConfig, log_manager: LogManager, controller: Controller, node_id: int
@@ -35,7 +35,7 @@ class CordonedLogDirs:
         self._is_reporting = False
 
     def reconfigure(self) -> None:
-        """Goes by the configuration as it is now."""
+        """Applies a changed configuration."""
         known = [*(one.path for one in self._log_manager.dirs), *self._log_manager.dirs.offline]
         wanted = self._config[CORDONED_LOG_DIRS]
         named = {absolute_path(path.rstrip("/")) for path in wanted}
@@ -48,7 +48,7 @@ class CordonedLogDirs:
         self._report(self._controller.image)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The registration may be another one, or the metadata version one that can tell more."""
+        """Reports again where the registration or a feature level has changed."""
         if self._node_id in delta.broker_changes or delta.feature_changes:
             self._report(image)
 
@@ -74,11 +74,11 @@ class CordonedLogDirs:
             return
 
         def failed(error: BaseException) -> None:
-            logger.error("the metadata cannot name the cordoned log directories: %s", error)
+            logger.error("the cordoned log directories could not be registered: %s", error)
 
         def done(_: None) -> None:
             self._is_reporting = False
-            if self._controller.image.offset > image.offset:  # else it failed, and would again
+            if self._controller.image.offset > image.offset:  # else it failed, and would fail again
                 self._report(self._controller.image)
 
         self._is_reporting = True

@@ -1,8 +1,8 @@
-"""In which log directory each replica lies, as the metadata have it: of new ones decided here, of moved ones told.
+"""Assigns new replicas to log directories, and reports the directories of moved ones, in the metadata.
 
-After the next start that tells a log which is lost from one that lies in a directory which has failed. Kafka's
-controller leaves the choice to the broker, which reports it (AssignReplicasToDirs); the node being both, one record is
-enough, and it is there before anything is made.
+At the next start that distinguishes a lost log from one in a directory that has failed. Kafka's controller leaves the
+choice to the broker, which reports it (AssignReplicasToDirs); the node being both, one record is enough, and it is
+committed before the log is created.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ logger = logging.getLogger("barnabas.replica_manager")
 class DirectoryAssignment:
     """Chooses the directories of this node's new replicas.
 
-    Several operations are decided before the logs of the first are there, so it counts what it has decided until the
-    next image comes (`apply`): the controller decides nothing between a commit and the image that has it.
+    Several operations are decided before the logs of the first exist, so it counts its assignments until the next
+    image (`apply`): the controller decides nothing between a commit and the image of it.
     """
 
     def __init__(self, node_id: int, log_manager: LogManager, image: Callable[[], MetadataImage]) -> None:
-        """`image` gives the newest one, for the names of topics that get more partitions."""
+        """`image` returns the newest one, for the names of topics that get more partitions."""
         self._node_id = node_id
         self._log_manager = log_manager
         self._image = image
-        self._decided: Counter[LogDir] = Counter()
+        self._assigned: Counter[LogDir] = Counter()
 
     def assign(self, records: Sequence[Message]) -> None:
         """Fills in `directories` of the records of new partitions that have a replica here."""
@@ -50,29 +50,29 @@ class DirectoryAssignment:
         if not new:
             return
         try:
-            chosen = self._log_manager.dirs.choose(len(new), self._decided)
+            chosen = self._log_manager.dirs.choose(len(new), self._assigned)
         except KafkaStorageError as error:
-            logger.error("new partitions have no place: %s", error)
+            logger.error("new partitions get no log directory: %s", error)
             return
         names = {record.topic_id: record.name for record in records if isinstance(record, TopicRecord)}
         for record, default in zip(new, chosen, strict=True):
             name = names.get(record.topic_id) or self._image().topic_names.get(record.topic_id, "")
             directory = self._log_manager.dirs.preferred(name, record.partition_id) or default
-            self._decided[directory] += 1
+            self._assigned[directory] += 1
             image = PartitionImage.of(record)
             record.directories = image.with_directory(self._node_id, directory.directory_id or ZERO_UUID)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The logs of what was decided are made, or, where the disk refused the records, will not be."""
-        self._decided.clear()
+        """Resets the counts: the logs of earlier assignments exist now, or their records could not be written."""
+        self._assigned.clear()
 
 
 def report_directory(
     controller: Controller, node_id: int, partition: Partition, directory_id: Uuid
 ) -> Pending[bool]:
-    """Has the metadata say in which directory this node's replica of a partition lies; False when they cannot.
+    """Records the log directory of this node's replica of a partition; False where that fails.
 
-    Also where the partition is gone. Kafka's AssignReplicasToDirs.
+    Also where the partition is deleted. Kafka's AssignReplicasToDirs.
     """
 
     def decide(image: MetadataImage) -> Decision[bool]:
@@ -87,7 +87,7 @@ def report_directory(
         return Decision(True, [record])
 
     def failed(error: BaseException) -> bool:
-        logger.error("%s: the metadata cannot say in which directory it lies: %s", partition, error)
+        logger.error("%s: its log directory could not be recorded: %s", partition, error)
         return False
 
     return controller.submit(decide, failed)

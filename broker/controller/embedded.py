@@ -1,10 +1,10 @@
 """The embedded controller: decides metadata records, has them made durable, then replays and publishes them.
 
-An operation looks at the newest image and returns the records that bring about what was asked, with the response to
-give. One operation at a time: the next decides on the image that the one before left, so that two creations of one
-topic cannot both succeed. Operations that come while the disk is busy are decided one on top of the other and then made
-durable together, with one fsync; each is a batch of its own, there or not there after a crash. Nothing changes the
-image on any other path. Source: org.apache.kafka.controller.QuorumController, without its quorum.
+An operation reads the newest image and returns the records of the change, with its response. One operation at a time:
+the next one decides on the image that the one before left, so that two creations of one topic cannot both succeed.
+Operations that arrive while the disk is busy are decided one on top of the other and then made durable together, with
+one fsync; each is an atomic batch of its own. The image changes on no other path.
+Source: org.apache.kafka.controller.QuorumController, without its quorum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ R = TypeVar("R")
 logger = logging.getLogger("barnabas.controller")
 
 Assignment = Callable[[Sequence[Message]], None]
-"""Writes into records that are about to be committed in which log directory each new replica is to lie."""
+"""Adds to records that are about to be committed the log directory of each new replica."""
 
 
 class CommittingLog(Protocol):
@@ -40,21 +40,21 @@ class CommittingLog(Protocol):
     def append(self, batches: Sequence[Sequence[Message]]) -> int:
         """Returns when all of `batches` are durable: the offset that the next record will have. May block.
 
-        Each batch is atomic; after an error none of them is there. An OSError is the disk's, any other one is about
-        what was to be written (RecordBatchTooLargeError).
+        Each batch is atomic; after an error none of them is in the log. An OSError is the disk's, any other one is
+        about the records (RecordBatchTooLargeError).
         """
 
 
 @dataclass(slots=True, eq=False)
 class Decision(Generic[R]):
-    """What an operation decided: the records to commit (none: nothing changes) and the response to give then."""
+    """The result of an operation: the records to commit (none: nothing changes) and the response after that."""
 
     response: R
     records: Sequence[Message] = ()
 
 
 Decide = Callable[[MetadataImage], Decision[R]]
-"""Looks at an image, which is good for as long as the call lasts."""
+"""Reads an image, which is valid during the call only."""
 
 Failed = Callable[[BaseException], R]
 
@@ -68,7 +68,7 @@ class _Operation:
 
 
 MAX_RECORDS_PER_COMMIT = 10_000
-"""Once so many records are decided they are committed; what else is queued comes after."""
+"""The records after which a commit begins; other operations in the queue follow."""
 
 
 class Controller:
@@ -87,7 +87,7 @@ class Controller:
         self._log = log
         self._runner = runner
         self._queue: deque[_Operation] = deque()
-        self._apart = 0
+        self._alone_count = 0
         self._busy = False
 
     @property
@@ -97,7 +97,7 @@ class Controller:
 
     def submit(self, decide: Decide[R], failed: Failed[R]) -> Pending[R]:
         """Queues an operation. The pending result is the decision's response once its records are durable and
-        published, or `failed(error)` when they could not be made so."""
+        published, or `failed(error)` when that failed."""
         pending: Pending[R] = Pending()
         self._queue.append(_Operation(decide, failed, pending))
         if not self._busy:
@@ -105,9 +105,9 @@ class Controller:
         return pending
 
     def _run_queue(self) -> None:
-        """Decides what is queued and has it committed, until there is nothing left or the disk is busy."""
+        """Decides and commits the queued operations, until the queue is empty or the disk is busy."""
         while self._queue and not self._busy:
-            self._busy = True  # what an answer brings about is queued
+            self._busy = True  # operations that a response leads to are queued
             replay, decided = self._decide_all()
             batches = [operation.decision.records for operation in decided if operation.decision.records]
             if batches:
@@ -117,23 +117,23 @@ class Controller:
                 _answer(decided)
 
     def _decide_all(self) -> tuple[MetadataReplay, list[_Operation]]:
-        """Decides operations from the queue on top of each other, and replays what they decide.
+        """Decides operations from the queue on top of each other, and replays their records.
 
-        An operation that changes nothing waits all the same for those before it, on whose outcome it was decided.
+        An operation without records still waits for those before it, since it was decided on their outcome.
         """
         replay = MetadataReplay(self.image)
         decided: list[_Operation] = []
         record_count = 0
-        is_apart = self._apart > 0
-        while self._queue and record_count < MAX_RECORDS_PER_COMMIT and not (is_apart and decided):
-            self._apart = max(self._apart - 1, 0)
+        is_alone = self._alone_count > 0
+        while self._queue and record_count < MAX_RECORDS_PER_COMMIT and not (is_alone and decided):
+            self._alone_count = max(self._alone_count - 1, 0)
             operation = self._queue.popleft()
             try:
                 self._decide(operation, replay)
-            except Exception as error:  # a bug of ours, which must not take the controller with it
+            except Exception as error:  # a bug, which must not stop the controller
                 logger.exception("a bug: an operation on the metadata failed")
                 operation.pending.complete(operation.failed(error))
-                replay = MetadataReplay(self.image)  # half of its records may be in the other one
+                replay = MetadataReplay(self.image)  # which may hold some of its records
                 for record in (record for before in decided for record in before.decision.records):
                     replay.apply(record)
                 continue
@@ -168,17 +168,17 @@ class Controller:
 
     def _finish(self, decided: list[_Operation]) -> None:
         _answer(decided)
-        self._go_on()
+        self._continue()
 
     def _fail(self, decided: list[_Operation], error: BaseException) -> None:
-        """Nothing of it is there. What asked for no change of its own is decided anew, on what there is.
+        """Fails operations whose records could not be committed, and decides those without records again.
 
-        So is all of it, one by one, where the disk is not to blame: what somebody asked for cannot be written then, and
-        the others are not to suffer for it.
+        Where the disk is not the cause, all operations are decided again, each by itself: the records of one of them
+        cannot be written, which must not fail the others.
         """
         again = []
         if not isinstance(error, OSError) and sum(bool(each.decision.records) for each in decided) > 1:
-            self._apart = len(decided)
+            self._alone_count = len(decided)
             again, decided = decided, []
         for operation in decided:
             if operation.decision.records:
@@ -186,9 +186,9 @@ class Controller:
             else:
                 again.append(operation)
         self._queue.extendleft(reversed(again))
-        self._go_on()
+        self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         self._busy = False
         self._run_queue()
 

@@ -1,7 +1,7 @@
-"""The rules of feature levels: what may be raised and lowered, and which records that takes.
+"""The rules of feature levels: which may be raised and lowered, and the records of that.
 
-Pure functions of an image and a wish, in the words of Kafka's FeatureControlManager. All updates of a request are made,
-or none. metadata.version goes down only as far as the records stay the same; kraft.version never does.
+Pure functions, with the messages of Kafka's FeatureControlManager. The updates of a request are made all or
+none. metadata.version goes down only as far as the records stay the same; kraft.version never does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from barnabas.protocol.schema import Message
 
 
 class UpgradeType(IntEnum):
-    """What an update may do, as UpdateFeatures numbers it; any other number is refused."""
+    """What an update may do, as UpdateFeatures numbers it; any other number is rejected."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -35,7 +35,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """The level that a feature is to have. `upgrade_type` is one of UpgradeType, or a number that is none."""
+    """The level that a feature is to have. `upgrade_type` is one of UpgradeType, or an invalid number."""
 
     feature: str
     level: int
@@ -43,9 +43,9 @@ class FeatureUpdate(NamedTuple):
 
 
 class FeatureRules(NamedTuple):
-    """What the rules go by beside the image: this node and its levels, kraft.version, the static min.insync.replicas.
+    """The inputs of the rules beside the image: this node, its levels, kraft.version, the static min.insync.replicas.
 
-    `can_name_voters`: the configuration has what a log has to say of a voter.
+    `can_name_voters`: the configuration has the listener by which the log names a voter.
     """
 
     node_id: int
@@ -58,7 +58,7 @@ class FeatureRules(NamedTuple):
 def update_features(
     image: MetadataImage, updates: Sequence[FeatureUpdate], rules: FeatureRules
 ) -> list[Message]:
-    """The records of all updates. Raises ApiError for the first of them that cannot be.
+    """The records of all updates. Raises ApiError for the first invalid one.
 
     kraft.version is not among the records: the log itself keeps it.
     """
@@ -75,7 +75,7 @@ def update_features(
 
 
 def min_insync_records(image: MetadataImage, static: int) -> list[Message]:
-    """Eligible leader replicas need one min.insync.replicas for the whole cluster: sets it, ends those of brokers."""
+    """Sets the one min.insync.replicas of the cluster that eligible leader replicas need; removes those of brokers."""
     records: list[Message] = []
     if MIN_INSYNC_REPLICAS.name not in image.configs.get((BROKER_RESOURCE, ""), {}):
         records.append(default_min_insync_replicas(static))
@@ -94,24 +94,24 @@ def _check(
 ) -> None:
     level = update.level
     if update.upgrade_type not in UpgradeType.__members__.values():
-        raise _refusal(update, "The controller does not support the given upgrade type.")
+        raise _invalid(update, "The controller does not support the given upgrade type.")
     if level < 0:
-        raise _refusal(update, "A feature version cannot be less than 0.")
+        raise _invalid(update, "A feature version cannot be less than 0.")
     _check_supported(update, rules)
     is_kraft = update.feature == KRAFT_VERSION
     current = rules.kraft_version if is_kraft else image.features.get(update.feature, 0)
     if level < current and update.upgrade_type == UpgradeType.UPGRADE:
-        raise _refusal(
+        raise _invalid(
             update,
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
             "downgrade.",
         )
     if level > current and update.upgrade_type != UpgradeType.UPGRADE:
-        raise _refusal(update, "Can't downgrade to a newer version.")
+        raise _invalid(update, "Can't downgrade to a newer version.")
     if is_kraft and level < current:
-        raise _refusal(update, "Can't downgrade the version of this feature.")
+        raise _invalid(update, "Can't downgrade the version of this feature.")
     if is_kraft and level > current and not rules.can_name_voters:
-        raise _refusal(
+        raise _invalid(
             update, "The configuration names no listener of the controller for the voter to be named by."
         )
     if update.feature == METADATA_VERSION:
@@ -125,8 +125,8 @@ def _check_supported(update: FeatureUpdate, rules: FeatureRules) -> None:
     if low <= update.level <= high:
         return
     if high == 0:
-        raise _refusal(update, f"Local controller {rules.node_id} does not support this feature.")
-    raise _refusal(update, f"Local controller {rules.node_id} only supports versions {low}-{high}")
+        raise _invalid(update, f"Local controller {rules.node_id} does not support this feature.")
+    raise _invalid(update, f"Local controller {rules.node_id} only supports versions {low}-{high}")
 
 
 def _check_metadata_version(update: FeatureUpdate, current: int) -> None:
@@ -137,28 +137,28 @@ def _check_metadata_version(update: FeatureUpdate, current: int) -> None:
     )
     if not lost:
         return
-    refusal = f"Unsupported metadata.version downgrade from {current} to {update.level}. "
+    message = f"Unsupported metadata.version downgrade from {current} to {update.level}. "
     if update.upgrade_type == UpgradeType.UNSAFE_DOWNGRADE:
-        refusal += "Unsafe metadata downgrade is not supported in this version."
+        message += "Unsafe metadata downgrade is not supported in this version."
     else:
-        refusal += "Refusing to perform the requested downgrade because it might delete metadata information."
-    raise _failed(refusal)
+        message += "Refusing to perform the requested downgrade because it might delete metadata information."
+    raise _failed(message)
 
 
 def _check_dependencies(update: FeatureUpdate, proposed: Mapping[str, int]) -> None:
     feature = FEATURES_BY_NAME.get(update.feature)
     if feature is None:
-        raise _refusal(update, f"Feature {update.feature} not found.")
+        raise _invalid(update, f"Feature {update.feature} not found.")
     needs = next(one.dependencies for one in feature.levels if one.level == update.level)
     for needed, at_least in needs.items():
         if proposed.get(needed, 0) < at_least:
-            raise _refusal(
+            raise _invalid(
                 update,
                 f"{update.feature} could not be set to {update.level} because it depends on {needed} level {at_least}",
             )
 
 
-def _refusal(update: FeatureUpdate, why: str) -> ApiError:
+def _invalid(update: FeatureUpdate, why: str) -> ApiError:
     return _failed(f"Invalid update version {update.level} for feature {update.feature}. {why}")
 
 

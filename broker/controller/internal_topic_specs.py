@@ -1,4 +1,4 @@
-"""What the coordinators' topics are made like.
+"""The partition counts, replication factors and configurations of the coordinators' topics.
 
 Pure functions. Source: kafka.server.DefaultAutoTopicCreationManager (creatableTopic), GroupCoordinatorService,
 TransactionStateManager and ShareCoordinatorService (their topics' configs).
@@ -17,8 +17,8 @@ from barnabas.config.keys import ConfigKey
 from barnabas.config.replicas import replicas_of
 
 
-class _Making(NamedTuple):
-    """Which keys of the broker's configuration an internal topic is made by, and its own settings."""
+class _InternalTopic(NamedTuple):
+    """The broker's configuration keys for an internal topic, and the topic's own settings."""
 
     partition_count: ConfigKey[int]
     replication_factor: ConfigKey[int]
@@ -54,16 +54,16 @@ def _share_configs(config: BrokerConfig, brokers: int) -> dict[str, str]:
     }
 
 
-_MAKINGS: Final = {
-    CONSUMER_OFFSETS: _Making(
+_INTERNAL_TOPICS: Final = {
+    CONSUMER_OFFSETS: _InternalTopic(
         groups.OFFSETS_TOPIC_NUM_PARTITIONS, groups.OFFSETS_TOPIC_REPLICATION_FACTOR, _offsets_configs
     ),
-    TRANSACTION_STATE: _Making(
+    TRANSACTION_STATE: _InternalTopic(
         transactions.TRANSACTION_STATE_LOG_NUM_PARTITIONS,
         transactions.TRANSACTION_STATE_LOG_REPLICATION_FACTOR,
         _transaction_configs,
     ),
-    SHARE_GROUP_STATE: _Making(
+    SHARE_GROUP_STATE: _InternalTopic(
         share.SHARE_COORDINATOR_STATE_TOPIC_NUM_PARTITIONS,
         share.SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR,
         _share_configs,
@@ -72,16 +72,16 @@ _MAKINGS: Final = {
 
 
 def creatable_topic(name: str, config: BrokerConfig, brokers: int) -> TopicSpec:
-    """How a topic is made that nobody asked for with counts of its own: an internal one by keys of its own.
+    """The spec of a topic that is created automatically, for an internal one from its own keys.
 
-    `brokers` is how many are there: no replication factor and no number of replicas in sync counts as more.
+    `brokers` is their number, which bounds the replication factor and min.insync.replicas.
     """
-    making = _MAKINGS.get(name)
-    if making is None:
+    keys_of_topic = _INTERNAL_TOPICS.get(name)
+    if keys_of_topic is None:
         return TopicSpec(name)
     return TopicSpec(
         name,
-        partition_count=config[making.partition_count],
-        replication_factor=replicas_of(config, making.replication_factor, brokers),
-        configs=making.configs(config, brokers),
+        partition_count=config[keys_of_topic.partition_count],
+        replication_factor=replicas_of(config, keys_of_topic.replication_factor, brokers),
+        configs=keys_of_topic.configs(config, brokers),
     )

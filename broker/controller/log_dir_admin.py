@@ -1,4 +1,4 @@
-"""DescribeLogDirs and AlterReplicaLogDirs: what lies in the log directories, and what is to lie elsewhere.
+"""DescribeLogDirs and AlterReplicaLogDirs: the contents of log directories, and moves between them.
 
 Source: kafka.server.ReplicaManager (describeLogDirs, alterReplicaLogDirs).
 """
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("barnabas.alter_log_dirs")
 
 NO_LAG: Final = -1
-"""In place of an offset lag that nobody knows: the replica is offline."""
+"""The offset lag of an offline replica, which is not known."""
 
 UNKNOWN_BYTES: Final = -1
 _FUTURE_NAME_BYTES: Final = len(f".{'0' * 32}{FUTURE_DIR_SUFFIX}")
 
 
 class ReplicaInfo(NamedTuple):
-    """One log: `offset_lag` is how many records a future log is behind the log in use, 0 for the latter."""
+    """One log: `offset_lag` is the distance of a future log to the end of the current log, 0 for the latter."""
 
     partition: int
     size: int
@@ -88,7 +88,7 @@ class LogDirAdmin:
     ) -> Pending[list[LogDirDescription]]:
         """Every log directory with those of its logs that are `wanted`; None: all of them.
 
-        The answer comes when the file systems have said how much room there is.
+        Completed when the free space of the file systems is known.
         """
         described: Pending[list[LogDirDescription]] = Pending()
         working = {one.path: one for one in self._log_manager.dirs}
@@ -149,7 +149,7 @@ class LogDirAdmin:
     # ---- altering
 
     def alter(self, wanted: Mapping[TopicPartition, str]) -> Pending[dict[TopicPartition, ErrorCode]]:
-        """Has each partition move to the log directory named; the answer comes when the moves have begun."""
+        """Moves each partition to the named log directory; completed when the moves have begun."""
         answers = all_of([self._alter(key, path) for key, path in wanted.items()])
         return answers.then(lambda codes: dict(zip(wanted, codes, strict=True)))
 
@@ -161,14 +161,14 @@ class LogDirAdmin:
         if partition is None and self._replicas.lacks_log(*key):
             return completed(ErrorCode.KAFKA_STORAGE_ERROR)
         if partition is None:
-            self._log_manager.dirs.prefer(*key, target)  # for the log to come; nobody is told so
+            self._log_manager.dirs.prefer(*key, target)  # for a log that is created later
             return completed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.offline:
             return completed(ErrorCode.KAFKA_STORAGE_ERROR)
         return self._move(partition, target)
 
     def _target(self, key: TopicPartition, path: str) -> LogDir | ErrorCode:
-        """The directory of that name, or why nothing goes there."""
+        """The directory of that name, or the error of a move to it."""
         topic, index = key
         if len(f"{topic}-{index}") + _FUTURE_NAME_BYTES > MAX_DIR_NAME:
             return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -192,7 +192,7 @@ class LogDirAdmin:
         begun: Pending[ErrorCode] = Pending()
 
         def cancelled(_: None) -> None:
-            # Whoever came meanwhile may have had the partition moved, or deleted.
+            # The partition may have been moved or deleted meanwhile.
             self._alter(key, absolute_path(target.path)).add_done_callback(begun.complete)
 
         self._moves.cancel(key).add_done_callback(cancelled)

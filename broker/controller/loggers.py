@@ -1,7 +1,7 @@
-"""The broker's loggers as a resource that can be described and altered while it runs (KIP-412, BROKER_LOGGER).
+"""The broker's loggers as a resource (BROKER_LOGGER, KIP-412) that clients describe and alter.
 
-Their names are ours, `barnabas.<part>`, and `root` as in Kafka: the level of all that have none of their own. Levels
-have Kafka's names. Nothing of it outlasts the process. Source: RuntimeLoggerManager and LoggingController.
+Their names are `barnabas.<part>`, and `root` as in Kafka: the level of all loggers without their own. Levels have
+Kafka's names. Levels are lost when the process ends. Source: RuntimeLoggerManager and LoggingController.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from barnabas.protocol.errors import ApiError, ErrorCode
 
 ROOT: Final = "root"
 TRACE: Final = 5
-"""Below logging.DEBUG; nobody logs at it, and whoever asks for it gets everything."""
+"""Below logging.DEBUG; no log line has this level."""
 
 LEVELS: Final = {
     "TRACE": TRACE,
@@ -33,7 +33,7 @@ logger = logging.getLogger("barnabas.loggers")
 
 
 def logger_levels() -> dict[str, str]:
-    """The effective level of each logger that there is, by name."""
+    """The effective level of each existing logger, by name."""
     prefix = ROOT_LOGGER + "."
     known = logging.getLogger().manager.loggerDict
     names = sorted(
@@ -45,18 +45,18 @@ def logger_levels() -> dict[str, str]:
 def alter_loggers(
     broker_id: str, alterations: Sequence[Alteration], *, node_id: int, validate_only: bool
 ) -> None:
-    """Sets levels and takes them back, all or none. Raises ApiError: INVALID_REQUEST, INVALID_CONFIG."""
+    """Sets and resets levels, all or none. Raises ApiError: INVALID_REQUEST, INVALID_CONFIG."""
     check_broker_id(broker_id, node_id)
     levels = [_checked(alteration, logger_levels()) for alteration in alterations]
     if validate_only:
         return
     for (name, _, _), level in zip(alterations, levels, strict=True):
-        logging.getLogger(_ours(name)).setLevel(level)
-        logger.warning("the level of logger %s is %s now", name, _level_of(_ours(name)))
+        logging.getLogger(_python_name(name)).setLevel(level)
+        logger.warning("the level of logger %s is now %s", name, _level_of(_python_name(name)))
 
 
 def _checked(alteration: Alteration, known: dict[str, str]) -> int:
-    """The level that is asked for; NOTSET to go by the root's again."""
+    """The requested level; NOTSET to use the root's again."""
     name, operation, value = alteration
     if operation not in (AlterOperation.SET, AlterOperation.DELETE):
         raise ApiError(ErrorCode.INVALID_REQUEST, _not_for_levels(operation))
@@ -85,11 +85,11 @@ def _not_for_levels(operation: int) -> str:
         return f"Unknown operations type {operation}"
 
 
-def _ours(name: str) -> str:
+def _python_name(name: str) -> str:
     return ROOT_LOGGER if name == ROOT else name
 
 
 def _level_of(name: str) -> str:
-    """Kafka's name of the lowest level that the logger lets through."""
+    """Kafka's name of the lowest level that the logger logs."""
     level = logging.getLogger(name).getEffectiveLevel()
     return next((word for word, least in LEVELS.items() if level <= least), OFF)

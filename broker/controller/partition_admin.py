@@ -1,8 +1,8 @@
-"""The rules of administering partitions: more of them, their leaders, and where their replicas lie.
+"""The rules of administering partitions: their number, their leaders, and the brokers of their replicas.
 
-Pure functions from an image and a wish to records, or to an ApiError. What needs other brokers is decided as Kafka's
-controller decides it: a replica can be moved to a broker that is registered and not there, and the move stays open
-until that broker comes, or until it is cancelled.
+Pure functions from an image and a request to records, or to an ApiError. As in Kafka's controller a replica can be
+moved to a broker that is registered and offline; the move stays open until that broker starts, or until it is
+cancelled.
 Source: org.apache.kafka.controller.ReplicationControlManager (createPartitions, electLeaders,
 alterPartitionReassignments, listPartitionReassignments).
 """
@@ -38,7 +38,7 @@ def topic_of(image: MetadataImage, name: str, missing: str) -> TopicImage:
 
 
 def partition_to_move(image: MetadataImage, name: str, index: int) -> tuple[TopicImage, PartitionImage]:
-    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION), in Kafka's words about reassignments."""
+    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION), with Kafka's message for reassignments."""
     topic = topic_of(image, name, f"Unable to find a topic named {name}.")
     partition = topic.partitions.get(index)
     if partition is None:
@@ -47,7 +47,7 @@ def partition_to_move(image: MetadataImage, name: str, index: int) -> tuple[Topi
 
 
 def partition_to_lead(image: MetadataImage, name: str, index: int) -> tuple[TopicImage, PartitionImage]:
-    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION), in Kafka's words about elections."""
+    """Raises ApiError(UNKNOWN_TOPIC_OR_PARTITION), with Kafka's message for elections."""
     topic = topic_of(image, name, f"No such topic as {name}")
     partition = topic.partitions.get(index)
     if partition is None:
@@ -106,7 +106,7 @@ def _check_assigned(
 def elect_leader(
     image: MetadataImage, name: str, index: int, election: Election, is_usable: IsUsable
 ) -> PartitionChangeRecord:
-    """The record that makes the preferred replica the leader, or (UNCLEAN) anybody where nobody leads.
+    """The record that makes the preferred replica the leader, or (UNCLEAN) any replica where there is no leader.
 
     Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
     ELIGIBLE_LEADERS_NOT_AVAILABLE.
@@ -121,7 +121,7 @@ def elect_leader(
             ErrorCode.ELECTION_NOT_NEEDED,
             f"Leader election not needed for topic partition. {name}-{index} is led by node {partition.leader}.",
         )
-    if is_led:  # by name alone: its disk has failed
+    if is_led:  # in the metadata only: its disk has failed
         raise _no_leader(missing, name, index)
     record = partition_change(
         topic.topic_id, partition, Target.of(partition), _can_lead(name, partition, is_usable), election
@@ -159,7 +159,7 @@ def reassign(
     is_usable: IsUsable,
     may_change_count: bool,
 ) -> PartitionChangeRecord | None:
-    """The record that begins to move a partition to `replicas`, or has moved it; None where it is there already.
+    """The record that begins to move a partition to `replicas`, or completes the move; None where nothing changes.
 
     Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, and INVALID_REPLICATION_FACTOR for another
     number of replicas unless that `may_change_count`.
@@ -174,7 +174,7 @@ def reassign(
         )
     removing = sorted(set(partition.replicas) - set(replicas))
     adding = sorted(set(replicas) - set(partition.replicas))
-    # What an earlier move began and this one goes on with is on its way still.
+    # Replicas that an earlier move is adding and this one keeps.
     adding = sorted({*adding, *(set(partition.adding_replicas) & set(replicas))})
     target = Target((*replicas, *removing), partition.isr, adding, removing)
     return partition_change(topic.topic_id, partition, target, _can_lead(name, partition, is_usable))
@@ -183,10 +183,10 @@ def reassign(
 def cancel_reassignment(
     image: MetadataImage, name: str, index: int, is_usable: IsUsable, *, may_lose: bool
 ) -> PartitionChangeRecord | None:
-    """The record that takes a move back. `may_lose`: unclean.leader.election.enable of the topic.
+    """The record that cancels a move. `may_lose`: unclean.leader.election.enable of the topic.
 
     Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT where only
-    replicas that would go are in sync.
+    replicas that would be removed are in sync.
     """
     topic, partition = partition_to_move(image, name, index)
     if not is_reassigning(partition):
@@ -207,7 +207,7 @@ def cancel_reassignment(
 def reassignments(
     image: MetadataImage, asked: Iterable[tuple[str, Sequence[int]]] | None
 ) -> Iterator[tuple[str, list[PartitionImage]]]:
-    """The partitions whose replicas are on the move, by topic: of those asked for that there are, or (None) of all."""
+    """The partitions whose replicas are on the move, by topic: of the requested ones that exist, or (None) of all."""
     wanted = (
         asked
         if asked is not None

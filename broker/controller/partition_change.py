@@ -1,4 +1,4 @@
-"""From what a partition is to be to the record that makes it so: elections, and moves of replicas that are done.
+"""The record that changes a partition to a target: elections, and the completion of moves.
 
 Pure functions. Source: org.apache.kafka.controller.PartitionChangeBuilder, PartitionReassignmentReplicas.
 """
@@ -13,22 +13,22 @@ from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 CanLead = Callable[[int], bool]
-"""Whether a node is there and can use its replica of the partition in question."""
+"""Whether a node is online and can use its replica of the partition."""
 
 
 class Election(enum.Enum):
-    """Which leader is looked for when a partition changes."""
+    """How the leader of a changed partition is chosen."""
 
     PREFERRED = "preferred"
     """The first of the replicas, if it is in sync."""
     ONLINE = "online"
-    """Whoever leads goes on if it can; else the first that is in sync."""
+    """The current leader if it can lead; else the first replica in sync."""
     UNCLEAN = "unclean"
-    """As ONLINE, and where nobody in sync can lead anybody who can: what the others had more is lost."""
+    """As ONLINE, but any online replica where none in sync can lead: records of the others are lost."""
 
 
 class Target:
-    """Where a partition is to get: its replicas, who is in sync, and which replicas come and go."""
+    """The target of a change: replicas, ISR, and the replicas that are added and removed."""
 
     __slots__ = ("adding", "isr", "removing", "replicas")
 
@@ -46,7 +46,7 @@ class Target:
 
     @classmethod
     def of(cls, partition: PartitionImage) -> Target:
-        """What the partition is already."""
+        """The partition as it is."""
         return cls(partition.replicas, partition.isr, partition.adding_replicas, partition.removing_replicas)
 
     def completed(self) -> Target:
@@ -66,7 +66,7 @@ def partition_change(
 ) -> PartitionChangeRecord | None:
     """The record that brings `partition` to `target`, or to the end of the move where that is reached; None: no change.
 
-    The ISR is as in `target`, but that an unclean leader is alone in it.
+    The ISR is that of `target`, or an unclean leader alone.
     """
     target = target.completed()
     record = PartitionChangeRecord(topic_id=topic_id, partition_id=partition.partition)
@@ -74,9 +74,7 @@ def partition_change(
     if leader != partition.leader:
         record.leader = leader
     elif not set(partition.replicas) <= set(target.replicas):
-        record.leader = (
-            partition.leader
-        )  # a new epoch, in which nobody takes word from who is no replica any more
+        record.leader = partition.leader  # a new epoch, which fences removed replicas
     if isr != partition.isr and isr:
         record.isr = list(isr)
     if leader != NO_LEADER and leader not in target.isr and leader not in partition.elr:

@@ -1,4 +1,4 @@
-"""Producer ids: taken from blocks that the controller reserves, so that none is ever given out twice.
+"""Producer ids, from blocks that the controller reserves, so that none is assigned twice.
 
 A block is reserved with one ProducerIdsRecord before its first id is used; after a crash the rest of the block is lost,
 which is why blocks are small. Source: org.apache.kafka.coordinator.transaction.RPCProducerIdManager, ProducerIdsBlock.
@@ -18,7 +18,7 @@ BLOCK_SIZE: Final = 1000
 
 
 class ProducerIdManager:
-    """Gives out producer ids, at once while the block lasts and after one append to the metadata log otherwise."""
+    """Generates producer ids: from the reserved block, or after the append that reserves another one."""
 
     def __init__(self, controller: Controller, node_id: int) -> None:
         self._controller = controller
@@ -28,7 +28,7 @@ class ProducerIdManager:
         self._waiting: deque[Pending[int | None]] = deque()
 
     def generate(self) -> Pending[int | None]:
-        """An id that nobody had before; None when no block could be reserved (the disk refused)."""
+        """A producer id that was never used; None when no block could be reserved (the disk failed)."""
         pending: Pending[int | None] = Pending()
         if self._next < self._end:
             pending.complete(self._take())

@@ -1,4 +1,4 @@
-"""The rules of client quotas: pure functions from an image and a wish to records and answers.
+"""The rules of client quotas: pure functions from an image and a request to records and results.
 
 Source: org.apache.kafka.controller.ClientQuotaControlManager, org.apache.kafka.image.ClientQuotasImage (KIP-546,
 KIP-612).
@@ -32,7 +32,7 @@ MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 EntityParts = Sequence[tuple[str, str | None]]
 Component = tuple[str, int, str | None]
-"""Of a filter: the type of entity, how it is to match, and the name to match exactly."""
+"""A component of a filter: the type of entity, the match type, and the name to match exactly."""
 
 _LARGEST: Final = {
     # The largest long is no double: Kafka compares with the one next to it, 2^63.
@@ -44,7 +44,7 @@ _FRACTION_LIMIT: Final = 1e-6
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
-    """The entity of these types and names; where a type comes twice the last one holds, as in Kafka."""
+    """The entity of these types and names; of a type that is named twice the last one counts, as in Kafka."""
     return tuple(sorted(dict(parts).items()))
 
 
@@ -52,9 +52,9 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
 
 
 class QuotaFilter:
-    """What DescribeClientQuotas asks for. Raises ApiError (INVALID_REQUEST, UNSUPPORTED_VERSION) for what cannot be.
+    """The filter of DescribeClientQuotas. Raises ApiError(INVALID_REQUEST, UNSUPPORTED_VERSION) for an invalid one.
 
-    An entity matches that has every part that `components` name; a strict filter wants it to have no other.
+    An entity matches that has every part in `components`, and with a strict filter no other part.
     """
 
     def __init__(self, components: Iterable[Component], *, strict: bool) -> None:
@@ -104,7 +104,7 @@ class QuotaFilter:
 
 
 class QuotaAlteration:
-    """What is wished for one entity: `ops` are keys with their new values, None to remove."""
+    """The alteration of one entity: `ops` are keys with their new values, None to remove."""
 
     __slots__ = ("entity", "ops")
 
@@ -120,10 +120,10 @@ Outcomes = dict[QuotaEntity, ApiError | None]
 def alter_quotas(
     quotas: Quotas, alterations: Iterable[QuotaAlteration], is_host: Callable[[str], bool]
 ) -> tuple[list[ClientQuotaRecord], Outcomes]:
-    """Decides on each alteration: the records of those that may be made, and what became of each entity.
+    """Decides on each alteration: the records of the valid ones, and the outcome for each entity.
 
-    `is_host` says whether a name that is no address is the name of a host. An entity that comes twice is refused, and
-    yet its first alteration stands: so it is in Kafka. Raises ApiError(POLICY_VIOLATION) for too many records.
+    `is_host` says whether a name that is no address is the name of a host. An entity that is named twice is rejected,
+    but its first alteration is made, as in Kafka. Raises ApiError(POLICY_VIOLATION) for too many records.
     """
     records: list[ClientQuotaRecord] = []
     outcomes: Outcomes = {}
@@ -151,7 +151,7 @@ def alter_quotas(
 def _records_of(
     current: Mapping[str, float], alteration: QuotaAlteration, is_host: Callable[[str], bool]
 ) -> list[ClientQuotaRecord]:
-    """The records of one alteration, none for what is so already. Raises ApiError."""
+    """The records of one alteration, none for unchanged values. Raises ApiError."""
     keys = _keys_for(alteration.entity, is_host)
     values = dict(alteration.ops)
     if len(values) < len(alteration.ops):
@@ -169,12 +169,12 @@ def _records_of(
 
 
 def _bits(value: float) -> bytes:
-    """Kafka compares boxed doubles: one NaN is like another."""
+    """Kafka compares boxed doubles: NaNs are equal."""
     return struct.pack(">d", math.nan if math.isnan(value) else value)
 
 
 def _keys_for(entity: QuotaEntity, is_host: Callable[[str], bool]) -> Mapping[str, ConfigKey[Any]]:
-    """The quotas that such an entity can have. Raises ApiError for one that there cannot be."""
+    """The quotas that the entity can have. Raises ApiError for an invalid entity."""
     parts = dict(entity)
     if not parts:
         raise _invalid("Invalid empty client quota entity")
@@ -210,7 +210,7 @@ def _check_value(keys: Mapping[str, ConfigKey[Any]], name: str, value: float) ->
 
 
 def is_address(name: str) -> bool:
-    """Whether `name` is an IP address as it stands, for which nobody has to be asked."""
+    """Whether `name` is an IP address, which needs no lookup."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -225,7 +225,7 @@ def hosts_in(alterations: Iterable[QuotaAlteration]) -> set[str]:
 
 
 def entity_text(entity: QuotaEntity) -> str:
-    """The entity in words: user 'alice', client-id <default>."""
+    """The entity as text: user 'alice', client-id <default>."""
     return ", ".join(
         f"{entity_type} {'<default>' if name is None else repr(name)}" for entity_type, name in entity
     )

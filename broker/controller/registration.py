@@ -1,4 +1,4 @@
-"""What a node writes about itself and its partitions into the metadata when it starts and when it stops.
+"""The metadata records of a node's start and stop, about itself and its partitions.
 
 Start, each line one batch:
 
@@ -11,8 +11,8 @@ Stop:
     BrokerRegistrationChangeRecord            in controlled shutdown, with its partitions left without a leader
     BrokerRegistrationChangeRecord            fenced
 
-A broker that is not fenced when the next one starts was not stopped in order; Kafka's controller then waits for
-broker.session.timeout.ms before it takes the registration of another incarnation. With eligible leader replicas
+A broker that is not fenced at its next start was not stopped cleanly; Kafka's controller then waits for
+broker.session.timeout.ms before it accepts the registration of another incarnation. With eligible leader replicas
 (KIP-966) the last replica in sync leaves the ISR for the ELR, from which it is elected again.
 Source: ClusterControlManager.registerBroker, ReplicationControlManager, PartitionChangeBuilder.
 """
@@ -63,7 +63,7 @@ _EVERY_INTERFACE: Final = frozenset({None, "0.0.0.0", "::"})
 
 
 class Node(NamedTuple):
-    """What a node says of itself: ids, where its listeners are reached, what it supports."""
+    """A node's registration: ids, the addresses of its listeners, and the features that it supports."""
 
     node_id: int
     incarnation_id: Uuid
@@ -85,7 +85,7 @@ class Node(NamedTuple):
         features: Mapping[str, LevelRange],
         log_dirs: Sequence[Uuid],
     ) -> Node:
-        """As a configuration has it. `ports`: those that were opened, by listener, where the configuration says 0."""
+        """The node of a configuration. `ports`: those that were opened, by listener, where the configuration has 0."""
         return cls(
             node_id,
             incarnation_id,
@@ -98,14 +98,14 @@ class Node(NamedTuple):
 
 
 def configured_controller_listeners(config: BrokerConfig) -> list[Listener]:
-    """The controller's listeners of a configuration, none of which is open; empty where it names none."""
+    """The controller's listeners of a configuration, none of which is opened; empty where there are none."""
     listeners, advertised = config[LISTENERS], config[ADVERTISED_LISTENERS]
     names = config[CONTROLLER_LISTENER_NAMES]
     return controller_listeners(listeners, advertised, config[LISTENER_SECURITY_PROTOCOL_MAP], names or ())
 
 
 def _reached_at(listener: Listener, ports: Mapping[str, int]) -> Listener:
-    """The address that others are told; a listener on every interface is reached by the machine's name."""
+    """The advertised address; a listener on every interface is reached by the machine's name."""
     host = listener.advertised_host or listener.host
     port = listener.advertised_port if listener.advertised_host else listener.port
     return Listener(
@@ -120,7 +120,7 @@ def _reached_at(listener: Listener, ports: Mapping[str, int]) -> Listener:
 
 
 def controller_registration(node: Node, metadata_version: int) -> list[Message]:
-    """The controller's registration, where the metadata.version has such."""
+    """The controller's registration, where the metadata.version supports it."""
     if metadata_version < CONTROLLER_REGISTRATION:
         return []
     return [
@@ -161,7 +161,7 @@ def _endpoints(listeners: Iterable[Listener]) -> dict[str, ListenerEndpoint]:
 
 
 def unfencing(node_id: int, broker_epoch: int) -> BrokerRegistrationChangeRecord:
-    """The broker serves from now on."""
+    """The record that unfences the broker."""
     return BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=broker_epoch, fenced=UNFENCE)
 
 
@@ -170,8 +170,8 @@ def start_changes(
 ) -> Iterator[PartitionChangeRecord]:
     """Elections of the node's partitions that have no leader, and the log directories in which their logs are.
 
-    With `elect_all` the others get a new leader epoch, too: what a crash may have lost was of an older one, and readers
-    can tell. `directories`: where each log was found, by topic and partition.
+    With `elect_all` the others get a new leader epoch, too: records that a crash may have lost were of an older one,
+    which consumers detect. `directories`: where each log was found, by topic and partition.
     """
     assigns = image.metadata_version >= DIRECTORY_ASSIGNMENT
     for topic in image.topics.values():
@@ -191,7 +191,7 @@ def start_changes(
 
 
 def _elect(record: PartitionChangeRecord, partition: PartitionImage, node_id: int) -> None:
-    """Makes the node lead: in order when it was in sync or eligible, else as an unclean election."""
+    """Makes the node the leader; an unclean election unless it was in sync or eligible."""
     record.leader = node_id
     if node_id not in partition.isr:
         record.isr = [node_id]
@@ -207,7 +207,7 @@ def _elect(record: PartitionChangeRecord, partition: PartitionImage, node_id: in
 
 
 def shutdown_changes(image: MetadataImage, node_id: int) -> list[list[Message]]:
-    """The batches of a controlled shutdown; none when the broker is not registered."""
+    """The batches of a controlled shutdown; none where the broker is not registered."""
     broker = image.brokers.get(node_id)
     if broker is None:
         return []

@@ -1,7 +1,7 @@
-"""The rules of SCRAM credentials: pure functions from an image and a wish to records and answers.
+"""The rules of SCRAM credentials: pure functions from an image and a request to records and results.
 
-A client sends the password salted and hashed already; what is stored are the two keys that SCRAM derives from it, so
-that neither the password nor anything to log in with can be read out of the metadata.
+A client sends the salted and hashed password; the metadata store the two keys that SCRAM derives from it, so that
+neither the password nor anything that allows a login can be read from them.
 Source: org.apache.kafka.controller.ScramControlManager, org.apache.kafka.image.ScramImage, ScramFormatter (KIP-554,
 RFC 5802).
 """
@@ -28,14 +28,14 @@ Credentials = Mapping[ScramKey, UserScramCredentialRecord]
 
 
 class Deletion(NamedTuple):
-    """A credential that is to go."""
+    """A credential to delete."""
 
     user: str
     mechanism: int
 
 
 class Upsertion(NamedTuple):
-    """A credential that is to be, whether there is one already or not."""
+    """A credential to create or replace."""
 
     user: str
     mechanism: int
@@ -48,7 +48,7 @@ Change = Deletion | Upsertion
 
 
 class Description(NamedTuple):
-    """A user's mechanisms with the iterations of each, or why there are none to tell."""
+    """A user's mechanisms with the iterations of each, or the error."""
 
     user: str
     credentials: Sequence[tuple[int, int]]
@@ -56,7 +56,7 @@ class Description(NamedTuple):
 
 
 def describe(credentials: Credentials, users: Sequence[str]) -> list[Description]:
-    """What each user has; no `users` means all. A user named twice is refused, one without credentials not found."""
+    """The credentials of each user; no `users` means all. A user that is named twice, or has none, is an error."""
     by_user: dict[str, list[tuple[int, int]]] = {}
     for (user, mechanism), record in sorted(credentials.items()):
         by_user.setdefault(user, []).append((mechanism, record.iterations))
@@ -82,9 +82,9 @@ def _describe(user: str, times: int, found: Sequence[tuple[int, int]]) -> Descri
 def alter(
     credentials: Credentials, metadata_version: int, changes: Iterable[Change]
 ) -> tuple[list[Message], dict[str, ApiError | None]]:
-    """Decides on all changes of one request, deletions first: the records, and by user what became of the wish.
+    """Decides on all changes of one request, deletions first: the records, and the outcome by user.
 
-    Each user can be changed once in a request; after the first error nothing more is looked at.
+    A user can be changed once in a request; after its first error its other changes are skipped.
     """
     accepted: dict[str, Change] = {}
     errors: dict[str, ApiError] = {}
@@ -130,7 +130,7 @@ def _check_credential(change: Upsertion) -> None:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if change.iterations > MAX_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
-    if not change.salted_password:  # what Kafka answers when its HMAC refuses the empty key
+    if not change.salted_password:  # as Kafka, whose HMAC rejects the empty key
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "The salted password is empty.")
 
 
@@ -141,7 +141,7 @@ def _record(change: Change) -> Message:
 
 
 def credential_record(change: Upsertion) -> UserScramCredentialRecord:
-    """What is stored of a checked credential: StoredKey and ServerKey of RFC 5802."""
+    """The record of a checked credential, with StoredKey and ServerKey of RFC 5802."""
     digest = HASH_NAMES[change.mechanism]
     client_key = hmac.digest(change.salted_password, b"Client Key", digest)
     return UserScramCredentialRecord(

@@ -1,4 +1,4 @@
-"""The rules of making and removing topics: pure functions from an image and a wish to records, or to an ApiError.
+"""The rules of creating and deleting topics: pure functions from an image and a request to records or an ApiError.
 
 Source: org.apache.kafka.controller.ReplicationControlManager (createTopics, deleteTopics) and
 org.apache.kafka.common.internals.Topic.
@@ -37,12 +37,12 @@ _LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 USE_DEFAULT: Final = -1
-"""What a request puts where the broker's own default should be taken."""
+"""The value in a request that stands for the broker's default."""
 
 
 @dataclass(slots=True, eq=False)
 class TopicSpec:
-    """A topic somebody wishes for. Counts of USE_DEFAULT take the broker's; `assignments`: partition to replicas."""
+    """A topic to create. Counts of USE_DEFAULT stand for the broker's; `assignments`: partition to replicas."""
 
     name: str
     partition_count: int = USE_DEFAULT
@@ -53,7 +53,7 @@ class TopicSpec:
 
 @dataclass(slots=True, eq=False)
 class TopicDefaults:
-    """What USE_DEFAULT stands for, and the brokers that replicas can be put on, this one first."""
+    """The values of USE_DEFAULT, and the brokers for replicas, this one first."""
 
     brokers: tuple[int, ...]
     partition_count: int
@@ -98,7 +98,7 @@ def check_topic_name(name: str) -> None:
 
 
 def is_internal(name: str) -> bool:
-    """Whether `name` is a topic of the broker's own, which clients see marked so."""
+    """Whether `name` is an internal topic, which Metadata marks as such."""
     return name in INTERNAL_TOPICS
 
 
@@ -109,10 +109,10 @@ def new_topics(
     new_topic_id: Callable[[], Uuid],
     refusal: ApiError | None = None,
 ) -> dict[str, NewTopic | ApiError]:
-    """Decides on each of `specs`, whose names differ: by name what may be created, or why it may not.
+    """Decides on each of `specs`, whose names differ: by name the topic to create, or its error.
 
-    `refusal` is why there is no place for any, after all else is right. Raises ApiError(POLICY_VIOLATION) where all of
-    it together is too much for one request.
+    `refusal` is the error of otherwise valid topics where no log directory takes new ones. Raises
+    ApiError(POLICY_VIOLATION) where the request is too large in all.
     """
     specs = list(specs)
     brokers = Brokers.of(image, defaults.brokers)
@@ -142,7 +142,7 @@ def _check_name_is_free(image: MetadataImage, name: str) -> None:
 
 
 def _partition_count(spec: TopicSpec, defaults: TopicDefaults) -> int:
-    """How many partitions a spec asks for, whether it can have them or not; nobody makes the metadata log."""
+    """The partitions of a spec, valid or not; 0 for the metadata log, which cannot be created."""
     if spec.name == CLUSTER_METADATA_TOPIC:
         return 0
     count = len(spec.assignments) or spec.partition_count
@@ -170,9 +170,9 @@ def _new_topic(
 
 
 def _check_collision(existing: Mapping[str, object], name: str) -> None:
-    """Names that differ in '.' and '_' only are one name to metrics, so one that exists keeps the other out.
+    """Names that differ in '.' and '_' only are one name to metrics, so an existing one excludes the other.
 
-    Two of them in one request Kafka takes, and so do we.
+    Two of them in one request are accepted, as in Kafka.
     """
     for other in _names_like(name, existing):
         if other in existing:
@@ -182,7 +182,7 @@ def _check_collision(existing: Mapping[str, object], name: str) -> None:
 
 
 def _names_like(name: str, existing: Mapping[str, object]) -> Iterable[str]:
-    """Names that differ from `name` in '.' and '_' only: all that can be, or those that exist if they are fewer."""
+    """Names that differ from `name` in '.' and '_' only: all possible ones, or the existing ones if they are fewer."""
     marks = name.count(".") + name.count("_")
     if 2**marks < len(existing):
         return map("".join, product(*(("._" if letter in "._" else letter) for letter in name)))
@@ -191,7 +191,7 @@ def _names_like(name: str, existing: Mapping[str, object]) -> Iterable[str]:
 
 
 def _placed(spec: TopicSpec, defaults: TopicDefaults, brokers: Brokers) -> Sequence[Replicas]:
-    """Replicas for each partition, spread over the brokers that there are."""
+    """Replicas for each partition, spread over the brokers."""
     partition_count = spec.partition_count
     replication_factor = spec.replication_factor
     if partition_count == USE_DEFAULT:
@@ -212,7 +212,7 @@ def _placed(spec: TopicSpec, defaults: TopicDefaults, brokers: Brokers) -> Seque
 
 
 def _assigned(spec: TopicSpec, brokers: Brokers) -> Sequence[Replicas]:
-    """The replicas that the request assigned by hand, checked."""
+    """The checked replicas of a manual assignment."""
     for count, what in (
         (spec.replication_factor, "replication factor"),
         (spec.partition_count, "numPartitions"),
@@ -280,10 +280,10 @@ def removal_record(
 
 
 def config_removals(image: MetadataImage, name: str) -> list[ConfigRecord]:
-    """Records that take away what a topic sets, to be written before the topic's own removal.
+    """Records that remove a topic's settings, to be written before its RemoveTopicRecord.
 
-    RemoveTopicRecord says it all, but Apache Kafka 4.3, when it loads a log, lets settings that came since the last
-    snapshot survive it, and gives them to the next topic of that name (ConfigurationsDelta.replay).
+    RemoveTopicRecord implies them, but Apache Kafka 4.3 keeps settings since the last snapshot when it loads a log, and
+    applies them to the next topic of that name (ConfigurationsDelta.replay).
     """
     return [
         ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=key, value=None)

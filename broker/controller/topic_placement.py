@@ -1,4 +1,4 @@
-"""Which brokers hold the replicas of new partitions: spread over those that there are, or as a request assigned them.
+"""Placement of new partitions: replicas spread over the brokers, or as a request assigned them.
 
 Pure functions. Source: org.apache.kafka.controller.ReplicationControlManager (validateManualPartitionAssignment),
 org.apache.kafka.metadata.placement.StripedReplicaPlacer.
@@ -20,8 +20,8 @@ Replicas = Sequence[int]
 class Brokers:
     """The brokers that replicas can be put on: those that are `active`, and of all registered ones the rest.
 
-    An embedded controller hears of no broker but its own node, so that one is active and no other. Those whose log
-    directories are all cordoned get new partitions only where a request says so.
+    An embedded controller gets heartbeats of its own node alone, so no other one is active. Brokers whose log
+    directories are all cordoned get new partitions only by a manual assignment.
     """
 
     __slots__ = ("active", "open", "registered")
@@ -72,9 +72,9 @@ def placed(first: int, count: int, replication_factor: int, brokers: Brokers) ->
 
 
 def check_assignment(replicas: Replicas, brokers: Brokers, replication_factor: int | None = None) -> None:
-    """Raises ApiError(INVALID_REPLICA_ASSIGNMENT) unless each replica has a broker of its own, and there are so many.
+    """Raises ApiError(INVALID_REPLICA_ASSIGNMENT) unless each replica has a broker of its own, and the number fits.
 
-    Whether one of them is active matters only where a partition is to begin there: see `check_can_begin`.
+    One of them has to be active only for a new partition: see `check_can_begin`.
     """
     fault = next(_faults_of(sorted(replicas), brokers, replication_factor), None)
     if fault is not None:
@@ -84,7 +84,7 @@ def check_assignment(replicas: Replicas, brokers: Brokers, replication_factor: i
 
 
 def _faults_of(replicas: Replicas, brokers: Brokers, replication_factor: int | None) -> Iterator[str]:
-    """What is wrong with replicas in ascending order, in the order in which Kafka looks for it."""
+    """The faults of replicas, which are in ascending order, in the order in which Kafka checks them."""
     if not replicas:
         yield "an empty replica list."
     for node, before in zip(replicas, (None, *replicas), strict=False):
@@ -100,7 +100,7 @@ def _faults_of(replicas: Replicas, brokers: Brokers, replication_factor: int | N
 
 
 def check_can_begin(partition: int, replicas: Replicas, brokers: Brokers) -> None:
-    """Raises ApiError(INVALID_REPLICA_ASSIGNMENT) where nobody could lead a new partition."""
+    """Raises ApiError(INVALID_REPLICA_ASSIGNMENT) where no replica could lead a new partition."""
     if not any(map(brokers.is_active, replicas)):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -110,7 +110,7 @@ def check_can_begin(partition: int, replicas: Replicas, brokers: Brokers) -> Non
 
 
 def new_partition(index: int, replicas: Replicas, brokers: Brokers) -> PartitionImage:
-    """A partition as it begins: whoever is active is in sync, and the first of them leads."""
+    """A new partition: its active replicas are in sync, and the first of them leads."""
     in_sync = [node for node in replicas if brokers.is_active(node)]
     return PartitionImage(
         index,
