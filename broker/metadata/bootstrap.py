@@ -1,4 +1,4 @@
-"""The first records of a cluster: which features it begins with, and in which file a format leaves them.
+"""The first records of a cluster: its feature levels, in the file that a format writes.
 
 `bootstrap.checkpoint` lies in every log directory that is formatted, and is read once: when the metadata log is empty
 the controller copies its records there. Format: that of a snapshot (`snapshot_files`), in epoch 0, with timestamp 0.
@@ -44,7 +44,7 @@ def default_levels(metadata_version: int) -> dict[str, int]:
 
 
 def bootstrap_records(levels: Mapping[str, int], others: Iterable[Message] = ()) -> list[Message]:
-    """What the file holds: metadata.version, the other features that are on, by name, then `others`."""
+    """The records of the file: metadata.version, the other features above level 0, by name, then `others`."""
     names = sorted(name for name, level in levels.items() if level > 0 and name != KRAFT_VERSION)
     names.sort(key=lambda name: name != METADATA_VERSION)
     return [*(FeatureLevelRecord(name=name, feature_level=levels[name]) for name in names), *others]
@@ -62,7 +62,7 @@ def write_bootstrap(env: Env, log_dir: str, records: Sequence[Message]) -> None:
 
 
 def read_bootstrap(env: Env, log_dir: str) -> list[Message]:
-    """What the file in a log directory holds; without one the defaults of the newest metadata.version.
+    """The records in the file of a log directory; without one the defaults of the newest metadata.version.
 
     Raises MetadataLogError for a file that is not whole, OSError.
     """
@@ -75,7 +75,7 @@ def read_bootstrap(env: Env, log_dir: str) -> list[Message]:
 def first_records(bootstrap: Sequence[Message], min_insync_replicas: int) -> list[Message]:
     """The first batch of an empty metadata log, one transaction where the metadata.version has them.
 
-    Eligible leader replicas go by the cluster's min.insync.replicas, so the cluster has one from the beginning.
+    Eligible leader replicas depend on the cluster's min.insync.replicas, so the cluster has one from the beginning.
     """
     levels = {
         record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)

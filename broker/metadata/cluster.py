@@ -1,4 +1,4 @@
-"""BrokerRegistration and ControllerRegistration: which nodes the cluster has, and what each said of itself.
+"""BrokerRegistration and ControllerRegistration: the nodes of the cluster, as they registered.
 
 Source: org.apache.kafka.metadata.BrokerRegistration, ControllerRegistration; org.apache.kafka.image.ClusterImage.
 """
@@ -18,13 +18,13 @@ from barnabas.protocol.wire import Uuid
 
 FENCE: Final = 1
 UNFENCE: Final = -1
-"""What BrokerRegistrationChangeRecord.fenced holds when it changes that; 0 leaves it."""
+"""The values of BrokerRegistrationChangeRecord.fenced; 0 means no change."""
 
 IN_CONTROLLED_SHUTDOWN: Final = 1
 
 
 class ListenerEndpoint(NamedTuple):
-    """Where a listener of a node is reached; `security_protocol` by number, PLAINTEXT 0."""
+    """The address of a listener; `security_protocol` by number, PLAINTEXT 0."""
 
     host: str
     port: int
@@ -63,7 +63,7 @@ def _features(features: Iterable[F]) -> dict[str, LevelRange]:
 
 
 class BrokerRegistration(NamedTuple):
-    """A broker as it registered, and whether it is fenced since. `epoch`: the offset of its registration."""
+    """A broker as it registered, and whether it is fenced. `epoch`: the offset of its registration."""
 
     broker_id: int
     epoch: int
@@ -95,7 +95,7 @@ class BrokerRegistration(NamedTuple):
         )
 
     def changed(self, record: BrokerRegistrationChangeRecord) -> BrokerRegistration:
-        """The registration after `record`; what the record does not speak of stays."""
+        """The registration after `record`; fields that the record does not set stay."""
         cordoned = record.cordoned_log_dirs
         return self._replace(
             fenced=self.fenced if record.fenced == 0 else record.fenced == FENCE,

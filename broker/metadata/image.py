@@ -1,7 +1,7 @@
-"""MetadataImage: what the cluster knows, as the immutable replay of the metadata log.
+"""MetadataImage: the metadata of the cluster, as the immutable replay of the metadata log.
 
-Handlers and the ReplicaManager read an image and never change it. A change is records, then a new image and a
-MetadataDelta that says what differs; images share what did not change. The records are KRaft's own, so the image is the
+Handlers and the ReplicaManager read an image and never change it. Records lead to a new image and a
+MetadataDelta of the changes; images share unchanged parts. The records are KRaft's own, so the image is the
 same whether they come from the embedded controller or are fetched from a quorum.
 Source: org.apache.kafka.image.MetadataImage, MetadataDelta and their parts.
 """
@@ -43,7 +43,7 @@ ConfigResource = tuple[int, str]
 """A resource's type and name; the name of the cluster-wide default of brokers is empty."""
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Whom a quota binds: pairs of an entity's type and name (None: the default of that type), sorted by type."""
+"""The entity of a quota: pairs of a type and a name (None: the default of that type), sorted by type."""
 
 ScramKey = tuple[str, int]
 """A user and the number of a SCRAM mechanism."""
@@ -53,7 +53,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(slots=True, eq=False)
 class MetadataDelta:
-    """What some records changed, by name: topics made, altered (which partitions) and removed (as they were)."""
+    """The changes of some records: created, changed (by partition) and deleted topics, and so on, by their keys."""
 
     created_topics: set[str] = field(default_factory=set)
     changed_topics: dict[str, set[int]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class MetadataDelta:
 
     @classmethod
     def everything(cls, image: MetadataImage) -> MetadataDelta:
-        """The delta from nothing to `image`: what whoever follows the metadata takes over at start."""
+        """The delta from the empty image to `image`, for publishers at the start."""
         delta = cls()
         delta.created_topics.update(image.topics)
         delta.config_changes.update(image.configs)
@@ -79,7 +79,7 @@ class MetadataDelta:
         return delta
 
     def partitions_of(self, topic: TopicImage) -> Iterable[PartitionImage]:
-        """The partitions of a topic that came or changed: of a new topic all."""
+        """The new and changed partitions of a topic: all of a new topic."""
         changed = self.changed_topics.get(topic.name)
         if topic.name in self.created_topics or changed is None:
             return topic.partitions.values()
@@ -90,7 +90,7 @@ class MetadataDelta:
 class MetadataImage:
     """Everything by its key: features, nodes, topics, configs, quotas, SCRAM credentials, ACLs, tokens, producer ids.
 
-    `offset` is that of the last record that went into it (-1: none yet), `epoch` the leader epoch that wrote it.
+    `offset` is that of its last record (-1: none yet), `epoch` the leader epoch of that record.
     """
 
     offset: int
@@ -135,7 +135,7 @@ class MetadataImage:
         return None if name is None else self.topics[name]
 
     def topic_config(self, name: str) -> Mapping[str, str]:
-        """The topic's own settings, names to text; what it does not set comes from the broker."""
+        """The topic's own settings, by name; others come from the broker."""
         return self.configs.get((TOPIC_RESOURCE, name), _NOTHING)
 
     def partition_count(self) -> int:
@@ -160,7 +160,7 @@ class MetadataImage:
 
 
 def _feature_records(features: Mapping[str, int]) -> Iterator[Message]:
-    """metadata.version first: the versions of all other records hang on it."""
+    """metadata.version first, which sets the versions of all other records."""
     for name in sorted(features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=features[name])
 
@@ -180,7 +180,7 @@ def _quota_records(quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> Iterato
 
 
 def quota_record(entity: QuotaEntity, key: str, value: float, *, remove: bool = False) -> ClientQuotaRecord:
-    """What sets a quota of an entity, or removes it."""
+    """The record that sets or removes a quota of an entity."""
     return ClientQuotaRecord(
         entity=[
             ClientQuotaRecord.EntityData(entity_type=entity_type, entity_name=name)

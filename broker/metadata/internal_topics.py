@@ -1,4 +1,4 @@
-"""The topics in which coordinators keep their state, by name, and which partition of them has which key.
+"""The topics of the coordinators' state, and the partitions of their keys.
 
 Pure functions. Source: GroupCoordinatorService, TransactionStateManager and ShareCoordinatorService (partitionFor).
 """
@@ -21,7 +21,7 @@ TOPIC_OF_KEY_TYPE: Final = {
     TRANSACTION: TRANSACTION_STATE,
     SHARE: SHARE_GROUP_STATE,
 }
-"""Where the coordinators of a kind keep their state; whoever leads the key's partition coordinates."""
+"""The topic of each kind of coordinator; the leader of a key's partition coordinates the key."""
 
 
 def partition_for(key: str, partition_count: int) -> int:
@@ -51,5 +51,5 @@ def java_hash(text: str) -> int:
 
 
 def abs_of_java(number: int) -> int:
-    """org.apache.kafka.common.utils.Utils.abs: the lowest of all ints has no counterpart, and counts as 0."""
+    """org.apache.kafka.common.utils.Utils.abs: the lowest int has no positive counterpart and gives 0."""
     return 0 if number == -(1 << 31) else abs(number)

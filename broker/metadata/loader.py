@@ -14,10 +14,10 @@ from barnabas.broker.waiting.blocking import BlockingRunner, Work
 logger = logging.getLogger("barnabas.metadata")
 
 Publisher = Callable[[MetadataImage, MetadataDelta], None]
-"""Is told of every new image, in order, on the event loop."""
+"""Called with every new image, in order, on the event loop."""
 
 Preparation = Callable[[MetadataImage, MetadataDelta], Work | None]
-"""Asked before an image is published for what blocks in taking it over, to be done off the event loop."""
+"""Returns the blocking work before an image is published, to be done off the event loop."""
 
 
 class MetadataLoader:
@@ -36,13 +36,13 @@ class MetadataLoader:
         self._prepare = prepare
 
     def take_over(self, image: MetadataImage, delta: MetadataDelta, published: Callable[[], None]) -> None:
-        """Publishes an image that somebody has replayed already on top of the last one.
+        """Publishes the successor of the last image, then calls `published`.
 
-        One at a time: the next may come once `published` was called.
+        One at a time: the next call may publisher once `published` was called.
         """
         try:
             work = self._prepare(image, delta)
-        except Exception:  # whoever waits for these records would wait for ever
+        except Exception:  # pending responses would wait for ever
             logger.exception("preparing for new metadata failed")
             work = None
         if work is None:
@@ -58,7 +58,7 @@ class MetadataLoader:
         published: Callable[[], None],
     ) -> None:
         if failure is not None:
-            # The records are committed all the same; whoever takes over the image meets the failure again.
+            # The records are committed all the same; publishers meet the failure again.
             logger.error("preparing for new metadata failed: %s", failure)
         self._finish(image, delta, published)
 
@@ -69,33 +69,37 @@ class MetadataLoader:
 
 
 class MetadataPublishers:
-    """In the order in which they were added. `failures`: how many times one could not follow."""
+    """Calls publishers in the order in which they were added. `failures` counts those that raised.
+
+    The records of an image are committed when it is published: a publisher that raises must not keep it from the
+    others, nor the pending responses from completion.
+    """
 
     __slots__ = ("_all", "failures")
 
     def __init__(self, first: Publisher) -> None:
-        """`first` is told before all others, but not by `begin`: it has to know before there are any."""
+        """`first` is called before all others, but not by `begin`: it gets the first image before there are others."""
         self._all = [first]
         self.failures = 0
 
-    def add(self, follow: Publisher) -> None:
-        """Has it told after the others."""
-        self._all.append(follow)
+    def add(self, publisher: Publisher) -> None:
+        """Adds a publisher after the others."""
+        self._all.append(publisher)
 
     def begin(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Tells the others of the image that a broker starts with. It does not start where one of them raises."""
-        for follow in self._all[1:]:
-            follow(image, delta)
+        """Publishes the image of the broker's start. Raises what a publisher raises, which ends the start."""
+        for publisher in self._all[1:]:
+            publisher(image, delta)
 
     def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Tells all of a new image. Who raises is passed over, and so stays with what it knew before."""
-        for follow in self._all:
+        """Publishes a new image. A publisher that raises is skipped, logged and counted."""
+        for publisher in self._all:
             try:
-                follow(image, delta)
+                publisher(image, delta)
             except Exception:
                 self.failures += 1
                 logger.exception(
-                    "%s cannot follow the metadata up to offset %d; a restart may help it",
-                    getattr(follow, "__qualname__", follow),
+                    "publisher %s failed to apply the metadata up to offset %d; a restart may help",
+                    getattr(publisher, "__qualname__", publisher),
                     image.offset,
                 )

@@ -12,14 +12,14 @@ MAX_RECORDS_PER_USER_OP: Final = 10_000
 
 
 class MetadataLogError(Exception):
-    """The metadata log cannot be what it claims, is newer than this broker, or belongs to another node."""
+    """The metadata log is damaged, newer than this broker, or belongs to another node."""
 
 
 class MetadataBatch(NamedTuple):
-    """Committed records, in order: none where offsets passed that hold nothing for the image.
+    """Committed records, in order; none where only the offset advances.
 
-    `last_offset` is that of the last record, `epoch` that of the leader who wrote it: what the image holds once
-    these are replayed. A metadata transaction is never divided.
+    `last_offset` is that of the last record, `epoch` the leader epoch that wrote it: those of the image after
+    the replay. A metadata transaction is never divided.
     """
 
     records: Sequence[Message]

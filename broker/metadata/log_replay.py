@@ -1,12 +1,12 @@
-"""From the batches of a metadata log to the records that count: control records and metadata transactions aside.
+"""LogReplay: extracts metadata records from the batches of a log, without control records and open transactions.
 
-    record                       what becomes of it
-    control (leader, voters)     changes `control`, and only moves the offset
-    NoOpRecord                   only moves the offset
-    BeginTransactionRecord       what follows is held back,
-    EndTransactionRecord         and handed over here, in one piece,
-    AbortTransactionRecord       or forgotten
-    any other                    handed over
+    record                       effect
+    control (leader, voters)     changes `control` and advances the offset
+    NoOpRecord                   advances the offset
+    BeginTransactionRecord       later records are held back,
+    EndTransactionRecord         and returned here, in one piece,
+    AbortTransactionRecord       or dropped
+    any other                    returned
 
 Source: org.apache.kafka.image.loader.MetadataBatchLoader.
 """
@@ -30,7 +30,7 @@ from barnabas.protocol.records.batch import CorruptRecordError, InvalidRecordErr
 from barnabas.protocol.schema import Message
 
 RECORDS_AT_ONCE: Final = 100_000
-"""Every image that is made costs a copy of its maps: so many records are gathered for one."""
+"""The records of one image: each image costs a copy of its maps."""
 
 
 class LogReplay:
@@ -44,14 +44,14 @@ class LogReplay:
         self._records: list[Message] = []
 
     def batches(self, source: Iterable[RecordBatch]) -> Iterator[MetadataBatch]:
-        """What the batches hold for an image, in large pieces. A transaction at the end that is open is left out.
+        """The records for an image, in large pieces, without a transaction that is open at the end.
 
         Raises MetadataLogError for a record that this broker does not know or that cannot be read.
         """
         last: MetadataBatch | None = None
         for batch in source:
             try:
-                self._take(batch)
+                self._add_batch(batch)
             except (CorruptRecordError, InvalidRecordError, ProtocolError, MetadataLogError) as error:
                 raise MetadataLogError(f"the metadata log at offset {batch.base_offset}: {error}") from error
             if self.in_transaction:
@@ -63,7 +63,7 @@ class LogReplay:
         if last is not None:
             yield last
 
-    def _take(self, batch: RecordBatch) -> None:
+    def _add_batch(self, batch: RecordBatch) -> None:
         if batch.is_control:
             for record in batch.records():
                 before = self.control
@@ -71,9 +71,9 @@ class LogReplay:
                 self.has_quorum_records |= self.control is not before
             return
         for record in batch.records():
-            self._take_record(unframe(record.value))
+            self._add_record(unframe(record.value))
 
-    def _take_record(self, record: Message) -> None:
+    def _add_record(self, record: Message) -> None:
         match record:
             case NoOpRecord():
                 return

@@ -1,4 +1,4 @@
-"""MetadataQuorum: what the metadata log's quorum is, for those who ask: this node, alone."""
+"""MetadataQuorum: the quorum of the metadata log, which is this node alone."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ R = TypeVar("R")
 
 
 class MetadataQuorum:
-    """The quorum of the log that this node leads. `listeners` are those of the controller, which are not open.
+    """The quorum of the log that this node leads. `listeners` are those of the controller, which are not opened.
 
-    `runner` does what blocks: whoever asks, until the server has one that does not hold up the event loop.
+    `runner` runs blocking work: in place, until the server sets one that does not block the event loop.
     """
 
     __slots__ = ("_log", "_now_ms", "listeners", "runner")
@@ -56,16 +56,16 @@ class MetadataQuorum:
 
     @property
     def high_watermark(self) -> int:
-        """Everything that is in the log is committed."""
+        """The end of the log: everything in it is committed."""
         return self._log.end_offset
 
     def now_ms(self) -> int:
-        """When the leader last heard of itself."""
+        """The time of the leader's last fetch from itself: now."""
         return self._now_ms()
 
     @property
     def can_name_voters(self) -> bool:
-        """Whether the configuration says by which listener this voter is reached."""
+        """Whether the configuration has a listener to name this voter by."""
         return bool(self.listeners)
 
     def upgrading(
@@ -75,9 +75,9 @@ class MetadataQuorum:
         is_due: Callable[[R], bool],
         failed: Callable[[BaseException], R],
     ) -> Pending[R]:
-        """The answer, given once kraft.version is raised, too, where that is due after it.
+        """Delays the answer until kraft.version is raised, where `is_due(answer)`.
 
-        `failed(error)` takes its place when that could not be recorded.
+        `failed(error)` replaces it when that could not be recorded.
         """
         after: Pending[R] = Pending()
 
@@ -94,7 +94,7 @@ class MetadataQuorum:
         return after
 
     def upgrade(self, kraft_version: int) -> None:
-        """Has the log name its voters from now on. Blocks. `can_name_voters` holds. Raises OSError."""
+        """Records the voters in the log. Blocks. Needs `can_name_voters`. Raises OSError."""
         at = self.listeners[0]
         voter = InitialVoter(self.node_id, self.directory_id, at.host or "localhost", at.port)
         self._log.change_quorum(kraft_version, voters_record([voter], at.name))
@@ -110,7 +110,7 @@ class InitialVoter(NamedTuple):
 
 
 def voters_record(voters: Iterable[InitialVoter], listener: str) -> VotersRecord:
-    """The record that names the voters of a quorum, each reached by the listener of that name."""
+    """The record that names the voters of a quorum, each with the listener of that name."""
     supported = VotersRecord.KRaftVersionFeature(
         min_supported_version=0, max_supported_version=FEATURES_BY_NAME[KRAFT_VERSION].latest
     )

@@ -9,8 +9,8 @@ Version 1 belongs to kraft.version 1, where the log names the voters; a vote nam
 
     {"leaderId":1,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}
 
-There is no checksum. A file that cannot be read is passed over with a warning: the epoch is at least that of the last
-batch in the log, and a voter that is alone can give no vote away twice.
+There is no checksum. A file that cannot be parsed is ignored with a warning: the epoch is at least that of the last
+batch in the log, and a single voter cannot vote twice.
 Source: org.apache.kafka.raft.FileQuorumStateStore, QuorumStateData.
 """
 
@@ -30,7 +30,7 @@ logger = logging.getLogger("barnabas.metadata")
 
 
 class QuorumState(NamedTuple):
-    """Who leads in which epoch (NOBODY: not known), and for whom this node has voted in it (NOBODY: for nobody).
+    """The leader of an epoch (NOBODY: not known), and the vote of this node in it (NOBODY: none).
 
     `voters` are the ids of the voters that version 0 names; None in version 1.
     """
@@ -63,7 +63,7 @@ class QuorumState(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> QuorumState:
-        """Raises ValueError for what is no such file."""
+        """Raises ValueError for invalid contents."""
         fields = json.loads(text)
         if not isinstance(fields, dict) or fields.get("data_version") not in (0, 1):
             raise ValueError("data_version is neither 0 nor 1")
@@ -91,13 +91,13 @@ class QuorumStateFile:
         self.path = f"{directory}/{FILE_NAME}"
 
     def read(self) -> QuorumState | None:
-        """What it says; None where there is no file, or none that can be read. Raises OSError."""
+        """The state; None where the file is missing or invalid. Raises OSError."""
         try:
             return QuorumState.from_json(self._env.read_file(self.path).decode())
         except FileNotFoundError:
             return None
         except ValueError as error:
-            logger.warning("%s cannot be read and is written anew: %s", self.path, error)
+            logger.warning("%s is invalid and will be replaced: %s", self.path, error)
             return None
 
     def write(self, state: QuorumState) -> None:

@@ -3,17 +3,17 @@
 The directory is that of a KRaft controller, so that Apache Kafka can take it over and give it back:
 
     <offset>.log, .index, .timeindex     segments, as of any partition; a batch of records is one atomic change
-    <offset>.snapshot                    producers, of which there are none
+    <offset>.snapshot                    producers, always empty
     <end offset>-<epoch>.checkpoint      snapshots of the metadata (`snapshot_files`)
     leader-epoch-checkpoint              where each leader's records begin
     partition.metadata                   the id of the metadata topic, always the same
     quorum-state                         the epoch, and who leads in it (`quorum_state`)
 
-A voter that is alone leads as soon as it wants to, and everything that it has flushed is committed. Each start opens a
-new epoch, whose first record is a LeaderChangeMessage.
+A single voter elects itself, and everything that it has flushed is committed. Each start opens a new epoch, whose first
+record is a LeaderChangeMessage.
 
-At opening the log is read from its first batch on, whatever the last stop was like, and cut at the first that is not
-whole: no more than what was never acknowledged. What comes before its first offset is in a snapshot.
+At opening the log is read from its first batch on, also after a clean stop, and truncated at the first incomplete one:
+only records that were never acknowledged are lost. Records before its first offset are in a snapshot.
 Source: org.apache.kafka.raft.internals.KafkaRaftLog, KafkaRaftClient.
 """
 
@@ -59,10 +59,10 @@ METADATA_TOPIC_ID: Final[Uuid] = bytes(15) + b"\x01"
 _READ_BYTES: Final = 4 << 20
 
 _MISREAD: Final = frozenset({RemoveTopicRecord, RemoveUserScramCredentialRecord})
-"""What Apache Kafka 4.3 replays wrongly where all since the last snapshot is one delta, as at its start: a removed
-topic gives its settings to the next of its name, and a removed SCRAM credential may take others along
-(ConfigurationsDelta.replay, ScramDelta.apply). A snapshot says it right. Our own removals of topics are no danger,
-see `topic_admin.config_removals`."""
+"""Records that Apache Kafka 4.3 replays wrongly where all since the last snapshot is one delta, as at its start: the
+settings of a removed topic apply to the next of its name, and a removed SCRAM credential may remove others
+(ConfigurationsDelta.replay, ScramDelta.apply). A snapshot avoids that. Topics that this broker removes are safe, see
+`topic_admin.config_removals`."""
 
 logger = logging.getLogger("barnabas.metadata")
 
@@ -70,7 +70,7 @@ logger = logging.getLogger("barnabas.metadata")
 class EmbeddedRaftLog:
     """The metadata log in a log directory of this node.
 
-    `load`, then `become_leader`, then `append`. Blocking, for any thread; one caller at a time, but that snapshots
+    `load`, then `become_leader`, then `append`. Blocking, for any thread; one caller at a time, except that snapshots
     may be written meanwhile (`RaftSnapshots`).
     """
 
@@ -82,10 +82,10 @@ class EmbeddedRaftLog:
         directory_id: Uuid = ZERO_UUID,
         settings: RaftLogSettings = DEFAULT_SETTINGS,
     ) -> None:
-        """Opens the log in `log_dir`, made where there is none, and recovers it.
+        """Opens the log in `log_dir`, or creates it, and recovers it.
 
-        `directory_id` is that of `log_dir`, by which the records name a voter. Raises MetadataLogError for a log of
-        another node or of several controllers, and for one whose beginning is lost; StorageError, OSError.
+        `directory_id` is that of `log_dir`, in the records of a voter. Raises MetadataLogError for a log of
+        another node or of several controllers, and for one whose first records are lost; StorageError, OSError.
         """
         self.directory = f"{log_dir}/{CLUSTER_METADATA_TOPIC}-0"
         self.node_id = node_id
@@ -108,7 +108,7 @@ class EmbeddedRaftLog:
         self._check_state()
         self.leader_epoch = max(self._state.leader_epoch, self._log.latest_epoch, self.snapshots.latest_epoch)
         self.on_failure: Callable[[], object] = lambda: None
-        """Called, on whichever thread, when the disk fails in a way that leaves the log in doubt: see `is_failed`."""
+        """Called, on any thread, when the disk fails in a way that leaves the log undefined: see `is_failed`."""
         self._in_transaction = False
         self._voters_in_log = False
         self._unwritten_state: QuorumState | None = None
@@ -136,11 +136,11 @@ class EmbeddedRaftLog:
         snapshot_id, snapshot = self.snapshots.latest_whole()
         if snapshot is not None:
             replay.control = snapshot.control
-            self._note(snapshot.records)
+            self._note_version(snapshot.records)
             if snapshot_id.end_offset:
                 yield MetadataBatch(snapshot.records, snapshot_id.end_offset - 1, snapshot_id.epoch)
         for batch in replay.batches(self._batches_from(snapshot_id.end_offset)):
-            self._note(batch.records)
+            self._note_version(batch.records)
             if not _MISREAD.isdisjoint(map(type, batch.records)):
                 self.snapshots.demand(batch.last_offset + 1)
             yield batch
@@ -163,13 +163,13 @@ class EmbeddedRaftLog:
                     f"{self.directory} has nothing at offset {offset} and ends at {self.end_offset}"
                 )
 
-    def _note(self, records: Iterable[Message]) -> None:
-        """Keeps what later records depend on: the metadata.version, which decides in which version they are written."""
+    def _note_version(self, records: Iterable[Message]) -> None:
+        """Notes the metadata.version, which decides the versions of later records."""
         for record in records:
             if type(record) is FeatureLevelRecord and record.name == METADATA_VERSION:
                 self.metadata_version = record.feature_level
 
-    # -- who we are --
+    # -- checks of the voter --
 
     def _check_state(self) -> None:
         voters = self._state.voters
@@ -199,8 +199,8 @@ class EmbeddedRaftLog:
     def become_leader(self) -> int:
         """Opens a new epoch, durably; returns it. To be called once, after `load`, before anything is appended.
 
-        A transaction that the log ends in is aborted: whoever began it is gone. On a full disk all that waits, as
-        `append` has it. Raises OSError.
+        An open transaction at the end of the log is aborted. On a full disk the records wait, as in `append`.
+        Raises OSError.
         """
         with self._lock:
             epoch = self.leader_epoch + 1
@@ -219,7 +219,7 @@ class EmbeddedRaftLog:
         me = LeaderChangeMessage.Voter(voter_id=self.node_id)
         change = LeaderChangeMessage(version=0, leader_id=self.node_id, voters=[me], granting_voters=[me])
         messages: list[tuple[ControlRecordType, Message]] = [(ControlRecordType.LEADER_CHANGE, change)]
-        if not self._voters_in_log:  # so far only the snapshot of the format names them
+        if not self._voters_in_log:  # only the snapshot of the format has named them
             messages += quorum_records(self.control)
         return self._control_batch(messages)
 
@@ -229,9 +229,9 @@ class EmbeddedRaftLog:
         )
 
     def change_quorum(self, kraft_version: int, voters: VotersRecord) -> None:
-        """Has the log name its voters from now on: the step from kraft.version 0 to 1.
+        """Records the voters in the log: the step from kraft.version 0 to 1.
 
-        Raises OSError; the log says nothing new then.
+        Raises OSError; nothing is recorded then.
         """
         with self._lock:
             control = Control(kraft_version, voters)
@@ -244,10 +244,9 @@ class EmbeddedRaftLog:
     def append(self, batches: Sequence[Sequence[Message]], *, may_wait: bool = False) -> int:
         """Appends each inner list as one atomic batch; the end offset, once all of them are durable.
 
-        `may_wait` is for what the node says of itself at its start, which the next start would say again: on a full
-        disk these batches are kept in memory, and written before whatever is appended next.
-        Raises RecordBatchTooLargeError for a batch above 8 MiB, and OSError; none of the batches is there then, nor
-        will be.
+        `may_wait` is for records of the node's start, which the next start would write again: on a full disk these
+        batches are kept in memory, and written before later ones.
+        Raises RecordBatchTooLargeError for a batch above 8 MiB, and OSError; none of the batches is appended then.
         """
         with self._lock:
             now_ms, offset = self._env.now_ms(), self.end_offset
@@ -257,7 +256,7 @@ class EmbeddedRaftLog:
                 offset += len(records)
             (self._append_or_wait if may_wait else self._append_durably)(built)
             for records in batches:
-                self._note(records)
+                self._note_version(records)
                 if RemoveUserScramCredentialRecord in map(type, records):
                     self.snapshots.demand(self.end_offset)
             return self.end_offset
@@ -279,19 +278,19 @@ class EmbeddedRaftLog:
             if not is_no_space(error) or self.is_failed:
                 raise
             logger.warning(
-                "%s: what this start changes is written when there is room: %s", self.directory, error
+                "%s: the records of this start are written when there is room: %s", self.directory, error
             )
             self._waiting += built
             self._waiting_count += sum(RecordBatch(batch).record_count for batch in built)
 
     def write_waiting(self) -> None:
-        """Writes what waits for room, if anything does. Raises OSError."""
+        """Writes the batches that wait for room, if any. Raises OSError."""
         with self._lock:
             if self._waiting:
                 self._append_durably([])
 
     def _append_durably(self, built: Sequence[bytes]) -> None:
-        """Appends batches that follow each other and syncs once; takes all of them back when that fails."""
+        """Appends consecutive batches and syncs once; truncates all of them when that fails."""
         built = [*self._waiting, *built]
         end_offset = self._log.log_end_offset
         try:
@@ -302,25 +301,25 @@ class EmbeddedRaftLog:
                 self._log.append_as_leader(group, self.leader_epoch, AppendOrigin.RAFT_LEADER)
             self._log.flush()
         except OSError:
-            self._take_back(end_offset)
+            self._truncate_failed(end_offset)
             raise
         except KafkaStorageError as error:
-            self._take_back(end_offset)
+            self._truncate_failed(end_offset)
             raise _system_error(error) from error
         self._waiting, self._waiting_count = [], 0
         self._log.update_high_watermark(self._log.log_end_offset)
         self.snapshots.count(sum(map(len, built)))
 
-    def _take_back(self, end_offset: int) -> None:
-        """Cuts off what was appended and is not known to be durable."""
+    def _truncate_failed(self, end_offset: int) -> None:
+        """Truncates appended batches that may not be durable."""
         try:
             self._log.truncate_to(end_offset)
         except (StorageError, OSError) as error:
             # No more appends (the log is offline); the next start finds whole batches, or none.
-            self._log.fail(f"what could not be appended could not be taken back either: {error}")
-        self._tell_failure()
+            self._log.fail(f"a failed append could not be truncated: {error}")
+        self._notify_failure()
 
-    def _tell_failure(self) -> None:
+    def _notify_failure(self) -> None:
         if self.is_failed:
             self.on_failure()
 
@@ -331,9 +330,9 @@ class EmbeddedRaftLog:
         return self.snapshots.is_due(image.offset + 1)
 
     def write_snapshot(self, image: MetadataImage) -> bool:
-        """Writes a snapshot of a published image, then lets go of what retention does not keep.
+        """Writes a snapshot of a published image, then deletes what retention does not keep.
 
-        May run in a thread of its own while records are appended. False where there is one of this offset already.
+        May run in a thread of its own while records are appended. False where this offset has one already.
         Raises MetadataLogError, StorageError, OSError.
         """
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
@@ -342,11 +341,11 @@ class EmbeddedRaftLog:
         return is_new
 
     def clean(self) -> None:
-        """Lets go of the snapshots that retention does not keep, and of the log before the next. Raises as they do."""
+        """Deletes the snapshots that retention does not keep, and the log before the next one."""
         try:
             self.snapshots.clean()
         finally:
-            self._tell_failure()
+            self._notify_failure()
 
     def maybe_snapshot(self, image: MetadataImage) -> bool:
         """Writes one if it is due."""
@@ -354,24 +353,24 @@ class EmbeddedRaftLog:
 
     @property
     def is_failed(self) -> bool:
-        """Whether the disk failed in a way that leaves the log in doubt: the node cannot go on without it."""
+        """Whether the disk failed in a way that leaves the log undefined: the node cannot continue without it."""
         return self._log.is_failed
 
     def run_deletions(self) -> None:
-        """Removes the files that have waited long enough. Raises OSError."""
+        """Deletes the files whose delay is over. Raises OSError."""
         with self._lock:
             due = self._deletions.take_due(self._env.now_ms())
         for deletion in due:
             deletion.run()
 
     def close(self) -> None:
-        """Gives the files back; everything is durable already. Raises OSError."""
+        """Closes the files; everything is durable already. Raises OSError."""
         with self._lock:
             self._log.close()
 
 
 def _system_error(error: KafkaStorageError) -> OSError:
-    """What the system said: callers tell a full disk from one that has failed by it."""
+    """The error of the system, by which callers distinguish a full disk from a failed one."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__cause__
@@ -379,7 +378,7 @@ def _system_error(error: KafkaStorageError) -> OSError:
 
 
 def _joined(built: Sequence[bytes], max_bytes: int) -> Iterator[bytes]:
-    """The batches, as many of them in one piece as fit into a segment."""
+    """The batches, joined as far as they fit into a segment."""
     group: list[bytes] = []
     size = 0
     for batch in built:

@@ -1,4 +1,4 @@
-"""The snapshots beside a metadata log: which there are, when the next one is due, and which may go, with the log."""
+"""RaftSnapshots: the snapshots beside a metadata log: when the next one is due, and which are deleted, with the log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ logger = logging.getLogger("barnabas.metadata")
 
 
 class RaftLogSettings(NamedTuple):
-    """The keys of a metadata log, Kafka's defaults. Negative: without that bound. Interval 0: by bytes alone."""
+    """The settings of a metadata log, with Kafka's defaults. Negative: no bound. Interval 0: by bytes alone."""
 
     segment_bytes: int = METADATA_LOG_SEGMENT_BYTES.default
     segment_ms: int = METADATA_LOG_SEGMENT_MS.default
@@ -60,7 +60,7 @@ class RaftLogSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: BrokerConfig) -> RaftLogSettings:
-        """What a broker's configuration says."""
+        """The settings of a broker's configuration."""
         segment_bytes = config[INTERNAL_METADATA_LOG_SEGMENT_BYTES] or config[METADATA_LOG_SEGMENT_BYTES]
         return cls(
             segment_bytes=segment_bytes,
@@ -75,7 +75,7 @@ class RaftLogSettings(NamedTuple):
 
     @property
     def log_config(self) -> LogConfig:
-        """What the log itself goes by: retention is that of the snapshots, so the log has none of its own."""
+        """The configuration of the log itself: retention is that of the snapshots, so the log has none of its own."""
         return LogConfig(
             segment_bytes=self.segment_bytes,
             segment_ms=self.segment_ms,
@@ -92,7 +92,7 @@ DEFAULT_SETTINGS: Final = RaftLogSettings()
 class RaftSnapshots:
     """The snapshots of one log.
 
-    `write` may run while the log is appended to; `lock` is taken for whatever touches the log.
+    `write` may run while the log is appended to; `lock` protects the log.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class RaftSnapshots:
         deletions: DeletionQueue,
         lock: RLock,
     ) -> None:
-        """Finds the snapshots; removes what was left half done, and the log where it ends before the latest.
+        """Finds the snapshots; removes incomplete ones, and the log where it ends before the latest.
 
-        Raises MetadataLogError where the beginning of the log is gone and no snapshot stands for it; StorageError,
+        Raises MetadataLogError where the first records of the log are deleted and no snapshot has them; StorageError,
         OSError.
         """
         self._env = env
@@ -119,7 +119,7 @@ class RaftSnapshots:
         self.written_bytes = 0
         self.written_ms = self._last_ms
         self.ids: list[SnapshotId] = []
-        self._whole: set[SnapshotId] = set()  # those that were read, or written, to their end
+        self._whole: set[SnapshotId] = set()  # those that were read or written completely
         self._recover()
 
     @property
@@ -142,7 +142,7 @@ class RaftSnapshots:
         self.ids = [snapshot for snapshot in found if snapshot.end_offset >= start_offset]
         if start_offset > 0 and not self.ids:
             raise MetadataLogError(
-                f"{self._log.directory} begins at offset {start_offset}, and the snapshot of what came before is gone"
+                f"{self._log.directory} begins at offset {start_offset}, and the snapshot of what is before is missing"
             )
         for name in [name for name in names if is_leftover(name)]:
             remove_if_exists(self._env, f"{self._log.directory}/{name}")
@@ -151,7 +151,7 @@ class RaftSnapshots:
         self._maybe_start_log_at_snapshot()
 
     def _maybe_start_log_at_snapshot(self) -> None:
-        """A snapshot that reaches beyond the log came from another node: the log goes on behind it."""
+        """Starts the log at a snapshot that ends beyond it, which came from another node."""
         latest = self.latest
         if latest is None:
             return
@@ -159,7 +159,7 @@ class RaftSnapshots:
         is_beyond = (latest.epoch, latest.end_offset) > (log_id.epoch, log_id.end_offset)
         if is_beyond and latest.end_offset > 0:
             logger.warning(
-                "the metadata log ends at %d; it begins anew at its latest snapshot, %d",
+                "the metadata log ends at %d; it restarts at its latest snapshot, %d",
                 log_id.end_offset,
                 latest.end_offset,
             )
@@ -177,7 +177,7 @@ class RaftSnapshots:
                 snapshot = read_snapshot(self._env, self.path(snapshot_id))
             except MetadataLogError as error:
                 failure = failure or error
-                logger.error("%s; an older one is tried, with more of the log", error)
+                logger.error("%s; reading an older one, with more of the log", error)
             else:
                 self._whole.add(snapshot_id)
                 return snapshot_id, snapshot
@@ -192,7 +192,7 @@ class RaftSnapshots:
         self._bytes_since += size
 
     def demand(self, end_offset: int) -> None:
-        """Wants a snapshot of all up to `end_offset` (exclusive), however little it is."""
+        """Makes a snapshot up to `end_offset` (exclusive) due, of any size."""
         self._demanded = max(self._demanded, end_offset)
 
     def is_due(self, end_offset: int) -> bool:
@@ -211,8 +211,8 @@ class RaftSnapshots:
     def write(
         self, snapshot_id: SnapshotId, records: Iterable[Message], metadata_version: int, control: Control
     ) -> bool:
-        """Writes the snapshot of what is committed, off the log's thread; False when it is there already, or is of more
-        than is durable.
+        """Writes a snapshot of committed records, off the log's thread; False where it exists already, or has records
+        that are not durable.
 
         Raises OSError.
         """
@@ -247,7 +247,7 @@ class RaftSnapshots:
         return self._env.now_ms()
 
     def clean(self) -> int:
-        """Deletes snapshots that retention lets go, oldest first, with the segments before the next; how many.
+        """Deletes snapshots that retention does not keep, oldest first, and the log before the next; returns their number.
 
         The latest always stays. Raises MetadataLogError, StorageError, OSError.
         """
@@ -279,11 +279,11 @@ class RaftSnapshots:
         try:
             return read_timestamp_ms(self._env, self.path(snapshot_id))
         except MetadataLogError as error:
-            logger.error("%s; it goes with the next one", error)
+            logger.error("%s; it is deleted with the next one", error)
             return 0
 
     def _successor(self) -> SnapshotId | None:
-        """The first snapshot after the oldest that is whole: the log may begin there. None where there is no other."""
+        """The first whole snapshot after the oldest, where the log may begin; None where there is none."""
         return next((one for one in self.ids[1:] if self._is_whole(one)), None)
 
     def _is_whole(self, snapshot_id: SnapshotId) -> bool:
@@ -291,23 +291,23 @@ class RaftSnapshots:
             try:
                 read_snapshot(self._env, self.path(snapshot_id))
             except MetadataLogError as error:
-                logger.error("%s; what comes before it is kept", error)
+                logger.error("%s; the log before it is kept", error)
                 return False
             self._whole.add(snapshot_id)
         return True
 
     def _delete_before(self, snapshot_id: SnapshotId) -> int:
-        """Has the log begin at a snapshot's end, and the snapshots before it go."""
+        """Starts the log at a snapshot's end, and deletes the snapshots before it."""
         self._log.maybe_increment_log_start_offset(
             snapshot_id.end_offset, LogStartOffsetIncrementReason.SNAPSHOT_GENERATED
         )
         self._log.delete_old_segments()
-        doomed = [one for one in self.ids if one < snapshot_id]
-        self.ids = self.ids[len(doomed) :]
+        removed = [one for one in self.ids if one < snapshot_id]
+        self.ids = self.ids[len(removed) :]
         paths = []
-        for one in doomed:
+        for one in removed:
             logger.info("snapshot %s is superseded", one.file_name)
             paths.append(f"{self.path(one)}.deleted")
             self._env.rename(self.path(one), paths[-1])
         self._deletions.add(self._settings.delete_delay_ms, paths)
-        return len(doomed)
+        return len(removed)

@@ -1,4 +1,4 @@
-"""Metadata records as they lie in the log and in snapshots: a frame around each message.
+"""Metadata records in the log and in snapshots: a frame around each message.
 
     frame version  varint, 1
     record type    varint, the message's api key
@@ -23,7 +23,7 @@ from barnabas.protocol.wire import read_unsigned_varint, unsigned_varint
 
 FRAME_VERSION: Final = 1
 _SHORT_PREFIX_BYTES: Final = 3
-"""Of a frame all of whose numbers are below 128, as all are so far."""
+"""The prefix of a frame whose numbers are all below 128, as they are so far."""
 
 Reader = Callable[[bytes, int, int], tuple[Message, int]]
 _readers: dict[bytes, Reader] = {}  # by the first bytes of the frame: a start reads many records of few kinds
@@ -31,7 +31,7 @@ _readers: dict[bytes, Reader] = {}  # by the first bytes of the frame: a start r
 
 @cache
 def record_types() -> dict[int, type[Message]]:
-    """The metadata records that there are, by type."""
+    """The metadata records, by type."""
     from barnabas.protocol.messages import cluster_records, topic_records
 
     found = (
@@ -44,15 +44,15 @@ def record_types() -> dict[int, type[Message]]:
 
 
 def frame(record: Message, metadata_version: int) -> bytes:
-    """A record with its frame, in the version that belongs to the metadata.version.
+    """A record with its frame, in the version of the metadata.version.
 
-    What that version has no field for is left out: it is the caller's to see that nothing depends on it.
+    Fields that the version does not have are dropped: the caller ensures that nothing depends on them.
     """
     return frame_as(record, record_version(record, metadata_version))
 
 
 def frame_as(record: Message, version: int) -> bytes:
-    """A record in just this version, with its frame. Raises ValueError for a version that there is not."""
+    """A record in this version, with its frame. Raises ValueError for an unknown version."""
     return _prefix(type(record), version) + encode(_reduced(record, version), version)
 
 
@@ -68,7 +68,7 @@ def _missing_fields(record_type: type[Message], version: int) -> tuple[str, ...]
 
 
 def _reduced(record: Message, version: int) -> Message:
-    """The record without what `version` has no field for; the record itself where that is nothing."""
+    """The record without the fields that `version` does not have; the record itself where it has all."""
     missing = _missing_fields(type(record), version)
     if not missing:
         return record
@@ -77,7 +77,7 @@ def _reduced(record: Message, version: int) -> Message:
 
 
 def unframe(value: bytes | None) -> Message:
-    """The record in a frame. Raises MetadataLogError where there is none that this broker knows."""
+    """The record in a frame. Raises MetadataLogError for an unknown or invalid record."""
     if value is None:
         raise MetadataLogError("a metadata record has no value")
     try:
@@ -100,7 +100,7 @@ def _unframe(value: bytes) -> Message:
 
 
 def _reader(value: bytes) -> tuple[Reader, int]:
-    """What reads the message in a frame, and where that begins."""
+    """The decoder of the message in a frame, and the position of the message."""
     frame_version, position = read_unsigned_varint(value, 0)
     api_key, position = read_unsigned_varint(value, position)
     version, position = read_unsigned_varint(value, position)

@@ -1,7 +1,7 @@
-"""MetadataReplay: applies metadata records to an image, one by one, and keeps what they changed.
+"""MetadataReplay: applies metadata records to an image, one by one, and collects the changes.
 
-A part of the image is copied when its first record comes, not before, so a replay costs what it changes. While it is
-open its image is a view that changes along; finish() ends it.
+A part of the image is copied at its first record, so a replay costs what it changes. Until finish() its image is a view
+that later records change.
 Source: org.apache.kafka.image.MetadataDelta and the deltas of its parts.
 """
 
@@ -65,9 +65,9 @@ def replayed(
     offset: int | None = None,
     epoch: int | None = None,
 ) -> tuple[MetadataImage, MetadataDelta]:
-    """The image after `records`, and what they changed. Raises ValueError for a record that fits nothing.
+    """The image after `records`, and the changes. Raises ValueError for an invalid record.
 
-    `offset`: of the last of `records`, `epoch`: of the leader who wrote them; without them, those of `image`.
+    `offset`: of the last of `records`, `epoch`: that in which they were written; by default those of `image`.
     """
     replay = MetadataReplay(image)
     for record in records:
@@ -76,7 +76,7 @@ def replayed(
 
 
 class MetadataReplay:
-    """Records on top of an image. After a ValueError it is of no use any more; the image it began with is untouched."""
+    """Records on top of an image. Must be dropped after a ValueError; the base image is unchanged."""
 
     def __init__(self, base: MetadataImage) -> None:
         self.delta = MetadataDelta()
@@ -86,18 +86,18 @@ class MetadataReplay:
         self._open_partitions: dict[str, dict[int, PartitionImage]] = {}
 
     def apply(self, record: Message) -> None:
-        """Raises ValueError for a record that is not metadata, or that speaks of what does not exist."""
+        """Raises ValueError for a record that is not metadata, or that names something that does not exist."""
         handler = _HANDLERS.get(type(record))
         if handler is None:
             raise ValueError(f"metadata record {type(record).__name__} is not known here")
         handler(self, record)
 
     def image(self) -> MetadataImage:
-        """What the records so far have led to; it changes along with the next ones, and ends with this replay."""
+        """A view of the image after the records so far, which later records change."""
         return self.finish(None, None)
 
     def finish(self, offset: int | None, epoch: int | None) -> MetadataImage:
-        """The image, for good: nothing may be applied any more. None: offset and epoch of the image it began with."""
+        """The final image: no record may be applied after it. None: the offset and epoch of the base image."""
         base = self._base
         parts: dict[str, Any] = {name: self._part(name) for name in _MAPS}
         return MetadataImage(
@@ -117,7 +117,7 @@ class MetadataReplay:
         found = self._maps.get(name)
         if found is None:
             part: MappingProxyType[Any, Any] = getattr(self._base, name)
-            found = self._maps[name] = part.copy()  # which is many times as fast as dict(part)
+            found = self._maps[name] = part.copy()  # many times as fast as dict(part)
         return found
 
     # ---- topics
@@ -196,7 +196,7 @@ class MetadataReplay:
                 return
         self.delta.deleted_topics[record.topic_id] = self._base.topics.get(name, topic)
 
-    # ---- what has a key and a value
+    # ---- keys and values
 
     def _config(self, record: ConfigRecord) -> None:
         resource = (record.resource_type, record.resource_name)
@@ -286,7 +286,7 @@ class MetadataReplay:
         self._open("controllers")[record.controller_id] = ControllerRegistration.of(record)
 
     def _nothing(self, record: Message) -> None:
-        """NoOpRecord keeps the log moving; ZkMigrationStateRecord speaks of what is over since Kafka 4.0."""
+        """NoOpRecord keeps the log moving; ZkMigrationStateRecord is obsolete since Kafka 4.0."""
 
 
 def _set_or_remove(entries: dict[Any, Any], key: Any, value: Any) -> None:

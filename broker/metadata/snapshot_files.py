@@ -1,7 +1,7 @@
 """Snapshots of the metadata: `<end offset, 20 digits>-<epoch, 10 digits>.checkpoint` beside the metadata log.
 
-A snapshot is the state that the log has led to before its end offset, of which it has the last record's epoch. The file
-is a row of record batches as in a log, numbered from 0, in the snapshot's epoch:
+A snapshot is the state before its end offset, with the epoch of the last record before that. The file is a sequence of
+record batches as in a log, numbered from 0, in the snapshot's epoch:
 
     a control batch   SnapshotHeaderRecord: when the last contained record was appended; with kraft.version 1 and
                       above also KRaftVersionRecord and VotersRecord
@@ -11,7 +11,7 @@ is a row of record batches as in a log, numbered from 0, in the snapshot's epoch
     name              state
     ....checkpoint.part     being written; removed at the next start
     ....checkpoint          whole and synced, never changed
-    ....checkpoint.deleted  a newer one is there; removed after a minute, or at the next start
+    ....checkpoint.deleted  a newer one exists; removed after a minute, or at the next start
 
 Source: org.apache.kafka.snapshot.Snapshots, RecordsSnapshotWriter, RecordsSnapshotReader.
 """
@@ -47,7 +47,7 @@ MAX_BATCH_BYTES: Final = 8 << 20
 """No batch of metadata is larger (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
 
 _RECORD_OVERHEAD_BYTES: Final = 24
-"""At most so many bytes does a record take beside its value."""
+"""The most bytes of a record beside its value."""
 _HEADER_BYTES: Final = 64 << 10
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -78,18 +78,18 @@ class SnapshotId(NamedTuple):
 
 
 class Control(NamedTuple):
-    """What the control records of a snapshot or a log say of its quorum."""
+    """The quorum of a snapshot or a log, by its control records."""
 
     kraft_version: int = 0
     voters: VotersRecord | None = None
 
 
 STATIC_VOTERS: Final = Control()
-"""The configuration names the voters, and the log says nothing of them."""
+"""The configuration names the voters, not the log."""
 
 
 class Snapshot(NamedTuple):
-    """A snapshot that has been read, whole. `timestamp_ms` is that of the last record it contains."""
+    """A complete snapshot that was read. `timestamp_ms` is that of the last record it contains."""
 
     timestamp_ms: int
     control: Control
@@ -97,7 +97,7 @@ class Snapshot(NamedTuple):
 
 
 def is_leftover(file_name: str) -> bool:
-    """Whether this is a snapshot that was not finished, or was on its way out."""
+    """Whether this is a snapshot that is incomplete or being deleted."""
     return file_name.endswith((PART_SUFFIX, DELETED_SUFFIX))
 
 
@@ -113,7 +113,7 @@ def control_batch(
 
 
 def read_control(record: Record) -> Message | None:
-    """What a control record says; None for a type that is not known, which is to be stepped over.
+    """The message of a control record; None for an unknown type, which is to be skipped.
 
     Raises InvalidRecordError, ProtocolError.
     """
@@ -140,8 +140,8 @@ def write_snapshot(
 ) -> int:
     """Writes a snapshot: whole, synced and under its name on return. Its size in bytes.
 
-    `timestamp_ms` is that of the last record that it contains. Raises OSError; nothing is left behind then but, at
-    worst, a file that the next start removes.
+    `timestamp_ms` is that of the last record that it contains. Raises OSError; at worst a file is left then that the
+    next start removes.
     """
     target = f"{directory}/{snapshot_id.file_name}"
     part = f"{directory}/{snapshot_id.file_name[: -len(SUFFIX)]}-{env.random_bytes(8).hex()}{PART_SUFFIX}"

@@ -1,7 +1,7 @@
-"""SnapshotGenerator: has snapshots of the metadata written when they are due, and old ones and old log let go.
+"""SnapshotGenerator: writes snapshots of the metadata when they are due, and deletes old ones and old segments.
 
-It follows the image on the event loop. What it writes comes from that immutable image, in a thread, while the
-controller goes on appending. Source: org.apache.kafka.image.publisher.SnapshotGenerator,
+It gets each image on the event loop and writes that immutable image in a thread, while the controller keeps
+appending. Source: org.apache.kafka.image.publisher.SnapshotGenerator,
 org.apache.kafka.raft.KafkaRaftClient (RaftMetadataLogCleanerManager).
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from barnabas.broker.waiting.timer import Timer, TimerHandle
 
 ROUND_INTERVAL_MS: Final = 60_000
-"""Kafka looks for old snapshots every minute. An idle controller looks then, too, whether a snapshot is due."""
+"""Kafka deletes old snapshots every minute. An idle controller also checks then whether a snapshot is due."""
 
 logger = logging.getLogger("barnabas.metadata")
 
 
 class SnapshotGenerator:
-    """One for a metadata log; on the event loop. One snapshot, or one round of deletions, at a time."""
+    """The generator of one metadata log. Runs one snapshot, or one round of deletions, at a time."""
 
     def __init__(
         self, log: EmbeddedRaftLog, runner: BlockingRunner, timer: Timer, image: MetadataImage
@@ -51,21 +51,21 @@ class SnapshotGenerator:
         self._maybe_write()
 
     def stop(self) -> None:
-        """What has begun is finished; nothing new begins."""
+        """Begins no more work; work that runs is finished."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
         self._is_stopped = True
 
     def apply(self, image: MetadataImage, _delta: MetadataDelta) -> None:
-        """Takes over the newest image."""
+        """Applies a new image."""
         self._image = image
         self._maybe_write()
 
     def round(self) -> None:
-        """What time alone makes due: a snapshot, deletions."""
+        """Writes a snapshot where it is due by time, and runs deletions."""
         self._maybe_write()
-        self._in_background("letting go of old metadata", self._clean)
+        self._in_background("deleting old metadata", self._clean)
 
     def _maybe_write(self) -> None:
         image = self._image

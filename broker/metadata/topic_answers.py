@@ -1,8 +1,8 @@
-"""TopicAnswers: what Metadata and CreateTopics say of topics, in the bytes of the versions that clients ask in.
+"""TopicAnswers: caches the encoded topics of Metadata and CreateTopics responses, by version.
 
-Every client asks for its topics again and again, and they hardly ever change; a topic of many partitions costs
-milliseconds to put together. An answer is kept as long as the image has the same topic. The settings of a new topic are
-as a rule those of the topic before.
+Clients request the metadata of their topics again and again, and they rarely change; a topic of many partitions costs
+milliseconds to encode. An entry is valid as long as the image has the same topic. The settings of a new topic are
+mostly those of the topic before.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ TopicConfig = CreateTopicsResponse.CreatableTopicConfigs
 MakeTopic = Callable[[TopicImage], Topic]
 
 KINDS_KEPT: Final = 4
-"""How many kinds of answers are kept: a kind is a version, with authorized operations or without."""
+"""How many kinds of entries are kept: a kind is a version, with authorized operations or without."""
 
 
 class _Kind:
-    """The answers of one kind: of single topics by name, and of all topics of one image."""
+    """The entries of one kind: of single topics by name, and of all topics of one image."""
 
     __slots__ = ("all", "all_of", "encode", "topics")
 
@@ -55,7 +55,7 @@ class _Kind:
 
 
 class TopicAnswers:
-    """Kept answers; those of the kinds that were asked for last. Follows the metadata, to let go of what is gone."""
+    """The cache, of the kinds that were used last. Applies new metadata, to drop deleted topics."""
 
     __slots__ = ("_configs", "_configs_of", "_kinds")
 
@@ -65,13 +65,13 @@ class TopicAnswers:
         self._kinds: OrderedDict[tuple[int, bool], _Kind] = OrderedDict()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Forgets the answers about topics that were deleted: nobody may ever ask for all topics again."""
+        """Drops deleted topics, which a request for all topics may never do."""
         for topic in delta.deleted_topics.values():
             for kind in self._kinds.values():
                 kind.topics.pop(topic.name, None)
 
     def one(self, topic: TopicImage, make: MakeTopic, version: int, *, with_operations: bool) -> Encoded:
-        """What `make` says of the topic, with or without authorized operations."""
+        """The encoded result of `make(topic)`, with or without authorized operations."""
         return self._kind(version, with_operations).one(topic, make)
 
     def everything(
@@ -83,9 +83,9 @@ class TopicAnswers:
     def default_configs(
         self, image: MetadataImage, make: Callable[[], Sequence[TopicConfig]], version: int
     ) -> EncodedArray:
-        """What `make` says of the settings of a topic that has none of its own.
+        """The encoded settings of `make()`, for a topic that has none of its own.
 
-        They can change only along with some setting in the image.
+        They change only with some setting in the image.
         """
         if self._configs_of is not image.configs:
             self._configs_of, self._configs = image.configs, {}

@@ -1,4 +1,4 @@
-"""TopicImage and PartitionImage: a topic's registration and that of its partitions, as the metadata records leave them.
+"""TopicImage and PartitionImage: a topic's registration and that of its partitions, replayed from metadata records.
 
 Source: org.apache.kafka.image.TopicImage, org.apache.kafka.metadata.PartitionRegistration.
 """
@@ -15,11 +15,11 @@ from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 NO_LEADER: Final = -1
 NO_LEADER_CHANGE: Final = -2
-"""What PartitionChangeRecord.leader holds when the record leaves the leader, and so the epoch, as they are."""
+"""What PartitionChangeRecord.leader holds when the record does not change the leader or the epoch."""
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
-"""LeaderRecoveryState: RECOVERING from an unclean election until the new leader says that it has made good."""
+"""LeaderRecoveryState: RECOVERING from an unclean election until the new leader has recovered."""
 
 _NO_RECOVERY_CHANGE: Final = -1
 
@@ -29,7 +29,7 @@ _KNOWN_AT_MOST: Final = 10_000
 
 
 def _nodes(nodes: Iterable[int]) -> tuple[int, ...]:
-    """The tuple of these node ids; the same one for partitions without number that have the same replicas."""
+    """The tuple of these node ids; shared by all partitions with the same replicas."""
     found = tuple(nodes)
     if len(_known_tuples) >= _KNOWN_AT_MOST:
         _known_tuples.clear()
@@ -44,10 +44,10 @@ def _ids(ids: Iterable[Uuid]) -> tuple[Uuid, ...]:
 
 
 class PartitionImage:
-    """One partition's registration: who holds replicas, who is in sync, who leads, and in which epochs.
+    """One partition's registration: replicas, ISR, leader and epochs.
 
     `elr` are the eligible leader replicas and `last_known_elr` those before the last of them left (KIP-966);
-    `directories` goes along with `replicas`, or is empty where nobody has said (KIP-858).
+    `directories` is parallel to `replicas`, or empty where they are not known (KIP-858).
     """
 
     __slots__ = (
@@ -133,7 +133,7 @@ class PartitionImage:
         )
 
     def without_elr(self) -> PartitionImage:
-        """The partition with no eligible leader replicas but those in sync; nothing else about it changes."""
+        """The partition without eligible leader replicas outside the ISR."""
         record = self.record(ZERO_UUID)
         record.eligible_leader_replicas = record.last_known_elr = None
         return PartitionImage.of(record)
@@ -145,7 +145,7 @@ class PartitionImage:
         return self.directories[self.replicas.index(node_id)]
 
     def with_directory(self, node_id: int, directory_id: Uuid) -> list[Uuid]:
-        """The directories of all replicas once that of a node is another."""
+        """The directories of all replicas after a change of that of a node."""
         known = self.directories if len(self.directories) == len(self.replicas) else ()
         directories = list(known or (ZERO_UUID,) * len(self.replicas))
         directories[self.replicas.index(node_id)] = directory_id

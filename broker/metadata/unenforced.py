@@ -1,6 +1,6 @@
-"""Says once of each thing in the metadata that is kept and not enforced yet that it is so.
+"""Warns once of each kind of metadata that is stored and not enforced yet.
 
-Who sets a quota or an ACL, or finds one that another broker has left, must not take it for one that holds.
+A user who sets a quota or an ACL, or takes over a directory with some, must not rely on them.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 
 logger = logging.getLogger("barnabas.metadata")
 
-QUOTAS = "client quotas are stored and shown, but nobody is throttled by them yet"
+QUOTAS = "client quotas are stored and shown, but not enforced yet: no client is throttled"
 CREDENTIALS = "SCRAM credentials are stored and shown, but clients cannot log in with them yet"
 ACLS = "ACLs are stored and shown, but not enforced yet: everyone may do everything"
 
 
 class UnenforcedNotices:
-    """Follows the metadata."""
+    """Logs a warning for each kind at its first change."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        for notice, changed, there_are in (
+        for notice, changed, existing in (
             (QUOTAS, delta.quota_changes, image.quotas),
             (CREDENTIALS, delta.scram_changes, image.scram),
             (ACLS, delta.acl_changes, image.acls),
         ):
-            if changed and there_are and notice not in self._said:
-                self._said.add(notice)
+            if changed and existing and notice not in self._warned:
+                self._warned.add(notice)
                 logger.warning(notice)

@@ -1,8 +1,8 @@
-"""Which metadata versions and other features there are, what each level means, and which levels belong together.
+"""The metadata versions and other features, the meaning of each level, and the levels that belong together.
 
-A feature has a level that the whole cluster has agreed on ("finalized"). metadata.version says in which versions
-metadata records may be written; kraft.version how the quorum works; the others what coordinators do. The tables hold
-what Apache Kafka 4.3 knows, so that a directory goes from one broker to the other with its levels as they are.
+A feature has a level that is finalized for the whole cluster. metadata.version sets the versions of metadata records;
+kraft.version how the quorum works; the others what coordinators do. The tables are those of Apache Kafka 4.3, so that a
+directory moves between the brokers with its levels unchanged.
 Source: org.apache.kafka.server.common.MetadataVersion, Feature and the enums that it names; KIP-584, KIP-778, KIP-1022.
 """
 
@@ -64,7 +64,7 @@ METADATA_VERSIONS: Final = (
     MetadataVersion(30, "4.3-IV0", True),
     MetadataVersion(31, "4.4-IV0", False),
 )
-"""Every level that there is, in order; those above LATEST_PRODUCTION may still change."""
+"""All levels, in order; those above LATEST_PRODUCTION may still change."""
 
 MINIMUM: Final = 7
 LATEST_PRODUCTION: Final = 30
@@ -118,7 +118,7 @@ FEATURES: Final = (
     Feature(SHARE_VERSION, (FeatureLevel(0, 7), FeatureLevel(1, 28))),
     Feature(STREAMS_VERSION, (FeatureLevel(0, 7), FeatureLevel(1, 29))),
 )
-"""In the order of Kafka's enum Feature, which its tools print them in."""
+"""In the order of Kafka's enum Feature, in which its tools print them."""
 
 FEATURES_BY_NAME: Final = {feature.name: feature for feature in FEATURES}
 
@@ -131,7 +131,7 @@ class LevelRange(NamedTuple):
 
 
 def supported_levels(*, unstable: bool = False) -> dict[str, LevelRange]:
-    """What this broker supports by feature name. `unstable` (unstable.feature.versions.enable): what may change too."""
+    """The supported levels by feature name. `unstable` (unstable.feature.versions.enable): also unstable levels."""
     ranges = {METADATA_VERSION: LevelRange(MINIMUM, LATEST_TESTING if unstable else LATEST_PRODUCTION)}
     return ranges | {feature.name: LevelRange(0, feature.latest) for feature in FEATURES}
 
@@ -148,13 +148,13 @@ def level_text(feature: str, level: int) -> str:
 
 
 class UnknownVersionError(ValueError):
-    """There is no such metadata version, or it may still change and nobody asked for such."""
+    """The metadata version does not exist, or may still change and unstable ones are not allowed."""
 
 
 def parse_version(text: str, *, unstable: bool = False) -> MetadataVersion:
     """The version that `text` names: "3.3-IV3" itself, "3.3" or "3.3.1" the newest of that release.
 
-    Raises UnknownVersionError with the words of Kafka's MetadataVersion.fromVersionString.
+    Raises UnknownVersionError with the message of Kafka's MetadataVersion.fromVersionString.
     """
     start = ".".join(text.split(".")[:2])
     found = _BY_NAME.get(start)
@@ -170,7 +170,7 @@ def parse_version(text: str, *, unstable: bool = False) -> MetadataVersion:
 
 
 def record_version(record: Message, metadata_version: int) -> int:
-    """The version in which a record is to be written under a metadata.version."""
+    """The version of a record under a metadata.version."""
     match record:
         case RegisterBrokerRecord():
             return _stepped(
@@ -187,7 +187,7 @@ def record_version(record: Message, metadata_version: int) -> int:
 
 
 def _stepped(metadata_version: int, *steps: tuple[int, int]) -> int:
-    """The record version of the first (metadata.version, record version) that is reached; 0 when none is."""
+    """The record version of the first (metadata.version, record version) that is reached, or 0."""
     return next((version for since, version in steps if metadata_version >= since), 0)
 
 

@@ -234,7 +234,7 @@ def test_a_log_whose_beginning_is_lost_is_refused() -> None:
     (left,) = node.log.snapshots.ids
     assert node.log._log.segments[0].base_offset > 0
     node.env.remove(f"{DIRECTORY}/{left.file_name}")
-    with pytest.raises(MetadataLogError, match="the snapshot of what came before is gone"):
+    with pytest.raises(MetadataLogError, match="the snapshot of what is before is missing"):
         open_raft_log(node.env)
 
 
