@@ -247,7 +247,7 @@ class RaftSnapshots:
         return self._env.now_ms()
 
     def clean(self) -> int:
-        """Deletes snapshots that retention does not keep, oldest first, and the log before the next; returns their number.
+        """Deletes snapshots beyond retention, oldest first, and the log before the next; returns how many.
 
         The latest always stays. Raises MetadataLogError, StorageError, OSError.
         """
