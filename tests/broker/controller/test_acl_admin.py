@@ -1,4 +1,4 @@
-"""Which ACLs there may be, and which ones a filter finds, against a model that spells the rules out."""
+"""The rules of ACLs: valid entries, and the matches of filters, compared with a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may become of configurations: decided on images alone."""
+"""ConfigAdmin: the rules of altering configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which log directory a partition lies, as the metadata have it: decided first, and put right at a start."""
+"""DirectoryAssignment: log directories of partitions in the metadata, assigned and corrected at a start."""
 
 from __future__ import annotations
 

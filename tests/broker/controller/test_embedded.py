@@ -1,4 +1,4 @@
-"""The controller: one decision at a time, durable before anyone hears of it, and nothing when the disk refuses."""
+"""The controller: one decision at a time, durable before its response, and none when the disk fails."""
 
 from __future__ import annotations
 

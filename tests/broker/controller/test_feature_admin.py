@@ -1,4 +1,4 @@
-"""Which levels of features may be raised and lowered, and what is recorded then."""
+"""The rules of feature levels, and their records."""
 
 from __future__ import annotations
 

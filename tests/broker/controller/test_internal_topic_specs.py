@@ -1,4 +1,4 @@
-"""How the coordinators' topics are made."""
+"""The specs of the coordinators' topics."""
 
 from __future__ import annotations
 

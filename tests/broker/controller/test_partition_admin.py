@@ -1,4 +1,4 @@
-"""More partitions, leaders and moves of replicas: what Kafka's controller decides, with brokers that are away."""
+"""New partitions, leaders and moves of replicas, as Kafka's controller decides them, with brokers that are offline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No producer id is given out twice, whatever happens in between."""
+"""ProducerIdManager: no producer id is assigned twice."""
 
 from __future__ import annotations
 

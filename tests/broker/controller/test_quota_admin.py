@@ -1,4 +1,4 @@
-"""What quotas there may be, and which ones a filter finds, against a model that tries everything."""
+"""The rules of client quotas: valid ones, and the matches of filters, compared with a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node writes about itself and its partitions when it starts and stops."""
+"""The metadata records of a node's start and stop."""
 
 from __future__ import annotations
 

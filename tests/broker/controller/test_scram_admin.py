@@ -1,4 +1,4 @@
-"""What SCRAM credentials there may be, and what is stored of them."""
+"""The rules of SCRAM credentials, and their records."""
 
 from __future__ import annotations
 

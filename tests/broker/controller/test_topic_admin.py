@@ -1,4 +1,4 @@
-"""The rules of making and removing topics, each with the code that Apache Kafka answers with."""
+"""The rules of creating and deleting topics, each with Apache Kafka's error code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where replicas go: spread over the brokers that are there, or as somebody assigned them."""
+"""Placement of replicas: spread over the brokers, or by a manual assignment."""
 
 from __future__ import annotations
 

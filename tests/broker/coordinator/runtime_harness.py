@@ -1,4 +1,4 @@
-"""A runtime over logs in memory: a toy shard, logs that refuse, hold back or lose what they are told to, and a clock.
+"""RuntimeHarness: a runtime over logs in memory that reject, hold back or lose batches, with a toy shard and a clock.
 
 The shard counts: a record's key names a counter, its value is what the counter is from now on. In a transaction that is
 so once the transaction is committed.

@@ -1,4 +1,4 @@
-"""ShardHarness: one shard without a runtime, a disk or a loop, by a clock that the test turns.
+"""ShardHarness: one shard without a runtime, a disk or a loop, with a clock that the test turns.
 
 harness = ShardHarness(GroupCoordinatorShard)
 answer = harness.run(lambda shard: shard.offsets.commit(...))   the response, its records replayed
@@ -106,7 +106,7 @@ class ShardHarness(Generic[S]):
         return [logged.record for logged in self.log if logged.record is not None]
 
     def state(self) -> dict[tuple[int | None, str], Message]:
-        """What compaction would leave of the log: the last value of each key."""
+        """The last value of each key, as compaction leaves them."""
         left: dict[tuple[int | None, str], Message] = {}
         for record in self.records:
             key = (record.key.api_key, repr(record.key))
@@ -122,10 +122,9 @@ class ShardHarness(Generic[S]):
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> R | Pending[R]:
-        """Runs an operation, has its records replayed and logged, and returns its response (a Pending that is not done
-        where it waits).
+        """Runs an operation, replays and logs its records, and returns its response (a Pending where that waits).
 
-        Raises what the operation raises, and `fails` where it has records and those are refused.
+        Raises what the operation raises, and `fails` where it has records and those are rejected.
         """
         result = operation(self.shard)
         self._write(result, producer_id, producer_epoch)
@@ -137,15 +136,15 @@ class ShardHarness(Generic[S]):
         return response
 
     def end_transaction(self, producer_id: int, producer_epoch: int = 0, *, committed: bool) -> None:
-        """A marker comes."""
+        """Writes a marker."""
         self._append(Logged(None, producer_id, producer_epoch, committed))
 
     def advance(self, ms: int) -> None:
-        """Time passes; what falls due on the way is run."""
+        """Advances the clock; timers that expire run."""
         self.clock.advance(ms / 1000)
 
     def metadata_changes(self, *records: Message) -> None:
-        """Metadata records come, and the shard hears of them."""
+        """Applies metadata records, and passes the new image to the shard."""
         offset = self.image.offset + len(records)
         self.image, delta = replayed(self.image, records, offset=offset)
         self.shard.on_new_metadata_image(self.image, delta)

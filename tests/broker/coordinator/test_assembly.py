@@ -1,4 +1,4 @@
-"""The coordinators in a whole broker: what disks, topics and stops do to those who wait for them."""
+"""The coordinators in a whole broker: pending responses when disks fail, topics are deleted or the broker stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ShardLoader: what a log says, replayed."""
+"""ShardLoader: replays logs into shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReplicaLogs: what a log takes, refuses and gives back, as coordinators ask."""
+"""ReplicaLogs: appends to, checks and reads of a partition for a coordinator."""
 
 from __future__ import annotations
 

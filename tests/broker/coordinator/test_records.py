@@ -1,4 +1,4 @@
-"""RecordSerde: records to bytes and back, and what is not one."""
+"""RecordSerde: encodes and decodes records, and rejects other bytes."""
 
 from __future__ import annotations
 

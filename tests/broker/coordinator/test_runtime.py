@@ -1,4 +1,4 @@
-"""CoordinatorRuntime: which shard has a key, and which shards there are as the metadata change."""
+"""CoordinatorRuntime: the shard of a key, and the shards that follow from the metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A runner under random operations, failures and reloads, against what its log says.
+"""A runner under random operations, failures and reloads, compared with its log.
 
 After every step a shard that is loaded and has nothing on its way holds what a replay of its log gives; whoever was
 told that something was written finds it there, in order; and in the end everybody was answered exactly once.

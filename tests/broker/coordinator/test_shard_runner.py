@@ -1,4 +1,4 @@
-"""ShardRunner: operations, their records and their answers; failures; loading and unloading."""
+"""ShardRunner: operations, their records and responses; failures; loading and unloading."""
 
 from __future__ import annotations
 

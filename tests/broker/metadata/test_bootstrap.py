@@ -1,4 +1,4 @@
-"""bootstrap.checkpoint: what a cluster begins with, and what it takes from there."""
+"""bootstrap.checkpoint: the first records of a cluster."""
 
 from __future__ import annotations
 

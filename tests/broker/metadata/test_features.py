@@ -1,4 +1,4 @@
-"""Feature levels: what is supported, and what is refused."""
+"""Feature levels: supported and rejected ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The image is the replay of records, and the records that it gives back replay to the same image."""
+"""The image is the replay of records, and its own records replay to the same image."""
 
 from __future__ import annotations
 

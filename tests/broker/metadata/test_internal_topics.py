@@ -1,4 +1,4 @@
-"""Which partition of a coordinators' topic has which key."""
+"""The partition of a key in the coordinators' topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a metadata log reaches the image: control records and metadata transactions."""
+"""LogReplay: control records and metadata transactions."""
 
 from __future__ import annotations
 

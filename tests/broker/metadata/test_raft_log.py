@@ -1,4 +1,4 @@
-"""The metadata log of a controller that is alone: epochs, batches, transactions, and logs of others."""
+"""EmbeddedRaftLog: epochs, batches, transactions, and the logs of other nodes."""
 
 from __future__ import annotations
 

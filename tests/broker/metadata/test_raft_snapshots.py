@@ -1,4 +1,4 @@
-"""When a snapshot is due, which ones stay, and where the log begins then."""
+"""RaftSnapshots: when a snapshot is due, which ones stay, and where the log begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame of metadata records, and the versions that a metadata.version asks for."""
+"""The frame of metadata records, and their versions under a metadata.version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots as files: their batches, their names, and what is none."""
+"""Snapshot files: their batches and names, and damaged ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SnapshotGenerator: what it has done, and when, with a clock and a disk that the test moves."""
+"""SnapshotGenerator: when it writes and deletes, with a clock and a disk of the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kept answers: the same bytes as those made anew, and made anew when the topic has changed."""
+"""TopicAnswers: cached entries equal fresh ones, and are replaced when the topic changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept and not enforced is said, once."""
+"""UnenforcedNotices: one warning for each kind."""
 
 from __future__ import annotations
 

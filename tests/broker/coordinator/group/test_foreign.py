@@ -1,4 +1,4 @@
-"""Share groups and streams groups on disk: they are there, keep their offsets, and take nobody in."""
+"""Share groups and streams groups on disk: they are listed, keep their offsets, and accept no members."""
 
 from __future__ import annotations
 

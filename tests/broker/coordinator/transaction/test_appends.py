@@ -1,4 +1,4 @@
-"""Records of transactions: who is asked before they are appended, what is answered when, and in which order."""
+"""TransactionalAppends: verification before the append, and the results and their order."""
 
 from __future__ import annotations
 

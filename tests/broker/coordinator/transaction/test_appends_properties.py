@@ -1,4 +1,4 @@
-"""Whatever the coordinator says and whenever it says it: what is acknowledged is in the log, once and in order."""
+"""For any answers of the coordinator, at any time: acknowledged batches are in the log, once and in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which transactional ids a filter lets through."""
+"""TransactionFilter: the transactional ids that match."""
 
 from __future__ import annotations
 

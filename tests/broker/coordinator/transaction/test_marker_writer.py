@@ -1,4 +1,4 @@
-"""Markers: where they are appended, what is answered for each partition, and when."""
+"""TxnMarkerWriter: the partitions that get a marker, and the result for each."""
 
 from __future__ import annotations
 

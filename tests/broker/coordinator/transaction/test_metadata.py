@@ -1,4 +1,4 @@
-"""Steps of a transactional id from one state to the next."""
+"""TransactionMetadata: steps from one state to the next."""
 
 from __future__ import annotations
 

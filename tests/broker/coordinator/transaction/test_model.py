@@ -1,5 +1,5 @@
-"""Producers, zombies, lost answers, timeouts, full disks and restarts, in any order: every transaction ends, and all of
-its partitions hear the same end.
+"""Producers, zombies, lost responses, timeouts, full disks and restarts: every transaction ends, and all of
+its partitions get the same marker.
 
 Each history follows from its seed, which a failure names: `History(seed).run()` is the same again.
 `BARNABAS_TRANSACTION_HISTORIES` says how many are tried.

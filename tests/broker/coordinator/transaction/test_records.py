@@ -1,4 +1,4 @@
-"""Transactional ids as records: bytes as Apache Kafka writes them, and back."""
+"""Records of transactional ids: Apache Kafka's bytes, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What producers may do with a transactional id, and what they hear where they may not."""
+"""The rules of transactional ids: allowed requests of producers, and the errors of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shard: every transaction ends, whatever happens; what nobody uses is forgotten; a load goes on where it was."""
+"""TransactionCoordinatorShard: every transaction ends; unused ids expire; a load continues with decided ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking the coordinator on behalf of partitions: what is asked, what producers are told, and what is counted."""
+"""AddPartitionsToTxnManager: its calls of the coordinator, the errors of producers, and the counts."""
 
 from __future__ import annotations
 

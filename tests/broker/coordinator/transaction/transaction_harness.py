@@ -1,4 +1,4 @@
-"""TransactionHarness: one shard of the transaction coordinator, with partitions that take markers as the test says."""
+"""TransactionHarness: a shard of the transaction coordinator, with partitions whose answers to markers the test sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transactions write, and a transaction coordinator that says what the test has it say."""
+"""Batches of transactions, and a fake transaction coordinator."""
 
 from __future__ import annotations
 

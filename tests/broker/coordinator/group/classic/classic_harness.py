@@ -1,4 +1,4 @@
-"""Members of classic groups on a shard without a broker: what each says, and what it hears, by a clock of the test."""
+"""ClassicHarness: members of classic groups on a shard without a broker, with a clock of the test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
 
 
 class Heard(Generic[R]):
-    """What came of a request; `answer` is None while it waits."""
+    """The response to a request; `answer` is None while it is pending."""
 
     def __init__(self, response: R | Pending[R]) -> None:
         self.answer: R | None = None
@@ -62,7 +62,7 @@ class Heard(Generic[R]):
 
 
 class ClassicHarness:
-    """A shard, and who speaks to it."""
+    """A shard with members of classic groups."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ClassicHarness:
         self.shard_harness = shard_harness or ShardHarness(GroupCoordinatorShard, settings)
 
     def reloaded(self) -> ClassicHarness:
-        """The harness after the partition was loaded anew."""
+        """The harness after another load of the partition."""
         return ClassicHarness(shard_harness=self.shard_harness.reloaded())
 
     @property
@@ -114,7 +114,7 @@ class ClassicHarness:
         return members
 
     def assign(self, *members: Member) -> None:
-        """All ask for their assignment; the first leads and gives each its name."""
+        """All members sync; the first one leads and assigns each its name."""
         leader, *others = members
         heard = [each.sync() for each in others]
         heard.append(leader.sync({each.id: each.name.encode() for each in members}))
@@ -123,9 +123,9 @@ class ClassicHarness:
 
 
 class Member:
-    """A member of a group: what it knows of itself, and what it may say.
+    """A member of a group, with its requests.
 
-    `id` and `generation` are what it heard last.
+    `id` and `generation` are those of its last response.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Member:
         )
 
     def join_once(self) -> Heard[JoinGroupResponse]:
-        """One JoinGroup, whatever comes of it."""
+        """One JoinGroup, with any result."""
         request = self.join_request()
         return self._heard(
             lambda shard: shard.joining.join(self.context, request),
@@ -196,7 +196,7 @@ class Member:
         return heard
 
     def take(self, heard: Heard[JoinGroupResponse]) -> JoinGroupResponse:
-        """Believes what a JoinGroup came to."""
+        """Takes over the id and generation of a JoinGroup response."""
         assert heard.code is ErrorCode.NONE
         self.id, self.generation = heard.said.member_id, heard.said.generation_id
         return heard.said
@@ -228,7 +228,7 @@ class Member:
         )
 
     def heartbeat(self) -> ErrorCode:
-        """What a Heartbeat comes to; it is decided at once, whenever the answer is given."""
+        """The error code of a Heartbeat, without waiting for its commit."""
         request = HeartbeatRequest(
             group_id=self.group,
             generation_id=self.generation,

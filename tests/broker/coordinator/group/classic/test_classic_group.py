@@ -1,4 +1,4 @@
-"""A classic group as those see it who commit offsets, delete it, or let offsets expire."""
+"""ClassicGroup: checks of commits, fetches and deletions, and the expiration of offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about groups find the shard and the kind of group that answers, or the code that says why nobody does."""
+"""ClassicGroupService: passes requests to the right shard and kind of group, or fails with an error code."""
 
 from __future__ import annotations
 

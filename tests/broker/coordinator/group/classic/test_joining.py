@@ -1,4 +1,4 @@
-"""JoinGroup on a shard without a broker: who may join, who waits for how long, who takes whose place."""
+"""JoinGroup on a shard without a broker: who may join, how long responses wait, static members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A classic group under random members: they join, sync, fall silent, leave and come back, records are late or lost.
+"""A classic group under random members: they join, sync, stop, leave and return; records are late or lost.
 
 After every step: the group is in order in itself; no two members that may commit hold the same partition; what is
 committed gives the same group when it is loaded. When nothing bad happens any more, all who live are in one

@@ -1,4 +1,4 @@
-"""Which protocol is chosen, and what a consumer's subscription says."""
+"""The chosen protocol of a group, and the topics of a consumer's subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebalances in time: who has not joined, who has not asked for its assignment, whose session is over."""
+"""Timeouts of rebalances: members that do not join, do not sync, or whose session expires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader's assignment reaches everybody once it is written."""
+"""SyncGroup: all members get the leader's assignment once it is committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumerHarness: one shard with topics and members of the consumer protocol, by a clock that the test turns.
+"""ConsumerHarness: one shard with topics and members of the consumer protocol, with a clock that the test turns.
 
 harness = ConsumerHarness(t=4)                the topic t with 4 partitions
 a = harness.join("g", "a", "t")             member a joins group g, subscribed to t

@@ -1,4 +1,4 @@
-"""Properties of assignors: everything is assigned, to one member each, evenly, and what a member had it keeps.
+"""Properties of assignors: every partition is assigned once, evenly, and members keep what they had.
 
 tests/conformance/test_consumer_groups.py holds them against Kafka's own.
 """

@@ -1,4 +1,4 @@
-"""Groups that move between the protocols, and members of the classic one in a consumer group."""
+"""Migration of groups between the protocols, and classic members of consumer groups."""
 
 from __future__ import annotations
 

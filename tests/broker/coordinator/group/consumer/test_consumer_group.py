@@ -1,4 +1,4 @@
-"""ConsumerGroup as others see it: who may commit, fetch and delete; the hash of its topics."""
+"""ConsumerGroup: checks of commits, fetches and deletions; the hash of its topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups out of their records: as they are written now, as other versions of Kafka wrote them, after compaction."""
+"""Replay of consumer groups: current records, those of other versions of Kafka, and compacted logs."""
 
 from __future__ import annotations
 

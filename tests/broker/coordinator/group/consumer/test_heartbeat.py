@@ -1,4 +1,4 @@
-"""Members join, share, and leave."""
+"""ConsumerGroupHeartbeat: members join, get partitions, and leave."""
 
 from __future__ import annotations
 

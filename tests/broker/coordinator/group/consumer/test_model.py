@@ -1,4 +1,4 @@
-"""Members come, go, die, are slow and lose answers: a partition never has two owners, and in the end all are owned.
+"""Members join, leave, crash and lose responses: a partition never has two owners, and all get one in the end.
 
 BARNABAS_CONSUMER_SEEDS asks for more seeds.
 """

@@ -1,4 +1,4 @@
-"""Which assignor a group takes; Apache Kafka takes the same (see the dialogues about consumer groups)."""
+"""The preferred assignor of a group, equal to that of Apache Kafka (see the dialogues about consumer groups)."""
 
 from __future__ import annotations
 

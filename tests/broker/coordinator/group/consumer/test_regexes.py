@@ -1,4 +1,4 @@
-"""Members subscribe with a regular expression; what it stands for is found out beside their heartbeats."""
+"""Members that subscribe with a regular expression, which is resolved apart from their heartbeats."""
 
 from __future__ import annotations
 

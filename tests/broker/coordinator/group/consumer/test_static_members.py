@@ -1,4 +1,4 @@
-"""Members with an instance id: they come back and have what they had (KIP-345)."""
+"""Static members: they return and keep their assignment (KIP-345)."""
 
 from __future__ import annotations
 

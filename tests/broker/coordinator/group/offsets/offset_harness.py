@@ -1,4 +1,4 @@
-"""A shard with offsets and nothing else; its groups say what the test tells them to say."""
+"""OffsetShard: a shard with offsets alone, and groups whose answers the test sets."""
 
 from __future__ import annotations
 

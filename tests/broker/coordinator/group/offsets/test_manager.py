@@ -1,4 +1,4 @@
-"""OffsetManager: what commits write and fetches tell, with and without transactions."""
+"""OffsetManager: commits and fetches, with and without transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any sequence of commits, transactions, deletions and expirations, held against what the log says.
+"""Random commits, transactions, deletions and expirations, compared with the log.
 
 The oracle looks at the whole log each time: of a key counts, since its last tombstone, the record with the highest
 offset that belongs to no transaction or to one that was committed; it is unstable while one is undecided.

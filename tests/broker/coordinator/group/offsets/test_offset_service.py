@@ -1,4 +1,4 @@
-"""OffsetService: whose shard is asked, and what an error is to those who wait."""
+"""OffsetService: passes requests to the right shard, and maps errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetRemoval: what expires and when, what goes with its topic, and what the log says of it."""
+"""OffsetRemoval: expiration, deletion with the topic, and the log lines."""
 
 from __future__ import annotations
 
