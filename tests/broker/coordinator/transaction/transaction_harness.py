@@ -1,4 +1,4 @@
-"""TransactionHarness: a shard of the transaction coordinator, with partitions whose answers to markers the test sets."""
+"""TransactionHarness: a shard of the transaction coordinator, with partitions whose answers the test sets."""
 
 from __future__ import annotations
 
