@@ -1,4 +1,4 @@
-"""What is said of cleanings that have ended: the log line, and what the metrics and users are told."""
+"""Reports of ended cleanings: the log line, and the figures for metrics and users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 class LastCleanings:
-    """The last cleaning of each worker's place, as Kafka's metrics look at them, and of each partition."""
+    """The last cleaning in each worker slot, as Kafka's metrics show them, and the last failure of each partition."""
 
     __slots__ = ("_dead", "_stats", "cleanings", "failures")
 
@@ -38,7 +38,7 @@ class LastCleanings:
 
     @property
     def dead_worker_count(self) -> int:
-        """Places whose last worker ended before its job did."""
+        """Slots whose last worker ended before its job did."""
         return len(self._dead)
 
     @property
@@ -47,7 +47,7 @@ class LastCleanings:
 
     @property
     def recopy_percent(self) -> int:
-        """How much of what was read was written again."""
+        """The share of the bytes read that were written again."""
         read = sum(stats.bytes_read for stats in self._stats.values())
         written = sum(stats.bytes_written for stats in self._stats.values())
         return 100 * written // max(read, 1)
@@ -58,7 +58,7 @@ class LastCleanings:
 
 
 def cleaning_line(found: LogToClean, result: CleaningResult, elapsed_s: float, slot: int) -> str:
-    """What Kafka's cleaner tells of each cleaning, on one line; `elapsed_s` counts the swap too."""
+    """The report that Kafka's cleaner logs for each cleaning, on one line; `elapsed_s` includes the swap."""
     stats = result.stats
     seconds = stats.elapsed_seconds
     return (

@@ -1,15 +1,15 @@
-"""LogCleaner: compaction in the life of a broker: when, how many at a time, by whom, and what is said of it.
+"""LogCleaner: schedules the compactions of a broker, runs them in worker processes and reports them.
 
-The LogCleanerManager says which log is next. A worker process reads its closed segments and writes cleaned ones beside
-them; here, on the event loop, they take their places. Source: kafka.log.LogCleaner.
+The LogCleanerManager chooses the next log. A worker process reads its closed segments and writes cleaned ones beside
+them; the LogCleaner swaps them in on the event loop. Source: kafka.log.LogCleaner.
 
-    survey    a thread looks at the files' sizes
+    survey    a thread reads the files' sizes
     clean     a worker process leaves a .cleaned for each group of segments
-    swap      for each group in order: a thread renames it to .swap and syncs; the loop, in one step, puts it in the
-              place of the old segments
+    swap      for each group in order: a thread renames it to .swap and syncs; the loop, in one step, replaces the
+              old segments by it
 
-A log that is truncated, deleted or loses its disk meanwhile is let go at once: the worker is killed, a .swap taken
-back. A worker that crashes has spoilt nothing: it only reads what is in the log. The cleaning is tried again later.
+A cleaning whose log is truncated, deleted or loses its disk is aborted at once: the worker is killed, a .swap removed.
+A worker that crashes does no harm, since it only reads the log; the cleaning is retried later.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class WorkerHandle(Protocol):
 
 
 class Workers(Protocol):
-    """Who does the jobs: a WorkerPool in life. `on_done` is called once, on the event loop, also after a kill."""
+    """Runs the jobs; the server passes a WorkerPool. `on_done` is called once, on the event loop, also after a kill."""
 
     def start(
         self, job: Job, on_progress: Callable[[float], None], on_done: Callable[[Done | Failed], None]
@@ -69,8 +69,8 @@ class Workers(Protocol):
     async def close(self) -> None: ...
 
 
-class Phase(Enum):
-    """How far a cleaning is; the value is what users read."""
+class CleaningPhase(Enum):
+    """The phase of a cleaning; users read the value."""
 
     SURVEY = "starting"
     CLEAN = "cleaning"
@@ -79,13 +79,13 @@ class Phase(Enum):
 
 @dataclass(slots=True, eq=False)
 class Cleaning:
-    """One cleaning that is going on."""
+    """One running cleaning."""
 
     found: LogToClean
     slot: int
     limits: CleanerLimits
     started_s: float
-    phase: Phase = Phase.SURVEY
+    phase: CleaningPhase = CleaningPhase.SURVEY
     fraction: float = 0.0
     worker: WorkerHandle | None = None
     claim: SwapClaim | None = None
@@ -102,7 +102,7 @@ class Cleaning:
         return self.found.log
 
     def stop(self) -> None:
-        """Nothing more of it comes into the log, and no .swap is left. Raises KafkaStorageError."""
+        """Aborts it: nothing more of it enters the log, and no .swap is left. Raises KafkaStorageError."""
         if self.worker is not None:
             self.worker.kill()
         swap, self.swap = self.swap, None
@@ -110,7 +110,7 @@ class Cleaning:
             try:
                 swap.cancel()
             except OSError as error:
-                what = f"{self.log.name}: a swap cannot be taken back"
+                what = f"{self.log.name}: a swap cannot be undone"
                 raise storage_error(what, error, undone=True) from error
 
 
@@ -143,50 +143,47 @@ class LogCleaner:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anything is compacted at all."""
+        """Whether the configuration turns compaction on."""
         return self._config[keys.LOG_CLEANER_ENABLE] and self._config[keys.LOG_CLEANER_THREADS] > 0
 
     @property
     def running(self) -> list[Cleaning]:
-        """The cleanings that are going on."""
+        """The running cleanings."""
         return list(self._running.values())
 
     # ---- when
 
     def start(self) -> None:
-        """The first look comes after log.cleaner.backoff.ms, for a broker that starts has other things to do."""
+        """Begins log.cleaner.backoff.ms from now, since a broker that starts has other work."""
         self._is_started = True
-        self._turn_on_or_off()
+        self._apply_enabled()
 
-    def _turn_on_or_off(self) -> None:
-        """Schedules the next look, or none, by what log.cleaner.enable and log.cleaner.threads say."""
+    def _apply_enabled(self) -> None:
+        """Schedules the next check, or cancels it, by log.cleaner.enable and log.cleaner.threads."""
         self.manager.is_enabled = self.is_enabled
         if self.is_enabled:
             self._schedule(self.backoff_s)
         else:
-            self._cancel_look()
-            logger.warning("nothing is compacted: log.cleaner.enable=false, or no log.cleaner.threads")
+            self._cancel_check()
+            logger.warning("compaction is off: log.cleaner.enable=false, or log.cleaner.threads=0")
 
     def reconfigure(self) -> None:
-        """Applies what log.cleaner.* say now. What was begun with other limits is called off and begun anew.
-
-        Threads that come where there were none start compaction, and without any left it stops.
-        """
+        """Applies log.cleaner.*: restarts cleanings that have other limits, and turns compaction on or off."""
         if not self._is_started or self._is_stopping:
             return
         limits = self.limits()
         for cleaning in self.running:
             is_outdated = cleaning.limits != limits or not self.is_enabled
-            if is_outdated and cleaning.phase is not Phase.SWAP:
+            if is_outdated and cleaning.phase is not CleaningPhase.SWAP:
                 self.manager.abort_cleaning(cleaning.found.key)
         if self.is_enabled or self.manager.is_enabled:
-            self._turn_on_or_off()
-        self.look_soon()
+            self._apply_enabled()
+        self.check_soon()
 
     async def stop(self) -> None:
-        """Calls off what goes on; on return nothing is left of it."""
+        """Aborts the running cleanings; on return nothing is left of them."""
         self._is_stopping = True
-        self._cancel_look()
+        self._cancel_check()
         for cleaning in self.running:
             self.manager.call_off_cleaning(cleaning.found.key)
         await self._workers.close()
@@ -196,16 +193,16 @@ class LogCleaner:
         return max(self._config[keys.LOG_CLEANER_BACKOFF_MS], SHORTEST_BACKOFF_MS) / 1000
 
     def _schedule(self, delay_s: float) -> None:
-        self._cancel_look()
-        self._handle = self._timer.call_at(self._timer.time() + delay_s, self.look)
+        self._cancel_check()
+        self._handle = self._timer.call_at(self._timer.time() + delay_s, self.check_logs)
 
-    def _cancel_look(self) -> None:
+    def _cancel_check(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
-    def look(self) -> None:
-        """Has the logs cleaned that are due, as many as there may be workers; then retention of compacted logs."""
+    def check_logs(self) -> None:
+        """Starts the cleanings that are due, as many as threads allow, and applies retention to compacted logs."""
         if self._is_stopping:
             return
         self._schedule(self.backoff_s)
@@ -216,17 +213,17 @@ class LogCleaner:
             self._begin(found)
         deleted = self.manager.delete_old_segments()
         if deleted:
-            logger.info("retention let go of %d segments of compacted logs", deleted)
-        self._say_how_long_ones_go()
+            logger.info("retention deleted %d segments of compacted logs", deleted)
+        self._log_progress()
 
     def request(self, log: UnifiedLog) -> None:
-        """Has a log compacted soon, whatever its ratio; an earlier failure is forgotten. Raises KafkaStorageError."""
+        """Has a log compacted soon, whatever its dirty ratio; forgets an earlier failure. Raises KafkaStorageError."""
         self.manager.request(log)
         self.last.failures.pop((log.topic, log.partition), None)
-        self.look_soon()
+        self.check_soon()
 
-    def look_soon(self) -> None:
-        """Brings the next look forward."""
+    def check_soon(self) -> None:
+        """Brings the next check forward."""
         if self.is_enabled and not self._is_stopping:
             self._schedule(0.0)
 
@@ -242,7 +239,7 @@ class LogCleaner:
         self._runner.submit(survey.run, lambda error: self._surveyed(cleaning, survey, error))
 
     def _abort(self, cleaning: Cleaning) -> None:
-        """Ends it. Raises KafkaStorageError, and gives the disk up where that is to blame."""
+        """Aborts it. Raises KafkaStorageError, and reports the log directory as failed where its disk is to blame."""
         try:
             cleaning.stop()
         except KafkaStorageError as error:
@@ -257,7 +254,7 @@ class LogCleaner:
             self._failed(cleaning, Failed(FailureKind.DISK, str(error), ""))
         else:
             plan = cleaning_plan(cleaning.found, survey.segments, cleaning.limits, self._env.now_ms())
-            cleaning.phase = Phase.CLEAN
+            cleaning.phase = CleaningPhase.CLEAN
             logger.debug("compacting %s: %s", cleaning.log.name, plan)
 
             def progressed(fraction: float) -> None:
@@ -268,7 +265,7 @@ class LogCleaner:
             )
 
     def limits(self) -> CleanerLimits:
-        """One worker's share of what log.cleaner.* gives all of them; each has a buffer to read and one to write."""
+        """One worker's share of the limits in log.cleaner.*; each worker has a read buffer and a write buffer."""
         config, threads = self._config, max(self._config[keys.LOG_CLEANER_THREADS], 1)
         return CleanerLimits(
             min(config[keys.LOG_CLEANER_DEDUPE_BUFFER_SIZE] // threads, MAX_OFFSET_MAP_BYTES),
@@ -287,8 +284,8 @@ class LogCleaner:
             self._claim(cleaning, answer.result)
 
     def _claim(self, cleaning: Cleaning, result: CleaningResult) -> None:
-        """Has the directory to itself for the time of the swap, and on the disk what makes old records superfluous."""
-        cleaning.phase = Phase.SWAP
+        """Locks the directory for the swap, and syncs the records that make old ones superfluous."""
+        cleaning.phase = CleaningPhase.SWAP
         claim = cleaning.claim = SwapClaim(
             self._env, cleaning.directory, result.segments, paths_to_sync(cleaning.found)
         )
@@ -337,7 +334,7 @@ class LogCleaner:
             self._end(cleaning)
             self._log_dir_failed(cleaning.found.directory.path)
             return False
-        why = f"the log is offline, or has the segments of {swap.cleaned} no more"
+        why = f"the log is offline, or no longer has the segments of {swap.cleaned}"
         self._failed(cleaning, Failed(FailureKind.ENDED, why, ""))
         return False
 
@@ -349,25 +346,25 @@ class LogCleaner:
         logger.info(
             "%s", cleaning_line(found, result, self._timer.time() - cleaning.started_s, cleaning.slot)
         )
-        self._say_what_is_odd(found, stats)
+        self._log_anomalies(found, stats)
         self._finish(cleaning, result.next_first_dirty_offset)
 
-    def _say_what_is_odd(self, found: LogToClean, stats: CleaningStats) -> None:
+    def _log_anomalies(self, found: LogToClean, stats: CleaningStats) -> None:
         before = self.manager.pre_clean_stats
         if before.delayed_partitions:
             logger.info(
-                "%d logs can be compacted, %d of them are late by max.compaction.lag.ms, by up to %d ms",
+                "%d logs can be compacted, %d of them are past max.compaction.lag.ms, by up to %d ms",
                 *before,
             )
         if stats.invalid_messages_read:
             logger.warning(
-                "%s: %d records without a key went; a compacted log cannot keep them",
+                "%s: removed %d records without a key, which a compacted log cannot keep",
                 found.log.name,
                 stats.invalid_messages_read,
             )
 
     def _failed(self, cleaning: Cleaning, failure: Failed) -> None:
-        """Says what went wrong, and either has it tried again or gives the log up."""
+        """Logs the failure, and either schedules a retry or marks the log as uncleanable."""
         found = cleaning.found
         self.last.failed(cleaning.slot, found.key, failure)
         if failure.kind is FailureKind.JOB:
@@ -378,7 +375,7 @@ class LogCleaner:
         else:
             delay_ms = self.manager.failed(found)
             logger.warning(
-                "compacting %s failed, nothing is lost, and it is tried again in %.0f s: %s",
+                "compacting %s failed without loss; it is retried in %.0f s: %s",
                 found.log.name,
                 delay_ms / 1000,
                 failure.text,
@@ -386,7 +383,7 @@ class LogCleaner:
         self._end(cleaning)
 
     def _end(self, cleaning: Cleaning) -> None:
-        """A cleaning has come to nothing: what it wrote goes before anybody may begin another one."""
+        """Ends a cleaning that failed: removes its files before another one may begin."""
         self._runner.submit(
             lambda: remove_cleaned(self._env, cleaning.directory), lambda _: self._finish(cleaning, None)
         )
@@ -396,9 +393,9 @@ class LogCleaner:
             cleaning.claim.release()
         self.manager.done_cleaning(cleaning.found, next_dirty_offset)
         del self._running[cleaning.found.key]
-        self.look_soon()
+        self.check_soon()
 
-    def _say_how_long_ones_go(self) -> None:
+    def _log_progress(self) -> None:
         now_s = self._timer.time()
         for cleaning in self._running.values():
             if now_s - cleaning.logged_s >= PROGRESS_INTERVAL_S:
@@ -414,11 +411,11 @@ class LogCleaner:
     # ---- the disk
 
     def log_dir_failed(self, path: str) -> None:
-        """Nothing in this directory is compacted any more."""
+        """Stops the compaction of logs in this directory."""
         self.manager.handle_log_dir_failure(path)
 
     def _save_offsets(self, directory: LogDir) -> None:
-        self._in_background("writing how far compaction got", directory.cleaner_offset_job())
+        self._in_background("writing the cleaner offset checkpoint", directory.cleaner_offset_job())
 
     def _in_background(self, what: str, work: Work) -> None:
         def done(error: BaseException | None) -> None:

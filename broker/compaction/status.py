@@ -1,6 +1,6 @@
-"""What users may ask of compaction: to have a topic compacted now, and how far it is. Runs on the event loop.
+"""Compaction for users: requests to compact a topic, and its state. Runs on the event loop.
 
-Everything here answers with plain dictionaries, which the HTTP port gives out as JSON.
+The results are plain dictionaries, which the HTTP port sends as JSON.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ IDLE: Final = "idle"
 UNCLEANABLE: Final = "uncleanable"
 OFFLINE: Final = "offline"
 
-Answer = dict[str, Any]
+Report = dict[str, Any]
 
 
-class Refusal(Enum):
-    """Why a topic is not compacted."""
+class RejectionReason(Enum):
+    """Why a request to compact a topic is rejected."""
 
     UNKNOWN_TOPIC = "unknown topic"
     NOT_COMPACTED = "not a compacted topic"
@@ -32,16 +32,16 @@ class Refusal(Enum):
     OFFLINE = "offline"
 
 
-class CompactionRefusedError(Exception):
-    """What was asked for cannot be done; the text says why and what would help."""
+class CompactionRejectedError(Exception):
+    """A request cannot be carried out; the text says why and what would help."""
 
-    def __init__(self, refusal: Refusal, text: str) -> None:
+    def __init__(self, reason: RejectionReason, text: str) -> None:
         super().__init__(text)
-        self.refusal = refusal
+        self.reason = reason
 
 
 class Compaction:
-    """Compaction as users see it."""
+    """The requests and reports that users have of compaction."""
 
     def __init__(
         self, cleaner: LogCleaner, log_manager: LogManager, image: Callable[[], MetadataImage]
@@ -50,37 +50,38 @@ class Compaction:
         self._log_manager = log_manager
         self._image = image
 
-    def request(self, topic: str) -> Answer:
-        """Has every partition of a topic compacted soon, whatever its ratio. Raises CompactionRefusedError.
+    def request(self, topic: str) -> Report:
+        """Has every partition of a topic compacted soon, whatever its ratio. Raises CompactionRejectedError.
 
-        Active segments are rolled, so that all that was written up to now can be compacted, as far as
+        Active segments are rolled, so that everything written up to now can be compacted, as far as
         min.compaction.lag.ms and open transactions allow.
         """
         logs = self._logs(topic)
         if not self._cleaner.is_enabled:
-            raise CompactionRefusedError(
-                Refusal.TURNED_OFF, "Compaction is turned off: log.cleaner.enable or log.cleaner.threads."
+            raise CompactionRejectedError(
+                RejectionReason.TURNED_OFF,
+                "Compaction is turned off: log.cleaner.enable or log.cleaner.threads.",
             )
         online = [log for log in logs if not log.is_failed]
         if not online:
-            raise CompactionRefusedError(Refusal.OFFLINE, f"No partition of '{topic}' is online.")
+            raise CompactionRejectedError(RejectionReason.OFFLINE, f"No partition of '{topic}' is online.")
         if not online[0].config.compact:
-            raise CompactionRefusedError(
-                Refusal.NOT_COMPACTED, f"The cleanup.policy of '{topic}' does not say compact."
+            raise CompactionRejectedError(
+                RejectionReason.NOT_COMPACTED, f"The cleanup.policy of '{topic}' does not include compact."
             )
         try:
             for log in online:
                 self._cleaner.request(log)
         except KafkaStorageError as error:
-            raise CompactionRefusedError(Refusal.OFFLINE, str(error)) from error
+            raise CompactionRejectedError(RejectionReason.OFFLINE, str(error)) from error
         return self.state(topic)
 
-    def state(self, topic: str) -> Answer:
-        """How far each partition of a topic is. Raises CompactionRefusedError."""
+    def state(self, topic: str) -> Report:
+        """The state of each partition of a topic. Raises CompactionRejectedError."""
         return {"topic": topic, "partitions": [self._partition(log) for log in self._logs(topic)]}
 
-    def overview(self) -> Answer:
-        """What goes on, and what is left alone because it failed."""
+    def overview(self) -> Report:
+        """The running cleanings, and the partitions that are uncleanable."""
         manager = self._cleaner.manager
         return {
             "enabled": self._cleaner.is_enabled,
@@ -95,18 +96,18 @@ class Compaction:
     def _logs(self, topic: str) -> list[UnifiedLog]:
         known = self._image().topics.get(topic)
         if known is None:
-            raise CompactionRefusedError(Refusal.UNKNOWN_TOPIC, f"There is no topic '{topic}'.")
+            raise CompactionRejectedError(RejectionReason.UNKNOWN_TOPIC, f"There is no topic '{topic}'.")
         logs = (self._log_manager.get_log(topic, index) for index in sorted(known.partitions))
         return [log for log in logs if log is not None]
 
-    def _running(self, cleaning: Cleaning) -> Answer:
+    def _running(self, cleaning: Cleaning) -> Report:
         return {"topic": cleaning.log.topic, **self._partition(cleaning.log)}
 
-    def _partition(self, log: UnifiedLog) -> Answer:
+    def _partition(self, log: UnifiedLog) -> Report:
         key = (log.topic, log.partition)
         state, percent = self._state(log)
         directory = self._log_manager.directory_of(log)
-        answer: Answer = {
+        report: Report = {
             "partition": log.partition,
             "state": state,
             "percent": percent,
@@ -115,7 +116,7 @@ class Compaction:
             "bytes": log.size,
         }
         error = self._cleaner.last.failures.get(key)
-        return answer if error is None else {**answer, "error": error}
+        return report if error is None else {**report, "error": error}
 
     def _state(self, log: UnifiedLog) -> tuple[str, int]:
         key = (log.topic, log.partition)

@@ -1,4 +1,4 @@
-"""What the HTTP port answers. Imported with the first request: the standard library's HTTP modules cost 30 ms."""
+"""The pages of the HTTP port. Imported with the first request: the standard library's HTTP modules cost 30 ms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("barnabas.http")
 
 LIVE_TIMEOUT_S = 5.0
-"""An event loop that does not answer for so long is taken for dead."""
+"""After this time without an answer the event loop counts as dead."""
 
 SCRAPE_TIMEOUT_S = 10.0
 """Prometheus itself waits no longer, by default."""
@@ -36,9 +36,9 @@ _INDEX = """<!doctype html>
 <ul>
 <li><a href="/metrics">/metrics</a>: for Prometheus, under the names that dashboards for Apache Kafka use
 <li><a href="/health/live">/health/live</a>: 200 while the broker's event loop answers
-<li><a href="/health/ready">/health/ready</a>: 200 while clients are served, else 503 and why not
-<li><a href="/compaction">/compaction</a>: the compactions that are going on
-<li>/topics/<i>topic</i>/compact: how far a topic is compacted; POST has it compacted now
+<li><a href="/health/ready">/health/ready</a>: 200 while clients are served, else 503 and the reason
+<li><a href="/compaction">/compaction</a>: the running compactions
+<li>/topics/<i>topic</i>/compact: the state of a topic's compaction; POST starts one
 </ul>
 """
 
@@ -78,11 +78,11 @@ class Application:
         except LoopSilentError as error:
             return _text(start_response, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except Exception:
-            logger.exception("a bug: %s could not be answered", environ["PATH_INFO"])
+            logger.exception("a bug: no response to %s", environ["PATH_INFO"])
             return _text(start_response, HTTPStatus.INTERNAL_SERVER_ERROR, "see the broker's log")
 
     def _warn_once(self, text: str) -> None:
-        """The first rejection is logged, so that the reason can be found where the client shows only the status."""
+        """Logs the first rejection, since clients may show only the status."""
         if not self._has_warned:
             self._has_warned = True
             logger.warning("http: a request is rejected: %s (further ones are not logged)", text)
@@ -96,7 +96,7 @@ class Application:
             return _text(start_response, HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD")
         route = self._routes.get(path)
         if route is None:
-            return _text(start_response, HTTPStatus.NOT_FOUND, "not here; / lists what is")
+            return _text(start_response, HTTPStatus.NOT_FOUND, "no such page; / lists all of them")
         return route(environ, start_response)
 
     def _index(self, _: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -136,7 +136,7 @@ def _answer(
 
 
 class _Handler(WSGIRequestHandler):
-    """One request, without a line in the log."""
+    """One request, without a log line above DEBUG."""
 
     timeout = CLIENT_TIMEOUT_S
 

@@ -1,7 +1,7 @@
 """Compaction over HTTP: GET /compaction, GET and POST /topics/{topic}/compact. Imported with the first request.
 
-Whoever reaches the port may ask, as for everything else on it. Web pages may not: a browser that sits beside the
-broker would send what any page tells it to, and says so in the headers that are looked at here.
+Any client that reaches the port may send these, as everything else on it. Web pages may not: a browser in the broker's
+network sends requests for any page, and its headers, which are checked here, show it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.compaction.status import Answer, Compaction, CompactionRefusedError, Refusal
+from barnabas.broker.compaction.status import Compaction, CompactionRejectedError, RejectionReason, Report
 from barnabas.broker.waiting.on_loop import OnLoop
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ TIMEOUT_S: Final = 10.0
 _LARGEST_BODY_BYTES: Final = 65_536
 _OVERVIEW: Final = "/compaction"
 _STATUS: Final = {
-    Refusal.UNKNOWN_TOPIC: HTTPStatus.NOT_FOUND,
-    Refusal.NOT_COMPACTED: HTTPStatus.CONFLICT,
-    Refusal.TURNED_OFF: HTTPStatus.CONFLICT,
-    Refusal.OFFLINE: HTTPStatus.SERVICE_UNAVAILABLE,
+    RejectionReason.UNKNOWN_TOPIC: HTTPStatus.NOT_FOUND,
+    RejectionReason.NOT_COMPACTED: HTTPStatus.CONFLICT,
+    RejectionReason.TURNED_OFF: HTTPStatus.CONFLICT,
+    RejectionReason.OFFLINE: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
 
@@ -36,7 +36,7 @@ class CompactionPages:
         self._compaction = compaction
 
     def matches(self, path: str) -> bool:
-        """Whether the path is one of those answered here."""
+        """Whether the path is one of these pages."""
         return path == _OVERVIEW or _topic_of(path) is not None
 
     def answer(self, environ: WSGIEnvironment) -> tuple[HTTPStatus, str]:
@@ -55,15 +55,15 @@ class CompactionPages:
             return self._ask(self._compaction.overview, HTTPStatus.OK)
         return self._ask(lambda: self._compaction.state(topic), HTTPStatus.OK)
 
-    def _ask(self, question: Callable[[], Answer], status: HTTPStatus) -> tuple[HTTPStatus, str]:
+    def _ask(self, question: Callable[[], Report], status: HTTPStatus) -> tuple[HTTPStatus, str]:
         try:
             return status, _json(self._on_loop.call(question, TIMEOUT_S))
-        except CompactionRefusedError as error:
-            return _error(_STATUS[error.refusal], str(error))
+        except CompactionRejectedError as error:
+            return _error(_STATUS[error.reason], str(error))
 
 
 def is_from_a_web_page(environ: WSGIEnvironment) -> bool:
-    """Whether a browser sends this for a page: each of them names the page's origin with a POST, or says `null`."""
+    """Whether a browser sends this for a page: browsers add the page's origin, or `null`, to each POST."""
     return "HTTP_ORIGIN" in environ or environ.get("HTTP_SEC_FETCH_SITE", "none") != "none"
 
 
@@ -74,14 +74,14 @@ def _topic_of(path: str) -> str | None:
 
 
 def _read_body(environ: WSGIEnvironment) -> None:
-    """Takes what comes with the request off the connection; nothing that is asked for here needs any."""
+    """Reads the request's body, which none of the pages needs, off the connection."""
     length = environ.get("CONTENT_LENGTH") or "0"
     if length.isdigit():
         environ["wsgi.input"].read(min(int(length), _LARGEST_BODY_BYTES))
 
 
-def _json(answer: Answer) -> str:
-    return json.dumps(answer, indent=1) + "\n"
+def _json(report: Report) -> str:
+    return json.dumps(report, indent=1) + "\n"
 
 
 def _error(status: HTTPStatus, text: str) -> tuple[HTTPStatus, str]:

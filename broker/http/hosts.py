@@ -92,7 +92,7 @@ def _plain(name: str) -> str:
 
 
 def _is_public(name: str) -> bool:
-    """Whether a stranger could own the name in the public DNS."""
+    """Whether anybody could register the name in the public DNS."""
     return "." in name and not name.endswith(_RESERVED) and not _is_address(name)
 
 

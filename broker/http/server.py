@@ -1,8 +1,9 @@
 """The HTTP port: /metrics, /health/live, /health/ready, compaction, and a page that lists them.
 
-Connections are accepted on the event loop, so that nothing is running while nobody asks; each request is
-then served by a thread of its own, with the WSGI server of the standard library, which is imported at the
-first request. What the thread wants to know of the broker it asks on the event loop (`OnLoop`).
+The event loop accepts connections, so that an idle port costs no thread, no timer and no import; each request is then
+served by a thread of its own, with the WSGI server of the standard library, which is imported with the first request.
+The thread reads the broker's state on the event loop (`OnLoop`). (serve_forever of the standard library would need the
+import at the start and a thread for each socket, and spin while no file descriptor is left.)
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ logger = logging.getLogger("barnabas.http")
 _BACKLOG = 16
 _PAUSE_S = 1.0
 _MAX_THREADS = 8
-"""Requests served at a time; further ones are turned away."""
+"""Requests served at a time; further connections are closed."""
 
 
 class HttpServer:
-    """Serves metrics and health. `not_ready` is asked on the event loop: None, or why clients cannot be served.
+    """Serves metrics and health. `not_ready` runs on the event loop: None, or why clients cannot be served.
 
     bind(), which raises ListenError, then start(); close() at the end.
     """
@@ -54,7 +55,7 @@ class HttpServer:
         self._sockets: list[socket.socket] = []
         self._pause: asyncio.TimerHandle | None = None
         self._server: RequestServer | None = None
-        self._making = threading.Lock()
+        self._server_lock = threading.Lock()
         self._free_threads = threading.BoundedSemaphore(_MAX_THREADS)
 
     def bind(self, host: str | None, port: int) -> int:
@@ -71,7 +72,7 @@ class HttpServer:
             self._loop.add_reader(listening, self._accept, listening)
 
     def close(self) -> None:
-        """Takes no more requests; one that is being served may still be answered."""
+        """Closes the port; a request that is being served may still be answered."""
         if self._pause is not None:
             self._pause.cancel()
         for listening in self._sockets:
@@ -85,7 +86,7 @@ class HttpServer:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):  # gone already
             return
         except OSError as error:
-            self._rest(error)
+            self._pause_accepting(error)
             return
         if not self._free_threads.acquire(blocking=False):
             accepted.close()
@@ -100,16 +101,16 @@ class HttpServer:
             self._free_threads.release()
             accepted.close()
 
-    def _rest(self, error: OSError) -> None:
-        """No file descriptor is left: whoever asks waits in the backlog, and the loop would be told so all the time."""
+    def _pause_accepting(self, error: OSError) -> None:
+        """Pauses: without a free file descriptor the loop would report the waiting client again and again."""
         if self._pause is not None:
-            return  # two sockets had somebody waiting
+            return  # the other socket had a client waiting too
         logger.warning("http: cannot accept connections: %s", error)
         for listening in self._sockets:
             self._loop.remove_reader(listening)
-        self._pause = self._loop.call_later(_PAUSE_S, self._go_on)
+        self._pause = self._loop.call_later(_PAUSE_S, self._resume)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         self._pause = None
         self.start()
 
@@ -122,7 +123,7 @@ class HttpServer:
             self._free_threads.release()
 
     def _request_server(self) -> RequestServer:
-        with self._making:
+        with self._server_lock:
             if self._server is None:
                 from barnabas.broker.http.app import Application, RequestServer
 

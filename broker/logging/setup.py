@@ -1,7 +1,6 @@
-"""How the log looks: lines to read on a terminal, JSON for machines elsewhere; structlog over the standard library.
+"""Sets up log lines: text on a terminal, JSON elsewhere; structlog over the standard library.
 
-Modules log with `logging.getLogger("barnabas.<part>")`; further facts go into `extra` and come out as
-fields. At the default level there is never a line for a request.
+Modules log with `logging.getLogger("barnabas.<part>")`; `extra` becomes fields. At the default level no request logs a line.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 ROOT_LOGGER = "barnabas"
-"""The level that users set is this logger's; libraries speak from WARNING on."""
+"""Users set the level of this logger; libraries log from WARNING on."""
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
@@ -22,14 +21,14 @@ RATE_LIMIT_S = 10.0
 _MAX_REMEMBERED_KEYS = 1000
 
 START_LINES_WAIT_S: Final = 0.5
-"""How long a start may take until what it says is written as it comes."""
+"""A start that takes longer writes its lines as they come."""
 
 
 def configure(level: str = "INFO", stream: TextIO | None = None, *, as_json: bool | None = None) -> None:
-    """Sends the log to `stream` (standard output), from `level` on.
+    """Sends log lines from `level` on to `stream` (standard output).
 
-    As lines to read if the stream is a terminal, with colours unless NO_COLOR is set, else as JSON;
-    `as_json` decides it the other way. structlog itself is imported with the first line that is written.
+    As text if the stream is a terminal, with colours unless NO_COLOR is set, else as JSON; `as_json` overrides that.
+    structlog is imported with the first line that is written.
     """
     stream = stream if stream is not None else sys.stdout
     terminal = stream.isatty()
@@ -62,14 +61,14 @@ class LogHandler(logging.StreamHandler[TextIO]):
 
 
 class StartLines(logging.Handler):
-    """Keeps what a start has to say until it is over, so that no client of a quick start waits for structlog.
+    """Keeps the lines of a start until it is over, so that no client of a quick start waits for structlog.
 
-    Warnings are written at once, with what came before them, and so is everything in a start that takes its time.
-    Once end() was called, and at the end of the process, nothing is kept any more.
+    Warnings are written at once, with the lines before them; so are all lines of a slow start. end(), or the end of
+    the process, writes the rest.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Stands before the handler that the log goes to now."""
+        """Puts itself before the present handler of the root logger."""
         super().__init__()
         (self._target,) = logging.root.handlers
         self._kept: list[logging.LogRecord] = []
@@ -78,19 +77,19 @@ class StartLines(logging.Handler):
         logging.root.handlers[:] = [self]
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps the line, or writes all that there are."""
+        """Keeps the line, or writes all lines kept."""
         self._kept.append(record)
         if record.levelno >= logging.WARNING or self._now() >= self._until_s:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what was kept."""
+        """Writes the lines kept."""
         kept, self._kept = self._kept, []
         for record in kept:
             self._target.handle(record)
 
     def end(self) -> None:
-        """The start is over: each line is written when it comes."""
+        """Ends the start: from here on each line is written when it comes."""
         self.flush()
         if logging.root.handlers == [self]:
             logging.root.handlers[:] = [self._target]
@@ -98,7 +97,7 @@ class StartLines(logging.Handler):
 
 
 class RateLimit:
-    """Keeps one cause from filling the log: one line in `interval_s` for each key, with a count of those left out."""
+    """Limits repeated lines: one in `interval_s` for each key, with a count of those left out."""
 
     def __init__(self, interval_s: float = RATE_LIMIT_S, now: Callable[[], float] = time.monotonic) -> None:
         self._interval_s = interval_s
@@ -114,7 +113,7 @@ class RateLimit:
             logger.warning(message + " (and %d times more since the last such line)", *args, left_out)
 
     def admit(self, key: object) -> int | None:
-        """None: keep quiet. Otherwise speak; the number is how often it was kept quiet since the last time."""
+        """None: do not log. Otherwise log; the number is how many lines were left out since the last one."""
         now = self._now()
         since, count = self._seen.pop(key, (-self._interval_s, 0))
         if now - since < self._interval_s:

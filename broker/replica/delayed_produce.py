@@ -13,7 +13,7 @@ from barnabas.protocol.errors import ApiError, ErrorCode
 
 
 class Unacknowledged:
-    """An append that is acknowledged when everything before `required_offset` is replicated (`needs_flush`: synced).
+    """An append to acknowledge when all before `required_offset` is replicated and, with `needs_flush`, synced.
 
     `at` is its index among the results of its request.
     """

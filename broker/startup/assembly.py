@@ -1,8 +1,8 @@
-"""Where a broker is put together, for the server, the tests and the simulation: each part over those before it.
+"""Wires the parts of a broker, for the server, the tests and the simulation: each part over those before it.
 
-No constructor makes itself known to another part: all of that is done here. What a part needs from outside (the
-clock, threads, randomness, and who is told of failures) comes in `Dependencies`, so that a test turns the clock of a
-broker that is otherwise the one that serves.
+No constructor registers itself with another part; the wiring is done here. What a part needs from outside (clock,
+threads, randomness, a callback for failures) comes in `Dependencies`, so that a test turns the clock of the same
+broker that serves clients.
 """
 
 from __future__ import annotations
@@ -68,33 +68,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a broker is given from outside."""
+    """The things that a broker gets from outside."""
 
     env: Env
     timer: CoordinatorLoop
     """The event loop, or a clock that a test turns."""
     runner: BlockingRunner
-    """Runs what waits for a disk."""
+    """Runs work that waits for a disk."""
     copying: BlockingRunner
-    """Runs what copies logs from one directory to another."""
+    """Copies logs from one directory to another."""
     loading: BlockingRunner
-    """Runs what loads coordinators."""
+    """Loads coordinators."""
     workers: Workers
     """Runs compactions."""
     host_names: HostNames
     topic_probe: BrokerTopicProbe
     request_probe: RequestProbe
     log_dir_failed: Callable[[str], None]
-    """Is told of each log directory that has failed, after the parts that have to give up on it."""
+    """Called for each log directory that has failed, after the parts that have to abandon it."""
     new_fetch_session_id: Callable[[], int]
     new_topic_id: Callable[[], Uuid]
     new_client_instance_id: Callable[[], Uuid]
     request_clock: Callable[[], float]
-    """Seconds, by which requests are timed."""
+    """The clock that times requests, in seconds."""
     new_member_uuid: Callable[[], UUID] = random_uuid
     """Makes the random part of a member's id."""
     config_changed: Sequence[Callable[[], None]] = ()
-    """Are called when the broker's own configuration has changed, before the parts that are made here."""
+    """Called when the broker's own configuration has changed, before the parts that are made here."""
 
 
 class Parts:
@@ -118,7 +118,7 @@ class Parts:
         self.apis = KafkaApis(self.broker, given.request_probe, given.request_clock)
 
     def _make_partitions(self) -> None:
-        """What has to do with logs and their records."""
+        """The parts for logs and their records."""
         config, given, log_manager = self.config, self._given, self.storage.log_manager
         timer = given.timer
         self.fetch_manager = FetchManager(
@@ -154,7 +154,7 @@ class Parts:
         self.housekeeping = Housekeeping(config, log_manager, self.replica_manager, given.runner, timer)
 
     def _make_metadata(self) -> None:
-        """What decides, commits and publishes metadata."""
+        """The parts that decide, commit and publish metadata."""
         storage, runner = self.storage, self._given.runner
         self.followers = MetadataPublishers(first=self.replica_manager.apply)
         self.loader = MetadataLoader(storage.image, runner, self.followers.publish, self._prepare)
@@ -167,7 +167,7 @@ class Parts:
         self.snapshot_generator = SnapshotGenerator(storage.store, runner, self._given.timer, storage.image)
 
     def _make_log_dirs(self) -> None:
-        """What moves replicas between log directories, and what clients may ask of those."""
+        """The parts that move replicas between log directories, and the requests of clients about those."""
         config, given, storage = self.config, self._given, self.storage
         self.moves = ReplicaAlterLogDirsManager(
             self.replica_manager,
@@ -188,7 +188,7 @@ class Parts:
         self.cordoned_dirs = CordonedLogDirs(config, storage.log_manager, self.controller, storage.node_id)
 
     def _make_coordinators(self) -> None:
-        """The coordinators of groups and of transactions, and what takes metrics of clients."""
+        """The coordinators of groups and transactions, and the receiver of clients' metrics."""
         config, given, node_id = self.config, self._given, self.storage.node_id
         self.producer_ids = ProducerIdManager(self.controller, node_id)
         self.coordinators = Coordinators(
@@ -216,7 +216,7 @@ class Parts:
         )
 
     def _make_broker(self) -> Broker:
-        """What handlers work with."""
+        """The parts that handlers work with."""
         config, given, storage = self.config, self._given, self.storage
         return Broker(
             config=config,
@@ -249,7 +249,7 @@ class Parts:
         )
 
     def _make_followers(self) -> None:
-        """What follows the metadata, in the order in which each is told of a new image."""
+        """The publishers, in the order in which each gets a new image."""
         self.dynamic_config = DynamicConfigPublisher(
             self.storage.dynamic_config,
             self.storage.node_id,
@@ -275,17 +275,17 @@ class Parts:
             self.followers.add(follow)
 
     def _prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
-        self.storage.image = image  # by which logs that are opened from here on find their settings
+        self.storage.image = image  # logs that are opened from here on find their settings in it
         return self.replica_manager.prepare(image, delta)
 
     def _log_dir_failed(self, log_dir: str) -> None:
-        for give_up in self._on_log_dir_failed:
-            give_up(log_dir)
+        for abandon in self._on_log_dir_failed:
+            abandon(log_dir)
         self._given.log_dir_failed(log_dir)
 
 
 def _advertised(config: BrokerConfig) -> Iterator[tuple[str, Endpoint]]:
-    """The listeners whose address is configured; the others name to each client the one that it dialled."""
+    """The listeners with a configured address; of the others each client is given the address that it dialled."""
     for listener in config.listeners:
         if listener.advertised_host is not None:
             yield listener.name, Endpoint(listener.advertised_host, listener.advertised_port or 0)

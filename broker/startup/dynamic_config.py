@@ -1,7 +1,7 @@
-"""What the metadata say of configurations, brought into force: at start, and whenever it changes.
+"""Applies the configurations in the metadata: at start, and after each change.
 
-The broker's own settings become part of its BrokerConfig, which everybody asks each time; those of topics reach their
-logs. Whoever keeps something that follows from the broker's configuration has a `reconfigure` called after each change.
+The broker's own settings become part of its BrokerConfig, which its parts read each time; those of topics reach their
+logs. A part that keeps a value derived from the broker's configuration has a `reconfigure` called after each change.
 Source: kafka.server.metadata.DynamicConfigPublisher, ConfigHandler and DynamicBrokerConfig.
 """
 
@@ -25,58 +25,58 @@ from barnabas.storage.manager.log_manager import LogManager
 logger = logging.getLogger("barnabas.config")
 
 Reconfigure = Callable[[], None]
-"""Looks at the broker's configuration and brings in line what follows from it; what goes wrong there it says itself."""
+"""Applies the broker's configuration to a part, which logs its own errors."""
 
 _MAX_REMEMBERED: Final = 10_000
 _ALL_KEYS: Final = {**BROKER_KEYS, **DYNAMIC_BROKER_KEYS}
 
 
 class DynamicConfig:
-    """A broker's configuration and that of its topics, as the metadata have them."""
+    """The configuration of a broker and of its topics, as in the metadata."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
-        self._log_configs = LogConfigs(config, self._report_unsound_topic)
+        self._log_configs = LogConfigs(config, self._report_invalid_topic)
         self._reported: set[tuple[str, str]] = set()
 
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
-        """What the logs of a topic obey now. Settings that cannot stand are told in the log, once, and left out."""
+        """The configuration of a topic's logs. An invalid setting is logged once and ignored."""
         return self._log_configs.of(topic, image.topic_config(topic))
 
     def apply_broker(self, image: MetadataImage, node_id: int) -> None:
-        """Takes over the settings of this broker, and of the default of all."""
+        """Applies the settings of this broker, and those of the cluster default."""
         of_cluster = image.configs.get((BROKER_RESOURCE, CLUSTER_DEFAULT), {})
         of_broker = image.configs.get((BROKER_RESOURCE, str(node_id)), {})
         before = self._in_force()
         for error in apply_dynamic_settings(self.config, of_cluster, of_broker):
-            self._report_unsound("", str(error))
+            self._report_invalid("", str(error))
         after = self._in_force()
         for (key, place), shown in after.items():
             if before.get((key, place)) != shown:
                 logger.info("%s=%s, by %s", key, shown, place)
         for key, place in before.keys() - after.keys():
-            logger.info("%s is no more set by %s", key, place)
+            logger.info("%s is no longer set by %s", key, place)
 
     def _in_force(self) -> dict[tuple[str, str], str]:
-        """The dynamic settings that hold, by key and place, as they may be shown."""
+        """The dynamic settings in force, by key and place, as they may be shown."""
         return {
             (setting.key, setting.place): "[hidden]" if _ALL_KEYS[setting.key].sensitive else setting.text
             for setting in self.config.settings()
             if setting.source.is_dynamic
         }
 
-    def _report_unsound_topic(self, topic: str, error: ConfigError) -> None:
-        self._report_unsound(topic, f"topic {topic}: {error}")
+    def _report_invalid_topic(self, topic: str, error: ConfigError) -> None:
+        self._report_invalid(topic, f"topic {topic}: {error}")
 
-    def _report_unsound(self, topic: str, what: str) -> None:
-        """Logs a setting that cannot stand, once; `topic` is empty for the broker's own."""
+    def _report_invalid(self, topic: str, what: str) -> None:
+        """Logs an invalid setting, once; `topic` is empty for the broker's own."""
         if (topic, what) not in self._reported and len(self._reported) < _MAX_REMEMBERED:
             self._reported.add((topic, what))
-            logger.error("%s; it is left out, and what is below it holds", what)
+            logger.error("%s; it is ignored, and the setting below it holds", what)
 
 
 class DynamicConfigPublisher:
-    """Follows the metadata image. The ReplicaManager has to be told of it first."""
+    """Applies configurations of each new metadata image, after the ReplicaManager has applied it."""
 
     def __init__(
         self, dynamic: DynamicConfig, node_id: int, log_manager: LogManager, *reconfigurables: Reconfigure
@@ -88,7 +88,7 @@ class DynamicConfigPublisher:
         self._reconfigurables = reconfigurables
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Brings into force what `delta` says has changed; at start, when it names everything, all there is."""
+        """Applies the configurations that `delta` names; at start it names everything."""
         resources = {(BROKER_RESOURCE, CLUSTER_DEFAULT), (BROKER_RESOURCE, str(self._node_id))}
         of_broker = not resources.isdisjoint(delta.config_changes)
         if of_broker:
@@ -102,7 +102,7 @@ class DynamicConfigPublisher:
             )
 
     def _logs_of(self, image: MetadataImage, topics: Iterable[str]) -> Iterator[UnifiedLog]:
-        """The logs of these topics. A topic that is gone has none."""
+        """The logs of these topics; a deleted topic has none."""
         for topic in [image.topics[name] for name in topics if name in image.topics]:
             for index in topic.partitions:
                 for log in (

@@ -1,6 +1,6 @@
-"""What a broker does now and then: retention, checkpoints, flushes by time, deletions that are due.
+"""The periodic tasks of a broker: retention, checkpoints, flushes by time, deletions that are due.
 
-Each chore has its interval from the configuration and runs on the event loop, where the state is; what of it blocks
+Each task has its interval from the configuration and runs on the event loop, where the state is; its blocking part
 goes to the BlockingRunner. Source: the scheduled tasks of kafka.log.LogManager and kafka.server.ReplicaManager.
 """
 
@@ -31,7 +31,7 @@ NEVER_MS = 2**63 - 1
 
 
 class Housekeeping:
-    """Schedules the chores on `timer`. start() after the logs are loaded, stop() before they are closed."""
+    """Schedules the tasks on `timer`. start() after the logs are loaded, stop() before they are closed."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Housekeeping:
         self._handles: dict[Callable[[], None], TimerHandle] = {}
         self._missing_logs: deque[tuple[str, int]] = deque()
         self._initial_delay_ms = config[log_keys.LOG_INITIAL_TASK_DELAY_MS]
-        self._chores: list[tuple[Callable[[], None], int]] = [
+        self._tasks: list[tuple[Callable[[], None], int]] = [
             (self.retain, config[log_keys.LOG_RETENTION_CHECK_INTERVAL_MS]),
             (self.flush, config[log_keys.LOG_FLUSH_SCHEDULER_INTERVAL_MS]),
             (self.checkpoint_recovery_points, config[log_keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS]),
@@ -67,31 +67,31 @@ class Housekeeping:
         ]
 
     def start(self) -> None:
-        """The first round of each chore comes after log.initial.task.delay.ms, or its interval if that is shorter."""
+        """Each task first runs after log.initial.task.delay.ms, or its interval if that is shorter."""
         self._schedule(self.delete_due, DELETION_INTERVAL_MS, DELETION_INTERVAL_MS)
-        for chore, interval_ms in self._chores:
+        for task, interval_ms in self._tasks:
             if interval_ms < NEVER_MS:
-                self._schedule(chore, min(self._initial_delay_ms, interval_ms), interval_ms)
+                self._schedule(task, min(self._initial_delay_ms, interval_ms), interval_ms)
 
     def stop(self) -> None:
         for handle in self._handles.values():
             handle.cancel()
         self._handles.clear()
 
-    def _schedule(self, chore: Callable[[], None], delay_ms: int, interval_ms: int) -> None:
+    def _schedule(self, task: Callable[[], None], delay_ms: int, interval_ms: int) -> None:
         def run() -> None:
-            self._schedule(chore, interval_ms, interval_ms)
-            chore()
+            self._schedule(task, interval_ms, interval_ms)
+            task()
 
-        self._handles[chore] = self._timer.call_at(self._timer.time() + delay_ms / 1000, run)
+        self._handles[task] = self._timer.call_at(self._timer.time() + delay_ms / 1000, run)
 
-    # ---- the chores
+    # ---- the tasks
 
     def retain(self) -> None:
-        """Lets go of segments that are too old or too many."""
+        """Deletes segments by retention time and size."""
         deleted = self._log_manager.cleanup_logs()
         if deleted:
-            logger.info("retention let go of %d segments", deleted)
+            logger.info("retention deleted %d segments", deleted)
 
     def flush(self) -> None:
         """Syncs the logs whose flush.ms is over."""
@@ -122,7 +122,7 @@ class Housekeeping:
         self._log_manager.remove_expired_producers()
 
     def check_disk_space(self) -> None:
-        """Measures how much room the log directories have, and lets producers in or keeps them out."""
+        """Measures the free space of the log directories, by which producers are let in or rejected."""
         for directory in self._log_manager.dirs:
             if directory.space.is_guarded:
                 self._measure(directory.space)
@@ -142,13 +142,13 @@ class Housekeeping:
             elif space.wants_reserve:
                 self._in_background("writing the reserve", space.make_reserve)
             if was_full and not space.is_full:
-                self.flush()  # what had to wait for room
+                self.flush()  # logs whose flush had to wait for room
                 self.open_missing_logs()
 
         self._runner.submit(measure, done)
 
     def open_missing_logs(self) -> None:
-        """Makes the logs for which there was no room, or no descriptor, when their partitions came.
+        """Creates the logs for which there was no room, or no descriptor, when their partitions came.
 
         One in each pass of the loop, since each waits for the disk.
         """
@@ -162,7 +162,7 @@ class Housekeeping:
             self._handles[self._open_next_log] = self._timer.call_at(self._timer.time(), self._open_next_log)
 
     def _in_background(self, what: str, work: Work, log_dir: LogDir | None = None) -> None:
-        """Has it done off the loop. A fault of the disk takes the log directory offline."""
+        """Runs `work` off the loop. A fault of the disk takes the log directory offline."""
 
         def done(error: BaseException | None) -> None:
             if error is None:

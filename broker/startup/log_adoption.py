@@ -1,7 +1,7 @@
-"""Topics found in log directories without a metadata log: their partitions say what they belong to.
+"""Adopts topics found in log directories without a metadata log.
 
-That is what is left of a directory whose `__cluster_metadata-0` was lost, or one that comes from elsewhere. Topic ids
-come from partition.metadata, leader epochs from the logs; settings of the topics' own are lost.
+Such a directory has lost its `__cluster_metadata-0`, or comes from elsewhere. Topic ids come from partition.metadata,
+leader epochs from the logs; the topics' own settings are lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger("barnabas.startup")
 
 
 def adopted_topics(log_manager: LogManager, node_id: int, env: Env) -> list[Message]:
-    """Records for the topics of every log that is there. Raises InconsistentMetadataError."""
+    """Records for the topics of every log. Raises InconsistentMetadataError."""
     found: dict[str, dict[int, UnifiedLog]] = defaultdict(dict)
     for log in log_manager.all_logs():
         found[log.topic][log.partition] = log
@@ -41,7 +41,7 @@ def adopted_topics(log_manager: LogManager, node_id: int, env: Env) -> list[Mess
 
 
 def _unused_producer_ids(log_manager: LogManager, node_id: int) -> ProducerIdsRecord:
-    """Puts the next producer id behind every block from which a producer that the logs remember can have its id."""
+    """Puts the next producer id behind every block that a producer known to the logs may have its id from."""
     known = (
         producer_id for log in log_manager.all_logs() for producer_id in log.producer_state_manager.producers
     )

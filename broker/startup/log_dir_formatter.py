@@ -2,7 +2,7 @@
 
 Each gets `bootstrap.checkpoint`, then `meta.properties`: with the latter it is formatted. The metadata directory of a
 node whose quorum is in the log (kraft.version 1) gets a first snapshot before, which names the voters.
-Refusals are in the words of Kafka's org.apache.kafka.metadata.storage.Formatter and kafka.tools.StorageTool.
+Error texts are those of Kafka's org.apache.kafka.metadata.storage.Formatter and kafka.tools.StorageTool.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIRST_SNAPSHOT: Final = SnapshotId(0, 0)
 
 
 class FormatPlan(NamedTuple):
-    """What a format is asked to do.
+    """The options of a format.
 
     `voters_configured`: the configuration names the voters (controller.quorum.voters). `no_initial_controllers`: the
     log is not to name them yet; with `initial_voters` it does from the beginning.
@@ -118,20 +118,20 @@ def _host(text: str) -> tuple[str, str]:
     return host, rest
 
 
-def _number(text: str, refusal: str) -> int:
+def _number(text: str, message: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise FormatterError(refusal) from None
+        raise FormatterError(message) from None
 
 
 class Formatter:
-    """One format. `tell` gets each line that the tool prints."""
+    """One format. `output` gets each line that the tool prints."""
 
-    def __init__(self, plan: FormatPlan, env: Env, tell: Callable[[str], None]) -> None:
+    def __init__(self, plan: FormatPlan, env: Env, output: Callable[[str], None]) -> None:
         self._plan = plan
         self._env = env
-        self._tell = tell
+        self._output = output
 
     def run(self) -> None:
         """Formats. Raises FormatterError, OSError."""
@@ -146,9 +146,9 @@ class Formatter:
             )
         new = [path for path in sorted(set(self._plan.log_dirs)) if path not in formatted]
         if not new:
-            self._tell("All of the log directories are already formatted.")
+            self._output("All of the log directories are already formatted.")
             return
-        self._tell(_bootstrap_line(records, release))
+        self._output(_bootstrap_line(records, release))
         for path in new:
             self._format(path, release, records, levels[KRAFT_VERSION])
 
@@ -171,7 +171,7 @@ class Formatter:
         return release
 
     def _levels(self, release: MetadataVersion) -> dict[str, int]:
-        """The level of every feature: as asked for, else what goes with the release."""
+        """The level of every feature: the requested one, else the default of the release."""
         asked = dict(self._plan.features)
         for name in asked:
             if name not in FEATURES_BY_NAME and name != METADATA_VERSION:
@@ -212,7 +212,7 @@ class Formatter:
     # -- where --
 
     def _formatted_dirs(self) -> dict[str, MetaProperties]:
-        """The directories that have meta.properties; those of another node are refused."""
+        """The directories that have meta.properties; rejects those of another node."""
         found: dict[str, MetaProperties] = {}
         for path in sorted(set(self._plan.log_dirs)):
             try:
@@ -242,7 +242,7 @@ class Formatter:
         self, path: str, release: MetadataVersion, records: Sequence[Message], kraft_version: int
     ) -> None:
         kind, directory_id = self._kind(path)
-        self._tell(f"Formatting {kind} {path} with {METADATA_VERSION} {release.name}.")
+        self._output(f"Formatting {kind} {path} with {METADATA_VERSION} {release.name}.")
         make_directory(self._env, path)
         write_bootstrap(self._env, path, records)
         if self._plan.initial_voters and path == self._plan.metadata_log_dir:
@@ -251,7 +251,7 @@ class Formatter:
         MetaProperties(self._plan.cluster_id, self._plan.node_id, text).write(self._env, path)
 
     def _kind(self, path: str) -> tuple[str, Uuid]:
-        """What a directory is to be, and its id: a voter's has the id by which the log names it."""
+        """The kind of a directory, and its id: a voter's has the id that the log names."""
         new_id = random_uuid(self._env.random_bytes)
         if path != self._plan.metadata_log_dir:
             return "data directory", new_id
@@ -307,7 +307,7 @@ def _check_dependencies(name: str, levels: Mapping[str, int]) -> None:
 
 
 def _bootstrap_line(records: Sequence[Message], release: MetadataVersion) -> str:
-    """What the cluster begins with, as Kafka's tool prints it, but for what belongs to a user's password."""
+    """The first records of the cluster, as Kafka's tool prints them, without the secrets of users."""
     shown = ", ".join(f"ApiMessageAndVersion({_shown(record)} at version 0)" for record in records)
     return (
         f"Bootstrap metadata: BootstrapMetadata(records=[{shown}], metadataVersionLevel={release.level}, "

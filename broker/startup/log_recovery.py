@@ -1,8 +1,8 @@
-"""Loading the logs before anybody is served, and closing them at the end, on threads of their own.
+"""Loads the logs before clients are served, and closes them at the end, on threads of their own.
 
-Recovery is bound by the processor and the disk and lets go of the interpreter lock while it reads and checks, so
-several logs are read at once: num.recovery.threads.per.data.dir threads for each log directory, and in all no more than
-there are processors, but one for each directory in any case. Each holds half a MiB of the log it reads and its index
+Recovery is bound by the processor and the disk and releases the interpreter lock while it reads and checks, so
+several logs are read at once: num.recovery.threads.per.data.dir threads for each log directory, but in all no more
+than processors, and at least one for each directory. Each holds half a MiB of the log it reads and its index
 entries.
 Source: kafka.log.LogManager.loadLogs, which counts its threads in the same way.
 """
@@ -28,7 +28,7 @@ _MIB = 1 << 20
 
 
 class LogLoading:
-    """Runs the tasks of a LogManager (it is a `RunTasks`) and says every few seconds how far it is."""
+    """Runs the tasks of a LogManager (it is a `RunTasks`) and logs the progress every few seconds."""
 
     def __init__(self, threads_per_dir: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._threads_per_dir = threads_per_dir
@@ -38,7 +38,7 @@ class LogLoading:
 
     def __call__(self, tasks: Sequence[LoadTask]) -> Iterator[LoadTask]:
         """Each task when it is done."""
-        progress = Progress(tasks, self._clock)
+        progress = LoadProgress(tasks, self._clock)
         threads = self._start(tasks)
         try:
             for count in range(len(tasks)):
@@ -54,7 +54,7 @@ class LogLoading:
         by_dir: dict[str, list[LoadTask]] = defaultdict(list)
         for task in tasks:
             by_dir[task.directory.path].append(task)
-        # The longest first: it must not be the one that all wait for at the end.
+        # The longest first, so that no thread works on it alone at the end.
         self._waiting = [
             deque(sorted(some, key=lambda task: -task.bytes_to_read)) for some in by_dir.values()
         ]
@@ -66,7 +66,7 @@ class LogLoading:
         return threads
 
     def _thread_count(self, waiting: deque[LoadTask]) -> int:
-        """Opening what was closed in order is bound by the interpreter: a second thread would only be in the way."""
+        """Opening logs that were closed in order is bound by the interpreter, so that one thread is best."""
         if not any(task.bytes_to_read for task in waiting):
             return 1
         share = max(_processors() // len(self._waiting), 1)
@@ -85,36 +85,36 @@ class LogLoading:
                 return
             self._done.put(task)
 
-    def _next(self, progress: Progress, count: int) -> LoadTask:
+    def _next(self, progress: LoadProgress, count: int) -> LoadTask:
         while True:
             try:
                 done = self._done.get(timeout=progress.seconds_to_next_line())
             except queue.Empty:
-                progress.say(count)
+                progress.log(count)
                 continue
             if progress.seconds_to_next_line() <= 0:
-                progress.say(count)
+                progress.log(count)
             if isinstance(done, BaseException):
                 raise done
             return done
 
 
-class Progress:
-    """How far the loading is, in words."""
+class LoadProgress:
+    """Logs the progress of the loading."""
 
     def __init__(self, tasks: Sequence[LoadTask], clock: Callable[[], float]) -> None:
         self._tasks = tasks
         self._clock = clock
-        self._started = self._last_said = clock()
+        self._started = self._last_logged = clock()
         self._to_read = sum(task.bytes_to_read for task in tasks)
 
     def seconds_to_next_line(self) -> float:
-        return max(self._last_said + PROGRESS_INTERVAL_S - self._clock(), 0.0)
+        return max(self._last_logged + PROGRESS_INTERVAL_S - self._clock(), 0.0)
 
-    def say(self, count: int) -> None:
-        """A line: `count` logs are done."""
-        self._last_said = self._clock()
-        seconds = self._last_said - self._started
+    def log(self, count: int) -> None:
+        """Logs a line: `count` logs are loaded."""
+        self._last_logged = self._clock()
+        seconds = self._last_logged - self._started
         if not self._to_read:
             logger.info("opening logs: %d of %d after %.0f s", count, len(self._tasks), seconds)
             return
@@ -133,7 +133,7 @@ class Progress:
         )
 
     def finish(self) -> None:
-        """The last line."""
+        """Logs the last line."""
         seconds = self._clock() - self._started
         recovered = sum(not task.directory.had_clean_shutdown for task in self._tasks)
         if recovered:
@@ -148,7 +148,7 @@ class Progress:
 
 
 def run_all_in_threads(work: Sequence[Callable[[], None]], threads: int) -> None:
-    """Runs pieces of work, none of which raises. They mostly wait for the disk, which is quicker for many at once."""
+    """Runs pieces of work, none of which raises, at once: they mostly wait for the disk."""
     if len(work) < 2 or threads < 2:
         for one in work:
             one()

@@ -1,7 +1,7 @@
-"""Whose the log directories are: node id, cluster id and directory ids, in meta.properties; new directories get them.
+"""The identity in the log directories (node id, cluster id, directory ids in meta.properties); formats new directories.
 
-A directory is formatted when it has meta.properties, which is written last, after bootstrap.checkpoint: a format that
-the power cut short is begun anew.
+A directory is formatted when it has meta.properties, which is written last, after bootstrap.checkpoint: an interrupted
+format starts again.
 Source: org.apache.kafka.metadata.storage.Formatter, kafka.server.KafkaRaftServer.initializeLogDirs.
 """
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("barnabas.startup")
 
 
 class Identity(NamedTuple):
-    """Who a node is. `was_formatted`: its directories said so already."""
+    """The identity of a node. `was_formatted`: its directories had it already."""
 
     cluster_id: str
     node_id: int
@@ -38,7 +38,7 @@ class Identity(NamedTuple):
 def settle_identity(
     log_manager: LogManager, metadata_dir: MetadataDir, config: BrokerConfig, env: Env
 ) -> Identity:
-    """Cluster id and node id: those that the directories hold, else those configured, or new ones.
+    """Cluster id and node id: those in the directories, else the configured ones, or new ones.
 
     Raises InvalidConfigError where the configuration contradicts the directories, StorageError.
     """
@@ -56,7 +56,7 @@ def settle_identity(
 
 
 def format_new_dirs(log_manager: LogManager, identity: Identity, env: Env) -> None:
-    """Makes those of the directories that are not formatted the node's own. Raises NoLogDirError."""
+    """Formats the directories that are not formatted for this node. Raises NoLogDirError."""
     records = bootstrap_records(default_levels(LATEST_PRODUCTION))
     log_manager.dirs.format(
         identity.cluster_id,
@@ -81,7 +81,7 @@ class MetadataDir:
             self._own = LogDir(env, self._wanted)
 
     def lock(self) -> None:
-        """Claims it, if the log manager does not. Raises LogDirLockedError, OSError."""
+        """Locks it, if the log manager does not. Raises LogDirLockedError, OSError."""
         if self._own is not None:
             self._own.lock()
 
@@ -90,7 +90,7 @@ class MetadataDir:
             self._own.unlock()
 
     def load_own(self) -> MetaProperties | None:
-        """Whose a directory of the metadata alone is. Raises InconsistentMetadataError, OSError."""
+        """The identity in a directory of the metadata alone. Raises InconsistentMetadataError, OSError."""
         return None if self._own is None else self._own.load_meta_properties()
 
     def find(self, identity: Identity) -> LogDir:
@@ -103,15 +103,15 @@ class MetadataDir:
         for directory in candidates:
             if self._has_log(directory):
                 return directory
-        self._refuse_prerelease(candidates)
-        self._refuse_in_place_of_offline(identity)
+        self._reject_prerelease(candidates)
+        self._reject_in_place_of_offline(identity)
         return candidates[0]
 
     def _has_log(self, directory: LogDir) -> bool:
         return self._env.exists(f"{directory.path}/{CLUSTER_METADATA_TOPIC}-0")
 
     def _adopt(self, directory: LogDir, identity: Identity) -> None:
-        """Holds a directory of the metadata alone against the others, and formats it where it is new."""
+        """Compares a directory of the metadata alone with the others, and formats it where it is new."""
         found = self.load_own()
         if found is None:
             write_bootstrap(self._env, directory.path, bootstrap_records(default_levels(LATEST_PRODUCTION)))
@@ -123,7 +123,7 @@ class MetadataDir:
                 f"cluster {identity.cluster_id} node {identity.node_id}"
             )
 
-    def _refuse_prerelease(self, candidates: list[LogDir]) -> None:
+    def _reject_prerelease(self, candidates: list[LogDir]) -> None:
         for directory in candidates:
             if self._env.exists(f"{directory.path}/{PRERELEASE_FILE}"):
                 raise MetadataLogError(
@@ -131,8 +131,8 @@ class MetadataDir:
                     f"release wrote; this one reads {CLUSTER_METADATA_TOPIC}-0 and does not convert one to the other"
                 )
 
-    def _refuse_in_place_of_offline(self, identity: Identity) -> None:
-        """While a directory is offline nothing is begun anew beside what may lie in it."""
+    def _reject_in_place_of_offline(self, identity: Identity) -> None:
+        """Rejects a start that would begin a new metadata log while the old one may be in an offline directory."""
         offline = self._manager.dirs.offline
         if offline and (identity.was_formatted or self._wanted in offline):
             raise NoLogDirError(

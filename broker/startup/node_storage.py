@@ -1,12 +1,12 @@
-"""What has to be true of the disk before anybody is served: directories ours and formatted, metadata read, logs open.
+"""NodeStorage: prepares the disk before clients are served: directories locked and formatted, metadata read, logs open.
 
-Everything here blocks and runs before the listeners open. A start goes through these steps, each of which the next
-start can find half done:
+Everything here blocks and runs before the listeners open. A start takes these steps, each of which the next
+start may find half done:
 
     lock the directories; format those that are new
-    read the metadata log into an image; refuse feature levels that are not supported here
-    lead the metadata log: a new epoch; the first records, where there are none
-    open the logs; adopt them where there are no metadata; put aside those of no topic
+    read the metadata log into an image; reject feature levels that are not supported
+    lead the metadata log: a new epoch; the first records in an empty log
+    open the logs; adopt them where the metadata are lost; put strays aside
     register the controller and the broker, elect, unfence
 
 A stop is Kafka's controlled shutdown, then the logs are closed and .kafka_cleanshutdown names the broker epoch.
@@ -89,9 +89,9 @@ class NodeStorage:
     def __init__(
         self, config: BrokerConfig, env: Env, ports: Mapping[str, int] = MappingProxyType({})
     ) -> None:
-        """Opens everything. `ports`: those that the listeners have, by name, where the configuration says 0.
+        """Opens everything. `ports`: the listeners' ports by name, for those that the configuration sets to 0.
 
-        Raises InvalidConfigError, StorageError, MetadataLogError or OSError; the text is for whoever starts it.
+        Raises InvalidConfigError, StorageError, MetadataLogError or OSError; the text is for the operator.
         """
         self._env = env
         self._leaves_in_order = config[CONTROLLED_SHUTDOWN_ENABLE]
@@ -113,7 +113,7 @@ class NodeStorage:
             self._open_logs(config)
             self._register(config, ports)
         except BaseException:
-            self.abandon()  # whoever tries again, in this process too, must find nothing locked
+            self.abandon()  # the next try, perhaps in this process, must find nothing locked
             raise
 
     # -- the metadata --
@@ -146,17 +146,17 @@ class NodeStorage:
 
     @property
     def metadata_dir(self) -> str:
-        """The log directory that the broker cannot do without."""
+        """The log directory of the metadata, without which the broker stops."""
         return self.store.directory.rpartition("/")[0]
 
     @property
     def broker_epoch(self) -> int:
-        """The offset of this broker's registration; NO_BROKER_EPOCH when it has none."""
+        """The offset of this broker's registration; NO_BROKER_EPOCH before that."""
         broker = self.image.brokers.get(self.node_id)
         return NO_BROKER_EPOCH if broker is None else broker.epoch
 
     def commit(self, batches: Sequence[Sequence[Message]], *, may_wait: bool = False) -> None:
-        """Makes records durable, each inner list atomically, and replays them: what the controller does once it runs.
+        """Makes records durable, each inner list atomically, and replays them, as the controller does once it runs.
 
         With `may_wait` they need not be durable yet on a full disk: see `EmbeddedRaftLog.append`. Raises StorageError,
         OSError.
@@ -176,7 +176,7 @@ class NodeStorage:
         if self.image.topics or self.image.brokers:
             self._put_strays_aside()
             self.log_manager.future.finish_decided(self._assigned_dir)
-        else:  # nobody was ever here, or no further than this
+        else:  # the first start, or one that got no further than this
             self.commit(in_batches(adopted_topics(self.log_manager, self.node_id, self._env)))
 
     def _assigned_dir(self, topic: str, partition: int) -> Uuid | None:
@@ -185,7 +185,7 @@ class NodeStorage:
         return None if found is None else found.directory_of(self.node_id)
 
     def _load_logs(self, threads_per_dir: int) -> bool:
-        """Opens all logs, with a line now and then when that takes long; says whether any had to be recovered."""
+        """Opens all logs, logging the progress of a long load; returns whether any had to be recovered."""
         recovered = False
 
         def loaded(log: UnifiedLog) -> None:
@@ -200,7 +200,7 @@ class NodeStorage:
         return recovered
 
     def _put_strays_aside(self) -> None:
-        """Logs of no topic: its deletion was decided, or the directory came from elsewhere. They are kept."""
+        """Renames logs of no topic and keeps them: the topic was deleted, or the directory came from elsewhere."""
         for log in (*self.log_manager.all_logs(), *self.log_manager.future_logs()):
             topic = self.image.topics.get(log.topic)
             known = topic is not None and log.partition in topic.partitions
@@ -214,7 +214,7 @@ class NodeStorage:
     # -- in the cluster --
 
     def _register(self, config: BrokerConfig, ports: Mapping[str, int]) -> None:
-        """Registers controller and broker, and has the broker lead what it can, with one write."""
+        """Registers controller and broker, and elects the broker leader where it can be, with one write."""
         unstable = config[UNSTABLE_FEATURE_VERSIONS_ENABLE]
         node = Node.of(
             config,
@@ -261,13 +261,13 @@ class NodeStorage:
             self._metadata_dir.unlock()
 
     def abandon(self) -> None:
-        """Gives files and locks back without a word: what a killed process does."""
+        """Releases files and locks without any write, like a killed process."""
         self.log_manager.abandon()
         self._metadata_dir.unlock()
 
 
 def _names_no_voters(config: BrokerConfig) -> bool:
-    """Whether a new log has to name its voter, so that Kafka with the same configuration finds its quorum."""
+    """Whether a new log has to name its voter, so that Kafka with the same configuration finds the quorum."""
     looks_for_quorum = (
         bool(config[CONTROLLER_QUORUM_BOOTSTRAP_SERVERS]) and not config[CONTROLLER_QUORUM_VOTERS]
     )

@@ -1,4 +1,4 @@
-"""Observers: what is seen of the broker from outside; the probes that its parts are given, and the HTTP port."""
+"""Observers: the probes that the parts of a broker get, the metrics over them, and the HTTP port."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OFF: Final = -1
 
 
 class Observed(Protocol):
-    """What is looked at: a Server that has started."""
+    """The server that is observed, after its start."""
 
     parts: Parts
     memory: RequestMemory
@@ -39,7 +39,7 @@ class Observed(Protocol):
 
 
 class Observers:
-    """The probes of one broker, and what makes metrics of them."""
+    """The probes of one broker, and the metrics over them."""
 
     def __init__(self) -> None:
         self.topics = BrokerTopicProbe()
@@ -84,7 +84,7 @@ class Observers:
     def serve_http(self, server: Observed) -> HttpServer | None:
         """Opens the HTTP port of a server that has started; None if it is turned off or its port is taken.
 
-        A broker without metrics still serves its clients, so a taken port is a warning here and no more.
+        A broker without metrics still serves its clients, so a taken port is only a warning.
         """
         config = server.parts.config
         port = config[BARNABAS_HTTP_PORT]
@@ -108,7 +108,7 @@ class Observers:
 
 
 def _not_ready(server: Observed) -> str | None:
-    """Why clients should not be sent here; None when they can be."""
+    """Why clients should not be sent here; None when the broker is ready."""
     if server.is_stopping:
         return "the broker is stopping"
     offline = server.parts.replica_manager.offline_log_dirs

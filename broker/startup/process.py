@@ -32,13 +32,13 @@ from barnabas.storage.errors import StorageError
 logger = logging.getLogger("barnabas.server")
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""SIGHUP comes when the terminal goes; who started the broker with nohup wants nothing to come of it."""
+"""SIGHUP comes when the terminal goes; under nohup it is ignored."""
 SETTLING_S: Final = 0.1
-"""How long those who wait for the start have to get their first answers before the broker does what can wait."""
+"""After the start, the first responses to waiting clients come before work that can wait for so long."""
 YOUNG_OBJECTS: Final = 5000
-"""How many new objects make a collection. Requests leave no cycles, so it finds next to nothing and may be rare."""
+"""New objects that trigger a collection. Requests leave no cycles, so it finds next to nothing and may be rare."""
 WARM_S: Final = 60.0
-"""After that all is there that comes with the first requests and scrapes: compiled codecs, libraries."""
+"""After this time the objects of the first requests and scrapes exist: codecs, libraries."""
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long a thread beside the loop may keep the interpreter while the loop wants it. With Python's own 5 ms each call
 to the system costs the loop up to that, while metrics are rendered or a coordinator loads."""
@@ -52,14 +52,14 @@ def run(config: BrokerConfig) -> int:
     log_setup.configure(config[BARNABAS_LOG_LEVEL], sys.stderr, as_json=_as_json(config[BARNABAS_LOG_FORMAT]))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     start_lines = log_setup.StartLines()
-    _say_what_configuration_holds(config)
+    _log_config_messages(config)
     _raise_open_files_limit()
     with _ended_by_signals(), asyncio.Runner(loop_factory=_new_loop) as runner:
         return runner.run(_serve(config, start_lines))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where it is to be had, else what Python brings."""
+    """A uvloop where it is installed, else asyncio's own loop."""
     try:
         import uvloop
     except ImportError:
@@ -83,12 +83,12 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
     stopping = _catch_signals(loop)
     http = server.observers.serve_http(server)
     _say_it_is_ready(_ready_line(server, http))
-    gc.freeze()  # what is here now stays; the collector need not look at it again and again
+    gc.freeze()  # these objects stay; the collector need not visit them again and again
     gc.set_threshold(YOUNG_OBJECTS)
     gc.enable()
     loop.call_later(SETTLING_S, start_lines.end)
     loop.call_later(SETTLING_S, _warn_of_stale_builds)
-    loop.call_later(WARM_S, _freeze_what_came)
+    loop.call_later(WARM_S, _freeze_again)
     endings: list[asyncio.Future[Any]] = [stopping, server.failed]
     await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
     start_lines.end()
@@ -103,14 +103,14 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
 
 
 def _warn_of_stale_builds() -> None:
-    """In a checkout, where sources are edited and what was compiled from them before is what runs."""
+    """In a checkout, where the compiled modules may be older than the sources."""
     sources = compiled.stale()
     if sources and compiled.form() != "interpreted":
-        logger.warning("changed since they were compiled, so what runs is older: %s", ", ".join(sources))
+        logger.warning("changed since they were compiled, so an older form runs: %s", ", ".join(sources))
 
 
-def _freeze_what_came() -> None:
-    """What the first requests brought stays, too: full collections look at all else, and everybody waits for them."""
+def _freeze_again() -> None:
+    """Freezes the objects of the first requests too: full collections visit all others while the loop waits."""
     gc.collect()
     gc.freeze()
 
@@ -122,9 +122,9 @@ def _stop_signals() -> list[signal.Signals]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Until signals are caught, each ends the process there and then: nobody is served yet, and a start may take long.
+    """Ends the process at any stop signal until they are caught: no client is served yet, and a start may take long.
 
-    The first process of a container would not notice them otherwise, and asyncio would finish the start first.
+    The first process of a container would ignore them otherwise, and asyncio would finish the start first.
     """
 
     def end(number: int, _: object) -> None:
@@ -139,9 +139,9 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Signals]:
-    """Completes with the first signal that asks to stop; the second ends the process there and then.
+    """Completes with the first stop signal; the second ends the process at once.
 
-    But for SIGHUP: when a terminal goes, both its shell and the system send it.
+    Except for SIGHUP: when a terminal closes, both its shell and the system send it.
     """
     stopping: asyncio.Future[signal.Signals] = loop.create_future()
 
@@ -171,8 +171,7 @@ def _ready_line(server: Server, http: HttpServer | None) -> str:
     addresses = ", ".join(
         f"{listener.host or '0.0.0.0'}:{server.ports[listener.name]}"
         for listener in server.config.listeners
-        if listener.name
-        in server.ports  # one that was set while a broker ran may have lost its port to somebody
+        if listener.name in server.ports  # one that was set while a broker ran may have lost its port
     )
     data = ", ".join(os.path.abspath(path) for path in server.config.log_dirs)
     metrics = ""
@@ -185,7 +184,7 @@ def _ready_line(server: Server, http: HttpServer | None) -> str:
 
 
 def _seconds_since_spawn() -> float:
-    """Since the process began, which is before Python could look at a clock."""
+    """Seconds since the process began, before Python could read a clock."""
     try:
         with open("/proc/self/stat", encoding="ascii") as file:
             started_ticks = int(file.read().rpartition(")")[2].split()[19])
@@ -198,8 +197,8 @@ def _as_json(log_format: str) -> bool | None:
     return None if log_format == "auto" else log_format == "json"
 
 
-def _say_what_configuration_holds(config: BrokerConfig) -> None:
-    """A line for each thing to mend, and one for all keys that have no effect here."""
+def _log_config_messages(config: BrokerConfig) -> None:
+    """Logs a line for each message about the configuration, and one for all keys without effect."""
     for line in clamp_replication(config):
         logger.info("%s", line)
     inert = []

@@ -1,7 +1,7 @@
-"""--add-scram of a format: SCRAM users that a cluster begins with, as `SCRAM-SHA-256=[name=alice,password=secret]`.
+"""--add-scram of a format: the first SCRAM users of a cluster, as `SCRAM-SHA-256=[name=alice,password=secret]`.
 
 In brackets: name; password, or salt and saltedpassword in base64; iterations, 4096 without. A value may be in quotes.
-Refusals are in the words of Kafka's org.apache.kafka.metadata.storage.ScramParser.
+Error texts are those of Kafka's org.apache.kafka.metadata.storage.ScramParser.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SALT_BYTES: Final = 20
 
 
 class FormatterError(Exception):
-    """A format cannot be done as it was asked for; the text says why."""
+    """The options of a format are wrong; the text says why."""
 
 
 def parse_scram(argument: str, random_bytes: Callable[[int], bytes]) -> UserScramCredentialRecord:

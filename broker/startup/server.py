@@ -1,4 +1,4 @@
-"""Server: puts a broker together, starts it, serves, and stops it. Source: kafka.server.BrokerServer."""
+"""Server: starts a broker over an event loop, sockets and threads, and stops it. Source: kafka.server.BrokerServer."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ logger = logging.getLogger("barnabas.server")
 DRAIN_TIMEOUT_S: Final = 30.0
 BLOCKING_THREADS: Final = 4
 LOADING_THREADS: Final = 1
-"""For coordinators: replaying their records is work for the interpreter, which does one thing at a time."""
+"""For coordinators: replaying records is bound by the interpreter, which runs one thread at a time."""
 
 
 class Server:
-    """One broker. start() returns when clients are served, stop() when everything is on the disk and closed."""
+    """One broker. start() returns when it serves clients, stop() when everything is on the disk and closed."""
 
     def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, env: Env) -> None:
         self.config = config
@@ -49,7 +49,7 @@ class Server:
         self.ports: dict[str, int] = {}
 
     def start(self) -> None:
-        """Raises InvalidConfigError or one of the errors that keep a broker from starting."""
+        """Raises InvalidConfigError or another error that prevents the start."""
         self.ports = self.socket_server.bind()
         try:
             storage = NodeStorage(self.config, self.env, self.ports)
@@ -97,7 +97,7 @@ class Server:
         self.ports = self.socket_server.ports
 
     def _log_dir_failed(self, log_dir: str) -> None:
-        """Without a directory left, or without the metadata, there is nothing that could be served."""
+        """Without a directory left, or without the metadata, the broker stops."""
         if self.failed.done():
             return
         if not self.storage.log_manager.dirs:
@@ -106,7 +106,7 @@ class Server:
             self.failed.set_result(f"{log_dir}, the log directory that holds the metadata, has failed")
 
     async def stop(self) -> None:
-        """Takes nothing new, answers what is there, and leaves the directories as a clean stop does."""
+        """Takes no new requests, answers those in flight, and closes the directories cleanly."""
         parts = self.parts
         self.is_stopping = True
         parts.housekeeping.stop()
@@ -114,7 +114,7 @@ class Server:
         await parts.moves.stop()
         await parts.log_cleaner.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))
-        await asyncio.sleep(0)  # reading has stopped; what waits for records or members need not any longer
+        await asyncio.sleep(0)  # reading has stopped: no request need wait for records or members any longer
         parts.replica_manager.fetch_purgatory.expire_all()
         parts.coordinators.stop()
         cut_off = await drained

@@ -1,4 +1,4 @@
-"""From a command line to a broker that serves; without click, which `barnabas serve` does not wait for."""
+"""Runs a broker from a command line; without click, which would slow the start of `barnabas serve`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STANDARD_STREAMS: Final = (0, 1, 2)
 
 
 def serve(properties: str | None, overrides: Sequence[str]) -> int:
-    """Runs a broker until it is told to stop; returns the exit code.
+    """Runs a broker until a stop signal; returns the exit code.
 
-    The garbage collector rests until clients are served (server.py turns it on again): a start makes
-    60,000 objects, of which 1 in 100 is garbage, and looking through them again and again takes a tenth of it.
+    The garbage collector is off until clients are served (process.py turns it on again): a start makes
+    60,000 objects, of which 1 in 100 is garbage, and collections take a tenth of it.
     """
     open_closed_streams()
     gc.disable()
@@ -33,17 +33,17 @@ def serve(properties: str | None, overrides: Sequence[str]) -> int:
 
 
 def open_closed_streams() -> None:
-    """Opens on /dev/null what the process was started without (`<&-`, `>&-`, `2>&-`).
+    """Opens standard streams that the process was started without (`<&-`, `>&-`, `2>&-`) on /dev/null.
 
-    Else the next files and sockets get these numbers: who writes to standard error writes into one of them, and libuv
-    aborts the process when it is to close a socket with such a number, which is in the middle of a stop.
+    Else the next files and sockets get these numbers: writes to standard error go into one of them, and libuv
+    aborts the process, in the middle of a stop, when it closes a socket with such a number.
     """
     for number in STANDARD_STREAMS:
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
-    # Python has none for a stream that was closed when it started. What they write to is never closed.
+    # Python has no object for a stream that was closed when it started. The numbers stay open.
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 

@@ -1,6 +1,6 @@
-"""Where work that blocks (fsync, above all) goes, so that the event loop never waits for a disk.
+"""Runs work that blocks (fsync, above all), so that the event loop never waits for a disk.
 
-In life that is a small thread pool; the tests run it inline, or hold it back until they say so.
+A server uses a small thread pool; tests run the work inline, or hold it back.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class BlockingRunner(Protocol):
 
 
 class ThreadRunner:
-    """BlockingRunner over threads, as many as work is under way and `threads` at most. Lives on `loop`.
+    """BlockingRunner over threads: one for each piece of work in progress, `threads` at most. Lives on `loop`.
 
     A loaded log is synced thousands of times a second, so this is a queue and a callback on the loop and nothing
-    more; the executor of the library costs twice as much, for futures that nobody looks at.
+    more; the standard library's executor costs twice as much, for futures that no caller needs.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int) -> None:
@@ -37,7 +37,7 @@ class ThreadRunner:
         self._is_closed = False
 
     def submit(self, work: Work, done: Done) -> None:
-        if self._is_closed:  # the broker stops, and nobody is served any more who could be held up
+        if self._is_closed:  # the broker stops, and serves no client that could be delayed
             InlineRunner().submit(work, done)
             return
         self._under_way += 1
@@ -52,7 +52,7 @@ class ThreadRunner:
         thread.start()
 
     def _run(self) -> None:
-        """What each thread does."""
+        """The loop of each thread."""
         while (item := self._queue.get()) is not None:
             work, done = item
             error: BaseException | None = None
@@ -68,7 +68,7 @@ class ThreadRunner:
         done(error)
 
     def close(self) -> None:
-        """Waits for what was submitted. What is submitted later is done at once, by whoever submits it."""
+        """Waits for the work submitted so far; later work runs at once, in the caller."""
         self._is_closed = True
         for _ in self._threads:
             self._queue.put(None)
@@ -77,7 +77,7 @@ class ThreadRunner:
 
 
 class InlineRunner:
-    """BlockingRunner that does everything at once, for start-up, shutdown and tests."""
+    """BlockingRunner that runs work at once, for start-up, shutdown and tests."""
 
     def submit(self, work: Work, done: Done) -> None:
         try:

@@ -1,7 +1,7 @@
-"""HostLookup: whether names are names of hosts, asked away from the event loop.
+"""HostLookup: checks off the event loop whether names are names of hosts.
 
-A resolver may take many seconds over a name, so it has a thread of its own, which neither keeps fsyncs waiting nor, as
-a daemon, the end of the process.
+A resolver may take many seconds over a name, so it has a daemon thread of its own, which delays neither fsyncs nor the
+end of the process.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Final, Protocol
 from barnabas.broker.pending import Pending
 
 MAX_NAMES: Final = 100
-"""How many names of one question are looked up; the rest pass for unknown."""
+"""How many names of one call are looked up; the rest count as unknown."""
 
 Resolve = Callable[[str], bool]
 
 
 class HostNames(Protocol):
-    """Who knows which names are names of hosts."""
+    """Knows which names are names of hosts."""
 
     def known(self, names: Iterable[str]) -> Pending[frozenset[str]]:
-        """Completes with those of `names` that are."""
+        """Completes with those of `names` that are names of hosts."""
 
 
 def resolves(name: str) -> bool:
@@ -38,12 +38,12 @@ def resolves(name: str) -> bool:
 
 
 class HostLookup:
-    """Looks names up, one after the other. Lives on the event loop; its thread starts with the first question."""
+    """Looks names up, one after the other. Lives on the event loop; its thread starts with the first call."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, resolve: Resolve = resolves) -> None:
         self._loop = loop
         self._resolve = resolve
-        self._questions: SimpleQueue[tuple[list[str], Pending[frozenset[str]]]] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[list[str], Pending[frozenset[str]]]] = SimpleQueue()
         self._thread: Thread | None = None
 
     def known(self, names: Iterable[str]) -> Pending[frozenset[str]]:
@@ -56,14 +56,14 @@ class HostLookup:
         if self._thread is None:
             self._thread = Thread(target=self._work, name="barnabas-resolver", daemon=True)
             self._thread.start()
-        self._questions.put((wanted, pending))
+        self._calls.put((wanted, pending))
         return pending
 
     def _work(self) -> None:
         while True:
-            names, pending = self._questions.get()
+            names, pending = self._calls.get()
             found = frozenset(name for name in names if self._resolve(name))
             try:
                 self._loop.call_soon_threadsafe(pending.complete, found)
-            except RuntimeError:  # the loop has closed: nobody waits any more
+            except RuntimeError:  # the loop has closed
                 return

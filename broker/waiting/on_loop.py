@@ -1,4 +1,4 @@
-"""Asking the event loop for something from another thread."""
+"""Calls on the event loop from other threads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ R = TypeVar("R")
 
 
 class LoopSilentError(Exception):
-    """The event loop has not answered in time: it is stuck, or far too busy."""
+    """The event loop has not run the call in time: it is stuck, or far too busy."""
 
 
 class OnLoop:
-    """Lets another thread have something done on the event loop, and wait for it, but not for ever."""
+    """Runs functions on the event loop for other threads, which wait for the result up to a timeout."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -31,7 +31,7 @@ class OnLoop:
         return self.run(only_step, timeout_s)
 
     def run(self, steps: Callable[[], Generator[None, None, R]], timeout_s: float) -> R:
-        """The same for something long: the event loop does other things between its steps."""
+        """The same for a long function: the event loop does other work between its steps."""
         run = _Run(self._loop, steps)
         future = run.future
         try:
@@ -47,7 +47,7 @@ class OnLoop:
 
 
 class _Run(Generic[R]):
-    """Steps on their way. No closure: one that names itself keeps its result until the garbage collector comes by."""
+    """A run in progress. No closure: one that refers to itself keeps its result until a garbage collection."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, steps: Callable[[], Generator[None, None, R]]
@@ -58,7 +58,7 @@ class _Run(Generic[R]):
         self._generator: Generator[None, None, R] | None = None
 
     def step(self) -> None:
-        """One of them; the next is taken in another turn of the loop."""
+        """Runs one step; the next one runs in another turn of the loop."""
         if self.future.cancelled():
             return
         try:
@@ -67,7 +67,7 @@ class _Run(Generic[R]):
             next(self._generator)
         except StopIteration as end:
             self.future.set_result(end.value)
-        except Exception as error:  # whoever waits gets it
+        except Exception as error:  # the waiting thread raises it
             self.future.set_exception(error)
         else:
             self._loop.call_soon(self.step)

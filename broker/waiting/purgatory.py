@@ -1,12 +1,12 @@
-"""Where requests wait: for enough bytes, enough replicas, an fsync, or the end of their patience.
+"""Purgatory: requests that wait for enough bytes, enough replicas, an fsync, or their timeout.
 
-An operation waits under keys (partitions, groups); whoever changes what a key stands for has the operations
-under it look again. Nothing polls, and a waiting request costs no task: only a place under each key, and an
-entry among the deadlines.
+An operation waits under keys (partitions, groups); code that changes the subject of a key has the operations under it
+checked again. Nothing polls, and a waiting request costs no task: only a place under each key, and an entry among the
+deadlines.
 
-Besides operations a `Watcher` may stand under a key: what is to hear of a change whether somebody waits for it or not.
+Besides operations a `Watcher` may stand under a key: it is notified of changes whether a request waits or not.
 
-Source: Kafka's DelayedOperation and DelayedOperationPurgatory. All happens on the event loop, so there are
+Source: Kafka's DelayedOperation and DelayedOperationPurgatory. Everything runs on the event loop, so there are
 no locks, and a completed operation can leave all its keys at once instead of being purged later (see
 `Watchers`).
 """
@@ -24,17 +24,17 @@ DEFAULT_PURGE_INTERVAL = 1000
 
 
 class Watcher(Protocol):
-    """What stands under a key and hears of changes."""
+    """Is notified of changes under a key."""
 
     @property
     def is_waiting(self) -> bool:
         """Whether a request waits for the change, so that the place counts."""
 
     def wake(self) -> None:
-        """Something has changed, and is to be looked at soon, with what else has changed."""
+        """Notes a change; `look` follows when all changes are made."""
 
     def look(self) -> int:
-        """Something has changed: looks whether what was waited for is there; returns how many operations completed."""
+        """Checks after a change whether the condition holds; returns how many operations completed."""
 
 
 Watchers = dict[Watcher, None]
@@ -42,15 +42,15 @@ Watchers = dict[Watcher, None]
 
 An operation that completes under one key leaves the thousand others without a search and without hashing
 their names again. That costs about what a later purge of lists would, and keeps nothing alive; what is left
-for the purge are keys under which nobody waits any more.
+for the purge are keys without watchers.
 """
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # those of the tests
 class DelayedOperation:
-    """Something that completes exactly once: when its condition is met, or after `delay_ms`.
+    """An operation that completes exactly once: when its condition is met, or after `delay_ms`.
 
-    A subclass says when (`try_complete`) and what then (`on_complete`).
+    A subclass defines the condition (`try_complete`) and the completion (`on_complete`).
     """
 
     def __init__(self, delay_ms: int) -> None:
@@ -69,21 +69,21 @@ class DelayedOperation:
         return not self.is_completed and self.try_complete()
 
     def try_complete(self) -> bool:
-        """Looks whether the condition is met now, and if so returns force_complete()."""
+        """Checks the condition; if it is met, returns force_complete()."""
         raise NotImplementedError
 
     def on_complete(self) -> None:
-        """Does what was waited for, in whichever way the wait ended. Called exactly once."""
+        """Completes the operation, however the wait ended. Called exactly once."""
         raise NotImplementedError
 
     def on_expiration(self) -> None:
-        """Called just before on_complete when time is what ended the wait, so that the answer can say so.
+        """Called just before on_complete when the timeout ended the wait, so that the response can report it.
 
         (Kafka calls it after on_complete; there it only counts.)
         """
 
     def force_complete(self) -> bool:
-        """Completes now. False when somebody else had done so already."""
+        """Completes now. False when it was complete already."""
         if self.is_completed:
             return False
         self._leave()
@@ -91,7 +91,7 @@ class DelayedOperation:
         return True
 
     def expire(self) -> None:
-        """Completes because the time is over."""
+        """Completes because the timeout expired."""
         if not self.is_completed:
             self._leave()
             self.on_expiration()
@@ -130,8 +130,8 @@ class DelayedOperationPurgatory:
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable], *also: Watchers
     ) -> bool:
-        """Completes `operation` if that can be done now, else has it wait under `keys`, `delay_ms` long at
-        most. It is entered in `also` as well, for as long as it waits.
+        """Completes `operation` if its condition is met, else has it wait under `keys`, `delay_ms` at most; while it
+        waits it is in `also` as well.
         """
         if operation.try_complete():
             return True
@@ -147,7 +147,7 @@ class DelayedOperationPurgatory:
         return False
 
     def watch(self, key: Hashable, watcher: Watcher) -> Watchers:
-        """Puts `watcher` under `key`; it leaves by taking itself out of what this returns."""
+        """Adds `watcher` under `key`; it leaves by removing itself from the returned Watchers."""
         watchers = self._watchers.get(key)
         if watchers is None:
             self._maybe_purge()
@@ -156,14 +156,14 @@ class DelayedOperationPurgatory:
         return watchers
 
     def check_and_complete_all(self, keys: Sequence[Hashable]) -> int:
-        """Has the watchers under all of these look again; an operation that completes sees all that has changed."""
+        """Checks the watchers under all of these keys; an operation that completes sees all changes."""
         for key in keys:
             for watcher in self._watchers.get(key, ()):
                 watcher.wake()
         return sum([self.check_and_complete(key) for key in keys])
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Has the watchers under `key` look again; returns how many operations completed."""
+        """Checks the watchers under `key`; returns how many operations completed."""
         watchers = self._watchers.get(key)
         if not watchers:
             return 0
@@ -173,13 +173,13 @@ class DelayedOperationPurgatory:
         return sum([watcher.look() for watcher in list(watchers)])
 
     def expire_all(self) -> None:
-        """Ends every wait now as if its time were over: the broker is about to stop."""
+        """Expires every operation now: the broker is about to stop."""
         self._deadlines.clear()
         for operation in list(self._delayed):
             operation.expire()
 
     def _maybe_purge(self) -> None:
-        """Every so many new keys, forgets those under which nobody stands (deleted topics, clients gone)."""
+        """Every `purge_interval` new keys, removes those without watchers (deleted topics, clients gone)."""
         self._keys_since_purge += 1
         if self._keys_since_purge < self._purge_interval:
             return

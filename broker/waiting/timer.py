@@ -1,8 +1,8 @@
-"""Calling something later: the little of an event loop that whoever waits needs, so that tests can turn it.
+"""Timers: the part of an event loop that waiting code needs, so that tests can supply a manual one.
 
 Under asyncio and uvloop the loop itself is the timer. One of its timers costs as much as reading a small answer (made,
-cancelled, and closed in the next pass), and nearly every wait ends before its time. So those who wait in large
-numbers share one, in a `DeadlineQueue`.
+cancelled, and closed in the next pass), and nearly every wait ends before its time. So waits that are many
+share one, in a `DeadlineQueue`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 MIN_DEADLINES: Final = 64
-"""So many entries a DeadlineQueue keeps without asking whether they are still of use."""
+"""Up to so many entries a DeadlineQueue keeps without checking whether they are complete."""
 
 RESOLUTION_S: Final = 0.0005
 """A loop's clock goes in milliseconds: what is due less than half of one from now is due."""
 
 
 class TimerHandle(Protocol):
-    """What can be called off."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
         """Prevents the call; does nothing once it has happened."""
@@ -34,19 +34,19 @@ class Timer(Protocol):
 
 
 class Expiring(Protocol):
-    """What has a deadline, unless it is completed before."""
+    """Expires at its deadline, unless it completes before."""
 
     is_completed: bool
 
     def expire(self) -> None:
-        """The time is over."""
+        """Called when the deadline has passed."""
 
 
 class DeadlineQueue:
-    """Deadlines of many, on one timer that is set for the first of them.
+    """Many deadlines on one timer, which is set for the first of them.
 
-    Whoever completes says nothing here: his entry is dropped when its time comes, or when fewer than half of them are
-    of those who still wait. The timer goes off for nothing now and then, and is set for the first who really waits.
+    An item that completes need not report it: its entry is dropped at its deadline, or when more than half of the
+    entries are complete. So the timer fires in vain now and then, and is set again for the first item that waits.
     """
 
     __slots__ = ("_count", "_entries", "_handle", "_limit", "_set_for", "_timer")
@@ -62,7 +62,7 @@ class DeadlineQueue:
         self._set_for = float("inf")
 
     def __len__(self) -> int:
-        """Entries, those of the completed that have not been dropped yet included."""
+        """The entries, with those of completed items that have not been dropped yet."""
         return len(self._entries)
 
     def add(self, delay_ms: int, item: Expiring) -> None:
@@ -76,7 +76,7 @@ class DeadlineQueue:
             self._set(when)
 
     def clear(self) -> None:
-        """Forgets everybody."""
+        """Drops all entries."""
         self._entries.clear()
         if self._handle is not None:
             self._handle.cancel()
@@ -103,6 +103,6 @@ class DeadlineQueue:
                 item = heapq.heappop(self._entries)[2]
                 if not item.is_completed:
                     item.expire()
-        finally:  # whatever one of them raises, the others have their time
+        finally:  # one that raises does not delay the others
             if self._entries and self._entries[0][0] < self._set_for:
                 self._set(self._entries[0][0])

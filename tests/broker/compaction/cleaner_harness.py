@@ -84,7 +84,7 @@ class HeldWorkers:
         return self.all[-1]
 
 
-class CleanerHouse:
+class CleanerHarness:
     """The broker and its cleaner, started if it `starts`; `settings` are broker keys, `env` its file system.
 
     The topic t has segments of some five records.

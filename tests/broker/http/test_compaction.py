@@ -16,14 +16,14 @@ from barnabas.broker.compaction.status import Compaction
 from barnabas.broker.http.server import HttpServer
 from barnabas.broker.metrics.prometheus import Metrics
 from barnabas.config.broker_config import BrokerConfig
-from tests.broker.compaction.cleaner_harness import CleanerHouse
+from tests.broker.compaction.cleaner_harness import CleanerHarness
 
 
 class Served:
     """A broker's cleaner behind an HTTP port."""
 
     def __init__(self, directory: Path) -> None:
-        self.house = CleanerHouse(directory)
+        self.house = CleanerHarness(directory)
         manager, controller = self.house.broker.log_manager, self.house.broker.controller
         compaction = Compaction(self.house.cleaner, manager, lambda: controller.image)
         self.http = HttpServer(

@@ -40,7 +40,7 @@ def ask(port: int, path: str, method: str = "GET") -> Reply:
             return Reply(error.code, error.headers["Content-Type"], error.read().decode())
 
 
-class House:
+class HttpHarness:
     """An HttpServer with one metric, ready unless `reason` says why not."""
 
     def __init__(self) -> None:
@@ -61,95 +61,95 @@ class House:
 
 
 @pytest.fixture
-async def house() -> House:  # type: ignore[misc]
-    home = House()
-    yield home
-    home.http.close()
+async def harness() -> HttpHarness:  # type: ignore[misc]
+    harness = HttpHarness()
+    yield harness
+    harness.http.close()
 
 
-async def test_metrics(house: House) -> None:
-    reply = await house.ask("/metrics")
+async def test_metrics(harness: HttpHarness) -> None:
+    reply = await harness.ask("/metrics")
     assert reply.status == 200
     assert reply.content_type.startswith("text/plain; version=")
     assert f"\n{LEADERS} 3.0\n" in reply.body
     assert ("process_resident_memory_bytes" in reply.body) is (sys.platform == "linux")
 
 
-async def test_state_is_read_on_the_event_loop_only(house: House) -> None:
-    await house.ask("/metrics")
-    assert house.threads == {threading.get_ident()}
+async def test_state_is_read_on_the_event_loop_only(harness: HttpHarness) -> None:
+    await harness.ask("/metrics")
+    assert harness.threads == {threading.get_ident()}
 
 
-async def test_live(house: House) -> None:
-    assert await house.ask("/health/live") == (200, "text/plain; charset=utf-8", "alive\n")
+async def test_live(harness: HttpHarness) -> None:
+    assert await harness.ask("/health/live") == (200, "text/plain; charset=utf-8", "alive\n")
 
 
-async def test_ready_and_not_ready(house: House) -> None:
-    assert (await house.ask("/health/ready")).status == 200
-    house.reason = "log directory /data has failed"
-    assert await house.ask("/health/ready") == (
+async def test_ready_and_not_ready(harness: HttpHarness) -> None:
+    assert (await harness.ask("/health/ready")).status == 200
+    harness.reason = "log directory /data has failed"
+    assert await harness.ask("/health/ready") == (
         503,
         "text/plain; charset=utf-8",
         "log directory /data has failed\n",
     )
 
 
-async def test_the_index_lists_the_rest(house: House) -> None:
-    reply = await house.ask("/")
+async def test_the_index_lists_the_rest(harness: HttpHarness) -> None:
+    reply = await harness.ask("/")
     assert reply.content_type == "text/html; charset=utf-8"
     for path in ("/metrics", "/health/live", "/health/ready"):
         assert f'href="{path}"' in reply.body
 
 
-async def test_there_is_nothing_else(house: House) -> None:
-    assert (await house.ask("/etc/passwd")).status == 404
-    assert (await house.ask("/metrics", "POST")).status == 405
-    assert await house.ask("/health/live", "HEAD") == (200, "text/plain; charset=utf-8", "")
+async def test_there_is_nothing_else(harness: HttpHarness) -> None:
+    assert (await harness.ask("/etc/passwd")).status == 404
+    assert (await harness.ask("/metrics", "POST")).status == 405
+    assert await harness.ask("/health/live", "HEAD") == (200, "text/plain; charset=utf-8", "")
 
 
-async def test_many_at_once(house: House) -> None:
-    replies = await asyncio.gather(*(house.ask("/health/ready") for _ in range(5)))
+async def test_many_at_once(harness: HttpHarness) -> None:
+    replies = await asyncio.gather(*(harness.ask("/health/ready") for _ in range(5)))
     assert [reply.status for reply in replies] == [200] * 5
 
 
-async def test_a_client_that_says_nothing_holds_up_nobody(house: House) -> None:
-    with socket.create_connection(("127.0.0.1", house.port)):
-        assert (await house.ask("/health/live")).status == 200
+async def test_a_client_that_says_nothing_holds_up_nobody(harness: HttpHarness) -> None:
+    with socket.create_connection(("127.0.0.1", harness.port)):
+        assert (await harness.ask("/health/live")).status == 200
 
 
 async def test_a_source_that_fails_is_a_bug_and_answered_as_one(
-    house: House, caplog: pytest.LogCaptureFixture
+    harness: HttpHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails() -> float:
         raise ZeroDivisionError
 
-    house.leaders = fails  # type: ignore[method-assign]
-    house.http._metrics._sources[LEADERS] = lambda: [((), fails())]
-    assert (await house.ask("/metrics")).status == 500
+    harness.leaders = fails  # type: ignore[method-assign]
+    harness.http._metrics._sources[LEADERS] = lambda: [((), fails())]
+    assert (await harness.ask("/metrics")).status == 500
     assert "ZeroDivisionError" in caplog.text
     assert caplog.records[-1].levelno == logging.ERROR
 
 
-async def test_after_close_nobody_answers(house: House) -> None:
-    house.http.close()
+async def test_after_close_nobody_answers(harness: HttpHarness) -> None:
+    harness.http.close()
     with pytest.raises(urllib.error.URLError):
-        await house.ask("/health/live")
+        await harness.ask("/health/live")
 
 
-async def test_a_taken_port_is_named(house: House) -> None:
+async def test_a_taken_port_is_named(harness: HttpHarness) -> None:
     second = HttpServer(asyncio.get_running_loop(), BrokerConfig(), Metrics(), lambda: None)
-    with pytest.raises(ListenError, match=f"127.0.0.1:{house.port}"):
-        second.bind("127.0.0.1", house.port)
+    with pytest.raises(ListenError, match=f"127.0.0.1:{harness.port}"):
+        second.bind("127.0.0.1", harness.port)
 
 
-async def test_too_many_at_once_are_turned_away(house: House) -> None:
-    silent = [socket.create_connection(("127.0.0.1", house.port)) for _ in range(8)]
+async def test_too_many_at_once_are_turned_away(harness: HttpHarness) -> None:
+    silent = [socket.create_connection(("127.0.0.1", harness.port)) for _ in range(8)]
     try:
-        while house.http._free_threads.acquire(blocking=False):
-            house.http._free_threads.release()
+        while harness.http._free_threads.acquire(blocking=False):
+            harness.http._free_threads.release()
             await asyncio.sleep(0)
         with pytest.raises((urllib.error.URLError, ConnectionError)):
-            await house.ask("/health/live")
+            await harness.ask("/health/live")
     finally:
         for connection in silent:
             connection.close()
@@ -198,7 +198,7 @@ async def test_without_a_file_descriptor_left_it_does_not_try_without_a_pause() 
 
 
 async def test_a_thread_that_cannot_be_started_costs_one_request_and_no_more(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: HttpHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -209,9 +209,9 @@ async def test_a_thread_that_cannot_be_started_costs_one_request_and_no_more(
         listening.listen()
         for _ in range(20):
             with socket.create_connection(listening.getsockname()) as client:
-                house.http._accept(listening)
+                harness.http._accept(listening)
                 assert client.recv(1) == b""
-    assert (await house.ask("/health/live")).status == 200
+    assert (await harness.ask("/health/live")).status == 200
 
 
 # ---- asking the event loop from another thread

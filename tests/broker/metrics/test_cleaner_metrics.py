@@ -13,14 +13,14 @@ from barnabas.broker.metrics.families import FAMILIES
 from barnabas.broker.metrics.prometheus import Metrics
 from barnabas.storage.log.cleaning_plan import CleaningStats
 from barnabas.storage.worker_messages import Failed, FailureKind
-from tests.broker.compaction.cleaner_harness import CleanerHouse
+from tests.broker.compaction.cleaner_harness import CleanerHarness
 from tests.broker.metrics.snapshots import snapshot_at_once
 
 MANAGER = "kafka_log_logcleanermanager"
 CLEANER = "kafka_log_logcleaner"
 
 
-class Seen(CleanerHouse):
+class Seen(CleanerHarness):
     """A house whose metrics are looked at."""
 
     def __init__(self, directory: Path, **configs: str) -> None:

@@ -54,7 +54,7 @@ def test_what_comes_and_goes_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == [
         "message.max.bytes=5, by the cluster's dynamic default",
         "message.max.bytes=6, by the cluster's dynamic default",
-        "message.max.bytes is no more set by the cluster's dynamic default",
+        "message.max.bytes is no longer set by the cluster's dynamic default",
     ]
 
 

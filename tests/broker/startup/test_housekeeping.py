@@ -98,7 +98,7 @@ def test_old_segments_go_at_the_retention_interval(tmp_path: Path, caplog: pytes
         house.advance(1)
         assert house.log.log_start_offset == start
     house.advance(60_000)  # nothing to let go of, nothing to say
-    assert caplog.messages == ["retention let go of 1 segments"] * 2
+    assert caplog.messages == ["retention deleted 1 segments"] * 2
     house.broker.kill()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.startup.log_recovery import LogLoading, Progress, run_all_in_threads
+from barnabas.broker.startup.log_recovery import LoadProgress, LogLoading, run_all_in_threads
 from barnabas.storage.manager.loading import LoadTask, PartitionDirName
 
 
@@ -103,11 +103,11 @@ def test_who_stops_listening_stops_the_threads() -> None:
 def test_progress_in_words(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "barnabas.startup")
     tasks = [task(Directory("/a"), number, 1 << 30) for number in range(4)]
-    progress = Progress(tasks, clock(0.0, 0.5, 2.0, 2.0, 8.0))
+    progress = LoadProgress(tasks, clock(0.0, 0.5, 2.0, 2.0, 8.0))
     assert progress.seconds_to_next_line() == 1.5
     tasks[0].read(1 << 30)
     tasks[1].read(1 << 29)
-    progress.say(1)
+    progress.log(1)
     assert progress.seconds_to_next_line() == 2.0
     progress.finish()
     assert caplog.messages == [
@@ -119,10 +119,10 @@ def test_progress_in_words(caplog: pytest.LogCaptureFixture) -> None:
 def test_progress_of_opening(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "barnabas.startup")
     tasks = [task(Directory("/a", clean=True), number) for number in range(3)]
-    progress = Progress(tasks, clock(0.0, 4.0))
-    progress.say(2)
+    progress = LoadProgress(tasks, clock(0.0, 4.0))
+    progress.log(2)
     progress.finish()
-    Progress([], clock(0.0)).finish()
+    LoadProgress([], clock(0.0)).finish()
     assert caplog.messages == ["opening logs: 2 of 3 after 4 s", "opened 3 logs in 4.000 s"]
 
 

@@ -270,7 +270,7 @@ def test_a_checkout_with_an_older_build_is_told_so(
     assert not caplog.messages
     monkeypatch.setattr(compiled, "stale", lambda: ["broker/request.py"])
     process._warn_of_stale_builds()
-    assert caplog.messages == ["changed since they were compiled, so what runs is older: broker/request.py"]
+    assert caplog.messages == ["changed since they were compiled, so an older form runs: broker/request.py"]
     monkeypatch.setattr(compiled, "form", lambda: "interpreted")
     process._warn_of_stale_builds()
     assert len(caplog.messages) == 1

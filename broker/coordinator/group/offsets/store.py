@@ -17,10 +17,10 @@ NO_EXPIRATION: Final = -1
 class CommittedOffset(NamedTuple):
     """One committed offset.
 
-        `record_offset` is the offset of its record in the partition of __consumer_offsets, `leader_epoch` (-1: unknown)
-            that of the record before `offset`. `expire_timestamp_ms` is -1 but for offsets committed with a retention of
-        their own (OffsetCommit before version 5); `topic_id` is zero where the commit had none.
-        """
+    `record_offset` is the offset of its record in the partition of __consumer_offsets, `leader_epoch` (-1: unknown)
+    that of the record before `offset`. `expire_timestamp_ms` is -1 but for offsets committed with a retention of
+    their own (OffsetCommit before version 5); `topic_id` is zero where the commit had none.
+    """
 
     record_offset: int
     offset: int
