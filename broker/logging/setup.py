@@ -1,6 +1,6 @@
 """Sets up log lines: text on a terminal, JSON elsewhere; structlog over the standard library.
 
-Modules log with `logging.getLogger("barnabas.<part>")`; `extra` becomes fields. At the default level no request logs a line.
+Modules log with `logging.getLogger("barnabas.<part>")`; `extra` becomes fields. By default no request logs a line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One client's connection: bytes in, requests to the handler, answers out in order, and no more of either than fits.
+"""One client's connection: reads requests, passes them to the handler and sends responses in order, within limits.
 
-Reading stops while the client does not read its answers, while one of its requests has to wait for the answer to an
-earlier one (`request_order`), while as many are in flight as may be, and while the memory for requests is used up; what
-has been sent meanwhile waits in the sockets' buffers, and in the end at the client.
+Reading stops while the client does not read its responses, while one of its requests has to wait for the response to an
+earlier one (`request_order`), while too many are in flight, and while the memory for requests is used up. Further
+requests wait in the sockets' buffers, and in the end at the client.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("barnabas.network")
 
 ANSWERED_FIRST: Final = 8
-"""How many others are answered at once when a request has completed theirs, before it is answered itself."""
+"""How many requests of others are answered before the request that completed them."""
 
 
 class ConnectionContext:
-    """What all connections of one listener share."""
+    """Shared by all connections of one listener."""
 
     __slots__ = (
         "call_soon",
@@ -65,13 +65,13 @@ class ConnectionContext:
         self.is_handling = False
         """Requests that one of the connections has received are being handled."""
         self.completed: list[Connection] = []
-        """Whose requests have been completed meanwhile: they go on when that is done."""
+        """Connections whose requests were completed meanwhile; they proceed when the handling is done."""
 
-    def go_on(self) -> None:
-        """Answers those who were waiting for what has been handled now.
+    def proceed_completed(self) -> None:
+        """Answers the requests that the ones handled now have completed.
 
-        They come first, and at once: a consumer has waited for the records for longer than their producer, who would
-        keep the processor busy with his acknowledgement. Where they are many they must not keep him waiting, though.
+        They come first: a consumer has waited for the records for longer than their producer, whose acknowledgement
+        would keep the processor busy. The number is limited, so that the producer does not wait for many of them.
         """
         completed, self.completed = self.completed, []
         for connection in completed[ANSWERED_FIRST:]:
@@ -81,7 +81,7 @@ class ConnectionContext:
 
 
 class Connection:
-    """One client. SocketServer makes it and looks after it; its Transport calls `readable` and `writable`."""
+    """One client. SocketServer creates and sweeps it; its Transport calls `readable` and `writable`."""
 
     __slots__ = (
         "_charged",
@@ -103,7 +103,7 @@ class Connection:
 
     def __init__(self, context: ConnectionContext, info: ConnectionInfo) -> None:
         self.info = info
-        self.active = True  # something has arrived, or gone out, since SocketServer looked last
+        self.active = True  # bytes were received or sent since the last sweep
         self.closing = False
         self.draining = False
         self._context = context
@@ -122,7 +122,7 @@ class Connection:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes held of a large request that the client has begun, if it is up to the client to go on."""
+        """Bytes held of a large request that the client has begun; 0 while the broker makes it wait."""
         return 0 if self._waits_for_memory else self._charged
 
     @property
@@ -137,16 +137,16 @@ class Connection:
 
     @property
     def waits_for_peer(self) -> bool:
-        """Whatever comes next has to come from the client: another request, or room for answers."""
+        """Only the client can act next: send another request, or read its responses."""
         return not self._waits_for_memory and (self.idle or not self._requests.writable)
 
     def drain(self) -> None:
-        """Takes no more requests, and closes once those that are here have been answered."""
+        """Takes no more requests, and closes after the responses to those in flight."""
         self.draining = True
         self.proceed()
 
     def close(self) -> None:
-        """Closes behind what is being sent already."""
+        """Closes after the responses that are being sent."""
         self.closing = True
         transport = self._transport
         if transport is None:
@@ -172,7 +172,7 @@ class Connection:
             transport.start(self)
 
     def lost(self) -> None:
-        """The connection has ended, on whichever side."""
+        """The connection has ended, on either side."""
         transport, self._transport = self._transport, None
         if transport is None:
             return
@@ -181,14 +181,14 @@ class Connection:
         self._requests.abandon()
         self._sending.clear()
         self._framer.forget()
-        self.info.cached_headers.clear()  # they refer to it; nothing is left for the garbage collector
+        self.info.cached_headers.clear()  # they refer to the info, and need no garbage collection then
         self._charge_unfinished(0)
         self._context.closed(self)
 
     def readable(self) -> None:
         framer = self._framer
         window = self._memory.window
-        rest = framer.rest  # of a large request, which is read to where it stays
+        rest = framer.rest  # of a large request, which is read into its final place
         target = window if rest is None else rest[: len(window)]
         size = self._receive(target)
         if not size:
@@ -196,7 +196,7 @@ class Connection:
         frames: list[Frame] = []
         if rest is not None:
             framer.filled(size, frames)
-            if not frames:  # it goes on; nothing else has changed
+            if not frames:  # it is still unfinished; nothing else has changed
                 self._charge_unfinished(framer.buffered)
                 if self._waits_for_memory:
                     self._regulate()
@@ -215,13 +215,13 @@ class Connection:
         finally:
             context.is_handling = False
             if context.completed:
-                context.go_on()
+                context.proceed_completed()
         if framer.started or self._charged:
             self._charge_unfinished(framer.buffered)
         self._flush()
 
     def _receive(self, target: memoryview) -> int:
-        """How many bytes have been read into `target`; 0 if there are none, or no more will come."""
+        """Reads into `target` and returns how many bytes; 0 for none, or at the end."""
         transport = self._transport
         if transport is None:
             return 0
@@ -244,15 +244,15 @@ class Connection:
         if self.closing and not self._sending:
             self.lost()
 
-    # ---- the way through
+    # ---- handling
 
     def memory_available(self) -> None:
-        """The budget has room again; RequestMemory says so to one connection after the other."""
+        """RequestMemory calls this on one connection after the other when the budget has room again."""
         self._waits_for_memory = False
         self._regulate()
 
     def _schedule(self) -> None:
-        """Goes on soon: never from within the handler that happened to complete one of our requests."""
+        """Proceeds soon: never from within the handler that completed one of this connection's requests."""
         if self._scheduled:
             return
         self._scheduled = True
@@ -263,7 +263,7 @@ class Connection:
             context.call_soon(self.proceed)
 
     def proceed(self) -> None:
-        """Handles what had to wait, and sends what can be sent."""
+        """Handles requests that had to wait, and sends the responses that are due."""
         self._scheduled = False
         if self.closing:
             return
@@ -275,7 +275,7 @@ class Connection:
         self._flush()
 
     def _flush(self) -> None:
-        """Sends what can be sent, and reads on or stops reading, whichever is due."""
+        """Sends the responses that are due, and resumes or stops reading."""
         requests = self._requests
         try:
             if self._sending:
@@ -283,21 +283,21 @@ class Connection:
             elif requests.output:
                 self._send()
         except RecordsGoneError:
-            logger.exception("closing the connection of %s in the middle of an answer", self._peer())
+            logger.exception("closing the connection of %s in the middle of a response", self._peer())
             self.abort()
             return
         except OSError:  # the client has gone
             self.lost()
             return
         except Exception:
-            logger.exception("a bug: closing the connection of %s in the middle of an answer", self._peer())
+            logger.exception("a bug: closing the connection of %s in the middle of a response", self._peer())
             self.abort()
             return
         if not self._reading or self._waits_for_memory or self.draining or not requests.calm:
             self._regulate()
 
     def _send(self) -> None:
-        """Sends answers while nothing else waits to be sent: small ones by one call."""
+        """Sends responses while none waits to be sent: small ones by one call."""
         requests = self._requests
         transport = self._transport
         if transport is None:
@@ -319,7 +319,7 @@ class Connection:
             self._wait_for_room(transport)
 
     def _send_on(self) -> None:
-        """Sends what waits and what has come behind it."""
+        """Sends the waiting responses and those behind them."""
         requests = self._requests
         transport = self._transport
         if transport is None:
@@ -338,18 +338,18 @@ class Connection:
             transport.ignore_writable()
 
     def _wait_for_room(self, transport: Transport) -> None:
-        """No more requests are handled until what is being sent has gone."""
+        """Handles no more requests until the responses are sent."""
         if self._requests.writable:
             self._requests.writable = False
             transport.watch_writable()
 
     def _regulate(self) -> None:
-        """Reads as long as what is read can be handled, and closes when nothing is left to be done."""
+        """Reads while requests can be handled, and closes a connection that has nothing left to do."""
         requests = self._requests
         transport = self._transport
         if transport is None or self.closing:
             return
-        if requests.hang_up or (self.draining and self.idle):
+        if requests.closes or (self.draining and self.idle):
             self.close()
             return
         stop = requests.saturated
@@ -366,7 +366,7 @@ class Connection:
                 transport.pause_reading()
 
     def _charge_unfinished(self, buffered: int) -> None:
-        """Tells the budget how much an unfinished request holds, unless it is small."""
+        """Charges the budget with the bytes of an unfinished request, unless it is small."""
         held = buffered if buffered > FREE_BYTES else 0
         change = held - self._charged
         self._charged = held
@@ -381,7 +381,7 @@ class Connection:
             self._memory.leave(self)
 
     def _end_with(self, error: Exception) -> None:
-        """Closes because of `error`, behind the answers to what came before; only this connection is concerned."""
+        """Closes this connection because of `error`, after the responses to earlier requests."""
         if isinstance(error, ProtocolError):
             self._context.complaints.warning(
                 logger, self.info.client_host, "closing the connection of %s: %s", self._peer(), error

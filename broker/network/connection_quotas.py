@@ -1,9 +1,9 @@
 """How many connections there may be: max.connections, per listener and in all, max.connections.per.ip; and how fast
 they may come: max.connection.creation.rate.
 
-As in Kafka (`ConnectionQuotas`), an address that has its maximum is turned away, while a listener, or a
-broker, that has its maximum stops accepting: the next clients wait in the listen backlog until somebody
-leaves, or until the rate lets the next one in. All of it can change while the broker runs.
+As in Kafka (`ConnectionQuotas`), a connection of an address that has its maximum is rejected, while a listener,
+or a broker, that has its maximum stops accepting: the next clients wait in the listen backlog until a connection
+closes, or until the rate lets the next one in. All limits can change while the broker runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNLIMITED = 2**31 - 1
 
 
 class ConnectionLimits(NamedTuple):
-    """What connections are held to; overrides of max.connections.per.ip go by address, those of listeners by name.
+    """The limits of connections; overrides of max.connections.per.ip are by address, those of listeners by name.
 
     Rates are connections a second.
     """
@@ -47,7 +47,7 @@ class ConnectionLimits(NamedTuple):
 
 
 class _Rate:
-    """Lets so many through in a second, at most as many at once."""
+    """Admits so many connections in a second, at most as many at once."""
 
     __slots__ = ("_left", "_per_s", "_since")
 
@@ -57,7 +57,7 @@ class _Rate:
         self._since = now
 
     def change(self, per_s: int, now: float) -> None:
-        """Another rate from now on; what was used up stays so."""
+        """Changes the rate; what was used up stays used up."""
         self._refill(now)
         self._left += per_s - self._per_s
         self._per_s = per_s
@@ -67,7 +67,7 @@ class _Rate:
         self._left -= 1
 
     def delay_s(self, now: float) -> float:
-        """How long until the next one may come; infinity where none may."""
+        """Seconds until the next one may come; infinity where none may."""
         self._refill(now)
         if self._left >= 1:
             return 0.0
@@ -92,7 +92,7 @@ class ConnectionQuotas:
         self.total = 0
 
     def change_limits(self, limits: ConnectionLimits) -> None:
-        """Other limits from now on. Connections that are there stay, be they more than may be."""
+        """Changes the limits. Open connections stay, even above the new limits."""
         self.limits = limits
         for listener, rate in self._rates.items():
             rate.change(self._per_s(listener), self._now())
@@ -108,7 +108,7 @@ class ConnectionQuotas:
         return self.count(listener_name) < most
 
     def delay_s(self, listener_name: str) -> float:
-        """How long the listener has to wait, for its own rate or that of all, before it takes another connection."""
+        """Seconds until the listener may accept another connection, by its own rate and that of all."""
         now = self._now()
         return max(self._rate(None).delay_s(now), self._rate(listener_name).delay_s(now))
 
@@ -169,7 +169,7 @@ def limits_of(config: BrokerConfig) -> ConnectionLimits:
 
 
 class ConnectionLimitsUpdate:
-    """Brings the limits that a configuration sets into force anew, off the loop where names have to be looked up."""
+    """Applies the limits of a changed configuration, off the loop where names have to be looked up."""
 
     def __init__(
         self, config: BrokerConfig, change: Callable[[ConnectionLimits], None], runner: BlockingRunner
@@ -179,7 +179,7 @@ class ConnectionLimitsUpdate:
         self._runner = runner
 
     def reconfigure(self) -> None:
-        """Returns at once; without names in the overrides, the limits hold by then."""
+        """Returns at once; without names in the overrides, the new limits hold then."""
         found: list[ConnectionLimits] = []
 
         def look_up() -> None:
@@ -205,7 +205,7 @@ class ConnectionLimitsUpdate:
 
 
 def _is_address(host: str) -> bool:
-    """Whether it stands for itself. One that names an interface, as fe80::1%eth0, may be unknown like any name."""
+    """Whether no look-up is needed. An address with an interface, as fe80::1%eth0, may be unknown like any name."""
     if "%" in host:
         return False
     try:
@@ -216,7 +216,7 @@ def _is_address(host: str) -> bool:
 
 
 def limits_by_address(limits_by_host: Mapping[str, int]) -> dict[str, int]:
-    """max.connections.per.ip.overrides by address; a name stands for all of its addresses, which takes a look-up.
+    """max.connections.per.ip.overrides by address; a name counts for all of its addresses, which takes a look-up.
 
     Raises InvalidConfigError for a name that is not known.
     """
@@ -235,5 +235,5 @@ def limits_by_address(limits_by_host: Mapping[str, int]) -> dict[str, int]:
 
 
 def plain_address(address: str) -> str:
-    """An IPv4 client of a socket that serves both families has an IPv6 address that maps it; it goes by its own."""
+    """The IPv4 address of a client that a socket for both families shows as a mapped IPv6 address."""
     return address.removeprefix("::ffff:") if "." in address else address

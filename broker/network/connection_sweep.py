@@ -1,4 +1,4 @@
-"""What is done about connections now and then, in place of a timer for each of them or for each request."""
+"""ConnectionSweep: a periodic check of all connections, in place of a timer for each of them or for each request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.broker.network.request_memory import RequestMemory
 logger = logging.getLogger("barnabas.network")
 
 CLOSE_LINGER_S = 10.0
-"""How long a connection that was closed may take to send what it had been given."""
+"""How long a closed connection may take to send its last responses."""
 
 STALL_S = 10.0
 STALL_BYTES = 16 * 1024
@@ -20,7 +20,7 @@ STALL_BYTES = 16 * 1024
 
 
 class _Record:
-    """What is remembered of a connection; times in seconds."""
+    """The state of a connection at the last sweep; times in seconds."""
 
     __slots__ = ("closing_since", "idle_since", "unfinished_bytes", "unfinished_since")
 
@@ -32,7 +32,7 @@ class _Record:
 
 
 class ConnectionSweep:
-    """Closes connections that are idle for connections.max.idle.ms (negative: never), or in the way of others."""
+    """Closes connections that are idle for connections.max.idle.ms (negative: never), or that hold up others."""
 
     def __init__(self, max_idle_ms: int, memory: RequestMemory, complaints: RateLimit) -> None:
         self._max_idle_s = max_idle_ms / 1000 if max_idle_ms >= 0 else math.inf
@@ -41,7 +41,7 @@ class ConnectionSweep:
         self._records: dict[Connection, _Record] = {}
 
     def watch(self, connection: Connection, now: float) -> None:
-        """Looks after a new connection from now on."""
+        """Adds a new connection."""
         self._records[connection] = _Record(now)
 
     def forget(self, connection: Connection) -> None:
@@ -49,7 +49,7 @@ class ConnectionSweep:
         del self._records[connection]
 
     def sweep(self, now: float) -> None:
-        """Looks at every connection; to be called about once a second."""
+        """Checks every connection; called about once a second."""
         scarce = self._memory.exhausted
         for connection, record in list(self._records.items()):
             if connection.closing:
@@ -74,7 +74,7 @@ class ConnectionSweep:
             connection.abort()
 
     def _check_progress(self, connection: Connection, record: _Record, now: float) -> None:
-        """Closes a connection that holds scarce memory for a request that it does not go on to send."""
+        """Closes a connection that holds scarce memory for a request that it has stopped sending."""
         held = connection.unfinished_bytes
         progress = held - record.unfinished_bytes
         if not held or not 0 <= progress < STALL_BYTES:  # nothing begun, or one finished, or getting on
@@ -85,8 +85,8 @@ class ConnectionSweep:
             self._complaints.warning(
                 logger,
                 ("stalled", host),
-                "memory for requests is used up: closing the connection of %s, which does not go on with "
-                "a request that it has sent %d bytes of",
+                "memory for requests is used up: closing the connection of %s, which has stopped sending "
+                "a request after %d bytes",
                 host,
                 held,
             )

@@ -1,4 +1,4 @@
-"""Memory that large requests are read into, used again and again: not zeroed and not faulted in each time."""
+"""Reused buffers for large requests, so that memory is not zeroed and faulted in each time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MOST_BUFFERS: Final = 8
 
 
 class FrameBuffers:
-    """A few buffers for all connections together, so that nobody has to say when one is free again.
+    """A few buffers for all connections together, which need no release.
 
-    A buffer is free while nobody holds a view of it. Python itself knows: a bytearray of which there are views
-    cannot be resized. So whoever keeps records out of a request keeps them unchanged, and costs the others a buffer.
+    A buffer is free while no view of it exists, which Python tracks: a bytearray with views cannot be resized. So code
+    that keeps records of a request keeps them unchanged, and the buffer out of use.
     """
 
     __slots__ = ("_buffers",)

@@ -1,7 +1,7 @@
 """The requests of one connection between arrival and answer: handled in order, answered in order.
 
-A request is handled when the answers to those in front of it are on their way to the client, so that it never
-answers with a state older than theirs; `request_order` has the few exceptions, which overlap. No sockets here: frames
+A request is handled when the responses to those in front of it are on their way to the client, so that its response
+never shows a state older than theirs; `request_order` has the few exceptions, which overlap. No sockets here: frames
 go in, chunks for the wire come out.
 """
 
@@ -21,24 +21,24 @@ from barnabas.protocol.wire import Chunk
 
 Response: TypeAlias = list[Chunk] | NoResponse
 Answer: TypeAlias = Response | Pending[Response]
-"""What a handler returns: the response, or the one that comes later."""
+"""The result of a handler: the response, now or later."""
 
 Handler: TypeAlias = Callable[[ConnectionInfo, Frame], Answer]
-"""Answers one request, given as its frame: KafkaApis.handle. What it raises ends the connection."""
+"""Answers one request, given as its frame: KafkaApis.handle. An exception closes the connection."""
 
 MAX_IN_FLIGHT_REQUESTS = 100
-"""Requests of one connection that may wait for their answers; also how many are handled before others get a turn."""
+"""Requests of one connection that may wait for responses; also how many are handled before others get a turn."""
 
 MAX_UNSENT_BYTES = 1024 * 1024
-"""Bytes of answers, records on the disk not counted, above which a connection's further requests have to wait."""
+"""Bytes of unsent responses, without records on the disk, above which a connection's further requests wait."""
 
 
-def _nobody() -> None:
-    """Hears that answers are ready when there is no connection any more."""
+def _ignore_ready() -> None:
+    """The `ready` of a connection that is gone."""
 
 
 class _Slot:
-    """The place of a request whose answer, or whose turn to send it, has not come."""
+    """The place of a request whose response is pending, or waits behind others."""
 
     __slots__ = ("answer", "closes", "in_flight", "memory", "request_bytes")
 
@@ -46,7 +46,7 @@ class _Slot:
         self.in_flight = in_flight
         self.request_bytes = request_bytes
         self.answer: list[Chunk] | None = None
-        self.closes = False  # the connection is closed in place of an answer
+        self.closes = False  # the connection is closed in place of a response
         self.memory = 0
 
     def complete(self, answer: list[Chunk] | NoResponse) -> None:
@@ -59,12 +59,11 @@ class _Slot:
 
 
 class InFlightRequests:
-    """Handles frames as far as the limits allow; `output` collects what can be sent.
+    """Handles frames as far as the limits allow; `output` collects responses that can be sent.
 
     `ready` is called when a pending request at the head of the line completes, never from within `receive`
-    or `proceed`: their caller looks at `output` anyway. `writable` is False while the peer does not read:
-    nothing more is handled then. `hang_up` becomes True when the connection has to be closed behind what `output`
-    holds.
+    or `proceed`: their caller sends `output` anyway. `writable` is False while the peer does not read:
+    nothing more is handled then. `closes` becomes True when the connection has to be closed after `output`.
     """
 
     __slots__ = (
@@ -80,7 +79,7 @@ class InFlightRequests:
         "_ready",
         "_slots",
         "_waiting_memory",
-        "hang_up",
+        "closes",
         "output",
         "output_has_records",
         "writable",
@@ -104,7 +103,7 @@ class InFlightRequests:
         self.output: list[Chunk] = []
         self.output_has_records = False
         self.writable = True
-        self.hang_up = False
+        self.closes = False
 
     @property
     def idle(self) -> bool:
@@ -118,18 +117,18 @@ class InFlightRequests:
 
     @property
     def calm(self) -> bool:
-        """Nothing waits, nothing is in the way of the next request and nobody hangs up: the usual state."""
-        return self.writable and not (self._slots or self._backlog or self.hang_up)
+        """Nothing waits, the next request can be handled and the connection stays open: the usual state."""
+        return self.writable and not (self._slots or self._backlog or self.closes)
 
     @property
     def saturated(self) -> bool:
-        """No further request would be handled now, whatever it is."""
+        """No request would be handled now, of whatever API."""
         return (
             len(self._slots) >= MAX_IN_FLIGHT_REQUESTS
             or self._output_memory + self._waiting_memory >= MAX_UNSENT_BYTES
             or not self.writable
             or self._ending
-            or self.hang_up
+            or self.closes
         )
 
     @property
@@ -143,7 +142,7 @@ class InFlightRequests:
         )
 
     def receive(self, frames: list[Frame]) -> None:
-        """Takes requests that have arrived. Raises what the handler raises; the connection has to close then."""
+        """Adds requests that have arrived. Raises what the handler raises; the connection has to close then."""
         done = 0 if self._backlog else self._handle_some(frames)
         if done < len(frames):
             for frame in islice(frames, done, None):
@@ -151,7 +150,7 @@ class InFlightRequests:
                 self._charge(len(frame))
 
     def proceed(self) -> None:
-        """Handles requests that had to wait, as far as that is possible now. Raises as `receive` does."""
+        """Handles requests that had to wait, as far as the limits allow. Raises as `receive` does."""
         backlog = self._backlog
         if backlog:
             done = self._handle_some(list(islice(backlog, MAX_IN_FLIGHT_REQUESTS)))
@@ -159,34 +158,34 @@ class InFlightRequests:
                 self._charge(-len(backlog.popleft()))
 
     def end(self) -> None:
-        """Handles nothing more, and has the connection closed when those that wait have been answered."""
+        """Handles nothing more, and closes the connection after the pending responses."""
         if not self._slots:
-            self._hang_up()
+            self._close_after_output()
         elif not self._ending:
             self._file(CLOSE_CONNECTION, 0)
 
     def take_output(self) -> list[Chunk]:
-        """What can be sent now, in order; it is the caller's from here on."""
+        """Returns the responses that can be sent now, in order, and forgets them."""
         output, self.output = self.output, []
         self.output_has_records = False
         self._output_memory = 0
         return output
 
     def abandon(self) -> None:
-        """The connection is gone: forgets everything; answers that still come fall on the floor."""
+        """The connection is gone: forgets everything; later responses are dropped."""
         self._slots.clear()
         self._backlog.clear()
         self.take_output()
         self._charge(-self._charged)
-        self.hang_up = True
+        self.closes = True
         self._ready = (
-            _nobody  # the connection and this refer to each other, and need not wait for the collector
+            _ignore_ready  # the connection and this refer to each other, and need not wait for the collector
         )
 
     def _handle_some(self, frames: list[Frame]) -> int:
         """Handles `frames` until a limit is met; returns how many."""
         slots = self._slots
-        if (slots or self.output or not self.writable or self.hang_up) and self.saturated:
+        if (slots or self.output or not self.writable or self.closes) and self.saturated:
             return 0
         handle = self._handle
         info = self._info
@@ -204,14 +203,14 @@ class InFlightRequests:
                     if not slots:
                         self._overlapping_api = overlapping_api(frame)
                     self._file(answer, len(frame))
-                if self._output_memory >= MAX_UNSENT_BYTES or (slots and self.saturated) or self.hang_up:
+                if self._output_memory >= MAX_UNSENT_BYTES or (slots and self.saturated) or self.closes:
                     break
         finally:
             self._handling = False
         return done
 
     def _file(self, answer: Answer, request_bytes: int) -> None:
-        """Takes anything but an answer that can be sent at once."""
+        """Files any result but a response that can be sent at once."""
         if answer is NO_RESPONSE:
             return
         if answer is CLOSE_CONNECTION:
@@ -240,18 +239,17 @@ class InFlightRequests:
             if answer:  # and not NO_RESPONSE
                 self._emit(answer)
             if first.closes:
-                self._hang_up()
+                self._close_after_output()
         if not self._handling:
             self._ready()
 
-    def _hang_up(self) -> None:
-        """Closes behind what can be sent: answers to what waits could only come out of order. abandon() gives back what
-        they are charged with."""
-        self.hang_up = True
+    def _close_after_output(self) -> None:
+        """Closes after `output`, since pending responses would come out of order; abandon() releases their memory."""
+        self.closes = True
         self._slots.clear()
 
     def _emit(self, chunks: list[Chunk]) -> None:
-        """Puts an answer behind those that can be sent, its size in front."""
+        """Appends a response to `output`, with its size in front."""
         memory = 0
         on_disk = 0
         for chunk in chunks:
@@ -266,7 +264,7 @@ class InFlightRequests:
         self._output_memory += memory
 
     def _charge(self, size: int) -> None:
-        """Tells the budget of `size` bytes more (or fewer, if negative) that requests of this connection hold."""
+        """Charges the budget with `size` bytes that requests of this connection hold (negative: releases them)."""
         self._charged += size
         if size > 0:
             self._memory.charge(size)

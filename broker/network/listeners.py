@@ -1,4 +1,4 @@
-"""Which addresses a listener's host and port stand for, and the sockets that are bound to them."""
+"""Binds sockets to the addresses of a listener's host and port."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """The memory that requests take between the socket and their handler, for all connections together.
 
-Requests are read into one buffer that all connections share, and most are handled out of it at once. What
-has to be kept, the beginning of a large request or a request that waits for its turn, is charged to a
+Requests are read into one buffer that all connections share, and most are handled out of it at once. Bytes
+that have to be kept, of a large unfinished request or a request that waits for its turn, are charged to a
 budget (queued.max.request.bytes). While the budget is used up, connections with unfinished large requests
-stop being read and queue; small requests go on as if nothing were the matter.
+stop being read and queue; small requests are not affected.
 
-Like Kafka's SimpleMemoryPool, the budget may be exceeded by one request: somebody must always be able to
+Like Kafka's SimpleMemoryPool, the budget may be exceeded by one request: one must always be able to
 finish, or many half-read requests would wait for each other forever. Unlike it, only bytes that have
 arrived are charged, so that a claim of 100 MiB costs the other clients nothing. The few buffers in which large
 requests are put together (FrameBuffers) come on top: a constant.
@@ -21,10 +21,10 @@ READ_BYTES = 128 * 1024
 """Most that is read from one connection at once."""
 
 SCARCE_READ_BYTES = 16 * 1024
-"""The same while the budget is used up: what a connection may then leave behind in it."""
+"""The same while the budget is used up."""
 
 FREE_BYTES = 16 * 1024
-"""The part of an unfinished request that nobody charges, so that small requests never wait for large ones."""
+"""The part of an unfinished request that is not charged, so that small requests never wait for large ones."""
 
 
 class MemoryWaiter(Protocol):
@@ -60,7 +60,7 @@ class RequestMemory:
         self.frame_buffers = FrameBuffers()
         self._scarce = self.buffer[:SCARCE_READ_BYTES]
         self._waiters: dict[MemoryWaiter, None] = {}  # first come, first served
-        self._exception: MemoryWaiter | None = None  # who may read on although the budget is used up
+        self._exception: MemoryWaiter | None = None  # may read on although the budget is used up
 
     @property
     def exhausted(self) -> bool:
@@ -106,9 +106,9 @@ class RequestMemory:
             self.wake()
 
     def wake(self) -> None:
-        """Lets as many go on as there is room for, one full read each.
+        """Wakes as many waiters as there is room for, one full read each.
 
-        Called by whatever makes room, and now and then: who was woken may not use what it was given.
+        Called when memory is released, and by the sweep, since a woken connection may not use its room.
         """
         room = self.limit_bytes - self.used_bytes
         while self._waiters and room > 0:

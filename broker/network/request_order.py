@@ -47,11 +47,11 @@ _OVERLAPPING: Final = frozenset(
 
 
 def overlapping_api(frame: Frame) -> bytes | None:
-    """How a request has to begin to be handled while the one in `frame` waits for its answer; None for none at all."""
+    """The first bytes of requests that may overlap with the one in `frame`; None where none may."""
     start = bytes(frame[:_KEY_BYTES])
     return start if start in _OVERLAPPING else None
 
 
 def may_overlap(frame: Frame, api: bytes | None) -> bool:
-    """Whether the request in `frame` is handled now, while requests wait of which overlapping_api() said `api`."""
+    """Whether the request in `frame` is handled while requests wait whose overlapping_api() is `api`."""
     return api is not None and frame[:_KEY_BYTES] == api

@@ -1,8 +1,8 @@
-"""Answers on their way out: what could not be sent at once, and records, which are still on the disk.
+"""Responses on their way out: chunks that could not be sent at once, and records, which are still on the disk.
 
 Records go from their file to the socket as the socket takes them (sendfile), so that a client that fetches 50 MiB
-and reads slowly costs the broker nothing. Where there is no descriptor, and where they are so few that a system
-call of their own costs more than a copy, they are read, a piece at a time.
+and reads slowly costs the broker nothing. Without a descriptor, and where they are so few that a system call of
+their own costs more than a copy, they are read, a piece at a time.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _MIN_SLICE_BYTES = 16 * 1024
 
 
 class RecordsGoneError(Exception):
-    """Records that an answer has promised cannot be read any more: their file was truncated, or the disk failed.
+    """Records of a response that has begun cannot be read any more: their file was truncated, or the disk failed.
 
     The connection closes.
     """
 
 
 _Slice = Callable[[int, int], RecordsChunk]
-"""Of records that can be read in parts: what lies from a position on, so many bytes."""
+"""A part of records: from a position on, so many bytes."""
 
 
 class _File(Protocol):
-    """An open file; no descriptor means that there is none any more."""
+    """An open file; its descriptor is None once it is closed."""
 
     def fileno(self) -> int | None: ...
 
@@ -73,7 +73,7 @@ class SendQueue:
         self._chunks.clear()
 
     def send(self, transport: Transport) -> int:
-        """Sends what the transport takes, in this turn; returns how many bytes. What is left waits for the next.
+        """Sends what the transport takes, and returns how many bytes. The rest waits for the next turn.
 
         Raises RecordsGoneError, or OSError if the peer has gone.
         """
@@ -99,7 +99,7 @@ class SendQueue:
         return sent
 
     def take(self) -> list[bytes | memoryview]:
-        """What to send next from memory: one piece, which is larger only where a chunk cannot be divided.
+        """The next chunks from memory, about PIECE_BYTES; more only where a chunk cannot be divided.
 
         Raises RecordsGoneError.
         """
@@ -128,7 +128,7 @@ class SendQueue:
 
 
 def _in_file(chunk: Chunk) -> _FileSlice | None:
-    """Where the chunk lies, if it is to go out by sendfile."""
+    """The chunk's place in its file, if it is to be sent by sendfile."""
     if isinstance(chunk, (bytes, memoryview)) or chunk.size < SENDFILE_BYTES:
         return None
     file: _File | None = getattr(chunk, "file", None)
@@ -145,7 +145,7 @@ def _send(transport: Transport, data: bytes | memoryview, flags: int) -> int:
 
 
 def _send_file(transport: Transport, part: _FileSlice, most: int) -> int:
-    """Sends from the beginning of `part`, which becomes what is left of it."""
+    """Sends from the beginning of `part`, and removes what was sent from it."""
     descriptor = part.file.fileno()
     if descriptor is None:
         raise RecordsGoneError(f"the file of {part.size} bytes of records was closed under them")

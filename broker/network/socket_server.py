@@ -1,8 +1,8 @@
 """Kafka's SocketServer for one event loop: accepts connections, keeps to the limits, sweeps, drains.
 
 Sockets are accepted here, not by loop.create_server, because a broker that has max.connections must leave
-further clients in the listen backlog, and a client that has its own maximum must be turned away before
-anything is made for it.
+further clients in the listen backlog, and a client that has its own maximum must be rejected before
+objects are made for it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ListenerAddress(Protocol):
-    """What is needed of config's Listener. No host means all interfaces, port 0 any that is free."""
+    """A listener of the configuration. No host means all interfaces, port 0 any that is free."""
 
     @property
     def name(self) -> str: ...
@@ -48,7 +48,7 @@ class ListenerAddress(Protocol):
 
 
 class SocketSettings:
-    """The network settings, named as their keys: sizes in bytes, -1 for what the system chooses."""
+    """The network settings, named as their keys: sizes in bytes, -1 for the system's default."""
 
     __slots__ = (
         "connections_max_idle_ms",
@@ -75,7 +75,7 @@ class SocketSettings:
 
 
 class _Listening:
-    """One listener: its sockets, and what its connections share."""
+    """One listener: its sockets, and the context of its connections."""
 
     __slots__ = ("accepting", "context", "name", "port", "probe", "sockets")
 
@@ -95,7 +95,7 @@ class _Listening:
 class SocketServer:
     """All listeners and connections of the broker.
 
-    bind() as early as possible, so that a taken port is known before any work is done; start() when the
+    bind() as early as possible, so that a taken port is found before any work is done; start() when the
     handler can answer; drain() and close() at the end.
     """
 
@@ -116,7 +116,7 @@ class SocketServer:
         self._memory = memory
         self._probe = probe
         self._listening: dict[str, _Listening] = {}
-        self._opened: dict[str, tuple[str | None, int]] = {}  # host and port of each as they were asked for
+        self._opened: dict[str, tuple[str | None, int]] = {}  # host and port of each as configured
         self._connections: set[Connection] = set()
         self._connection_ids = itertools.count(1)
         self._complaints = RateLimit()
@@ -128,7 +128,7 @@ class SocketServer:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._stopping = False
         self.connection_closed: Callable[[int], None] = lambda connection_id: None
-        """Is told of the id of each connection that has ended."""
+        """Called with the id of each connection that has ended."""
 
     # ---- life
 
@@ -220,23 +220,23 @@ class SocketServer:
 
     @property
     def limits(self) -> ConnectionLimits:
-        """What connections are held to now."""
+        """The present limits of connections."""
         return self._quotas.limits
 
     def change_limits(self, limits: ConnectionLimits) -> None:
-        """Holds connections to other limits from now on."""
+        """Applies other limits."""
         self._quotas.change_limits(limits)
         self._resume_accepting()
 
     def change_listeners(self, listeners: Sequence[ListenerAddress]) -> None:
-        """Opens and closes listeners until these are open; those of a listener that closes are let finish.
+        """Opens and closes listeners until these are open; connections of a closed listener finish their requests.
 
-        One that gets another address keeps its connections. An address that cannot be had is told in the log, and
-        nothing changes for its listener; it is tried again with the next change.
+        A listener that gets another address keeps its connections. An address that cannot be bound is logged and
+        leaves its listener as it is; it is retried with the next change.
         """
         wanted = {address.name for address in listeners}
         for name in [name for name in self._listening if name not in wanted]:
-            self._shut(name)  # first, for another may get its port
+            self._close_listener(name)  # first, since another may get its port
         left = [at for at in listeners if self._opened.get(at.name) != (at.host, at.port)]
         while left:
             failures = {at.name: error for at in left if (error := self._open(at)) is not None}
@@ -244,11 +244,13 @@ class SocketServer:
                 for name, error in failures.items():
                     logger.error("listener %s is not opened there: %s", name, error)
                 break
-            left = [at for at in left if at.name in failures]  # whose port another may have left now
+            left = [
+                at for at in left if at.name in failures
+            ]  # another listener may have released the port now
         self._resume_accepting()
 
     def _open(self, address: ListenerAddress) -> ListenError | None:
-        """Opens a listener, or moves it there; why not, where that cannot be."""
+        """Opens a listener, or moves it to the address; returns the error where that fails."""
         try:
             sockets = self._bind(address)
         except ListenError as error:
@@ -266,7 +268,7 @@ class SocketServer:
         logger.info("listener %s is open on port %d", address.name, listening.port)
         return None
 
-    def _shut(self, name: str) -> None:
+    def _close_listener(self, name: str) -> None:
         self._close_sockets(self._listening.pop(name))
         del self._opened[name]
         for connection in list(self._connections):
@@ -274,7 +276,7 @@ class SocketServer:
                 connection.drain()
         logger.info("listener %s is closed", name)
 
-    # ---- what the metrics ask
+    # ---- for metrics
 
     def connections(self) -> Iterable[ConnectionInfo]:
         """The connections that are open, as a copy."""
@@ -288,7 +290,7 @@ class SocketServer:
     # ---- accepting
 
     def _resume_accepting(self) -> None:
-        """Listens on each listener that may have a connection more, and on no other."""
+        """Accepts on each listener that may have another connection, and on no other."""
         if self._handle is None:
             return
         for listening in self._listening.values():
@@ -316,7 +318,7 @@ class SocketServer:
                 )
 
     def _resume_later(self, delay_s: float) -> None:
-        """Looks again when the rate of new connections may let one in, of whichever listener that is first."""
+        """Resumes when the rate of new connections may admit one on the first of the listeners."""
         if self._stopping or delay_s == math.inf:
             return
         now = self._loop.time()
@@ -342,7 +344,7 @@ class SocketServer:
                 return
 
     def _accept_failed(self, listening: _Listening, error: OSError) -> None:
-        """Nothing can be accepted: waits a moment rather than spin, for the client stays in the backlog."""
+        """Pauses accepting: the client stays in the backlog, and the loop would spin."""
         if error.errno not in _OUT_OF_FILES:
             raise error
         self._complaints.warning(
@@ -362,7 +364,7 @@ class SocketServer:
             self._complaints.warning(
                 logger,
                 ("per ip", host),
-                "turned away a connection of %s, which has its maximum of %d",
+                "rejected a connection of %s, which has its maximum of %d",
                 host,
                 self._quotas.max_of(host),
             )

@@ -1,11 +1,11 @@
-"""What a connection speaks through: a plain TCP socket, watched by the event loop, without anything in between.
+"""Transport: the stream of a connection; a plain TCP socket, watched by the event loop directly.
 
 There is no asyncio transport: a readable socket costs one callback and one recv, an answer one send, and records go
 from the file to the socket within the kernel (sendfile).
 
 This is the seam for other kinds of streams. TLS would be another class with the methods of `Transport`, over an
-`ssl.SSLSocket` that does not block: a handshake before `start` calls the connection, `send_file` by reading (or by
-kernel TLS), WANT_READ and WANT_WRITE as BlockingIOError, and what the TLS layer has read ahead told by `readable`.
+non-blocking `ssl.SSLSocket`: a handshake before `start` calls the connection, `send_file` by reading (or by
+kernel TLS), WANT_READ and WANT_WRITE as BlockingIOError, and `readable` calls for data that TLS has read ahead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MORE_COMES: Final[int] = getattr(socket, "MSG_MORE", 0)
 """With `send`: a packet that is not full may wait for what is sent next."""
 
 
-class Endpoint(Protocol):
+class StreamReader(Protocol):
     """The connection, as its transport calls it."""
 
     def readable(self) -> None: ...
@@ -27,16 +27,16 @@ class Endpoint(Protocol):
 
 
 class Transport(Protocol):
-    """What a connection asks of its stream. What cannot be done now raises BlockingIOError, and nothing waits."""
+    """The stream of a connection. Operations that would block raise BlockingIOError."""
 
-    def start(self, endpoint: Endpoint) -> None:
-        """Calls `endpoint.readable` from now on whenever there is something to read."""
+    def start(self, endpoint: StreamReader) -> None:
+        """Calls `endpoint.readable` from now on whenever there are bytes to read."""
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
 
     def receive_into(self, buffer: memoryview, /) -> int:
-        """Reads what has come; 0 when the peer has closed its end. Raises OSError when it has gone."""
+        """Reads the bytes received; 0 when the peer has closed its end. Raises OSError when it has gone."""
 
     def watch_writable(self) -> None:
         """Calls `endpoint.writable` as long as more can be sent."""
@@ -44,7 +44,7 @@ class Transport(Protocol):
     def ignore_writable(self) -> None: ...
 
     def send(self, data: bytes | memoryview, flags: int = 0, /) -> int:
-        """Sends as much as fits now and tells how much. Raises OSError when the peer has gone."""
+        """Sends as much as fits now and returns how much. Raises OSError when the peer has gone."""
 
     def send_file(self, file: int, position: int, size: int) -> int:
         """The same with bytes of an open file; 0 where it has ended."""
@@ -62,11 +62,11 @@ class SocketTransport:
         self._loop = loop
         self._socket = accepted
         self._fd = accepted.fileno()
-        self._endpoint: Endpoint
+        self._endpoint: StreamReader
         self.receive_into = accepted.recv_into
         self.send = accepted.send
 
-    def start(self, endpoint: Endpoint) -> None:
+    def start(self, endpoint: StreamReader) -> None:
         self._endpoint = endpoint
         self.resume_reading()
 

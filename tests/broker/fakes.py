@@ -6,7 +6,7 @@ import heapq
 import os
 from collections.abc import Callable, Iterable
 
-from barnabas.broker.network.transport import Endpoint
+from barnabas.broker.network.transport import StreamReader
 from barnabas.broker.pending import Pending
 
 
@@ -79,7 +79,7 @@ class FakeTransport:
     that does not read is `FakeTransport.peer_window = n`: after n more bytes nothing can be sent.
     """
 
-    def __init__(self, endpoint: Endpoint | None = None) -> None:
+    def __init__(self, endpoint: StreamReader | None = None) -> None:
         self.endpoint = endpoint
         self.sent = bytearray()
         self.writes = 0
@@ -96,7 +96,7 @@ class FakeTransport:
 
     # ---- what the connection calls
 
-    def start(self, endpoint: Endpoint) -> None:
+    def start(self, endpoint: StreamReader) -> None:
         self.endpoint = endpoint
         self.reading = True
 

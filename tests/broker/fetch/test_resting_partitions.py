@@ -37,7 +37,7 @@ Key = tuple[str, int]
 KEYS: list[Key] = [(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
 
 
-class House:
+class FetchHarness:
     """A broker with two topics, to which everything happens."""
 
     def __init__(self, directory: Path, source: random.Random) -> None:
@@ -119,13 +119,13 @@ class House:
 class Reader:
     """What a consumer keeps of each partition: where it goes on."""
 
-    def __init__(self, house: House, version: int) -> None:
-        self.house, self.version = house, version
-        self.client = house.broker.client(version)
+    def __init__(self, harness: FetchHarness, version: int) -> None:
+        self.harness, self.version = harness, version
+        self.client = harness.broker.client(version)
         self.offsets = dict.fromkeys(KEYS, 0)
 
     def wanted(self, keys: list[Key], **options: Any) -> FetchRequest:
-        ids = self.house.ids
+        ids = self.harness.ids
         return fetch(
             *(
                 fetch_topic(
@@ -141,7 +141,7 @@ class Reader:
         return [
             FetchRequest.ForgottenTopic(
                 topic="" if self.version >= BY_ID else topic,
-                topic_id=self.house.ids[topic] if self.version >= BY_ID else ZERO_UUID,
+                topic_id=self.harness.ids[topic] if self.version >= BY_ID else ZERO_UUID,
                 partitions=[index],
             )
             for topic, index in keys
@@ -149,7 +149,7 @@ class Reader:
 
     def told(self, response: FetchResponse) -> dict[Key, FetchResponse.PartitionData]:
         """By the name; not of a topic that has gone meanwhile."""
-        names: dict[Uuid, str] = {topic_id: name for name, topic_id in self.house.ids.items()}
+        names: dict[Uuid, str] = {topic_id: name for name, topic_id in self.harness.ids.items()}
         return {
             (name, data.partition_index): data
             for topic in response.responses
@@ -160,8 +160,8 @@ class Reader:
     def go_on(self, key: Key, data: FetchResponse.PartitionData) -> None:
         """Takes what came, nearly always."""
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.offsets[key] = self.house.broker.replica_manager.partition(*key).log.log_start_offset
-        elif size_of(data) and self.house.source.random() < 0.8:
+            self.offsets[key] = self.harness.broker.replica_manager.partition(*key).log.log_start_offset
+        elif size_of(data) and self.harness.source.random() < 0.8:
             self.offsets[key] = data.last_stable_offset
 
 
@@ -183,11 +183,11 @@ def test_who_asks_again_without_a_session_hears_what_a_first_fetch_would(
     tmp_path: Path, seed: int, version: int
 ) -> None:
     source = random.Random(seed)
-    house = House(tmp_path, source)
-    readers = [Reader(house, version) for _ in range(2)]
+    harness = FetchHarness(tmp_path, source)
+    readers = [Reader(harness, version) for _ in range(2)]
     for _ in range(250):
         if source.random() < 0.6:
-            house.happen()
+            harness.happen()
         reader = source.choice(readers)
         keys = source.sample(KEYS, source.randint(0, len(KEYS))) if source.random() < 0.3 else KEYS
         turn = source.randrange(len(KEYS))
@@ -198,13 +198,13 @@ def test_who_asks_again_without_a_session_hears_what_a_first_fetch_would(
             "max_bytes": source.choice([1, 200, 10_000, 10_000]),
             "isolation_level": source.choice([0, 0, 0, 1]),
         }
-        model = house.broker.client(version)
+        model = harness.broker.client(version)
         model >> reader.wanted(keys, session_epoch=INITIAL_EPOCH, **options)
         reader.client >> reader.wanted(keys, session_epoch=FINAL_EPOCH, **options)
         heard = answers(reader.client)
         assert heard == without_session(answers(model))
         if not heard:
-            house.happen()
+            harness.happen()
             heard = answers(reader.client)
             assert heard == without_session(answers(model))
         if not heard:
@@ -214,24 +214,24 @@ def test_who_asks_again_without_a_session_hears_what_a_first_fetch_would(
         (response,) = heard
         for key, data in reader.told(response).items():
             reader.go_on(key, data)
-    house.broker.kill()
+    harness.broker.kill()
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
 @pytest.mark.parametrize("seed", seeds(6))
 def test_a_session_knows_what_a_first_fetch_would_tell(tmp_path: Path, seed: int, version: int) -> None:
     source = random.Random(seed)
-    house = House(tmp_path, source)
-    reader = Reader(house, version)
+    harness = FetchHarness(tmp_path, source)
+    reader = Reader(harness, version)
     session, epoch = NO_SESSION, INITIAL_EPOCH
     ids: dict[str, Uuid] = {}
     known: dict[Key, tuple[int, int, int]] = {}
     asked: dict[Key, int] = {}
     for _ in range(300):
         if source.random() < 0.6:
-            house.happen()
-        if ids != house.ids and version >= BY_ID:  # the reader would find out, and begin again
-            session, epoch, ids = NO_SESSION, INITIAL_EPOCH, dict(house.ids)
+            harness.happen()
+        if ids != harness.ids and version >= BY_ID:  # the reader would find out, and begin again
+            session, epoch, ids = NO_SESSION, INITIAL_EPOCH, dict(harness.ids)
         if epoch == INITIAL_EPOCH:
             known, asked = {}, {}
         add = source.sample(KEYS, source.randrange(3)) if asked else list(KEYS)
@@ -246,7 +246,7 @@ def test_a_session_knows_what_a_first_fetch_would_tell(tmp_path: Path, seed: int
         heard = answers(reader.client)
         is_whole = True
         if not heard:
-            house.happen()
+            harness.happen()
             heard = answers(reader.client)
             is_whole = not heard  # or it was given while things still happened
         if not heard:
@@ -256,7 +256,7 @@ def test_a_session_knows_what_a_first_fetch_would_tell(tmp_path: Path, seed: int
         if (
             response.error_code
             or response.session_id == NO_SESSION
-            or (ids != house.ids and version >= BY_ID)
+            or (ids != harness.ids and version >= BY_ID)
         ):
             session, epoch = NO_SESSION, INITIAL_EPOCH
             continue
@@ -264,7 +264,7 @@ def test_a_session_knows_what_a_first_fetch_would_tell(tmp_path: Path, seed: int
         known |= {
             key: (data.error_code, data.high_watermark, data.log_start_offset) for key, data in told.items()
         }
-        full = Reader(house, version)
+        full = Reader(harness, version)
         full.offsets = dict(reader.offsets)
         whole = full.client.ask(full.wanted(list(asked)))
         assert isinstance(whole, FetchResponse)
@@ -274,7 +274,7 @@ def test_a_session_knows_what_a_first_fetch_would_tell(tmp_path: Path, seed: int
         for key, data in told.items():
             reader.go_on(key, data)
         session, epoch = response.session_id, next_epoch(epoch)
-    house.broker.kill()
+    harness.broker.kill()
 
 
 # ---- what it is worth

@@ -25,7 +25,7 @@ class Address:
         self.port = port
 
 
-class House:
+class ServerHarness:
     """A SocketServer with a ScriptedHandler behind it."""
 
     def __init__(self, *addresses: Address, **options: Any) -> None:
@@ -51,8 +51,8 @@ class House:
 
 
 @asynccontextmanager
-async def house(*addresses: Address, **options: Any) -> AsyncIterator[House]:
-    home = House(*addresses, **options)
+async def harness(*addresses: Address, **options: Any) -> AsyncIterator[ServerHarness]:
+    home = ServerHarness(*addresses, **options)
     try:
         yield home
     finally:

@@ -244,7 +244,7 @@ def test_records_that_cannot_be_read_end_the_connection(
     client >> "records r"
     assert client.closed
     assert client.answers() == []
-    assert "in the middle of an answer" in caplog.text
+    assert "in the middle of a response" in caplog.text
 
 
 # ---- back-pressure
@@ -459,7 +459,7 @@ def test_requests_that_wait_are_answered_before_the_connection_closes(client: Cl
     assert client.memory.used_bytes == 0
 
 
-def test_a_handler_may_hang_up(client: Client) -> None:
+def test_a_handler_may_close_the_connection(client: Client) -> None:
     client >> "echo one, close, echo three" << "one"
     assert client.closed
     assert client.handler.handled == ["echo one", "close"]

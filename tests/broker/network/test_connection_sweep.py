@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 MAX_IDLE_S = 600
 
 
-class House:
+class SweepHarness:
     """Clients of one broker, and its sweep, which runs once a second."""
 
     def __init__(self, limit_bytes: int = 1 << 30, max_idle_ms: int = MAX_IDLE_S * 1000) -> None:
@@ -35,84 +35,84 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def harness() -> SweepHarness:
+    return SweepHarness()
 
 
-def test_an_idle_connection_is_closed_when_its_time_is_over(house: House) -> None:
-    client = house.client()
-    house.passes(MAX_IDLE_S - 1)
+def test_an_idle_connection_is_closed_when_its_time_is_over(harness: SweepHarness) -> None:
+    client = harness.client()
+    harness.passes(MAX_IDLE_S - 1)
     assert not client.closed
-    house.passes(2)
+    harness.passes(2)
     assert client.closed
 
 
 def test_a_negative_time_is_no_limit() -> None:
-    house = House(max_idle_ms=-1)
-    client = house.client()
-    house.passes(3 * MAX_IDLE_S)
+    harness = SweepHarness(max_idle_ms=-1)
+    client = harness.client()
+    harness.passes(3 * MAX_IDLE_S)
     assert not client.closed
 
 
-def test_a_request_starts_the_time_again(house: House) -> None:
-    client = house.client()
-    house.passes(MAX_IDLE_S - 10)
+def test_a_request_starts_the_time_again(harness: SweepHarness) -> None:
+    client = harness.client()
+    harness.passes(MAX_IDLE_S - 10)
     client >> "echo here" << "here"
-    house.passes(MAX_IDLE_S - 10)
+    harness.passes(MAX_IDLE_S - 10)
     assert not client.closed
-    house.passes(12)
+    harness.passes(12)
     assert client.closed
 
 
-def test_a_client_that_waits_for_us_is_not_idle(house: House) -> None:
-    client = house.client()
+def test_a_client_that_waits_for_us_is_not_idle(harness: SweepHarness) -> None:
+    client = harness.client()
     client >> "wait one"
-    house.passes(2 * MAX_IDLE_S)
+    harness.passes(2 * MAX_IDLE_S)
     assert not client.closed
     client.completes("one")
     client << "one"
-    house.passes(MAX_IDLE_S - 10)
+    harness.passes(MAX_IDLE_S - 10)
     assert not client.closed
-    house.passes(12)
+    harness.passes(12)
     assert client.closed
 
 
-def test_a_client_that_reads_its_answer_slowly_is_not_idle(house: House) -> None:
-    client = house.client()
+def test_a_client_that_reads_its_answer_slowly_is_not_idle(harness: SweepHarness) -> None:
+    client = harness.client()
     client.transport.peer_window = 0
     client >> "big 100000"
     for _ in range(4):
-        house.passes(MAX_IDLE_S / 2)
+        harness.passes(MAX_IDLE_S / 2)
         client.transport.read(10_000)
     assert not client.closed
-    house.passes(MAX_IDLE_S + 2)
+    harness.passes(MAX_IDLE_S + 2)
     assert client.closed
 
 
-def test_a_client_that_does_not_read_is_idle_whatever_it_waits_for(house: House) -> None:
-    client = house.client()
+def test_a_client_that_does_not_read_is_idle_whatever_it_waits_for(harness: SweepHarness) -> None:
+    client = harness.client()
     client.transport.peer_window = 0
     client >> "big 100000, wait one"
-    house.passes(MAX_IDLE_S + 2)
+    harness.passes(MAX_IDLE_S + 2)
     assert client.closed
 
 
-def test_a_closed_connection_has_a_while_to_send_its_last_answers(house: House) -> None:
-    client = house.client()
+def test_a_closed_connection_has_a_while_to_send_its_last_answers(harness: SweepHarness) -> None:
+    client = harness.client()
     client.transport.peer_window = 0
     client >> "big 100000, close"
     assert client.closed
-    house.passes(CLOSE_LINGER_S)
+    harness.passes(CLOSE_LINGER_S)
     assert not client.transport.closed
-    house.passes(2)
+    harness.passes(2)
     assert client.transport.closed
 
 
-def test_a_connection_that_has_ended_is_forgotten(house: House) -> None:
-    client = house.client()
+def test_a_connection_that_has_ended_is_forgotten(harness: SweepHarness) -> None:
+    client = harness.client()
     client.transport.disconnect()
-    house.sweep.forget(client.connection)
-    house.passes(MAX_IDLE_S + 2)
+    harness.sweep.forget(client.connection)
+    harness.passes(MAX_IDLE_S + 2)
     assert client.transport.closed  # once: the transport would not have it twice
 
 
@@ -123,54 +123,56 @@ def begins(client: Client, size: int) -> None:
     client.send(size_prefix(MIB) + bytes(size))
 
 
-def test_who_begins_a_large_request_and_falls_silent_may_do_so_while_there_is_memory(house: House) -> None:
-    client = house.client()
+def test_who_begins_a_large_request_and_falls_silent_may_do_so_while_there_is_memory(
+    harness: SweepHarness,
+) -> None:
+    client = harness.client()
     begins(client, 100_000)
-    house.passes(10 * STALL_S)
+    harness.passes(10 * STALL_S)
     assert not client.closed
 
 
 def test_when_memory_is_used_up_it_has_to_go_on(caplog: pytest.LogCaptureFixture) -> None:
-    house = House(limit_bytes=150_000)
-    silent, busy, waiting = (house.client() for _ in range(3))
+    harness = SweepHarness(limit_bytes=150_000)
+    silent, busy, waiting = (harness.client() for _ in range(3))
     begins(silent, 100_000)
     begins(busy, 60_000)
     begins(waiting, 60_000)
-    assert house.memory.exhausted
+    assert harness.memory.exhausted
     assert [client.transport.reading for client in (silent, busy, waiting)] == [True, True, False]
     for _ in range(int(STALL_S) + 2):
         busy.send(bytes(STALL_BYTES // 5))
-        house.passes(1)
+        harness.passes(1)
     assert [client.closed for client in (silent, busy, waiting)] == [True, False, False]
     assert waiting.transport.reading
     assert "memory for requests is used up" in caplog.text
 
 
 def test_a_new_request_is_not_blamed_for_an_old_one() -> None:
-    house = House(limit_bytes=100_000)
-    client = house.client()
+    harness = SweepHarness(limit_bytes=100_000)
+    client = harness.client()
     for _ in range(10):
         begins(client, 110_000)
-        house.passes(STALL_S - 1)
+        harness.passes(STALL_S - 1)
         client.send(bytes(MIB - 110_000))
-        assert house.memory.used_bytes == 0
+        assert harness.memory.used_bytes == 0
         assert client.closed  # "bad" request: zeros are no verb
-        client = house.client()
+        client = harness.client()
 
 
 def test_who_was_woken_and_does_nothing_does_not_keep_others_waiting() -> None:
-    house = House(limit_bytes=100_000)
-    holder = house.client()
+    harness = SweepHarness(limit_bytes=100_000)
+    holder = harness.client()
     begins(holder, 90_000)
-    first, second = house.client(), house.client()
+    first, second = harness.client(), harness.client()
     begins(first, 30_000)
     begins(second, 30_000)
-    assert house.memory.waiting == 1
-    third = house.client()
+    assert harness.memory.waiting == 1
+    third = harness.client()
     begins(third, 30_000)
-    assert house.memory.waiting == 2
+    assert harness.memory.waiting == 2
     holder.transport.disconnect()
-    house.sweep.forget(holder.connection)
-    house.passes(1)
-    house.passes(1)
-    assert house.memory.waiting == 0
+    harness.sweep.forget(holder.connection)
+    harness.passes(1)
+    harness.passes(1)
+    assert harness.memory.waiting == 0

@@ -159,9 +159,9 @@ def test_an_answer_that_turns_out_to_be_none_keeps_nobody_waiting() -> None:
     assert in_flight.output == []
     pending[0].complete(NO_RESPONSE)
     assert b"".join(bytes(it) for it in in_flight.take_output()) == b"\0\0\0\x08after it"  # type: ignore[arg-type]
-    assert not in_flight.hang_up
+    assert not in_flight.closes
     pending[1].complete(CLOSE_CONNECTION)
-    assert in_flight.hang_up
+    assert in_flight.closes
 
 
 def test_what_is_charged_is_what_waits() -> None:

@@ -16,14 +16,14 @@ from barnabas.broker.network.listeners import ListenError
 from barnabas.protocol.framing import Frame, size_prefix
 from barnabas.storage.env import RealFile
 from barnabas.storage.offsets import FileRecords
-from tests.broker.network.socket_harness import MIB, Address, Client, House, Run, house
+from tests.broker.network.socket_harness import MIB, Address, Client, Run, ServerHarness, harness
 from tests.broker.network.test_listeners import has_ipv6_loopback
 from tests.broker.scripted import FakeRecords, SliceableRecords, framed
 
 
 def test_requests_are_answered(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             client = await Client.dials(home.port)
             client.send("echo one", "echo two")
             assert await client.answer() == b"one"
@@ -35,7 +35,7 @@ def test_requests_are_answered(run: Run) -> None:
 
 def test_many_clients_at_once(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             clients = await asyncio.gather(*(Client.dials(home.port) for _ in range(40)))
             answers = await asyncio.gather(*(c.asks(f"echo {n}") for n, c in enumerate(clients)))
             assert answers == [str(n).encode() for n in range(40)]
@@ -48,7 +48,7 @@ def test_many_clients_at_once(run: Run) -> None:
 
 def test_a_handler_knows_both_ends_of_the_connection(run: Run) -> None:
     async def dialogue() -> None:
-        async with house(Address(host="")) as home:
+        async with harness(Address(host="")) as home:
             client = await Client.dials(home.port)
             await client.asks("echo")
             (info,) = home.server.connections()
@@ -67,7 +67,7 @@ def test_a_handler_knows_both_ends_of_the_connection(run: Run) -> None:
 @pytest.mark.skipif(not has_ipv6_loopback(), reason="this machine has no ::1")
 def test_localhost_answers_on_both_of_its_addresses(run: Run) -> None:
     async def dialogue() -> None:
-        async with house(Address(host="localhost")) as home:
+        async with harness(Address(host="localhost")) as home:
             for host in {item[4][0] for item in socket.getaddrinfo("localhost", None)}:
                 client = await Client.dials(home.port, str(host))
                 assert await client.asks("echo hello") == b"hello"
@@ -78,16 +78,16 @@ def test_localhost_answers_on_both_of_its_addresses(run: Run) -> None:
 
 def test_a_taken_port_is_known_before_anything_else_happens(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             with pytest.raises(ListenError, match=f"127.0.0.1:{home.port}"):
-                House(Address(), Address(port=home.port, name="SECOND"))
+                ServerHarness(Address(), Address(port=home.port, name="SECOND"))
 
     run(dialogue())
 
 
 def test_a_large_request_and_a_large_answer(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             client = await Client.dials(home.port, limit=MIB)
             body = "x" * (8 * MIB)
             assert await client.asks(f"echo {body}") == body.encode()
@@ -99,7 +99,7 @@ def test_a_large_request_and_a_large_answer(run: Run) -> None:
 
 def test_records_reach_the_client(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             home.handler.records["r"] = SliceableRecords(20 * MIB)
             home.handler.records["s"] = FakeRecords(10)
             client = await Client.dials(home.port, limit=MIB)
@@ -117,7 +117,7 @@ def test_records_in_a_file_reach_clients_that_read_side_by_side(run: Run, tmp_pa
     file = RealFile(os.open(tmp_path / "0.log", os.O_RDWR))
 
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             home.handler.records["r"] = FileRecords(file, 5, 8 * MIB)
             home.handler.records["s"] = FileRecords(file, 3, 100)
             clients = [await Client.dials(home.port, limit=MIB) for _ in range(3)]
@@ -139,7 +139,7 @@ def test_a_log_that_is_cut_under_an_answer_ends_the_connection(run: Run, tmp_pat
     file = RealFile(os.open(tmp_path / "0.log", os.O_RDWR))
 
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             home.handler.records["r"] = FileRecords(file, 0, 9 * MIB)
             client, other = await Client.dials(home.port, limit=1024), await Client.dials(home.port)
             client.send("records r")
@@ -155,7 +155,7 @@ def test_a_log_that_is_cut_under_an_answer_ends_the_connection(run: Run, tmp_pat
 
 def test_who_hangs_up_behind_a_large_answer_sends_it_first(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             client = await Client.dials(home.port, limit=1024)
             client.send(f"big {8 * MIB}", "close")
             assert await client.answer() == bytes(8 * MIB)
@@ -169,7 +169,7 @@ def test_large_requests_that_wait_keep_what_they_hold(run: Run) -> None:
     """Their memory is used again only when nobody looks into it."""
 
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             frames: list[Frame] = []
             home.server._listening["PLAINTEXT"].context.handle = lambda info, frame: (
                 frames.append(frame) or [b"taken"]  # type: ignore[func-returns-value]
@@ -186,7 +186,7 @@ def test_large_requests_that_wait_keep_what_they_hold(run: Run) -> None:
 
 def test_a_slow_reader_costs_a_piece_and_does_not_hold_up_others(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             records = SliceableRecords(50 * MIB)
             home.handler.records["r"] = records
             slow = await Client.dials(home.port, limit=1024)
@@ -203,7 +203,7 @@ def test_a_slow_reader_costs_a_piece_and_does_not_hold_up_others(run: Run) -> No
 
 def test_a_client_that_sends_and_never_reads_is_stopped(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             client = await Client.dials(home.port, limit=1024)
             other = await Client.dials(home.port)
             for _ in range(200):
@@ -218,7 +218,7 @@ def test_a_client_that_sends_and_never_reads_is_stopped(run: Run) -> None:
 
 def test_an_address_with_its_maximum_is_turned_away(run: Run) -> None:
     async def dialogue() -> None:
-        async with house(max_connections_per_ip=2) as home:
+        async with harness(max_connections_per_ip=2) as home:
             first, second = await Client.dials(home.port), await Client.dials(home.port)
             await first.asks("echo"), await second.asks("echo")
             third = await Client.dials(home.port)
@@ -238,7 +238,7 @@ def test_an_address_with_its_maximum_is_turned_away(run: Run) -> None:
 )
 def test_a_full_broker_lets_the_next_client_wait(run: Run, limit: dict[str, Any]) -> None:
     async def dialogue() -> None:
-        async with house(**limit) as home:
+        async with harness(**limit) as home:
             first, second = await Client.dials(home.port), await Client.dials(home.port)
             await first.asks("echo"), await second.asks("echo")
             third = await Client.dials(home.port)
@@ -255,7 +255,7 @@ def test_a_full_broker_lets_the_next_client_wait(run: Run, limit: dict[str, Any]
 
 def test_an_idle_connection_is_closed(run: Run) -> None:
     async def dialogue() -> None:
-        async with house(connections_max_idle_ms=40) as home:
+        async with harness(connections_max_idle_ms=40) as home:
             client = await Client.dials(home.port)
             await client.asks("echo hello")
             assert await client.sees_the_end()
@@ -270,7 +270,7 @@ def test_an_idle_connection_is_closed(run: Run) -> None:
 )
 def test_rubbish_closes_the_connection_and_no_other(run: Run, rubbish: bytes) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             bad, good = await Client.dials(home.port), await Client.dials(home.port)
             bad.writer.write(rubbish)
             assert await bad.sees_the_end()
@@ -282,7 +282,7 @@ def test_rubbish_closes_the_connection_and_no_other(run: Run, rubbish: bytes) ->
 
 def test_claims_of_huge_requests_take_no_memory(run: Run) -> None:
     async def dialogue() -> None:
-        async with house(limit_bytes=MIB) as home:
+        async with harness(limit_bytes=MIB) as home:
             claimants = await asyncio.gather(*(Client.dials(home.port) for _ in range(50)))
             for claimant in claimants:
                 claimant.writer.write(size_prefix(16 * MIB) + b"and then nothing")
@@ -297,7 +297,7 @@ def test_claims_of_huge_requests_take_no_memory(run: Run) -> None:
 
 def test_large_requests_take_turns_when_memory_is_short(run: Run) -> None:
     async def dialogue() -> None:
-        async with house(limit_bytes=MIB) as home:
+        async with harness(limit_bytes=MIB) as home:
             clients = await asyncio.gather(*(Client.dials(home.port, limit=MIB) for _ in range(12)))
             answers = await asyncio.gather(*(client.asks("echo " + "x" * MIB) for client in clients))
             assert [len(answer) for answer in answers] == [MIB] * 12
@@ -309,7 +309,7 @@ def test_large_requests_take_turns_when_memory_is_short(run: Run) -> None:
 
 def test_whoever_asked_is_told_of_the_end_of_each_connection(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             ended: asyncio.Queue[int] = asyncio.Queue()
             home.server.connection_closed = ended.put_nowait
             client, other = await Client.dials(home.port), await Client.dials(home.port)
@@ -325,7 +325,7 @@ def test_whoever_asked_is_told_of_the_end_of_each_connection(run: Run) -> None:
 
 def test_a_client_that_resets_is_forgotten(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             client = await Client.dials(home.port)
             client.send("wait one")
             client.writer.get_extra_info("socket").setsockopt(
@@ -346,7 +346,7 @@ def test_a_client_that_resets_is_forgotten(run: Run) -> None:
 
 def test_draining_answers_what_is_in_flight_and_takes_nothing_new(run: Run) -> None:
     async def dialogue() -> None:
-        home = House()
+        home = ServerHarness()
         busy, idle = await Client.dials(home.port), await Client.dials(home.port)
         await idle.asks("echo")
         busy.send("wait one", "echo two")
@@ -367,7 +367,7 @@ def test_draining_answers_what_is_in_flight_and_takes_nothing_new(run: Run) -> N
 
 def test_draining_does_not_wait_for_ever(run: Run) -> None:
     async def dialogue() -> None:
-        home = House()
+        home = ServerHarness()
         client = await Client.dials(home.port)
         client.send("wait for the end of days")
         other = await Client.dials(home.port)
@@ -383,7 +383,7 @@ def test_draining_does_not_wait_for_ever(run: Run) -> None:
 
 def test_without_file_descriptors_it_waits_and_says_so(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             (listening,) = home.server._listening.values()
 
             class NoFiles:

@@ -8,12 +8,12 @@ import socket
 import pytest
 
 from barnabas.broker.network.connection_quotas import ConnectionLimits
-from tests.broker.network.socket_harness import Address, Client, Run, house
+from tests.broker.network.socket_harness import Address, Client, Run, harness
 
 
 def test_a_listener_is_opened_and_closed(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             home.server.change_listeners([Address(), Address(name="INSIDE")])
             assert home.server.ports.keys() == {"PLAINTEXT", "INSIDE"}
             port = home.server.ports["INSIDE"]
@@ -33,7 +33,7 @@ def test_a_listener_is_opened_and_closed(run: Run) -> None:
 
 def test_a_listener_moves_and_keeps_its_connections(run: Run) -> None:
     async def dialogue() -> None:
-        async with house(Address(port=0)) as home:
+        async with harness(Address(port=0)) as home:
             before = await Client.dials(home.port)
             home.server.change_listeners([Address(host="localhost")])
             moved = home.server.ports["PLAINTEXT"]
@@ -51,7 +51,7 @@ def test_a_listener_moves_and_keeps_its_connections(run: Run) -> None:
 
 def test_an_address_that_is_taken_changes_nothing(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             home.server.change_listeners([Address(), Address(name="INSIDE", port=home.port)])
             assert home.server.ports == home.ports
             assert "INSIDE is not opened there" in caplog.text
@@ -64,7 +64,7 @@ def test_an_address_that_is_taken_changes_nothing(run: Run, caplog: pytest.LogCa
 
 def test_an_address_that_was_taken_is_tried_again(run: Run) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             with socket.socket() as other:
                 other.bind(("127.0.0.1", 0))
                 other.listen()
@@ -79,7 +79,7 @@ def test_an_address_that_was_taken_is_tried_again(run: Run) -> None:
 
 def test_a_port_goes_from_one_listener_to_another(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def dialogue() -> None:
-        async with house() as home:
+        async with harness() as home:
             home.server.change_listeners([Address(), Address(name="INSIDE")])
             port = home.server.ports["INSIDE"]
             home.server.change_listeners([Address(), Address(name="OTHER", port=port)])
@@ -99,7 +99,7 @@ def test_who_goes_back_from_an_address_that_was_taken_stays(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def dialogue() -> None:
-        async with house(Address(port=0)) as home:
+        async with harness(Address(port=0)) as home:
             before = Address(port=0)
             with socket.socket() as other:
                 other.bind(("127.0.0.1", 0))
@@ -116,7 +116,7 @@ def test_who_goes_back_from_an_address_that_was_taken_stays(
 
 def test_other_limits_let_those_in_who_wait(run: Run) -> None:
     async def dialogue() -> None:
-        async with house(max_connections=1) as home:
+        async with harness(max_connections=1) as home:
             first = await Client.dials(home.port)
             assert await first.asks("echo one") == b"one"
             second = await Client.dials(home.port)
@@ -135,7 +135,7 @@ def test_other_limits_let_those_in_who_wait(run: Run) -> None:
 
 def test_the_rate_of_new_connections_has_the_next_one_wait(run: Run) -> None:
     async def dialogue() -> None:
-        async with house(max_connection_creation_rate=4) as home:
+        async with harness(max_connection_creation_rate=4) as home:
             clients = [await Client.dials(home.port) for _ in range(5)]
             for client in clients:
                 client.send("echo here")
@@ -149,7 +149,7 @@ def test_the_rate_of_new_connections_has_the_next_one_wait(run: Run) -> None:
 
 def test_a_rate_of_none_is_lifted(run: Run) -> None:
     async def dialogue() -> None:
-        async with house(max_connection_creation_rate=0) as home:
+        async with harness(max_connection_creation_rate=0) as home:
             client = await Client.dials(home.port)
             client.send("echo here")
             await asyncio.sleep(0)

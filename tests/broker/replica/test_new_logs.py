@@ -31,7 +31,7 @@ LITTLE = {errno.ENOSPC: NEEDS_ROOM, errno.EMFILE: NEEDS_A_DESCRIPTOR}
 """Which operations have an error of each kind."""
 
 
-class House:
+class NewLogsHarness:
     """A broker with its housekeeping, over one disk."""
 
     def __init__(self, disk: TurnedDisk | None = None, settings: Mapping[str, str] | None = None) -> None:
@@ -96,10 +96,10 @@ class House:
         names = self.disk.listdir("/disk")
         return sorted(name for name in names if name[:2] == "u-" and self.disk.is_dir(f"/disk/{name}"))
 
-    def restarted(self) -> House:
+    def restarted(self) -> NewLogsHarness:
         self.broker.kill()
         self.disk.kill()
-        return House(self.disk)
+        return NewLogsHarness(self.disk)
 
 
 def lacking(code: int, after: int = 0, path: str = "/disk/u-") -> FaultPlan:
@@ -119,31 +119,31 @@ def lacking(code: int, after: int = 0, path: str = "/disk/u-") -> FaultPlan:
 @pytest.mark.parametrize("guard", ["0", "-1"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
 def test_a_partition_gets_its_log_when_there_is_room_again(code: int, guard: str) -> None:
-    house = House(settings={"barnabas.log.dir.min.free.bytes": guard})
-    house.disk.inject(lacking(code))
-    house.create()
+    harness = NewLogsHarness(settings={"barnabas.log.dir.min.free.bytes": guard})
+    harness.disk.inject(lacking(code))
+    harness.create()
     for _ in range(3):
-        assert house.metadata() == (ErrorCode.LEADER_NOT_AVAILABLE, -1, 0, [1])
-        assert house.produce() is ErrorCode.KAFKA_STORAGE_ERROR
-        assert house.fetch()[0] is ErrorCode.KAFKA_STORAGE_ERROR
-        assert house.offline_counts() == (1, 1)
-        house.pass_time()
-    house.disk.inject(None)
-    house.pass_time()
-    assert house.metadata() == (ErrorCode.NONE, 1, 0, [])
-    assert house.produce() is ErrorCode.NONE
-    assert house.fetch() == (ErrorCode.NONE, 1)
-    assert house.offline_counts() == (0, 0)
-    assert not house.replicas.has_offline_partitions
+        assert harness.metadata() == (ErrorCode.LEADER_NOT_AVAILABLE, -1, 0, [1])
+        assert harness.produce() is ErrorCode.KAFKA_STORAGE_ERROR
+        assert harness.fetch()[0] is ErrorCode.KAFKA_STORAGE_ERROR
+        assert harness.offline_counts() == (1, 1)
+        harness.pass_time()
+    harness.disk.inject(None)
+    harness.pass_time()
+    assert harness.metadata() == (ErrorCode.NONE, 1, 0, [])
+    assert harness.produce() is ErrorCode.NONE
+    assert harness.fetch() == (ErrorCode.NONE, 1)
+    assert harness.offline_counts() == (0, 0)
+    assert not harness.replicas.has_offline_partitions
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
 def test_whatever_of_it_was_made_already(code: int) -> None:
-    def live(house: House) -> None:
-        house.disk.inject(None)
-        house.pass_time()
-        assert house.produce() is ErrorCode.NONE
-        again = house.restarted()
+    def live(harness: NewLogsHarness) -> None:
+        harness.disk.inject(None)
+        harness.pass_time()
+        assert harness.produce() is ErrorCode.NONE
+        again = harness.restarted()
         assert again.fetch() == (ErrorCode.NONE, 1)
         assert again.broker.replica_manager.partition("u", 0).log.topic_id is not None
         assert again.directories() == ["u-0"]
@@ -153,41 +153,41 @@ def test_whatever_of_it_was_made_already(code: int) -> None:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
 def test_a_topic_that_is_deleted_before_leaves_nothing_to_the_next_of_its_name(code: int) -> None:
-    def live(house: House) -> None:
-        house.disk.inject(None)
-        house.delete()
-        assert [name for name in house.directories() if not name.endswith("-delete")] == []
-        house.pass_time()
-        assert house.directories() == []
-        house.create()
-        assert house.produce() is ErrorCode.NONE
-        assert house.restarted().directories() == ["u-0"]
+    def live(harness: NewLogsHarness) -> None:
+        harness.disk.inject(None)
+        harness.delete()
+        assert [name for name in harness.directories() if not name.endswith("-delete")] == []
+        harness.pass_time()
+        assert harness.directories() == []
+        harness.create()
+        assert harness.produce() is ErrorCode.NONE
+        assert harness.restarted().directories() == ["u-0"]
 
     assert for_each_operation(code, live) > 3
 
 
-def for_each_operation(code: int, live: Callable[[House], None]) -> int:
+def for_each_operation(code: int, live: Callable[[NewLogsHarness], None]) -> int:
     """Has a topic made where all that is needed is lacking from one operation on, then the first, then the second,
     until none is hit; how many those are."""
     number = 0
     while True:
-        house = House()
-        house.disk.inject(lacking(code, number))
-        house.create()
-        if not house.replicas.has_offline_partitions:
+        harness = NewLogsHarness()
+        harness.disk.inject(lacking(code, number))
+        harness.create()
+        if not harness.replicas.has_offline_partitions:
             return number
-        live(house)
+        live(harness)
         number += 1
 
 
 def test_a_start_without_room_is_made_up_for(caplog: pytest.LogCaptureFixture) -> None:
-    house = House()
-    house.disk.inject(lacking(errno.ENOSPC))
-    house.create()
-    house.broker.kill()
-    house.disk.kill()
-    house.disk.inject(lacking(errno.ENOSPC))
-    again = House(house.disk)
+    harness = NewLogsHarness()
+    harness.disk.inject(lacking(errno.ENOSPC))
+    harness.create()
+    harness.broker.kill()
+    harness.disk.kill()
+    harness.disk.inject(lacking(errno.ENOSPC))
+    again = NewLogsHarness(harness.disk)
     caplog.clear()
     for _ in range(5):
         again.pass_time()
@@ -201,108 +201,109 @@ def test_a_start_without_room_is_made_up_for(caplog: pytest.LogCaptureFixture) -
 
 def test_one_log_is_made_in_each_pass_of_the_loop() -> None:
     """Each waits for the disk, and clients wait meanwhile."""
-    house = House()
-    house.disk.inject(lacking(errno.ENOSPC))
-    house.create(partitions=4)
-    house.disk.inject(None)
-    house.housekeeping.open_missing_logs()
-    assert house.replicas.without_log_count == 3
-    house.broker.timer.advance(0)
-    assert house.replicas.without_log_count == 0
+    harness = NewLogsHarness()
+    harness.disk.inject(lacking(errno.ENOSPC))
+    harness.create(partitions=4)
+    harness.disk.inject(None)
+    harness.housekeeping.open_missing_logs()
+    assert harness.replicas.without_log_count == 3
+    harness.broker.timer.advance(0)
+    assert harness.replicas.without_log_count == 0
 
 
 def test_after_the_stop_none_is_made() -> None:
-    house = House()
-    house.disk.inject(lacking(errno.ENOSPC))
-    house.create(partitions=4)
-    house.disk.inject(None)
-    house.housekeeping.open_missing_logs()
-    house.housekeeping.stop()
-    house.broker.timer.advance(1000)
-    assert house.replicas.without_log_count == 3
+    harness = NewLogsHarness()
+    harness.disk.inject(lacking(errno.ENOSPC))
+    harness.create(partitions=4)
+    harness.disk.inject(None)
+    harness.housekeeping.open_missing_logs()
+    harness.housekeeping.stop()
+    harness.broker.timer.advance(1000)
+    assert harness.replicas.without_log_count == 3
 
 
 def test_a_partition_that_got_its_log_otherwise_is_not_touched() -> None:
-    house = House()
-    house.create()
-    log = house.replicas.partition("u", 0).log
-    house.replicas.open_missing_log(("u", 0))
-    assert house.replicas.partition("u", 0).log is log
+    harness = NewLogsHarness()
+    harness.create()
+    log = harness.replicas.partition("u", 0).log
+    harness.replicas.open_missing_log(("u", 0))
+    assert harness.replicas.partition("u", 0).log is log
 
 
 def test_it_waits_for_the_room_that_is_kept_free() -> None:
     """Which is for what cannot wait: a log makes files as it is made, and the broker's own writes need them more."""
-    house = House(settings={"barnabas.log.dir.min.free.bytes": "100000"})
-    house.disk.inject(lacking(errno.ENOSPC))
-    house.create()
-    house.disk.inject(None)
-    space = house.broker.log_manager.dirs[0].space
-    house.disk.disk_bytes = house.disk.used_bytes() + 10_000
-    house.pass_time()
-    house.pass_time()
+    harness = NewLogsHarness(settings={"barnabas.log.dir.min.free.bytes": "100000"})
+    harness.disk.inject(lacking(errno.ENOSPC))
+    harness.create()
+    harness.disk.inject(None)
+    space = harness.broker.log_manager.dirs[0].space
+    harness.disk.disk_bytes = harness.disk.used_bytes() + 10_000
+    harness.pass_time()
+    harness.pass_time()
     assert space.is_full
-    assert house.replicas.missing_logs_to_try() == []
-    assert house.metadata() == (ErrorCode.LEADER_NOT_AVAILABLE, -1, 0, [1])
-    house.disk.disk_bytes *= 1000
-    house.pass_time()
-    assert house.metadata() == (ErrorCode.NONE, 1, 0, [])
+    assert harness.replicas.missing_logs_to_try() == []
+    assert harness.metadata() == (ErrorCode.LEADER_NOT_AVAILABLE, -1, 0, [1])
+    harness.disk.disk_bytes *= 1000
+    harness.pass_time()
+    assert harness.metadata() == (ErrorCode.NONE, 1, 0, [])
 
 
 def test_each_waits_for_its_own_directory() -> None:
-    house = House(settings={"log.dirs": "/disk,/other"})
-    house.disk.inject(
+    harness = NewLogsHarness(settings={"log.dirs": "/disk,/other"})
+    harness.disk.inject(
         lambda _, kind, path: Fault(errno.ENOSPC) if kind == "mkdir" and "/u-" in path else None
     )
-    house.create(partitions=2)
-    house.disk.inject(None)
-    full, _ = house.broker.log_manager.dirs
+    harness.create(partitions=2)
+    harness.disk.inject(None)
+    full, _ = harness.broker.log_manager.dirs
     full.space.is_full = True
-    (key,) = house.replicas.missing_logs_to_try()
-    house.replicas.open_missing_log(key)
-    assert house.disk.is_dir(f"/other/u-{key[1]}")
-    assert house.replicas.without_log_count == 1
+    (key,) = harness.replicas.missing_logs_to_try()
+    harness.replicas.open_missing_log(key)
+    assert harness.disk.is_dir(f"/other/u-{key[1]}")
+    assert harness.replicas.without_log_count == 1
 
 
 def test_a_directory_that_is_not_cordoned_any_more_takes_it() -> None:
     """A request may place a partition where all directories are cordoned."""
-    house = House()
-    house.broker.log_manager.dirs.cordoned = frozenset({"/disk"})
-    house.create()
-    house.pass_time()
-    assert house.produce() is ErrorCode.KAFKA_STORAGE_ERROR
-    house.broker.log_manager.dirs.cordoned = frozenset()
-    house.pass_time()
-    assert house.produce() is ErrorCode.NONE
+    harness = NewLogsHarness()
+    harness.broker.log_manager.dirs.cordoned = frozenset({"/disk"})
+    harness.create()
+    harness.pass_time()
+    assert harness.produce() is ErrorCode.KAFKA_STORAGE_ERROR
+    harness.broker.log_manager.dirs.cordoned = frozenset()
+    harness.pass_time()
+    assert harness.produce() is ErrorCode.NONE
 
 
 def test_what_may_lie_on_a_disk_that_failed_waits_for_the_next_start() -> None:
-    house = House()
-    house.disk.inject(lambda _, kind, path: Fault() if kind == "mkdir" and "/u-" in path else None)
-    house.create()
-    assert house.broker.failed_dirs == ["/disk"]
-    house.disk.inject(None)
-    assert house.replicas.lacks_log("u", 0)
-    assert house.replicas.missing_logs_to_try() == []
+    harness = NewLogsHarness()
+    harness.disk.inject(lambda _, kind, path: Fault() if kind == "mkdir" and "/u-" in path else None)
+    harness.create()
+    assert harness.broker.failed_dirs == ["/disk"]
+    harness.disk.inject(None)
+    assert harness.replicas.lacks_log("u", 0)
+    assert harness.replicas.missing_logs_to_try() == []
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
 def test_what_is_coordinated_from_it_is_loaded_then(topic: str) -> None:
-    house = House(settings={"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"})
-    house.disk.inject(lacking(errno.ENOSPC, path=f"/disk/{topic}-"))
-    house.create(topic)
-    coordinators = house.broker.coordinators
+    counts = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+    harness = NewLogsHarness(settings=counts)
+    harness.disk.inject(lacking(errno.ENOSPC, path=f"/disk/{topic}-"))
+    harness.create(topic)
+    coordinators = harness.broker.coordinators
     runtime = {it.topic: it for it in (coordinators.group_runtime, coordinators.transaction_runtime)}[topic]
     assert [state.name for state in runtime.states()] == ["FAILED"]
-    house.disk.inject(None)
-    house.pass_time()
+    harness.disk.inject(None)
+    harness.pass_time()
     assert [state.name for state in runtime.states()] == ["ACTIVE"]
 
 
 def test_the_error_says_whether_it_may_pass() -> None:
-    house = House()
-    house.disk.inject(lacking(errno.ENOSPC))
-    house.create()
-    missing = house.replicas._without_log.get(("u", 0))
+    harness = NewLogsHarness()
+    harness.disk.inject(lacking(errno.ENOSPC))
+    harness.create()
+    missing = harness.replicas._without_log.get(("u", 0))
     assert missing is not None
     assert isinstance(missing.error, DiskFullError)
     assert missing.may_come

@@ -30,7 +30,7 @@ QUIET = {
 """All chores so seldom that a test sees only the one that it sets."""
 
 
-class House:
+class HousekeepingHarness:
     """A broker with one topic, whose housekeeping hands what blocks to `runner`."""
 
     def __init__(self, directory: Path, settings: dict[str, str] | None = None, **configs: str) -> None:
@@ -73,75 +73,75 @@ def test_the_first_round_comes_after_the_delay_or_the_interval_if_that_is_shorte
         "log.flush.offset.checkpoint.interval.ms": "5000",
         "replica.high.watermark.checkpoint.interval.ms": "2000",
     }
-    house = House(tmp_path, settings)
-    runner, rounds = house.runner, []
-    house.housekeeping.start()
+    harness = HousekeepingHarness(tmp_path, settings)
+    runner, rounds = harness.runner, []
+    harness.housekeeping.start()
     for _ in range(8):
-        house.advance(1000)
+        harness.advance(1000)
         rounds.append(runner.held)
         runner.release_all()
     # High watermarks at 2, 4, 6, 8 s; recovery points at 3 and 8; the others, whose interval is long, at 3.
     assert rounds == [0, 1, 3, 1, 0, 1, 0, 2]
-    house.broker.kill()
+    harness.broker.kill()
 
 
 def test_old_segments_go_at_the_retention_interval(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings = {"log.initial.task.delay.ms": "10000", "log.retention.check.interval.ms": "60000"}
-    house = House(tmp_path, settings, retention_bytes="0")
+    harness = HousekeepingHarness(tmp_path, settings, retention_bytes="0")
     caplog.set_level(logging.INFO, "barnabas.housekeeping")
-    house.housekeeping.start()
+    harness.housekeeping.start()
     for wait_ms, start in [(10_000, 1), (60_000, 2)]:
-        house.append("x")
-        house.log.roll()
-        house.advance(wait_ms - 1)
-        assert house.log.log_start_offset == start - 1
-        house.advance(1)
-        assert house.log.log_start_offset == start
-    house.advance(60_000)  # nothing to let go of, nothing to say
+        harness.append("x")
+        harness.log.roll()
+        harness.advance(wait_ms - 1)
+        assert harness.log.log_start_offset == start - 1
+        harness.advance(1)
+        assert harness.log.log_start_offset == start
+    harness.advance(60_000)  # nothing to let go of, nothing to say
     assert caplog.messages == ["retention deleted 1 segments"] * 2
-    house.broker.kill()
+    harness.broker.kill()
 
 
 def test_logs_are_synced_when_their_time_is_over(tmp_path: Path) -> None:
     settings = {"log.flush.scheduler.interval.ms": "500"}
-    house = House(tmp_path, settings, flush_ms="1000")
-    house.housekeeping.start()
-    house.append("a", "b")
-    house.advance(999)
-    assert house.log.recovery_point == 0
-    house.advance(501)
-    assert house.log.recovery_point == 2
-    house.broker.kill()
+    harness = HousekeepingHarness(tmp_path, settings, flush_ms="1000")
+    harness.housekeeping.start()
+    harness.append("a", "b")
+    harness.advance(999)
+    assert harness.log.recovery_point == 0
+    harness.advance(501)
+    assert harness.log.recovery_point == 2
+    harness.broker.kill()
 
 
 def test_what_never_is_due_is_not_scheduled(tmp_path: Path) -> None:
     """Which flushes by time are, by default."""
-    house = House(tmp_path)
-    before = house.broker.timer.scheduled
-    house.housekeeping.start()
-    assert house.broker.timer.scheduled == before + 8  # seven chores, and the deletions
-    often = House(tmp_path / "often", {"log.flush.scheduler.interval.ms": "500"})
+    harness = HousekeepingHarness(tmp_path)
+    before = harness.broker.timer.scheduled
+    harness.housekeeping.start()
+    assert harness.broker.timer.scheduled == before + 8  # seven chores, and the deletions
+    often = HousekeepingHarness(tmp_path / "often", {"log.flush.scheduler.interval.ms": "500"})
     before = often.broker.timer.scheduled
     often.housekeeping.start()
     assert often.broker.timer.scheduled == before + 9
-    house.broker.kill()
+    harness.broker.kill()
     often.broker.kill()
 
 
 def test_deleted_files_go_when_their_delay_is_over(tmp_path: Path) -> None:
-    house = House(tmp_path, {"log.segment.delete.delay.ms": "2000"})
-    house.housekeeping.start()
+    harness = HousekeepingHarness(tmp_path, {"log.segment.delete.delay.ms": "2000"})
+    harness.housekeeping.start()
     doomed = DeleteTopicsRequest(topic_names=["t"])
-    assert house.broker.client(version=1) >> doomed << Like(responses=[Like(error_code=0)])
-    (renamed,) = (name for name in house.files() if name.endswith("-delete"))
-    house.advance(1999)
-    assert house.runner.held == 0
-    house.advance(1)
-    assert house.runner.held == 1
-    assert renamed in house.files()
-    house.runner.release_all()
-    assert renamed not in house.files()
-    house.broker.kill()
+    assert harness.broker.client(version=1) >> doomed << Like(responses=[Like(error_code=0)])
+    (renamed,) = (name for name in harness.files() if name.endswith("-delete"))
+    harness.advance(1999)
+    assert harness.runner.held == 0
+    harness.advance(1)
+    assert harness.runner.held == 1
+    assert renamed in harness.files()
+    harness.runner.release_all()
+    assert renamed not in harness.files()
+    harness.broker.kill()
 
 
 @pytest.mark.parametrize(
@@ -153,30 +153,30 @@ def test_deleted_files_go_when_their_delay_is_over(tmp_path: Path) -> None:
     ],
 )
 def test_checkpoints_are_written_by_the_runner(tmp_path: Path, key: str, file: str) -> None:
-    house = House(tmp_path, {key: "1000"})
+    harness = HousekeepingHarness(tmp_path, {key: "1000"})
     path = tmp_path / file
     path.unlink(missing_ok=True)
-    house.append("a")
-    house.housekeeping.start()
-    house.advance(1000)
-    assert house.runner.held == 1
+    harness.append("a")
+    harness.housekeeping.start()
+    harness.advance(1000)
+    assert harness.runner.held == 1
     assert not path.exists()
-    house.runner.release()
+    harness.runner.release()
     assert path.exists()
-    house.broker.kill()
+    harness.broker.kill()
 
 
 def test_producers_who_are_silent_are_forgotten(tmp_path: Path) -> None:
     settings = {"producer.id.expiration.ms": "5000", "producer.id.expiration.check.interval.ms": "2000"}
-    house = House(tmp_path, settings)
-    house.housekeeping.start()
+    harness = HousekeepingHarness(tmp_path, settings)
+    harness.housekeeping.start()
     records = batch("x", producer_id=7, producer_epoch=0, base_sequence=0)
-    house.broker.replica_manager.partition("t", 0).append_as_leader(records, -1)
-    house.advance(4000)
-    assert 7 in house.log.producer_state_manager.producers
-    house.advance(2000)
-    assert 7 not in house.log.producer_state_manager.producers
-    house.broker.kill()
+    harness.broker.replica_manager.partition("t", 0).append_as_leader(records, -1)
+    harness.advance(4000)
+    assert 7 in harness.log.producer_state_manager.producers
+    harness.advance(2000)
+    assert 7 not in harness.log.producer_state_manager.producers
+    harness.broker.kill()
 
 
 @pytest.mark.parametrize(
@@ -190,26 +190,26 @@ def test_producers_who_are_silent_are_forgotten(tmp_path: Path) -> None:
 def test_a_checkpoint_that_fails_takes_its_directory_offline(
     tmp_path: Path, interval: str, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house = House(tmp_path, {interval: "1000"})
-    house.housekeeping.start()
-    house.advance(1000)
-    house.runner.fail(OSError(errno.EIO, "it clicks"))
-    assert house.broker.failed_dirs == [str(tmp_path)]
-    assert house.broker.replica_manager.is_offline("t", 0)
+    harness = HousekeepingHarness(tmp_path, {interval: "1000"})
+    harness.housekeeping.start()
+    harness.advance(1000)
+    harness.runner.fail(OSError(errno.EIO, "it clicks"))
+    assert harness.broker.failed_dirs == [str(tmp_path)]
+    assert harness.broker.replica_manager.is_offline("t", 0)
     assert [what in message for message in caplog.messages] == [True]
-    house.advance(1000)  # nothing is written there any more
-    assert house.runner.held == 0
-    house.broker.kill()
+    harness.advance(1000)  # nothing is written there any more
+    assert harness.runner.held == 0
+    harness.broker.kill()
 
 
 def test_a_deletion_that_fails_takes_its_directory_offline(tmp_path: Path) -> None:
-    house = House(tmp_path, None, **{"file.delete.delay.ms": "1000"})
-    house.housekeeping.start()
-    house.broker.replica_manager.log_manager.delete_log("t", 0)
-    house.advance(1000)
-    house.runner.fail(OSError(errno.EIO, "it clicks"))
-    assert house.broker.failed_dirs == [str(tmp_path)]
-    house.broker.kill()
+    harness = HousekeepingHarness(tmp_path, None, **{"file.delete.delay.ms": "1000"})
+    harness.housekeeping.start()
+    harness.broker.replica_manager.log_manager.delete_log("t", 0)
+    harness.advance(1000)
+    harness.runner.fail(OSError(errno.EIO, "it clicks"))
+    assert harness.broker.failed_dirs == [str(tmp_path)]
+    harness.broker.kill()
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
@@ -217,35 +217,35 @@ def test_what_is_no_fault_of_the_disk_is_said_and_tried_again(
     tmp_path: Path, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A disk that is full, or a process that has as many files and connections open as it may."""
-    house = House(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
-    house.housekeeping.start()
-    house.advance(1000)
-    house.runner.fail(OSError(code, "not now"))
+    harness = HousekeepingHarness(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
+    harness.housekeeping.start()
+    harness.advance(1000)
+    harness.runner.fail(OSError(code, "not now"))
     assert caplog.messages == [f"writing recovery points failed: [Errno {code}] not now"]
-    assert house.broker.failed_dirs == []
-    house.advance(1000)
-    house.runner.release()
+    assert harness.broker.failed_dirs == []
+    harness.advance(1000)
+    harness.runner.release()
     assert len(caplog.messages) == 1
-    house.broker.kill()
+    harness.broker.kill()
 
 
 def test_a_bug_in_one_round_does_not_prevent_the_next(tmp_path: Path) -> None:
-    house = House(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
-    house.over(ClosedRunner()).start()
+    harness = HousekeepingHarness(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
+    harness.over(ClosedRunner()).start()
     for _ in range(3):
         with pytest.raises(RuntimeError, match="closed"):
-            house.advance(1000)
-    house.broker.kill()
+            harness.advance(1000)
+    harness.broker.kill()
 
 
 def test_after_the_stop_nothing_is_scheduled(tmp_path: Path) -> None:
-    house = House(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
-    before = house.broker.timer.scheduled
-    house.housekeeping.start()
-    house.advance(5000)
-    house.runner.release_all()
-    house.housekeeping.stop()
-    assert house.broker.timer.scheduled == before
-    house.advance(200_000_000)
-    assert house.runner.held == 0
-    house.broker.kill()
+    harness = HousekeepingHarness(tmp_path, {"log.flush.offset.checkpoint.interval.ms": "1000"})
+    before = harness.broker.timer.scheduled
+    harness.housekeeping.start()
+    harness.advance(5000)
+    harness.runner.release_all()
+    harness.housekeeping.stop()
+    assert harness.broker.timer.scheduled == before
+    harness.advance(200_000_000)
+    assert harness.runner.held == 0
+    harness.broker.kill()

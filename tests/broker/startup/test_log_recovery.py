@@ -132,7 +132,7 @@ def test_a_line_comes_though_nothing_is_done(
     caplog.set_level(logging.INFO, "barnabas.startup")
     monkeypatch.setattr("barnabas.broker.startup.log_recovery.PROGRESS_INTERVAL_S", 0.0)
     said = threading.Event()
-    monkeypatch.setattr(Progress, "say", lambda self, count: said.set())
+    monkeypatch.setattr(LoadProgress, "log", lambda self, count: said.set())
     one = task(Directory("/a"), 0, 1, lambda _: said.wait(30))
     list(LogLoading(1)([one]))
     assert said.is_set()

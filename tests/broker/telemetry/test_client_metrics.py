@@ -36,7 +36,7 @@ NOTHING = Subscription(subscription_id([], 300_000, b"x" * 16), (), 300_000)
 RATE = "org.apache.kafka.producer.rate"
 
 
-class House:
+class ClientMetricsHarness:
     """A manager, the metadata that it follows, and a clock."""
 
     def __init__(
@@ -81,8 +81,10 @@ class House:
 class Client:
     """One connection."""
 
-    def __init__(self, house: House, connection_id: int, client_id: str | None, host: str) -> None:
-        self.house = house
+    def __init__(
+        self, harness: ClientMetricsHarness, connection_id: int, client_id: str | None, host: str
+    ) -> None:
+        self.harness = harness
         self.connection = ConnectionInfo(
             connection_id=connection_id,
             listener_name="PLAINTEXT",
@@ -98,7 +100,7 @@ class Client:
         )
 
     def get(self, instance_id: Uuid = ZERO_UUID) -> tuple[Uuid, Subscription]:
-        return self.house.manager.get_subscription(instance_id, self.context)
+        return self.harness.manager.get_subscription(instance_id, self.context)
 
     def metrics(self) -> tuple[str, ...]:
         return self.get()[1].metrics
@@ -119,30 +121,30 @@ class Client:
     ) -> ErrorCode | None:
         """The code of the answer; None while there is none."""
         push = Push(instance_id, subscription.subscription_id, terminating, codec, metrics)
-        pending = self.house.manager.push(push, self.context)
+        pending = self.harness.manager.push(push, self.context)
         codes: list[ErrorCode] = []
         pending.add_done_callback(codes.append)
         return codes[0] if codes else None
 
 
 def test_without_subscriptions_nothing_is_asked_for() -> None:
-    instance_id, subscription = House().client().get()
+    instance_id, subscription = ClientMetricsHarness().client().get()
     assert instance_id == b"new client000001"
     assert subscription.metrics == ()
     assert subscription.push_interval_ms == 300_000
 
 
 def test_a_client_gets_all_that_fits_it_at_the_shortest_interval() -> None:
-    house = House()
-    house.set("one", metrics="b.,a.", interval_ms="5000")
-    house.set("two", metrics="a.,c.", interval_ms="3000")
-    house.set("other", metrics="d.", interval_ms="100", match="client_id=other")
-    assert house.client().get()[1][1:] == (("a.", "b.", "c."), 3000)
-    house.set("three", metrics="*")
-    assert house.client().metrics() == ("*",)
-    house.set("three", metrics=None)
-    house.set("two", metrics=None, interval_ms=None)
-    assert house.client().get()[1][1:] == (("a.", "b."), 5000)
+    harness = ClientMetricsHarness()
+    harness.set("one", metrics="b.,a.", interval_ms="5000")
+    harness.set("two", metrics="a.,c.", interval_ms="3000")
+    harness.set("other", metrics="d.", interval_ms="100", match="client_id=other")
+    assert harness.client().get()[1][1:] == (("a.", "b.", "c."), 3000)
+    harness.set("three", metrics="*")
+    assert harness.client().metrics() == ("*",)
+    harness.set("three", metrics=None)
+    harness.set("two", metrics=None, interval_ms=None)
+    assert harness.client().get()[1][1:] == (("a.", "b."), 5000)
 
 
 @pytest.mark.parametrize(
@@ -159,31 +161,31 @@ def test_a_client_gets_all_that_fits_it_at_the_shortest_interval() -> None:
     ],
 )
 def test_whom_a_pattern_fits(match: str, fits: bool) -> None:
-    house = House()
-    house.set("one", metrics="a.", match=match)
-    assert house.client().metrics() == (("a.",) if fits else ())
+    harness = ClientMetricsHarness()
+    harness.set("one", metrics="a.", match=match)
+    assert harness.client().metrics() == (("a.",) if fits else ())
 
 
 def test_no_pattern_fits_a_client_without_a_name() -> None:
-    house = House()
-    house.set("one", metrics="a.", match="client_id=.*")
-    assert house.client(client_id=None).metrics() == ()
-    assert house.client(client_id="").metrics() == ("a.",)
+    harness = ClientMetricsHarness()
+    harness.set("one", metrics="a.", match="client_id=.*")
+    assert harness.client(client_id=None).metrics() == ()
+    assert harness.client(client_id="").metrics() == ("a.",)
 
 
 def test_addresses_are_written_as_java_writes_them() -> None:
-    house = House()
-    house.set("one", metrics="a.", match="client_source_address=2001:db8:0:0:0:0:0:7")
-    assert house.client(host="2001:db8::7").metrics() == ("a.",)
-    assert house.client(host="2001:db8::8").metrics() == ()
-    assert house.client(host="a host").metrics() == ()
+    harness = ClientMetricsHarness()
+    harness.set("one", metrics="a.", match="client_source_address=2001:db8:0:0:0:0:0:7")
+    assert harness.client(host="2001:db8::7").metrics() == ("a.",)
+    assert harness.client(host="2001:db8::8").metrics() == ()
+    assert harness.client(host="a host").metrics() == ()
 
 
 def test_a_subscription_that_another_broker_left_and_nobody_can_read_is_left_out() -> None:
-    house = House()
-    house.set("java", metrics="a.", match=r"client_id=\p{Alpha}+")
-    house.set("right", metrics="b.")
-    assert house.client().metrics() == ("b.",)
+    harness = ClientMetricsHarness()
+    harness.set("java", metrics="a.", match=r"client_id=\p{Alpha}+")
+    harness.set("right", metrics="b.")
+    assert harness.client().metrics() == ("b.",)
 
 
 def test_the_id_of_a_subscription_tells_what_it_asks_for() -> None:
@@ -200,49 +202,49 @@ def test_the_id_of_a_subscription_tells_what_it_asks_for() -> None:
 
 
 def test_a_client_comes_back_after_its_interval() -> None:
-    house = House()
-    house.set("one", metrics="a.", interval_ms="60000")
-    client = house.client()
+    harness = ClientMetricsHarness()
+    harness.set("one", metrics="a.", interval_ms="60000")
+    client = harness.client()
     instance_id, subscription = client.get()
     assert client.refused(instance_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert client.push(instance_id, subscription) is ErrorCode.NONE
     assert client.push(instance_id, subscription) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    house.timer.advance(59.9)
+    harness.timer.advance(59.9)
     assert client.push(instance_id, subscription) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert client.refused(instance_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    house.timer.advance(0.1)
+    harness.timer.advance(0.1)
     assert client.push(instance_id, subscription) is ErrorCode.NONE
-    house.timer.advance(60)
+    harness.timer.advance(60)
     assert client.get(instance_id) == (instance_id, subscription)
     assert client.push(instance_id, subscription) is ErrorCode.NONE
 
 
 def test_a_changed_subscription_is_fetched_at_once_and_the_old_one_is_not_known() -> None:
-    house = House()
-    house.set("one", metrics="a.", interval_ms="60000")
-    client = house.client()
+    harness = ClientMetricsHarness()
+    harness.set("one", metrics="a.", interval_ms="60000")
+    client = harness.client()
     instance_id, old = client.get()
     client.push(instance_id, old)
-    house.set("one", metrics="b.", interval_ms="60000")
+    harness.set("one", metrics="b.", interval_ms="60000")
     assert client.push(instance_id, old) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     _, new = client.get(instance_id)
     assert new.metrics == ("b.",)
     assert client.refused(instance_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    house.timer.advance(60)
+    harness.timer.advance(60)
     assert client.push(instance_id, new) is ErrorCode.NONE
 
 
 def test_who_cannot_pack_right_may_ask_again_at_once() -> None:
-    house = House()
-    client = house.client()
+    harness = ClientMetricsHarness()
+    client = harness.client()
     instance_id, subscription = client.get()
     assert client.push(instance_id, subscription, b"x", codec=5) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     assert client.get(instance_id) == (instance_id, subscription)
 
 
 def test_after_its_last_push_a_client_is_not_heard_again() -> None:
-    house = House()
-    client = house.client()
+    harness = ClientMetricsHarness()
+    client = harness.client()
     instance_id, subscription = client.get()
     assert client.push(instance_id, subscription) is ErrorCode.NONE
     assert client.push(instance_id, subscription, terminating=True) is ErrorCode.NONE
@@ -252,15 +254,15 @@ def test_after_its_last_push_a_client_is_not_heard_again() -> None:
 
 @pytest.mark.parametrize("instance_id", [ZERO_UUID, bytes(15) + b"\x01"])
 def test_no_client_has_these_ids(instance_id: Uuid) -> None:
-    assert House().client().push(instance_id, NOTHING) is ErrorCode.INVALID_REQUEST
+    assert ClientMetricsHarness().client().push(instance_id, NOTHING) is ErrorCode.INVALID_REQUEST
 
 
 def test_too_large_packed_or_unpacked() -> None:
-    house = House(max_bytes=100)
-    client = house.client()
+    harness = ClientMetricsHarness(max_bytes=100)
+    client = harness.client()
     instance_id, subscription = client.get()
     assert client.push(instance_id, subscription, bytes(101)) is ErrorCode.TELEMETRY_TOO_LARGE
-    house.timer.advance(300)
+    harness.timer.advance(300)
     bomb = compress(CompressionType.ZSTD, bytes(1 << 20))
     assert len(bomb) < 100
     code = client.push(instance_id, subscription, bomb, codec=CompressionType.ZSTD)
@@ -269,97 +271,97 @@ def test_too_large_packed_or_unpacked() -> None:
 
 def test_pushed_metrics_are_shown_when_the_push_is_answered() -> None:
     runner = HeldRunner()
-    house = House(runner=runner)
-    client = house.client()
+    harness = ClientMetricsHarness(runner=runner)
+    client = harness.client()
     instance_id, subscription = client.get()
     codes: list[ErrorCode] = []
     push = Push(instance_id, subscription.subscription_id, False, 0, payload(gauge(RATE, point(1.5))))
-    house.manager.push(push, client.context).add_done_callback(codes.append)
-    assert (codes, house.shown()) == ([], {})
+    harness.manager.push(push, client.context).add_done_callback(codes.append)
+    assert (codes, harness.shown()) == ([], {})
     runner.release_all()
     assert codes == [ErrorCode.NONE]
     labels = ("app", "bmV3IGNsaWVudDAwMDAwMQ")
-    assert house.shown() == {"org_apache_kafka_producer_rate": {labels: 1.5}}
+    assert harness.shown() == {"org_apache_kafka_producer_rate": {labels: 1.5}}
 
 
 def test_what_is_no_metrics_is_refused() -> None:
-    house = House()
-    client = house.client()
+    harness = ClientMetricsHarness()
+    client = harness.client()
     instance_id, subscription = client.get()
     assert client.push(instance_id, subscription, b"\xff" * 9) is ErrorCode.INVALID_RECORD
-    assert house.shown() == {}
+    assert harness.shown() == {}
 
 
 def test_where_nobody_looks_metrics_are_checked_and_forgotten() -> None:
-    house = House(shows=False)
-    assert not house.manager.is_offered
-    client = house.client()
+    harness = ClientMetricsHarness(shows=False)
+    assert not harness.manager.is_offered
+    client = harness.client()
     instance_id, subscription = client.get()
     assert client.push(instance_id, subscription, b"whatever it is") is ErrorCode.NONE
-    house.timer.advance(300)
+    harness.timer.advance(300)
     assert client.push(instance_id, subscription, b"no gzip", codec=1) is ErrorCode.INVALID_RECORD
 
 
 def test_metrics_outlive_their_client_for_a_while() -> None:
-    house = House()
-    client = house.client()
+    harness = ClientMetricsHarness()
+    client = harness.client()
     instance_id, subscription = client.get()
     client.push(instance_id, subscription, payload(gauge(RATE, point(1.5))), terminating=True)
-    house.manager.connection_closed(1)
-    assert house.manager.client_count() == 0
-    house.timer.advance(899)
-    assert house.shown() != {}
-    house.timer.advance(1)
-    assert house.shown() == {}
+    harness.manager.connection_closed(1)
+    assert harness.manager.client_count() == 0
+    harness.timer.advance(899)
+    assert harness.shown() != {}
+    harness.timer.advance(1)
+    assert harness.shown() == {}
 
 
 def test_over_a_new_connection_a_client_begins_anew() -> None:
-    house = House()
-    instance_id, _ = house.client(connection_id=1).get()
-    assert house.client(connection_id=2).refused(instance_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    house.manager.connection_closed(2)
-    assert house.client(connection_id=3).refused(instance_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    house.manager.connection_closed(1)
-    house.client(connection_id=3).get(instance_id)
-    house.manager.connection_closed(1)
-    house.manager.connection_closed(99)
-    assert house.manager.client_count() == 1
+    harness = ClientMetricsHarness()
+    instance_id, _ = harness.client(connection_id=1).get()
+    assert harness.client(connection_id=2).refused(instance_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    harness.manager.connection_closed(2)
+    assert harness.client(connection_id=3).refused(instance_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    harness.manager.connection_closed(1)
+    harness.client(connection_id=3).get(instance_id)
+    harness.manager.connection_closed(1)
+    harness.manager.connection_closed(99)
+    assert harness.manager.client_count() == 1
 
 
 @pytest.mark.parametrize(("interval_ms", "expiry_s"), [(1_000, 60), (300_000, 900)])
 def test_who_is_silent_is_forgotten(interval_ms: int, expiry_s: int) -> None:
-    house = House()
-    house.set("one", metrics="a.", interval_ms=str(interval_ms))
-    client = house.client()
+    harness = ClientMetricsHarness()
+    harness.set("one", metrics="a.", interval_ms=str(interval_ms))
+    client = harness.client()
     client.get()
-    house.timer.advance(expiry_s - 0.5)
-    assert house.manager.client_count() == 1
-    house.timer.advance(0.5)
-    assert house.manager.client_count() == 0
+    harness.timer.advance(expiry_s - 0.5)
+    assert harness.manager.client_count() == 1
+    harness.timer.advance(0.5)
+    assert harness.manager.client_count() == 0
 
 
 def test_only_so_many_clients_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_metrics, "MAX_CLIENTS", 3)
-    house = House()
-    ids = [house.client(connection_id=number).get()[0] for number in range(4)]
-    assert house.manager.client_count() == 3
-    house.client(connection_id=9).get(ids[0])
-    assert house.client().refused(ids[0]) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    harness = ClientMetricsHarness()
+    ids = [harness.client(connection_id=number).get()[0] for number in range(4)]
+    assert harness.manager.client_count() == 3
+    harness.client(connection_id=9).get(ids[0])
+    assert harness.client().refused(ids[0]) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-def values(house: House) -> Mapping[str, dict[tuple[str, ...], float]]:
+def values(harness: ClientMetricsHarness) -> Mapping[str, dict[tuple[str, ...], float]]:
     metrics = Metrics()
-    add_client_metrics(metrics, house.manager)
+    add_client_metrics(metrics, harness.manager)
     return {family.name: dict(samples) for family, samples in snapshot_at_once(metrics)}
 
 
 def test_how_it_goes_is_shown_as_well() -> None:
-    house = House()
-    client = house.client()
+    harness = ClientMetricsHarness()
+    client = harness.client()
     instance_id, subscription = client.get()
     client.push(instance_id, subscription, payload(gauge(RATE, point(1.5)), gauge("kafka.x", point(1.0))))
     client.push(instance_id, subscription)
-    shown = values(house)
+    shown = values(harness)
     assert shown["barnabas_client_metrics_clients"] == {(): 1}
     assert shown["barnabas_client_metrics_series"] == {(): 1}
     assert shown["barnabas_client_metrics_series_limit"] == {(): 100}
@@ -369,4 +371,4 @@ def test_how_it_goes_is_shown_as_well() -> None:
         ("THROTTLING_QUOTA_EXCEEDED",): 1,
     }
     assert len(shown["org_apache_kafka_producer_rate"]) == 1
-    assert values(House(shows=False))["barnabas_client_metrics_series_limit"] == {(): 0}
+    assert values(ClientMetricsHarness(shows=False))["barnabas_client_metrics_series_limit"] == {(): 0}

@@ -28,7 +28,7 @@ def counter(name: str, value: float, *, delta: bool = True, **labels: str) -> Po
     return Point(name, tuple(sorted(labels.items())), value, is_counter=True, is_delta=delta)
 
 
-class House:
+class StoreHarness:
     def __init__(self, max_series: int = 100) -> None:
         self.timer = ManualTimer()
         self.store = ClientMetricsStore(max_series, self.timer)
@@ -41,12 +41,12 @@ class House:
 
 
 def test_the_newest_values_are_shown_and_deltas_add_up() -> None:
-    house = House()
-    house.receive(ALICE, gauge("g", 1.0), counter("c", 2.0), counter("d", 5.0, delta=False))
-    house.receive(ALICE, gauge("g", 3.0), counter("c", 4.0), counter("d", 6.0, delta=False))
+    harness = StoreHarness()
+    harness.receive(ALICE, gauge("g", 1.0), counter("c", 2.0), counter("d", 5.0, delta=False))
+    harness.receive(ALICE, gauge("g", 3.0), counter("c", 4.0), counter("d", 6.0, delta=False))
     key = ("alice", "YWFh")
-    assert house.shown() == {"g": {key: 3.0}, "c_total": {key: 6.0}, "d_total": {key: 6.0}}
-    assert {family.name: family.kind for family, _ in house.store.families()} == {
+    assert harness.shown() == {"g": {key: 3.0}, "c_total": {key: 6.0}, "d_total": {key: 6.0}}
+    assert {family.name: family.kind for family, _ in harness.store.families()} == {
         "g": Kind.GAUGE,
         "c_total": Kind.COUNTER,
         "d_total": Kind.COUNTER,
@@ -54,10 +54,10 @@ def test_the_newest_values_are_shown_and_deltas_add_up() -> None:
 
 
 def test_clients_and_labels_make_series_of_their_own() -> None:
-    house = House()
-    house.receive(ALICE, gauge("g", 1.0, topic="t"), gauge("g", 2.0, node="1"), gauge("g", 3.0))
-    house.receive(BOB, gauge("g", 4.0, topic="t"))
-    assert house.shown() == {
+    harness = StoreHarness()
+    harness.receive(ALICE, gauge("g", 1.0, topic="t"), gauge("g", 2.0, node="1"), gauge("g", 3.0))
+    harness.receive(BOB, gauge("g", 4.0, topic="t"))
+    assert harness.shown() == {
         "g": {
             ("alice", "YWFh", None, "t"): 1.0,
             ("alice", "YWFh", "1", None): 2.0,
@@ -65,79 +65,79 @@ def test_clients_and_labels_make_series_of_their_own() -> None:
             ("bob", "YmJi", None, "t"): 4.0,
         }
     }
-    assert (house.store.series_count, house.store.client_count()) == (4, 2)
+    assert (harness.store.series_count, harness.store.client_count()) == (4, 2)
 
 
 def test_a_client_is_forgotten_after_a_while_and_not_before() -> None:
-    house = House()
-    house.receive(ALICE, gauge("g", 1.0))
-    house.timer.advance(40)
-    house.receive(ALICE, gauge("g", 2.0))
-    house.receive(BOB, gauge("g", 3.0))
-    house.timer.advance(59)
-    assert len(house.shown()["g"]) == 2
-    house.timer.advance(1)
-    assert house.shown() == {}
-    assert (house.store.series_count, house.store.client_count()) == (0, 0)
+    harness = StoreHarness()
+    harness.receive(ALICE, gauge("g", 1.0))
+    harness.timer.advance(40)
+    harness.receive(ALICE, gauge("g", 2.0))
+    harness.receive(BOB, gauge("g", 3.0))
+    harness.timer.advance(59)
+    assert len(harness.shown()["g"]) == 2
+    harness.timer.advance(1)
+    assert harness.shown() == {}
+    assert (harness.store.series_count, harness.store.client_count()) == (0, 0)
 
 
 def test_a_client_that_is_forgotten_during_a_scrape_is_left_out() -> None:
-    house = House()
-    house.receive(ALICE, gauge("g", 1.0))
-    house.receive(BOB, gauge("g", 2.0), gauge("h", 2.0))
-    families = house.store.families()
+    harness = StoreHarness()
+    harness.receive(ALICE, gauge("g", 1.0))
+    harness.receive(BOB, gauge("g", 2.0), gauge("h", 2.0))
+    families = harness.store.families()
     family, samples = next(families)
     assert (family.name, next(samples)) == ("g", (("alice", "YWFh"), 1.0))
-    house.timer.advance(60)
+    harness.timer.advance(60)
     assert list(samples) == []
     assert [list(rest) for _, rest in families] == [[]]
 
 
 def test_there_is_a_limit_and_room_again(caplog: pytest.LogCaptureFixture) -> None:
-    house = House(max_series=2)
+    harness = StoreHarness(max_series=2)
     with caplog.at_level(logging.WARNING, "barnabas.telemetry"):
-        house.receive(ALICE, gauge("g", 1.0), gauge("h", 1.0), gauge("i", 1.0), gauge("j", 1.0))
-        house.receive(ALICE, gauge("g", 2.0), gauge("i", 1.0))
-        house.receive(BOB, gauge("g", 1.0))
+        harness.receive(ALICE, gauge("g", 1.0), gauge("h", 1.0), gauge("i", 1.0), gauge("j", 1.0))
+        harness.receive(ALICE, gauge("g", 2.0), gauge("i", 1.0))
+        harness.receive(BOB, gauge("g", 1.0))
     assert len(caplog.messages) == 1
     assert "barnabas.client.metrics.max.series" in caplog.text
-    assert house.shown() == {"g": {("alice", "YWFh"): 2.0}, "h": {("alice", "YWFh"): 1.0}}
-    assert house.store.dropped["no room"] == 4
-    assert house.store.client_count() == 1
-    house.timer.advance(60)
-    house.receive(BOB, gauge("g", 1.0))
-    assert house.shown() == {"g": {("bob", "YmJi"): 1.0}}
+    assert harness.shown() == {"g": {("alice", "YWFh"): 2.0}, "h": {("alice", "YWFh"): 1.0}}
+    assert harness.store.dropped["no room"] == 4
+    assert harness.store.client_count() == 1
+    harness.timer.advance(60)
+    harness.receive(BOB, gauge("g", 1.0))
+    assert harness.shown() == {"g": {("bob", "YmJi"): 1.0}}
 
 
 def test_no_client_takes_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_metrics_store, "MAX_SERIES_OF_A_CLIENT", 3)
-    house = House()
-    house.receive(ALICE, *(gauge("g", 1.0, partition=str(number)) for number in range(10)))
-    house.receive(BOB, gauge("g", 1.0))
-    assert house.store.series_count == 4
-    assert house.store.dropped["no room"] == 7
+    harness = StoreHarness()
+    harness.receive(ALICE, *(gauge("g", 1.0, partition=str(number)) for number in range(10)))
+    harness.receive(BOB, gauge("g", 1.0))
+    assert harness.store.series_count == 4
+    assert harness.store.dropped["no room"] == 7
 
 
 def test_one_name_is_of_one_kind() -> None:
-    house = House()
-    house.receive(ALICE, counter("x", 1.0))
-    house.receive(BOB, gauge("x", 9.0))
-    assert house.shown() == {"x_total": {("alice", "YWFh"): 1.0}}
-    assert house.store.dropped["of another kind"] == 1
-    assert house.store.client_count() == 1
+    harness = StoreHarness()
+    harness.receive(ALICE, counter("x", 1.0))
+    harness.receive(BOB, gauge("x", 9.0))
+    assert harness.shown() == {"x_total": {("alice", "YWFh"): 1.0}}
+    assert harness.store.dropped["of another kind"] == 1
+    assert harness.store.client_count() == 1
 
 
 def test_what_could_not_be_read_is_counted() -> None:
-    house = House()
-    house.receive(ALICE, dropped=3)
-    assert house.store.dropped["not showable"] == 3
-    assert house.store.client_count() == 0
+    harness = StoreHarness()
+    harness.receive(ALICE, dropped=3)
+    assert harness.store.dropped["not showable"] == 3
+    assert harness.store.client_count() == 0
 
 
 def test_a_scrape_can_be_parsed() -> None:
-    house, metrics = House(), Metrics()
-    metrics.add_families(house.store.families)
-    house.receive(ALICE, gauge("g", 1.0, topic='quo"ted\\\n'), counter("c", 2.0), gauge("g", 2.0))
+    harness, metrics = StoreHarness(), Metrics()
+    metrics.add_families(harness.store.families)
+    harness.receive(ALICE, gauge("g", 1.0, topic='quo"ted\\\n'), counter("c", 2.0), gauge("g", 2.0))
     app = exposition(lambda: snapshot_at_once(metrics))
     body = b"".join(app({"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics"}, lambda *_: lambda _: None))
     samples = {
