@@ -1,7 +1,7 @@
 """Reading: fetch sessions, reads from many partitions at once, and fetches that wait for enough bytes.
 
-`manager` turns a request into a `context`: what it reads, and how it is answered. `session` owns what a consumer has
-named and the states of that (KIP-227), with the table of them; `partition` is one partition of a fetch, `cache` has the
+`manager` turns a request into a `context`: the partitions to read, and the response. `session` owns the partitions
+that a reader has named and their states (KIP-227); `partition` is one partition of a fetch, `cache` has the
 sessions by id. `reader` reads, at once or later; `delayed_fetch` waits in purgatory; `out_of_range` reports consumers
 whose offset is not in the log.
 

@@ -1,8 +1,8 @@
 """FetchSessionCache: the fetch sessions that have an id, bounded in their number and in that of their partitions.
 
 The number is max.incremental.fetch.session.cache.slots. When the cache is full a new session takes the place of one
-that was not used for two minutes, or of a smaller one that has existed for as long; else the client goes on with full
-fetches. Kafka does not bound the partitions; here they are, for a client may name partitions that do not exist.
+that was not used for two minutes, or of a smaller one that has existed for as long; else the client goes on
+with full fetches. Kafka does not bound the partitions; here they are: a client may name ones that do not exist.
 Source: kafka.server.FetchSessionCache.
 """
 
@@ -18,7 +18,7 @@ from barnabas.broker.fetch.session import NO_SESSION, FetchSession
 EVICTION_MS: Final = 120_000
 
 MAX_NAMED_PARTITIONS: Final = 1_000_000
-"""Of all sessions; beyond that there are none for those who want one."""
+"""Of all sessions; beyond that no session is created."""
 
 
 class FetchSessionCache:
@@ -40,7 +40,7 @@ class FetchSessionCache:
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def has_room_for(self, count: int) -> bool:
-        """Whether there may be so many partitions more."""
+        """Whether `count` partitions more are allowed."""
         return self.partition_count() + count <= self._max_partitions
 
     def get(self, session_id: int) -> FetchSession | None:
@@ -63,7 +63,7 @@ class FetchSessionCache:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        """A new session over `partitions`, or None when there is no slot, or no room, to be had."""
+        """A new session over `partitions`, or None when no slot, or no room, can be freed."""
         size = len(partitions)
         while len(self._sessions) >= self._slots or not self.has_room_for(size):
             if size > self._max_partitions or not self._evict(privileged, size, now_ms):
@@ -78,8 +78,8 @@ class FetchSessionCache:
         return session
 
     def _evict(self, privileged: bool, size: int, now_ms: int) -> bool:
-        """Makes one slot free: of the longest unused session if it is stale, else of the least one of those that
-        have had their time, provided that the newcomer ranks above it (followers above consumers, more above fewer)."""
+        """Frees one slot: of the longest unused session if it is stale, else of the lowest ranking established
+        one, provided that the newcomer ranks above it (followers above consumers, more above fewer)."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))
@@ -89,7 +89,7 @@ class FetchSessionCache:
             candidates = [
                 session
                 for session in self._sessions.values()
-                if _has_had_its_time(session) or (privileged and not session.privileged)
+                if _is_established(session) or (privileged and not session.privileged)
             ]
             if not candidates:
                 return False
@@ -101,6 +101,6 @@ class FetchSessionCache:
         return True
 
 
-def _has_had_its_time(session: FetchSession) -> bool:
-    """Whether it was still in use long after it began, so that one that ranks above it may take its place."""
+def _is_established(session: FetchSession) -> bool:
+    """Whether it was still in use long after it began, so that a session that ranks above may replace it."""
     return session.last_used_ms - session.created_ms > EVICTION_MS

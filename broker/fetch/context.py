@@ -1,4 +1,4 @@
-"""FetchContext: what one fetch request reads, and how its answer is put together. Source: kafka.server.FetchContext."""
+"""FetchContext: the partitions that one fetch request reads, and its response. Source: kafka.server.FetchContext."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONE: Final = ErrorCode.NONE
 
 
 class FetchParams:
-    """How a reader wants to be answered: `max_wait_ms` long at most, with `min_bytes` to `max_bytes` of records."""
+    """The limits of a fetch: a wait of at most `max_wait_ms`, a response of `min_bytes` to `max_bytes` of records."""
 
     __slots__ = ("isolation", "max_bytes", "max_wait_ms", "min_bytes", "replica_id")
 
@@ -34,10 +34,10 @@ class FetchParams:
 
 
 class FetchContext:
-    """What one fetch request reads, and how its answer is put together.
+    """The partitions that one fetch request reads, and its response.
 
-    `partitions` is what there is to read, in its order: of a session, what does not rest. `named` is what the answer is
-    to tell of where the session answers everything. `create` makes the session that a full fetch opens.
+    `partitions` are read in this order; of a session, those that do not rest. `named` are the partitions of the
+    response where the session answers everything. `create` makes the session that a full fetch opens.
     """
 
     __slots__ = ("_create", "_epoch", "error", "named", "partitions", "session")
@@ -59,12 +59,12 @@ class FetchContext:
         self._epoch = session.epoch if session is not None else NO_SESSION_EPOCH
 
     def refresh(self) -> None:
-        """Brings `partitions` up to date: what has been woken since is there as well."""
+        """Updates `partitions` with those that have been woken since."""
         if self.session is not None:
             self.partitions = self.session.due()
 
     def response(self, data: Sequence[FetchResponse.PartitionData]) -> FetchResponse:
-        """The answer from one PartitionData for each of `partitions`, in their order."""
+        """The response from one PartitionData for each of `partitions`, in their order."""
         if self.error is not _NONE:
             return FetchResponse.make(error_code=self.error)
         session = self.session
@@ -73,7 +73,7 @@ class FetchContext:
         if session.answers_all:
             return FetchResponse.make(responses=session.everything(self.named, self.partitions, data))
         if session.epoch != self._epoch:
-            # The session has gone on while this request waited: its reader knows more than this answer would say.
+            # The session has answered a later request meanwhile: its reader knows more than this response would say.
             return FetchResponse.make(
                 session_id=session.session_id, error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH
             )

@@ -19,19 +19,19 @@ _UNREADABLE: Final[tuple[type[Exception], ...]] = (OSError, *MAPPED_ERRORS)
 
 
 class DelayedFetch(DelayedOperation):
-    """Completes when `min_bytes` can be read over all partitions, or when one of them has to be answered at once.
+    """Completes when `min_bytes` can be read over all partitions, or when one of them needs a response at once.
 
     A. This broker no longer leads a partition, or it is gone.
     B. The partition's leader epoch is not the one that the reader named.
-    C. The fetch offset is past the end (the log was truncated): the reader has to hear of it. Who reads committed
-       records and is past the last stable offset alone waits for it; Kafka has such a reader ask without a pause.
-    D. A segment was rolled since: there is news, and bytes between segments are not worth counting.
+    C. The fetch offset is past the end (the log was truncated): the response reports it. A reader of committed
+       records that is only past the last stable offset waits for it; in Kafka such a reader polls without a pause.
+    D. A segment was rolled since: records were added, and bytes across segments are not worth counting.
     E. The accumulated bytes reach min_bytes.
-    F. Where they end cannot be looked up: the answer says what is wrong. That is the reader's trouble, not that of
-       whoever happened to append.
+    F. Where they end cannot be looked up: the response has the error, which the append that caused the check must not
+       get.
 
     `entries` are those that were read, each with its `partition` and where its read began (`start`). Of a session they
-    are the ones that do not rest, so what is woken while this waits appears among them.
+    are those that do not rest, so that partitions woken during the wait appear among them.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def on_expiration(self) -> None:
-        """The time is over: whatever is there is the answer, which on_complete gives."""
+        """The response is what can be read now, which on_complete sends."""
 
     def on_complete(self) -> None:
         self._respond()

@@ -1,4 +1,4 @@
-"""FetchManager: turns a fetch request into the context that it is read in. Source: kafka.server.FetchManager."""
+"""FetchManager: turns a fetch request into its FetchContext. Source: kafka.server.FetchManager."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_UNNAMED_PARTITIONS: Final = 100_000
 
 
 class FetchManager:
-    """Turns a fetch request into the context that it is read in."""
+    """Turns a fetch request into its FetchContext."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class FetchManager:
     ) -> FetchContext:
         """The context of `request`: `name_of` resolves topic ids (None for an unknown one), used from version 13.
 
-        With a `connection_id` what is asked for without a session is kept for the next request of the connection.
+        With a `connection_id` the partitions of a request without a session are kept for the connection's next request.
         """
         uses_topic_ids = api_version >= 13
         epoch = request.session_epoch
@@ -95,7 +95,7 @@ class FetchManager:
         name_of: Callable[[Uuid], str | None],
         connection_id: int,
     ) -> FetchContext:
-        """As `_full` in the final epoch, with what rests since the connection's last such request left at rest."""
+        """As `_full` in the final epoch; partitions that rest since the connection's last such request stay at rest."""
         if request.session_id != NO_SESSION:
             self.cache.remove(request.session_id)
         session = self._unnamed.get(connection_id)

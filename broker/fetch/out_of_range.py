@@ -1,4 +1,4 @@
-"""Reports, in the broker's log, consumers that ask for an offset that a partition does not hold."""
+"""Logs consumers that fetch an offset outside of the log."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _rate_limit: Final = RateLimit()
 def report_out_of_range(
     replica_manager: ReplicaManager, context: RequestContext, entry: FetchPartition
 ) -> None:
-    """Who asked, for what, what there is, and why it may be gone; for each client and partition once in a while."""
+    """Logs the client, its offset, the log's offsets and the likely cause; rate-limited by client and partition."""
     try:
         log = replica_manager.partition(entry.topic, entry.index).log
     except ApiError:
-        return  # it has been deleted meanwhile
+        return  # deleted meanwhile
     offset, start, end = entry.fetch_offset, log.log_start_offset, log.high_watermark
     reason = _reason(offset, start, end)
     if reason is None:
@@ -34,7 +34,7 @@ def report_out_of_range(
         logger,
         key,
         "client %s at %s is out of range in %s-%d: it asked for offset %d, the log holds %d to %d: %s; "
-        "its auto.offset.reset decides where it goes on",
+        "its auto.offset.reset decides where it resumes",
         context.client_id,
         connection.client_host,
         entry.topic,
@@ -51,5 +51,5 @@ def _reason(offset: int, start: int, end: int) -> str | None:
     if offset < start:
         return f"{start - offset} records from there on are gone (retention, or DeleteRecords)"
     if offset > end:
-        return "it is behind the end (records were lost in a crash, or the topic was made anew)"
+        return "it is past the end (records were lost in a crash, or the topic was recreated)"
     return None

@@ -1,4 +1,4 @@
-"""FetchPartition: one partition that a reader asks for, and what is known of it between the reader's requests.
+"""FetchPartition: one partition that a reader fetches, and its state between the reader's requests.
 
 Source: kafka.server.CachedPartition.
 """
@@ -22,11 +22,11 @@ _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 _IN_MEMORY: Final = (bytes, memoryview)
 
 PartitionKey = tuple[str | Uuid, int]
-"""What tells one partition of a session from another: the topic's id (its name before version 13) and the index."""
+"""Identifies a partition in a session: the topic's id (its name before version 13) and the index."""
 
 
 class EntryState(Enum):
-    """What a session does with a partition; the table of states is in broker.fetch.session."""
+    """The state of a partition in a session; the table of states is in broker.fetch.session."""
 
     ACTIVE = "Active"
     WATCHING = "Watching"
@@ -38,30 +38,30 @@ _ACTIVE: Final = EntryState.ACTIVE
 
 
 class ChangeListener(Protocol):
-    """The session of a partition that watches: it is called when something happens to the partition."""
+    """The session of a watching partition; called when the partition changes."""
 
     @property
     def is_waiting(self) -> bool:
         """Whether a fetch waits for a change."""
 
     def wake(self, entry: FetchPartition) -> None:
-        """Something has happened to the partition; the fetches that wait are called later."""
+        """The partition has changed; the waiting fetches are checked later."""
 
     def changed(self, entry: FetchPartition) -> int:
-        """Something has happened to the partition; returns how many fetches that waited are complete with it."""
+        """The partition has changed; returns how many waiting fetches completed."""
 
 
 class FetchPartition:
-    """One partition that a reader asks for, what it was told last, and what its last read found.
+    """One partition that a reader fetches, its last response, and what its last read found.
 
     `topic` is None while no topic of this id is known. Offsets are inclusive starts; `high_watermark` and
-    `log_start_offset` are what the reader was told (sessions only answer what differs), -1 before the first answer.
+    `log_start_offset` are those of the last response (sessions answer only changes), -1 before the first one.
     `partition` is what was read (None where that failed), and `start` where in it the read began: both are the
     ReplicaReader's.
 
-    In a session it is a Watcher that passes on to `listener` what it hears. What follows is the session's alone:
-    `state`, `watchers` (where it stands in the purgatory, if it does), `turn` (grows in the order in which partitions
-    are read), and `data` (what a session that answers everything says of it while it rests).
+    In a session it is a Watcher that notifies `listener`. Only the session uses these:
+    `state`, `watchers` (its place in the purgatory, if any), `turn` (grows in the order in which partitions
+    are read), and `data` (its response while it rests, in a session that answers everything).
     """
 
     __slots__ = (
@@ -104,7 +104,7 @@ class FetchPartition:
         self.update(wanted)
 
     def update(self, wanted: FetchRequest.FetchPartition) -> None:
-        """Takes over what the reader asks for now."""
+        """Applies the reader's request."""
         self.fetch_offset = wanted.fetch_offset
         self.max_bytes = wanted.partition_max_bytes
         self.current_leader_epoch = max(NO_EPOCH, wanted.current_leader_epoch)
@@ -112,12 +112,12 @@ class FetchPartition:
         self.fetcher_log_start_offset = wanted.log_start_offset
 
     def answered(self, data: FetchResponse.PartitionData) -> None:
-        """Remembers what the reader now knows; an error makes the next answer news whatever it says."""
+        """Notes the response; after an error any next response is news."""
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
 
     def is_news(self, data: FetchResponse.PartitionData) -> bool:
-        """Whether `data` tells the reader anything that it was not told before."""
+        """Whether `data` has anything that the reader's last response did not have."""
         return (
             self.high_watermark != data.high_watermark
             or self.log_start_offset != data.log_start_offset
@@ -128,7 +128,7 @@ class FetchPartition:
         )
 
     def has_nothing_new(self, isolation: FetchIsolation) -> bool:
-        """Whether a consumer's read would find no records, no error and no number but what the reader was told."""
+        """Whether a consumer's read would find no records, no error and the numbers of the last response."""
         partition = self.partition
         if partition is None or partition.log.is_failed:
             return False

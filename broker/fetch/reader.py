@@ -1,4 +1,4 @@
-"""ReplicaReader: reads from many partitions at once, and waits while they have too little to give.
+"""ReplicaReader: reads from many partitions at once, and waits while they have less than `min_bytes`.
 
 Source: kafka.server.ReplicaManager (fetchMessages, readFromLog).
 """
@@ -33,7 +33,7 @@ _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
 
 
 class ReplicaReader:
-    """Reads what a ReplicaManager has."""
+    """Reads the partitions of a ReplicaManager."""
 
     def __init__(self, replicas: ReplicaManager, probe: TopicProbe, now_ms: Callable[[], int]) -> None:
         self._replicas = replicas
@@ -44,10 +44,10 @@ class ReplicaReader:
     def read(
         self, params: FetchParams, context: FetchContext
     ) -> list[PartitionData] | Pending[list[PartitionData]]:
-        """The data of each of the context's partitions, read in their order; pending while there is less than
-        `min_bytes` to give.
+        """The data of each of the context's partitions, read in their order; pending while they have less than
+        `min_bytes`.
 
-        Partitions of a consumer's session that have nothing new to say are put to rest. When what was pending comes,
+        Partitions of a consumer's session that have nothing new are put to rest. When a pending result completes,
         the context's partitions are those that were read for it.
         """
         session = context.session if params.replica_id == CONSUMER else None
@@ -68,7 +68,7 @@ class ReplicaReader:
         session: FetchSession | None,
         pending: Pending[list[PartitionData]],
     ) -> None:
-        """The wait is over: what there is now is the answer."""
+        """The wait is over: the response is what can be read now."""
         context.refresh()
         data, _ = self._read(params, context, session)
         self._count(params, context, session, data)
@@ -83,7 +83,7 @@ class ReplicaReader:
         session: FetchSession | None,
         respond: Callable[[], None],
     ) -> None:
-        """The partitions of a consumer's session watch for it, whether they rest or not; other fetches stand under the
+        """For a consumer's session its partitions watch their keys, whether they rest or not; other fetches watch the
         keys themselves."""
         if session is not None:
             session.watch(self._purgatory)
@@ -104,7 +104,7 @@ class ReplicaReader:
         session: FetchSession | None,
         answers: Sequence[PartitionData],
     ) -> None:
-        """Tells the probe what goes out."""
+        """Counts the response in the probe."""
         probe = self._probe
         is_consumer = params.replica_id == CONSUMER
         for entry, data in zip(context.partitions, answers, strict=True):
@@ -119,12 +119,11 @@ class ReplicaReader:
     def _read(
         self, params: FetchParams, context: FetchContext, session: FetchSession | None
     ) -> tuple[list[PartitionData], bool]:
-        """One read of each partition, and whether that is an answer: nobody waits, or there is enough, or something is
-        wrong.
+        """Reads each partition once; returns whether that is the response: for no wait, enough bytes, or an error.
 
         The first that has records gives at least one whole batch, whatever its size; after that the rest of `max_bytes`
-        is the limit. A partition that is unknown is not worth an answer of its own while others can be waited for: a
-        reader that was not told yet that one of its topics is gone must not be sent round in circles.
+        is the limit. An unknown partition alone does not end the wait for others: a reader that does not know yet that
+        one of its topics was deleted would poll without a pause.
         """
         answers: list[PartitionData] = []
         total = 0
@@ -141,7 +140,7 @@ class ReplicaReader:
                     knows_any = is_wrong = True
             else:
                 knows_any = True
-                if entry.partition is None:  # it diverges
+                if entry.partition is None:  # the reader's log diverges
                     is_wrong = True
                 elif size := size_of(data):
                     total += size

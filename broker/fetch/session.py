@@ -1,17 +1,17 @@
-"""FetchSession: the partitions of one reader, from request to request, and which of them are to be read (KIP-227).
+"""FetchSession: the partitions of one reader, from request to request, and which of them a request reads (KIP-227).
 
-A reader names its partitions once, then only what changes, and is answered only what is new. A session is created by a
+A reader names its partitions once, then only changes, and gets only what is new. A session is created by a
 full fetch (epoch 0) and identified by an id; each incremental fetch carries the next epoch. Source:
 kafka.server.FetchSession.
 
-What Kafka has not: a consumer's partition that has nothing new to say *rests*. It stands under its key in the fetch
-purgatory, and is read again when something has happened there, when the reader asks for another offset, or when a
+Unlike in Kafka, a consumer's partition that has nothing new *rests*. It watches its key in the fetch
+purgatory, and is read again when the partition changes, when the reader asks for another offset, or when a
 check of all that rest (`maybe_check_resting`) finds it changed. So a fetch costs what has changed, not what is in its
 session.
 
-Readers that know no sessions (librdkafka) name everything each time and are answered everything. What they asked for
-last on their connection is kept all the same, as a session without an id (`answers_all`), so that here, too, only what
-has changed is read.
+Readers without sessions (librdkafka) name everything each time and get everything. The partitions of the last request
+on their connection are kept all the same, as a session without an id (`answers_all`), so that here, too, only
+changed partitions are read.
 
 The states of a partition. Only FetchSession changes them.
 
@@ -49,7 +49,7 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 CHECK_RESTING_MS: Final = 1000
 FOLLOWER: Final = -1
-"""In place of an isolation level: of a follower that reads in a session no partition ever rests."""
+"""Stands for the isolation level of a follower, in whose session no partition rests."""
 
 _ACTIVE: Final = EntryState.ACTIVE
 _WATCHING: Final = EntryState.WATCHING
@@ -57,11 +57,11 @@ _RESTING: Final = EntryState.RESTING
 _GONE: Final = EntryState.GONE
 
 Answer = tuple[FetchPartition, FetchResponse.PartitionData]
-"""A partition, and what is answered of it."""
+"""A partition and its part of the response."""
 
 
 class SessionState(Enum):
-    """The table is above."""
+    """The state of a session; the table is in the module's docstring."""
 
     OPEN = "Open"
     CLOSING = "Closing"
@@ -85,9 +85,9 @@ class NamedTopic:
 
 
 class FetchSession:
-    """The partitions of one reader by their keys, with those that are to be read (`active`): all but those that rest.
+    """The partitions of one reader by their keys, with those to read (`active`): all but those that rest.
 
-    `resting` counts the others by topic. `waiting` has the session's fetches that wait, hardly ever more than one.
+    `resting` counts the others by topic. `waiting` has the session's waiting fetches, rarely more than one.
     """
 
     __slots__ = (
@@ -138,14 +138,14 @@ class FetchSession:
     # ---- what the reader asks for
 
     def add(self, entry: FetchPartition) -> None:
-        """A partition that the session has not, and that no session had before: it is ACTIVE."""
+        """Adds a partition that no session had before: it is ACTIVE."""
         entry.listener = self
         self.partitions[entry.key] = entry
         self.active[entry] = None
         self._give_last_turn(entry)
 
     def update(self, entry: FetchPartition, wanted: FetchRequest.FetchPartition) -> None:
-        """The reader names a partition again: it is read, whether that asks for something else or not."""
+        """Applies a request that names the partition again: it is read, changed or not."""
         self.wake(entry)
         entry.update(wanted)
 
@@ -155,10 +155,10 @@ class FetchSession:
             self._end(entry)
 
     def name_all(self, request: FetchRequest, name_of: Callable[[Uuid], str | None]) -> list[NamedTopic]:
-        """Has the session be of exactly what `request` names; returns that in its order.
+        """Makes the session consist of exactly what `request` names; returns that in its order.
 
-        What is asked for as it was before rests on if it rests. This goes over everything that is named each time, so
-        the comparisons stand here and not in a function.
+        A partition that is named without a change stays at rest if it rests. The loop visits every named partition of
+        each request, so the comparisons are inline.
         """
         known = self.partitions
         topics: list[NamedTopic] = []
@@ -201,35 +201,35 @@ class FetchSession:
         return topics
 
     def follow_isolation(self, level: int) -> None:
-        """Another isolation level may show the reader other records: then every partition is read."""
+        """Reads every partition after a change of the isolation level, which may show other records."""
         if level != self.isolation_level:
             for entry in self.partitions.values():
                 self.wake(entry)
             self.isolation_level = level
 
     def name_unknown(self, due: list[FetchPartition], name_of: Callable[[Uuid], str | None]) -> None:
-        """Ids of topics that were unknown before may have got their names since."""
+        """Resolves ids of topics that were unknown before."""
         for entry in due:
             if entry.topic is None:
                 entry.topic = name_of(entry.topic_id)
 
     def next_request(self) -> None:
-        """A request of this epoch is read; the next one has to carry the next."""
+        """Advances the epoch, which the next request has to carry."""
         self.epoch = next_epoch(self.epoch)
 
     # ---- what is to be read
 
     def due(self) -> list[FetchPartition]:
-        """What is to be read now, in the order in which it is to be read."""
+        """The partitions to read now, in order."""
         due = list(self.active)
         if len(due) > 1:
             due.sort(key=_turn)
         return due
 
     def maybe_check_resting(self, isolation: FetchIsolation) -> bool:
-        """Now and then wakes what has changed without a call: old segments that were deleted, say.
+        """Periodically wakes partitions that changed without a notification (by retention, say).
 
-        Returns whether it was time for that.
+        Returns whether the check was due.
         """
         period = self.last_used_ms // CHECK_RESTING_MS
         if period == self._checked:
@@ -248,10 +248,10 @@ class FetchSession:
         isolation: FetchIsolation,
         purgatory: DelayedOperationPurgatory,
     ) -> None:
-        """A consumer's read found no records and no error: the partition rests if that is all that there is."""
+        """A consumer's read found no records and no error: the partition rests if it has nothing new."""
         state = entry.state
         if state is not _ACTIVE and state is not _WATCHING:
-            return  # what another fetch of the session found, or asked for, while this one was read
+            return  # another fetch of the session has changed it during this read
         if self.answers_all:
             entry.answered(data)
             entry.data = data
@@ -266,7 +266,7 @@ class FetchSession:
         self.resting[topic] = self.resting.get(topic, 0) + 1
 
     def watch(self, purgatory: DelayedOperationPurgatory) -> None:
-        """A consumer's fetch is about to wait: has it hear of all partitions that are here, in place of keys."""
+        """Has the active partitions watch their keys for a consumer's fetch that is about to wait."""
         for entry in self.active:
             if entry.state is _ACTIVE and entry.partition is not None:
                 self._watch(entry, purgatory)
@@ -279,7 +279,7 @@ class FetchSession:
         return bool(self.waiting)
 
     def wake(self, entry: FetchPartition) -> None:
-        """It rests no longer, if it did."""
+        """Ends the rest of a partition, if it rests."""
         if entry.state is _RESTING:
             entry.state = _WATCHING
             self.active[entry] = None
@@ -291,21 +291,19 @@ class FetchSession:
         for fetch in list(self.waiting):
             completed += fetch.look()
         if not self.waiting and entry.state is _WATCHING:
-            entry.state = (
-                _ACTIVE  # it is read by the next fetch in any case, and need not hear more until then
-            )
+            entry.state = _ACTIVE  # the next fetch reads it in any case, so that it need not watch until then
             self._unwatch(entry)
         return completed
 
     # ---- what is answered
 
     def answered(self, answers: Iterable[Answer]) -> None:
-        """The reader is told all of this."""
+        """Notes a full response."""
         for entry, data in answers:
             entry.answered(data)
 
     def news(self, answers: Iterable[Answer]) -> list[Answer]:
-        """Only what is new; partitions that gave records go to the end, so that each has its turn at the front."""
+        """The changes; partitions with records go to the end, so that each gets its turn at the front."""
         news = []
         for answer in answers:
             entry, data = answer
@@ -322,9 +320,9 @@ class FetchSession:
         entries: Sequence[FetchPartition],
         answers: Sequence[FetchResponse.PartitionData],
     ) -> list[FetchResponse.FetchableTopicResponse]:
-        """What was read of `entries` now, and what is known of the partitions that rest.
+        """The response with the data of `entries`, and with the last data of the partitions that rest.
 
-        One that was woken by the very reading (of a disk that fails) was not read, and is told of as it was.
+        A partition that this very read has woken (its disk failed) was not read, and keeps its last data.
         """
         for entry, data in zip(entries, answers, strict=True):
             entry.data = data
@@ -344,7 +342,7 @@ class FetchSession:
     # ---- the end
 
     def close(self) -> None:
-        """No request will find it again. A fetch that waits is still answered, and `fetch_ended` does the rest."""
+        """Closes it to requests. A waiting fetch still completes, and `fetch_ended` finishes the closing."""
         if self.waiting:
             self.state = _CLOSING
             return
@@ -354,7 +352,7 @@ class FetchSession:
         self.partitions.clear()
 
     def fetch_ended(self) -> None:
-        """A fetch that waited is answered."""
+        """A waiting fetch has completed."""
         if self.state is _CLOSING:
             self.close()
 
@@ -389,7 +387,7 @@ class FetchSession:
             self.active.pop(entry, None)
         entry.state = _GONE
         self._unwatch(entry)
-        entry.listener = None  # they refer to each other, and need not wait for the collector
+        entry.listener = None  # breaks the reference cycle
 
 
 def _turn(entry: FetchPartition) -> int:

@@ -1,4 +1,4 @@
-"""What is to be appended to one partition among many, and what became of it."""
+"""The entries and results of an append to many partitions."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ WITHOUT_LOG_START: Final = (
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.KAFKA_STORAGE_ERROR,
 )
-"""Failed appends that are answered without the log's start offset, as Kafka does it."""
+"""Errors of appends that are answered without the log start offset, as in Kafka."""
 
 
 AppendEntry = tuple[str | None, int, Uuid, bytes | memoryview, Exception | None]
-"""What is to be appended to one partition: topic, partition, topic id, records, refusal.
+"""The append to one partition: topic, partition, topic id, records, error.
 
-The topic is None where the metadata know none of that id, which is ZERO_UUID where the topic is named. A refusal
-(one of the MAPPED_ERRORS) says why the records are not to be appended; a partition that is not here is told before it.
+The topic is None where no topic has the id, which is ZERO_UUID where the topic is named. An error (one of the
+MAPPED_ERRORS) rejects the records; that the partition is not on this broker is reported before it.
 """
 
 
 class AppendError:
-    """Why one partition's records were not appended, or are not as safe as was asked for."""
+    """Why one partition's records were not appended, or not acknowledged as requested."""
 
     __slots__ = ("error", "error_message", "log_start_offset", "record_errors")
 
@@ -46,7 +46,7 @@ class AppendError:
 
 
 AppendResult = LogAppendInfo | AppendError
-"""What became of one partition's records."""
+"""The result for one partition."""
 
 
 def append_error_of(result: AppendResult) -> ErrorCode:

@@ -1,7 +1,7 @@
-"""Group commit: fsyncs of logs run off the event loop, one at a time for each log, shared by all who wait.
+"""Group commit: fsyncs of logs run off the event loop, one at a time for each log, shared by all waiting requests.
 
-Whoever needs an offset on the disk asks for it. While one fsync of a log is under way further requests only note how
-far they need the next one to reach; that one then serves all of them. So a loaded log is synced back to back, and
+While one fsync of a log is running, further requests only note the offset that the next one has to reach; that one
+then serves all of them. So a loaded log is synced back to back, and
 each acknowledgement costs a fraction of an fsync.
 """
 
@@ -30,27 +30,27 @@ class LogFlusher:
         self._held: set[UnifiedLog] = set()
 
     def flush(self, log: UnifiedLog) -> None:
-        """Has everything that is in `log` now made durable, soon."""
+        """Makes the present contents of `log` durable, soon."""
         self._wanted[log] = log.log_end_offset
         self._maybe_start(log)
 
     def is_flushing(self, log: UnifiedLog) -> bool:
         return log in self._wanted
 
-    # ---- a log whose place another one takes
+    # ---- a log that is replaced by another
 
     def hold(self, log: UnifiedLog) -> None:
-        """Begins no fsync of the log from here on; whoever wants one waits."""
+        """Begins no fsync of the log until release() or replace(); requests for one wait."""
         self._held.add(log)
 
     def release(self, log: UnifiedLog) -> None:
-        """Goes on with a log that was held."""
+        """Resumes the flushes of a log that was held."""
         self._held.discard(log)
         if log in self._wanted:
             self._maybe_start(log)
 
     def replace(self, log: UnifiedLog, by: UnifiedLog) -> None:
-        """The other log has taken its place: whoever waits for an fsync waits for one of that."""
+        """`by` has replaced the log: requests that wait for an fsync wait for one of `by`."""
         self._held.discard(log)
         if self._wanted.pop(log, None) is not None:
             self.flush(by)

@@ -1,8 +1,8 @@
-"""New logs: which partitions of an image need one, and whether there is room. ReplicaManager has them made.
+"""New logs: which partitions of an image need one, and whether there is room. ReplicaManager creates them.
 
-A partition whose log cannot be made is one of the MissingLogs. Where the disk was full, the process had no descriptor
-or every log directory was cordoned, housekeeping has it tried again while the broker runs; where the log may lie in a
-log directory that has failed, it waits for the next start.
+A partition whose log cannot be created is one of the MissingLogs. If the disk was full, the process had no descriptor
+or every log directory was cordoned, housekeeping retries while the broker runs; if the log may be in a log directory
+that has failed, the partition waits for the next start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from barnabas.storage.offsets import TopicPartition
 def new_logs(
     image: MetadataImage, delta: MetadataDelta, node_id: int, is_known: Callable[[TopicPartition], bool]
 ) -> dict[TopicPartition, Uuid]:
-    """The partitions that came to this node, but those that it knows, and the ids of their directories."""
+    """The partitions that are new on this node, and the ids of their directories."""
     return {
         (name, index): partition.directory_of(node_id)
         for name in sorted(delta.created_topics | delta.changed_topics.keys())
@@ -33,9 +33,9 @@ def new_logs(
 
 
 def refusal_of_new_logs(log_manager: LogManager) -> ApiError | None:
-    """Why no partition can be made now; None where there is room in one of the log directories.
+    """Why no partition can be created; None where one of the log directories has room.
 
-    It is measured now: a partition whose log cannot be made is of no use until there is room.
+    The room is measured now: a partition whose log cannot be created is useless until there is room.
     """
     spaces = [directory.space for directory in log_manager.dirs]
     for space in spaces:
@@ -51,13 +51,13 @@ def refusal_of_new_logs(log_manager: LogManager) -> ApiError | None:
 
 
 def run_all(jobs: Iterable[Work]) -> None:
-    """Has one done after the other; what one raises ends it."""
+    """Runs one job after the other; an exception ends the run."""
     for job in jobs:
         job()
 
 
 class MissingLog(NamedTuple):
-    """A partition without a log, what its log was to be made of the last time, and why it was not."""
+    """A partition without a log, the arguments of the last attempt to create it, and its error."""
 
     topic: TopicImage
     partition: PartitionImage
@@ -65,8 +65,8 @@ class MissingLog(NamedTuple):
     error: StorageError
 
     @property
-    def may_come(self) -> bool:
-        """Whether what was in the way may pass while the broker runs."""
+    def is_retriable(self) -> bool:
+        """Whether the error may pass while the broker runs."""
         return isinstance(self.error, DiskFullError | OutOfResourcesError | AllCordonedError)
 
 
@@ -88,18 +88,18 @@ class MissingLogs:
         return self._all.get(key)
 
     def add(self, key: TopicPartition, missing: MissingLog) -> bool:
-        """Notes that the log could not be made; whether there is anything new about that."""
+        """Notes that the log could not be created; returns whether the error is new."""
         before = self._all.get(key)
         self._all[key] = missing
         return before is None or str(before.error) != str(missing.error)
 
     def discard(self, key: TopicPartition) -> bool:
-        """The partition has a log, or is gone; whether it had none."""
+        """The partition has a log, or is gone; returns whether it had none."""
         return self._all.pop(key, None) is not None
 
     def to_try(self) -> list[TopicPartition]:
-        """Those for which there may be room now, by what was measured last."""
-        return [key for key, missing in self._all.items() if missing.may_come and self._has_room(missing)]
+        """The partitions whose logs may have room now, by the last measurement."""
+        return [key for key, missing in self._all.items() if missing.is_retriable and self._has_room(missing)]
 
     def _has_room(self, missing: MissingLog) -> bool:
         directory_id = missing.partition.directory_of(self._node_id)

@@ -25,14 +25,14 @@ from barnabas.storage.offsets import (
 
 ACKS_ALL: Final = -1
 HIGH_WATERMARK: Final = -1
-"""What a deletion of records may name in place of an offset."""
+"""Stands for an offset in a deletion of records."""
 
 NO_EPOCH: Final = -1
 """A request that names no leader epoch is not checked against ours."""
 
 
 class FollowerState:
-    """What the leader knows of a follower, from the follower's own fetches (offsets are exclusive ends)."""
+    """The state of a follower, from the follower's own fetches (offsets are exclusive ends)."""
 
     __slots__ = ("last_fetch_ms", "log_end_offset", "log_start_offset")
 
@@ -73,7 +73,7 @@ class Partition:
         self.key = (topic, image.partition)
         self.local_node_id = local_node_id
         self.log = log
-        self.mirror: Callable[[], None] | None = None  # has another log follow each append, in the same step
+        self.mirror: Callable[[], None] | None = None  # appends to a future log too, in the same step
         self.offline = False
         self.traffic: TopicTraffic | None = None  # the topic's; from the first append on
         self.leader_epoch = NO_EPOCH
@@ -81,12 +81,12 @@ class Partition:
         self.update(image)
 
     def update(self, image: PartitionImage) -> None:
-        """Takes over what the metadata says: leader, epochs, replicas and ISR."""
+        """Applies the metadata: leader, epochs, replicas and ISR."""
         self.replicas = image.replicas
         self.isr = image.isr
         self.leader_id = image.leader
         if image.leader_epoch != self.leader_epoch:
-            self._followers = {}  # what they had in another epoch may have been cut off since
+            self._followers = {}  # their records of another epoch may have been truncated since
         self.leader_epoch = image.leader_epoch
         self.partition_epoch = image.partition_epoch
         others = set(image.replicas) - {self.local_node_id}
@@ -161,16 +161,16 @@ class Partition:
         return info
 
     def delete_records_on_leader(self, offset: int) -> tuple[int, int]:
-        """Has the log begin at `offset` (exclusive end of what goes), or at the high watermark for HIGH_WATERMARK.
+        """Deletes records before `offset` (exclusive), or before the high watermark for HIGH_WATERMARK.
 
-        Returns that offset and the low watermark, which reaches it when the followers have followed. Raises ApiError,
+        Returns that offset and the low watermark, which reaches it when the followers have fetched. Raises ApiError,
         and OffsetOutOfRangeError for an offset above the high watermark.
         """
         self.check_leader()
         log = self.log
         if log.config.compact and not log.config.delete:
             raise ApiError(
-                ErrorCode.POLICY_VIOLATION, f"{self} is only compacted; nobody deletes its records."
+                ErrorCode.POLICY_VIOLATION, f"{self} is only compacted; its records cannot be deleted."
             )
         if offset == HIGH_WATERMARK:
             offset = log.high_watermark
@@ -181,7 +181,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The lowest log start offset of all replicas, as far as the followers have told theirs."""
+        """The lowest log start offset of all replicas, as far as the followers have reported theirs."""
         others = (follower.log_start_offset for follower in self._followers.values())
         return min((self.log.log_start_offset, *others))
 
@@ -190,7 +190,7 @@ class Partition:
         return self.log.end_offset_for_epoch(epoch)
 
     def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
-        """Where a reader, whose last record is of `last_fetched_epoch`, parts from this log; None where it does not.
+        """Where a reader, whose last record is of `last_fetched_epoch`, diverges from this log; None where it does not.
 
         Raises ApiError(OFFSET_OUT_OF_RANGE) when the log cannot know the epoch, or no longer has the offset (KIP-595).
         """
@@ -210,7 +210,7 @@ class Partition:
         return None
 
     def follower_fetched(self, node_id: int, fetch_offset: int, log_start_offset: int, now_ms: int) -> bool:
-        """A follower has everything before `fetch_offset`; says whether that moved the high watermark.
+        """A follower has all records before `fetch_offset`; returns whether that moved the high watermark.
 
         Raises ApiError when the node holds no replica.
         """
@@ -223,7 +223,7 @@ class Partition:
         return self.maybe_advance_high_watermark()
 
     def maybe_advance_high_watermark(self) -> bool:
-        """Raises the high watermark to the lowest log end offset of the ISR; says whether it moved."""
+        """Raises the high watermark to the lowest log end offset of the ISR; returns whether it moved."""
         log = self.log
         committed = log.log_end_offset
         for follower in self._in_sync_followers:

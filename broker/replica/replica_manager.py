@@ -1,6 +1,6 @@
 """ReplicaManager: every partition that this broker has, and appending to many of them at once.
 
-It follows the metadata image: topics that come get logs, topics that go have theirs deleted. Nothing else makes
+It applies each metadata image: new topics get logs, the logs of deleted topics are deleted. Nothing else creates
 or removes a partition. Source: kafka.server.ReplicaManager.
 """
 
@@ -71,12 +71,12 @@ class ReplicaManager:
         """Of deleted topics that the published image still has: prepare() has removed them already."""
         self._without_log = MissingLogs(log_manager, node_id)
         self.on_missing_log_opened: Callable[[str, int], None] = lambda topic, index: None
-        """Hears of each partition that was here without a log and has one now."""
+        """Called for each partition that had no log and has one now."""
         self.flusher = LogFlusher(runner, self._flushed, self._flush_failed)
         self.moves: ReplicaAlterLogDirsManager | None = None
-        """Is told what becomes of partitions that move, in a broker that has moves."""
+        """Notified of changes to partitions that move between log directories."""
 
-    # ---- which partitions there are
+    # ---- the partitions
 
     @property
     def offline_log_dirs(self) -> set[str]:
@@ -117,7 +117,7 @@ class ReplicaManager:
 
     @property
     def without_log_count(self) -> int:
-        """How many partitions are here whose log could not be opened; partitions() has them not."""
+        """How many partitions are here whose log could not be opened; partitions() leaves them out."""
         return len(self._without_log)
 
     @property
@@ -133,14 +133,14 @@ class ReplicaManager:
         return partition.offline
 
     def refusal_of_new_logs(self) -> ApiError | None:
-        """Why no partition can be made now; None where there is room in one of the log directories."""
+        """Why no partition can be created; None where one of the log directories has room."""
         return refusal_of_new_logs(self.log_manager)
 
     def prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
-        """The part of apply() that waits for the disk, to be done before it and off the event loop.
+        """The part of apply() that waits for the disk, to run before it and off the event loop.
 
-        Directories that go are renamed at once, since the name may come back, and that is made durable: until its first
-        flush a directory need not know whose it is, and a crash could leave it to the next topic of that name.
+        Directories of deleted topics are renamed at once, since the name may return, and synced: until its first flush
+        a directory may lack its topic id, and after a crash the next topic of that name could take it over.
         """
         for topic in delta.deleted_topics.values():
             self._remove(topic)
@@ -154,13 +154,13 @@ class ReplicaManager:
         return partial(run_all, jobs) if jobs else None
 
     def _is_known(self, key: TopicPartition) -> bool:
-        """One without a log is not new, and its log may lie where nobody can look."""
+        """A partition without a log is not new: its log may be in a directory that has failed."""
         return key in self._partitions or key in self._without_log
 
     def apply(self, image: MetadataImage, delta: MetadataDelta, *, at_start: bool = False) -> None:
         """Brings the partitions in line with a new image; deleted first, since a name may come back at once.
 
-        `at_start` nothing in it is new: a log that is missing may lie in a directory that has failed.
+        `at_start` no partition is new: a missing log may be in a directory that has failed.
         """
         for topic in delta.deleted_topics.values():
             self._remove(topic)
@@ -184,7 +184,7 @@ class ReplicaManager:
                 self._open(topic, partition_image, is_new=is_new if missing is None else missing.is_new)
 
     def _open(self, topic: TopicImage, image: PartitionImage, *, is_new: bool) -> None:
-        """Makes the partition over its log; without one it stays offline, and the others go on."""
+        """Creates the partition over its log; without one it stays offline."""
         key = (topic.name, image.partition)
         try:
             log = self.log_manager.get_or_create_log(
@@ -201,11 +201,11 @@ class ReplicaManager:
             self.on_missing_log_opened(*key)
 
     def missing_logs_to_try(self) -> list[TopicPartition]:
-        """The partitions that wait for room, or a descriptor, for their logs, and may have it now."""
+        """The partitions that wait for room, or a descriptor, for their logs, and may have them now."""
         return self._without_log.to_try()
 
     def open_missing_log(self, key: TopicPartition) -> None:
-        """Tries once more to make the log of a partition, if that still has none; without success nothing changes.
+        """Retries to create the log of a partition that still has none; a failure changes nothing.
 
         Makes files and syncs the log directory, on the calling thread.
         """
@@ -214,7 +214,7 @@ class ReplicaManager:
             self._open(missing.topic, missing.partition, is_new=missing.is_new)
 
     def verify_transactions(self, enabled: bool) -> None:
-        """Whether logs take records of a transaction only once it is known to the coordinator, from now on."""
+        """Sets whether logs accept records of a transaction only after its coordinator has verified it."""
         self._verifies_transactions = enabled
         for partition in self._partitions.values():
             partition.log.producer_state_manager.verifies_transactions = enabled
@@ -225,7 +225,7 @@ class ReplicaManager:
             partition = self._partitions.pop((topic.name, index), None)
             if partition is None:
                 if self._without_log.discard((topic.name, index)):
-                    self._remove_what_was_made(topic, index)
+                    self._remove_unfinished(topic, index)
                 continue
             partition.leader_id = NO_REPLICA
             self._leaving.add((topic.name, index))
@@ -237,8 +237,8 @@ class ReplicaManager:
                 logger.error("the files of %s, which was deleted, are still there: %s", partition, error)
 
     def _answer_waiting_for(self, deleted: Iterable[TopicImage]) -> None:
-        """Not in prepare(): a client that is answered that a topic is gone sees an image without it. A fetch of several
-        partitions finds all of them gone."""
+        """Not in prepare(): a client that gets the error sees an image without the topic. A fetch of several partitions
+        finds all of them gone."""
         keys = [(topic.name, index) for topic in deleted for index in topic.partitions]
         self._leaving.difference_update(keys)
         self.fetch_purgatory.check_and_complete_all(keys)
@@ -246,20 +246,20 @@ class ReplicaManager:
             self.produce_purgatory.check_and_complete(key)
             self.delete_records_purgatory.check_and_complete(key)
 
-    def _remove_what_was_made(self, topic: TopicImage, index: int) -> None:
-        """Of a log that could not be made its directory may be there, and the next topic of that name needs its own."""
+    def _remove_unfinished(self, topic: TopicImage, index: int) -> None:
+        """Removes the directory of a log that could not be created: the next topic of that name needs its own."""
         try:
             self.log_manager.discard_unfinished(topic.name, index, topic.topic_id)
         except (KafkaStorageError, OSError) as error:
             logger.error(
-                "what was made of the log of %s-%d, which was deleted, is still there: %s",
+                "the unfinished log of %s-%d, which was deleted, is still there: %s",
                 topic.name,
                 index,
                 error,
             )
 
     def complete_waiting(self, key: TopicPartition) -> None:
-        """Has all that waits for something of the partition look again."""
+        """Checks the operations that wait for a change of the partition."""
         self.produce_purgatory.check_and_complete(key)
         self.fetch_purgatory.check_and_complete(key)
         self.delete_records_purgatory.check_and_complete(key)
@@ -276,24 +276,24 @@ class ReplicaManager:
         guards: Mapping[TopicPartition, VerificationGuard] | None = None,
         transaction_version: int = 0,
     ) -> list[AppendResult] | Pending[list[AppendResult]]:
-        """Appends each entry and answers in the same order.
+        """Appends each entry; the results are in the same order.
 
-        `guards` are those of the transactions that were verified (see broker.coordinator.transaction.verification);
+        `guards` are those of verified transactions (see broker.coordinator.transaction.verification);
         `transaction_version` is that of the transaction which a marker ends.
-        The answer is pending while acks=all waits for replicas, or a flush policy for the disk.
+        The result is pending while acks=all waits for replicas, or a flush policy for the disk.
         """
         results: list[AppendResult] = []
         waiting: list[Unacknowledged] = []
         appended: list[Partition] = []
         try:
-            for topic, index, topic_id, records, refusal in entries:
+            for topic, index, topic_id, records, fault in entries:
                 try:
                     partition = self.partition(topic, index, topic_id)
                 except ApiError as error:
-                    results.append(self._refused(topic or "", error, len(records)))
+                    results.append(self._rejected(topic or "", error, len(records)))
                     continue
-                if refusal is not None:
-                    results.append(self._refused(partition.topic, refusal, len(records)))
+                if fault is not None:
+                    results.append(self._rejected(partition.topic, fault, len(records)))
                     continue
                 guard = guards.get(partition.key) if guards else None
                 try:
@@ -313,7 +313,7 @@ class ReplicaManager:
                     waiting.append(Unacknowledged(partition, len(results), info.last_offset + 1, needs_flush))
                 results.append(info)
         finally:
-            # Not before all are there, so that who reads many of them gets them together; as Kafka does it.
+            # Only now, so that a fetch of many of the partitions gets all records together; as in Kafka.
             if len(appended) == 1:
                 self.fetch_purgatory.check_and_complete(appended[0].key)
             elif appended:
@@ -334,15 +334,15 @@ class ReplicaManager:
             self._probe.converted(partition.topic, info.conversion_count)
 
     def _flush_appended(self, log: UnifiedLog, info: LogAppendInfo) -> bool:
-        """Has the log flushed if that is due; whether the append is to be acknowledged after an fsync only."""
+        """Flushes the log if that is due; returns whether the append is acknowledged only after an fsync."""
         if log.needs_flush():
             self.flusher.flush(log)
-            # After a roll the old segment is synced as well, but nobody waits for that.
+            # After a roll the old segment is synced as well, but no request waits for that.
             return log.unflushed_messages >= log.config.flush_messages
         # The first copy's acknowledgement may still wait for the disk; the second must not overtake it.
         return info.duplicate and self.flusher.is_flushing(log) and log.recovery_point <= info.last_offset
 
-    def _refused(self, topic: str, error: Exception, size: int) -> AppendError:
+    def _rejected(self, topic: str, error: Exception, size: int) -> AppendError:
         code = error_code_of(error)
         self._probe.produce_failed(topic, code, size)
         if code is ErrorCode.INVALID_RECORD:
@@ -352,7 +352,7 @@ class ReplicaManager:
 
     def _append_failed(self, partition: Partition, error: Exception, size: int) -> AppendError:
         log = partition.log
-        failure = self._refused(partition.topic, error, size)
+        failure = self._rejected(partition.topic, error, size)
         if isinstance(error, KafkaStorageError) and not isinstance(error, TRANSIENT_ERRORS):
             logger.error("append to %s failed, its log directory is taken offline: %s", partition, error)
             self.log_dir_failed(log.log_dir)
@@ -365,9 +365,9 @@ class ReplicaManager:
     def delete_records(
         self, wanted: Mapping[TopicPartition, int], timeout_ms: int
     ) -> list[DeletionResult] | Pending[list[DeletionResult]]:
-        """Has each log begin at its offset (HIGH_WATERMARK for all that is replicated), and answers in the same order.
+        """Deletes the records before each offset (HIGH_WATERMARK: all replicated ones); results are in the same order.
 
-        The answer is pending while there are replicas that begin before.
+        The result is pending while a replica still has such records.
         """
         results: list[DeletionResult] = []
         waiting: list[tuple[Partition, DeletionResult]] = []
@@ -380,7 +380,7 @@ class ReplicaManager:
             except MAPPED_ERRORS as error:
                 result.fail(error_code_of(error))
                 continue
-            self.fetch_purgatory.check_and_complete(partition.key)  # sessions are told where the log begins
+            self.fetch_purgatory.check_and_complete(partition.key)  # sessions report the new log start offset
             if result.low_watermark < result.required_offset:
                 waiting.append((partition, result))
         if not waiting:
@@ -393,7 +393,7 @@ class ReplicaManager:
     # ---- flushing
 
     def flush(self, log: UnifiedLog) -> None:
-        """Has everything in `log` made durable, soon and off the event loop."""
+        """Makes the contents of `log` durable, soon and off the event loop."""
         self.flusher.flush(log)
 
     def _flushed(self, log: UnifiedLog) -> None:
@@ -409,11 +409,11 @@ class ReplicaManager:
         self.log_dir_failed(log.log_dir)
 
     def log_dir_failed(self, log_dir: str, why: str = "its disk failed") -> None:
-        """Takes every partition in `log_dir` offline: its disk cannot be trusted with anything more."""
+        """Takes every partition in `log_dir` offline: its disk cannot be trusted any more."""
         self.log_manager.log_dir_failed(log_dir, why)
 
     def log_dir_went_offline(self, log_dir: str) -> None:
-        """Takes the partitions of a directory offline: what the log manager calls when one has failed."""
+        """Takes the partitions of a directory offline; the log manager calls this when one has failed."""
         for key, partition in list(self._partitions.items()):
             if partition.log.log_dir == log_dir and not partition.offline:
                 partition.offline = True
@@ -423,13 +423,12 @@ class ReplicaManager:
         self._log_dir_failed(log_dir)
 
     def log_replaced(self, partition: Partition, log: UnifiedLog) -> None:
-        """The partition has moved to another log directory: `log` holds what its log held."""
+        """The partition has moved to another log directory: `log` has the same contents."""
         partition.log = log
         self.complete_waiting(partition.key)
 
     def read_failed(self, partition: Partition, error: Exception) -> None:
-        """A read raised it: a fault of the disk itself takes the log directory offline, as it does when something is
-        written."""
+        """A read raised `error`: a fault of the disk takes the log directory offline, as in a write."""
         if (
             isinstance(error, KafkaStorageError)
             and isinstance(error.__cause__, OSError)

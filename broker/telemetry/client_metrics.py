@@ -1,7 +1,7 @@
-"""ClientMetricsManager: which metrics a client is asked for, and whether a push of them is taken (KIP-714).
+"""ClientMetricsManager: the metrics that each client is to push, and the checks of its pushes (KIP-714).
 
-A subscription is a client-metrics resource of the metadata. A client gets the union of all whose patterns fit it, at
-the shortest of their intervals, under an id by which it is noticed when a push follows an older subscription.
+A subscription is a client-metrics resource of the metadata. A client gets the union of all whose patterns match it, at
+the shortest of their intervals, under an id that shows whether a push follows an older subscription.
 Source: org.apache.kafka.server.ClientMetricsManager, ClientMetricsInstance.
 """
 
@@ -35,7 +35,7 @@ from barnabas.protocol.wire import ZERO_UUID, Uuid, uuid_to_string
 logger = logging.getLogger("barnabas.telemetry")
 
 MAX_CLIENTS: Final = 16_384
-"""How many clients are known at a time, as in Kafka; the one that was silent longest makes room."""
+"""How many clients are known at a time, as in Kafka; the longest silent one is removed first."""
 
 SHORTEST_EXPIRY_MS: Final = 60_000
 INTERVALS_UNTIL_EXPIRY: Final = 3
@@ -46,14 +46,14 @@ ACCEPTED_COMPRESSION_TYPES: Final = (
     CompressionType.GZIP,
     CompressionType.SNAPPY,
 )
-"""In the order of preference that clients are told. Metrics that are not packed at all are taken as well."""
+"""In the order of preference sent to clients. Uncompressed metrics are accepted as well."""
 
 MAX_LABEL_LENGTH: Final = 256
 """Of a client's id where it is shown."""
 
 _CODECS: Final = frozenset(map(int, CompressionType))
 _NO_IDS: Final = frozenset({ZERO_UUID, bytes(15) + b"\x01"})
-_MENDED_BY_A_NEW_SUBSCRIPTION: Final = frozenset(
+_CURED_BY_A_NEW_SUBSCRIPTION: Final = frozenset(
     {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
 )
 _UUID: Final = struct.Struct(">qq")
@@ -61,7 +61,7 @@ _NEVER: Final = -math.inf
 
 
 class Subscription(NamedTuple):
-    """What a client is asked for: prefixes of metrics, `*` alone for all, and how often."""
+    """The metrics that a client is to push (prefixes, `*` alone for all), and how often."""
 
     subscription_id: int
     metrics: tuple[str, ...]
@@ -69,7 +69,7 @@ class Subscription(NamedTuple):
 
 
 class Push(NamedTuple):
-    """What a client sends."""
+    """A PushTelemetry request."""
 
     instance_id: Uuid
     subscription_id: int
@@ -107,9 +107,9 @@ class _Instance:
         self.expiry: TimerHandle | None = None
 
     def may_get(self, now_ms: float) -> bool:
-        """Whether a subscription may be asked for now: after the interval, which is noted, or to mend an error."""
+        """Whether the client may get a subscription now: after the interval (then it is noted), or to cure an error."""
         if now_ms - max(self.last_get_ms, self.last_push_ms) < self.subscription.push_interval_ms:
-            return self.last_error in _MENDED_BY_A_NEW_SUBSCRIPTION
+            return self.last_error in _CURED_BY_A_NEW_SUBSCRIPTION
         self.last_get_ms = now_ms
         return True
 
@@ -131,9 +131,9 @@ class _Instance:
 
 
 class ClientMetricsManager:
-    """Subscriptions, clients and pushes. Lives on the event loop; only unpacking leaves it.
+    """Subscriptions, clients and pushes. Runs on the event loop; only decompression leaves it.
 
-    `store` is None where nobody would see the metrics; then pushes are checked and forgotten, as in a Kafka without a
+    `store` is None where the metrics are not shown; then pushes are checked and dropped, as in a Kafka without a
     plugin for them, and ApiVersions does not offer them.
     """
 
@@ -149,7 +149,7 @@ class ClientMetricsManager:
         self.max_bytes = max_bytes
         self.store = store
         self.pushes: Counter[str] = Counter()
-        """Pushes by the name of the error code that they were answered with."""
+        """Pushes by the name of the error code in the response."""
         self._runner = runner
         self._timer = timer
         self._new_id = new_id
@@ -160,7 +160,7 @@ class ClientMetricsManager:
 
     @property
     def is_offered(self) -> bool:
-        """Whether clients are told that they may push metrics."""
+        """Whether ApiVersions advertises pushes to clients."""
         return self.store is not None
 
     def client_count(self) -> int:
@@ -169,7 +169,7 @@ class ClientMetricsManager:
     # ---- following the metadata and the connections
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Takes over changes of subscriptions; each client gets its new one with its next request."""
+        """Applies changes of subscriptions; each client gets its new one with its next request."""
         changed = [name for kind, name in delta.config_changes if kind == CLIENT_METRICS_RESOURCE]
         for name in changed:
             settings = image.configs.get((CLIENT_METRICS_RESOURCE, name))
@@ -185,10 +185,10 @@ class ClientMetricsManager:
         except (
             ConfigError
         ) as error:  # only in metadata that another broker wrote: Java's patterns are not all ours
-            logger.warning("nobody is asked for the metrics of subscription %s: %s", name, error)
+            logger.warning("subscription %s of client metrics is ignored: %s", name, error)
 
     def connection_closed(self, connection_id: int) -> None:
-        """Forgets the client that first came by this connection: it may be back at once, and then begins anew."""
+        """Forgets the client of this connection; if it reconnects, it starts again."""
         instance_id = self._by_connection.pop(connection_id, None)
         if instance_id is not None:
             self._forget(instance_id)
@@ -196,7 +196,7 @@ class ClientMetricsManager:
     # ---- requests
 
     def get_subscription(self, wanted_id: Uuid, context: RequestContext) -> tuple[Uuid, Subscription]:
-        """The client's id, a new one where it had none, and what it is asked for. Raises ApiError."""
+        """The client's id, a new one if it had none, and its subscription. Raises ApiError."""
         instance_id = wanted_id if wanted_id != ZERO_UUID else self._unused_id()
         instance = self._instance(instance_id, context)
         if not instance.may_get(self._now_ms()):
@@ -207,7 +207,7 @@ class ClientMetricsManager:
         return instance_id, instance.subscription
 
     def push(self, push: Push, context: RequestContext) -> Pending[ErrorCode]:
-        """Takes one push; completes with the code to answer when its metrics are there for all to see."""
+        """Applies one push; completes with the error code when its metrics are visible."""
         answer: Pending[ErrorCode] = Pending()
         answer.add_done_callback(lambda code: self.pushes.update([code.name]))
         if push.instance_id in _NO_IDS:
@@ -224,7 +224,7 @@ class ClientMetricsManager:
         return answer
 
     def _check(self, push: Push, instance: _Instance) -> ErrorCode:
-        """Whether the client may push this now; if so, or if it is refused for another reason, that is noted."""
+        """Checks a push, and notes its time unless it comes too early."""
         if instance.terminating:
             return ErrorCode.INVALID_REQUEST
         if not instance.may_push(self._now_ms()) and not push.terminating:
@@ -236,7 +236,7 @@ class ClientMetricsManager:
         return ErrorCode.TELEMETRY_TOO_LARGE if len(push.metrics) > self.max_bytes else ErrorCode.NONE
 
     def _unpack(self, push: Push, instance: _Instance, answer: Pending[ErrorCode]) -> None:
-        """Has the metrics read off the event loop, and taken over on it."""
+        """Parses the metrics off the event loop, and stores them on it."""
         read = _Reading(push, self.max_bytes, is_kept=self.store is not None)
 
         def done(failure: BaseException | None) -> None:
@@ -300,7 +300,7 @@ class ClientMetricsManager:
 
 
 class _Reading:
-    """The work off the event loop: unpacks a push and, where metrics are kept, reads it."""
+    """The work off the event loop: decompresses a push and, where metrics are kept, parses it."""
 
     def __init__(self, push: Push, max_bytes: int, *, is_kept: bool) -> None:
         self.payload: otlp.Payload | None = None
@@ -321,7 +321,7 @@ class _Reading:
 
 
 def attributes(instance_id: Uuid, context: RequestContext) -> dict[str, str]:
-    """What is known of a client, by the names that patterns of subscriptions use."""
+    """The attributes of a client, by the names that patterns of subscriptions use."""
     connection = context.connection
     known = {
         "client_instance_id": uuid_to_string(instance_id),
@@ -349,7 +349,7 @@ def _java_address(host: str) -> str:
 def subscription_of(
     instance_id: Uuid, client: Mapping[str, str], subscriptions: Mapping[str, ClientMetricsConfig]
 ) -> Subscription:
-    """What all subscriptions that fit a client come to. Without any it is asked for nothing, and comes back later."""
+    """The union of the subscriptions that match a client; without any it pushes nothing, and asks again later."""
     fitting = [config for config in subscriptions.values() if config.matches(client)]
     metrics = sorted({name for config in fitting for name in config.metrics})
     if ALL_METRICS in metrics:
@@ -359,7 +359,7 @@ def subscription_of(
 
 
 def subscription_id(metrics: list[str], interval_ms: int, instance_id: Uuid) -> int:
-    """A number that changes with what is asked for: CRC-32C of its text, mixed with Java's hash of the client's id."""
+    """A number that changes with the subscription: CRC-32C of its text, mixed with Java's hash of the client's id."""
     checksum = crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())
     high, low = _UUID.unpack(instance_id)
     mixed = high ^ low
@@ -373,7 +373,7 @@ def _pushing(instance_id: Uuid, instance: _Instance) -> PushingClient:
 
 
 def add_client_metrics(metrics: Metrics, manager: ClientMetricsManager) -> None:
-    """How many clients push, and with what outcome; with a store, also all that they pushed."""
+    """Adds the metrics of clients and their pushes; with a store, also the series that they pushed."""
     store, prefix = manager.store, CLIENT_METRICS_PREFIX
 
     def dropped() -> list[Sample]:

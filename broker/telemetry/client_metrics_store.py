@@ -1,6 +1,6 @@
-"""ClientMetricsStore: the newest values of what clients pushed, bounded, for whoever scrapes /metrics.
+"""ClientMetricsStore: the newest values that clients pushed, bounded in number, for /metrics.
 
-A client's series stay for a while after its last push, so that the last values of a client that ends are seen as well.
+A client's series stay for a while after its last push, so that the last values of a client that ends are scraped too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ShownSample = tuple[tuple[str | None, ...], float]
 
 
 class PushingClient(NamedTuple):
-    """Whose metrics they are, in texts that may be shown."""
+    """The client of a push, in texts that may be shown."""
 
     instance_id: Uuid
     instance_text: str
@@ -56,7 +56,7 @@ class _Client:
 
 
 class ClientMetricsStore:
-    """Takes points in and gives families out. Lives on the event loop."""
+    """Stores points and returns families. Runs on the event loop."""
 
     def __init__(self, max_series: int, timer: Timer) -> None:
         self.max_series = max_series
@@ -69,7 +69,7 @@ class ClientMetricsStore:
         self._is_full = False
 
     def receive(self, client: PushingClient, payload: Payload, keep_ms: int) -> None:
-        """Takes over one push; the client's series are forgotten `keep_ms` after it, unless another comes."""
+        """Stores one push; the client's series are forgotten `keep_ms` after it, unless another comes."""
         self.dropped["not showable"] += payload.dropped
         entry = self._entry(client, keep_ms)
         for point in payload.points:
@@ -85,7 +85,7 @@ class ClientMetricsStore:
     def families(self) -> Iterator[tuple[Family, Iterator[ShownSample]]]:
         """Each family with its samples; a label that a series lacks is None.
 
-        Clients may push and be forgotten between two of them, so that a scrape need not hold anybody up.
+        Clients may push and be forgotten between two families, so that a scrape does not block the loop.
         """
         for name, family in list(self._families.items()):
             series = list(family.values.items())

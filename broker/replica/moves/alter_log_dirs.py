@@ -1,14 +1,14 @@
 """ReplicaAlterLogDirsManager: replicas that move from one log directory of this broker to another (KIP-113).
 
-    create    a thread makes the directory of the future log; the client hears that the move has begun
-    copy      a thread appends to the future log what the log in use has, a piece at a time; the loop goes on
-    mirror    the future log has caught up. From here on what is appended to one is appended to the other in the same
+    create    a thread makes the directory of the future log; the client gets its response
+    copy      a thread copies records of the log in use to the future log, a piece at a time
+    mirror    the future log has caught up. From here on each append goes to both logs in the same
               step, and acknowledgements that wait for an fsync wait, while a thread makes the future log durable
     commit    the controller writes the new directory into the metadata: from here on a crash leaves the future log
     replace   in one step the future log takes the place of the log in use, which is deleted
 
-So at every instant either log that a crash may leave in use has all that was acknowledged. What fails goes back to
-copying, or ends the move. Source: kafka.server.ReplicaAlterLogDirsThread, ReplicaManager.alterReplicaLogDirs.
+So at every instant either log that a crash may leave in use has all acknowledged records. A step that fails goes back
+to copying, or ends the move. Source: kafka.server.ReplicaAlterLogDirsThread, ReplicaManager.alterReplicaLogDirs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.broker.logging.setup import RateLimit
 from barnabas.broker.pending import Pending
-from barnabas.broker.replica.moves.log_dir_move import LogDirMove, Phase, may_pass, of_target
+from barnabas.broker.replica.moves.log_dir_move import LogDirMove, MovePhase, may_pass, of_target
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.waiting.blocking import BlockingRunner, Done, Work
 from barnabas.broker.waiting.timer import Timer, TimerHandle
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("barnabas.alter_log_dirs")
 
 INLINE_BYTES: Final = 128 << 10
-"""So little is appended at once, on the loop: or a future log would never catch up with a log that never rests."""
+"""So little is appended at once, on the loop: else a future log would never catch up with a busy log."""
 
 MAX_INLINE_STEPS: Final = 3  # the tail of one segment, and the next one
 
@@ -56,8 +56,8 @@ FLUSH_BYTES: Final = 32 << 20
 """After so many bytes a future log is flushed, so that little is left to flush when it has caught up."""
 
 
-class Hosts(Protocol):
-    """What is needed of the ReplicaManager."""
+class Replicas(Protocol):
+    """The part of the ReplicaManager that moves use."""
 
     log_manager: LogManager
     flusher: LogFlusher
@@ -68,15 +68,15 @@ class Hosts(Protocol):
 
 
 ReportDirectory = Callable[[Partition, bytes], Pending[bool]]
-"""Has the controller write into the metadata in which directory (by its id) the replica lies. False: it could not."""
+"""Has the controller write the replica's directory (its id) into the metadata. False: that failed."""
 
 
 class ReplicaAlterLogDirsManager:
-    """The moves of one broker. On the event loop; what blocks goes to `runner`, whose threads do nothing else."""
+    """The moves of one broker. On the event loop; blocking work goes to `runner`, whose threads do nothing else."""
 
     def __init__(
         self,
-        hosts: Hosts,
+        replicas: Replicas,
         *,
         threads: int,
         runner: BlockingRunner,
@@ -85,8 +85,8 @@ class ReplicaAlterLogDirsManager:
         report: ReportDirectory,
         backoff_s: Callable[[], float],
     ) -> None:
-        self._hosts = hosts
-        self._log_manager = hosts.log_manager
+        self._replicas = replicas
+        self._log_manager = replicas.log_manager
         self._threads = threads
         self._runner = runner
         self._timer = timer
@@ -102,11 +102,11 @@ class ReplicaAlterLogDirsManager:
         self._all_idle: asyncio.Future[None] | None = None
         self._is_stopping = False
 
-    # ---- which moves there are
+    # ---- the moves
 
     @property
     def moves(self) -> list[LogDirMove]:
-        """Those that are going on."""
+        """The running moves."""
         return list(self._moves.values())
 
     def target_of(self, key: TopicPartition) -> str | None:
@@ -115,11 +115,11 @@ class ReplicaAlterLogDirsManager:
         return None if move is None else move.target.path
 
     def begin(self, partition: Partition, target: LogDir) -> Pending[ErrorCode]:
-        """Begins a move, or finds it going on; the answer comes when the future log is there."""
+        """Begins a move, or finds the running one; completes when the future log exists."""
         if (known := self._moves.get((partition.topic, partition.index))) is not None:
             return known.begun
         move = self._add(partition, target)
-        if move.is_ended:  # a disk has failed over what was to be called off for it
+        if move.is_ended:  # a disk failed while a cleaning was aborted for it
             return move.begun
         try:
             new = self._log_manager.future.prepare(partition.log, target.path)
@@ -132,15 +132,15 @@ class ReplicaAlterLogDirsManager:
         return move.begun
 
     def start(self) -> None:
-        """Goes on with the moves whose future logs are there already. Where the partition is offline they wait."""
+        """Resumes the moves whose future logs exist, unless the partition is offline."""
         for future in self._log_manager.future_logs():
-            partition = self._hosts.find(future.topic, future.partition)
+            partition = self._replicas.find(future.topic, future.partition)
             if partition is not None and not partition.offline:
                 self._resume(partition, future)
 
     def _resume(self, partition: Partition, future: UnifiedLog) -> None:
         move = self._add(partition, self._log_manager.directory_of(future))
-        logger.info("%s goes on at offset %d", move, future.log_end_offset)
+        logger.info("%s resumes at offset %d", move, future.log_end_offset)
         self._copy(move, future)
 
     def _add(self, partition: Partition, target: LogDir) -> LogDirMove:
@@ -166,18 +166,18 @@ class ReplicaAlterLogDirsManager:
         if not move.is_ended:
             self._end(move, ErrorCode.KAFKA_STORAGE_ERROR)
             if error is not None and not may_pass(error):
-                self._hosts.log_dir_failed(move.target.path, str(error))
+                self._replicas.log_dir_failed(move.target.path, str(error))
         self._runner.submit(new.remove, lambda failure: None)
 
     # ---- how one ends
 
     def cancel(self, key: TopicPartition) -> Pending[None]:
-        """Ends a move before its end, if there is one; completed when its files are on their way out."""
+        """Cancels the move of a partition, if any; completes when its files are scheduled for deletion."""
         gone: Pending[None] = Pending()
         if (move := self._moves.get(key)) is None:
             gone.complete(None)
             return gone
-        logger.info("%s is called off", move)
+        logger.info("%s is cancelled", move)
         future = self._log_manager.future.detach(*key)
         self._end(move, ErrorCode.NONE)
 
@@ -186,7 +186,7 @@ class ReplicaAlterLogDirsManager:
                 try:
                     self._log_manager.future.discard(future)
                 except KafkaStorageError as error:
-                    self._hosts.log_dir_failed(move.target.path, str(error))
+                    self._replicas.log_dir_failed(move.target.path, str(error))
             gone.complete(None)
 
         if move.is_busy:
@@ -198,7 +198,7 @@ class ReplicaAlterLogDirsManager:
         return gone
 
     def log_dir_failed(self, log_dir: str) -> None:
-        """A log directory has failed: moves to it end, and those from it; those go on at the next start."""
+        """A log directory has failed: moves to and from it end; those from it resume at the next start."""
         for move in self.moves:
             if move.partition.offline:
                 self._end(move, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -210,7 +210,7 @@ class ReplicaAlterLogDirsManager:
 
     def _end(self, move: LogDirMove, code: ErrorCode) -> None:
         self._part(move)
-        move.phase = Phase.ENDED
+        move.phase = MovePhase.ENDED
         del self._moves[move.key]
         if move.paused is not None:
             move.paused.resume_cleaning(move.key)
@@ -218,21 +218,21 @@ class ReplicaAlterLogDirsManager:
             move.begun.complete(code)
 
     def _report_place(self, partition: Partition) -> None:
-        """The metadata may have the partition where it will not be: they get to know where it is."""
+        """Corrects the metadata, which may name the target of a move that has ended."""
         directory_id = self._log_manager.directory_of(partition.log).directory_id
         if directory_id is not None and not partition.offline:
             self._report(partition, directory_id)
 
     async def stop(self) -> None:
-        """Nothing more is begun; returns when no thread works on a future log. The next start goes on.
+        """Begins no more steps; returns when no thread works on a future log. The next start resumes the moves.
 
-        What the metadata are being told of comes to its end: until then both logs have to be appended to.
+        Commits that are running finish: until then both logs have to be appended to.
         """
         self._is_stopping = True
         if self._handle is not None:
             self._handle.cancel()
         for move in self.moves:
-            if move.phase is Phase.MIRROR:
+            if move.phase is MovePhase.MIRROR:
                 self._part(move)
         if self._has_work:
             self._all_idle = asyncio.get_running_loop().create_future()
@@ -240,7 +240,7 @@ class ReplicaAlterLogDirsManager:
 
     @property
     def _has_work(self) -> bool:
-        return self._busy > 0 or any(move.phase is Phase.COMMIT for move in self.moves)
+        return self._busy > 0 or any(move.phase is MovePhase.COMMIT for move in self.moves)
 
     def _maybe_idle(self) -> None:
         if self._all_idle is not None and not self._has_work:
@@ -250,25 +250,25 @@ class ReplicaAlterLogDirsManager:
     # ---- copying
 
     def reconfigure(self) -> None:
-        """The rate may be another one: whoever waits looks again."""
+        """Checks again the moves that wait for the quota, which may have changed."""
         self._pump()
 
     def _copy(self, move: LogDirMove, future: UnifiedLog) -> None:
         move.future = future
-        move.phase = Phase.COPY
+        move.phase = MovePhase.COPY
         if not move.begun.done:
             move.begun.complete(ErrorCode.NONE)
         self._ready.append(move)
         self._pump()
 
     def _pump(self) -> None:
-        """Has as many steps going on as there may be."""
+        """Starts steps, up to the number of threads."""
         while self._ready and self._running < self._threads and not self._is_stopping:
             if (delay_s := self._quota.delay_s()) > 0:
                 self._pump_in(delay_s)
                 return
             move = self._ready.popleft()
-            if move.phase is Phase.COPY and not move.is_busy:
+            if move.phase is MovePhase.COPY and not move.is_busy:
                 self._step(move)
 
     def _pump_in(self, delay_s: float) -> None:
@@ -277,7 +277,7 @@ class ReplicaAlterLogDirsManager:
         self._handle = self._timer.call_at(self._timer.time() + delay_s, self._pump)
 
     def _step(self, move: LogDirMove) -> None:
-        """One step of copying, or what has to come before the next one."""
+        """Runs one step of copying, or the flush that has to come before it."""
         source, future = move.partition.log, move.future
         assert future is not None
         if move.target.space.is_full:
@@ -306,7 +306,7 @@ class ReplicaAlterLogDirsManager:
         self._submit(move, step.run, done)
 
     def _next_step(self, move: LogDirMove, source: UnifiedLog, future: UnifiedLog) -> CopyStep | None:
-        """The next step that is worth a thread; None when the future log has caught up."""
+        """The next step large enough for a thread; None when the future log has caught up."""
         for _ in range(MAX_INLINE_STEPS):
             step = self._log_manager.future.plan_step(source, future)
             if step is None or step.size > INLINE_BYTES:
@@ -339,7 +339,7 @@ class ReplicaAlterLogDirsManager:
         self._runner.submit(guarded, lambda error: done(error or next(iter(failures), None)))
 
     def _stepped(self, move: LogDirMove, error: BaseException | None) -> bool:
-        """After each piece of work: whether it came to something, and the move goes on."""
+        """Ends each piece of work; returns whether it succeeded and the move continues."""
         self._running -= 1
         self._idle(move)
         if not move.is_ended and not self._is_stopping:
@@ -362,12 +362,12 @@ class ReplicaAlterLogDirsManager:
         self._pump()
 
     def _try_again(self, move: LogDirMove, why: str) -> None:
-        """Later, for what may pass."""
+        """Retries later after an error that may pass."""
         move.is_failing = True
         self._rate_limit.warning(logger, move.key, "%s has to wait: %s", move, why)
 
         def again() -> None:
-            if move.phase is Phase.COPY:
+            if move.phase is MovePhase.COPY:
                 self._again(move)
 
         self._timer.call_at(self._timer.time() + self._backoff_s(), again)
@@ -375,33 +375,33 @@ class ReplicaAlterLogDirsManager:
     def _step_failed(self, move: LogDirMove, error: BaseException) -> None:
         self._part(move)
         if move.partition.log.is_failed:
-            return  # its directory is on its way out
+            return  # its directory is going offline
         if isinstance(error, SourceChangedError):
             self._again(move)
         elif may_pass(error):
             self._try_again(move, str(error))
         elif isinstance(error, LogDirError):
-            self._hosts.log_dir_failed(error.log_dir, str(error))
+            self._replicas.log_dir_failed(error.log_dir, str(error))
         elif isinstance(error, KafkaStorageError):
-            self._hosts.log_dir_failed(move.target.path, str(error))
+            self._replicas.log_dir_failed(move.target.path, str(error))
         elif isinstance(error, OSError):
             source = self._log_manager.directory_of(move.partition.log)
-            self._hosts.log_dir_failed(source.path, f"{move}: {error}")
+            self._replicas.log_dir_failed(source.path, f"{move}: {error}")
         else:
-            logger.error("%s does not go on before the next start", move, exc_info=error)
+            logger.error("%s stops until the next start", move, exc_info=error)
             move.is_failing = True
 
     # ---- caught up
 
     def _mirror(self, move: LogDirMove) -> None:
-        """From here on every append goes to both logs; now for what makes the future log as durable as the other."""
-        move.phase = Phase.MIRROR
+        """Sends every append to both logs from here on, and flushes the future log."""
+        move.phase = MovePhase.MIRROR
         move.partition.mirror = lambda: self._append_too(move)
-        self._hosts.flusher.hold(move.partition.log)
+        self._replicas.flusher.hold(move.partition.log)
         self._flush(move, lambda: self._commit(move))
 
     def _append_too(self, move: LogDirMove) -> None:
-        """What was appended to the log in use just now. Whatever goes wrong with it, that append stands."""
+        """Appends the last append to the future log too; an error here does not undo the append."""
         assert move.future is not None
         try:
             self._log_manager.future.catch_up(move.partition.log, move.future)
@@ -409,14 +409,14 @@ class ReplicaAlterLogDirsManager:
             self._step_failed(move, error)
 
     def _part(self, move: LogDirMove) -> None:
-        """The logs are appended to each by itself again, if they were not; the future log has to catch up anew."""
-        if move.phase in (Phase.MIRROR, Phase.COMMIT):
-            move.phase = Phase.COPY
+        """Stops sending appends to both logs; the future log has to catch up again."""
+        if move.phase in (MovePhase.MIRROR, MovePhase.COMMIT):
+            move.phase = MovePhase.COPY
             move.partition.mirror = None
-            self._hosts.flusher.release(move.partition.log)
+            self._replicas.flusher.release(move.partition.log)
 
     def _flush(self, move: LogDirMove, then: Callable[[], None]) -> None:
-        """Makes the future log durable, and what the checkpoints say of it."""
+        """Flushes the future log, and writes its checkpoints."""
         future, phase = move.future, move.phase
         assert future is not None
         try:
@@ -425,8 +425,8 @@ class ReplicaAlterLogDirsManager:
             self._step_failed(move, error)
             return
         move.unflushed_bytes = 0
-        # Meanwhile, of the flush before this one: what is not known as durable is copied again after a crash.
-        is_last = phase is Phase.MIRROR
+        # These are of the flush before this one: records not known as durable are copied again after a crash.
+        is_last = phase is MovePhase.MIRROR
         checkpoints = move.target.checkpoint_jobs() if is_last else [move.target.recovery_point_job()]
 
         def work() -> None:
@@ -450,13 +450,13 @@ class ReplicaAlterLogDirsManager:
         self._submit(move, work, done)
 
     def _commit(self, move: LogDirMove) -> None:
-        move.phase = Phase.COMMIT
+        move.phase = MovePhase.COMMIT
         move.has_reported = True
         directory_id = move.target.directory_id
         assert directory_id is not None, f"{move.target.path} has no id"
 
         def committed(is_done: bool) -> None:
-            if move.phase is Phase.COMMIT and is_done:
+            if move.phase is MovePhase.COMMIT and is_done:
                 self._replace(move)
             elif not (is_done or move.is_ended):
                 self._part(move)
@@ -466,7 +466,7 @@ class ReplicaAlterLogDirsManager:
         self._report(move.partition, directory_id).add_done_callback(committed)
 
     def _replace(self, move: LogDirMove) -> None:
-        """The future log takes its place, in one step."""
+        """Replaces the log in use by the future log, in one step."""
         source, future = move.partition.log, move.future
         assert future is not None
         source_dir = self._log_manager.directory_of(source)
@@ -477,19 +477,19 @@ class ReplicaAlterLogDirsManager:
             return
         future.take_over(source)
         move.partition.mirror = None
-        move.phase = Phase.ENDED
+        move.phase = MovePhase.ENDED
         del self._moves[move.key]
         if move.paused is not None:
             move.paused.resume_cleaning(move.key)
-        self._hosts.log_replaced(move.partition, future)
-        self._hosts.flusher.replace(source, future)
+        self._replicas.log_replaced(move.partition, future)
+        self._replicas.flusher.replace(source, future)
         self._sync([source_dir, move.target])
         took_s = max(self._timer.time() - move.started_s, 1e-6)
         logger.info("%s is done: %d bytes in %.1f s", move, move.copied_bytes, took_s)
         self._pump()
 
     def _sync(self, directories: Iterable[LogDir]) -> None:
-        """The new names on stable storage, before what was deleted is gone."""
+        """Syncs the new names before the deleted files are gone."""
         for directory in directories:
             if directory in self._log_manager.dirs:
                 for job in self._log_manager.future.sync_jobs([directory]):
@@ -497,4 +497,4 @@ class ReplicaAlterLogDirsManager:
 
     def _synced(self, directory: LogDir, error: BaseException | None) -> None:
         if isinstance(error, OSError) and not may_pass(error):
-            self._hosts.log_dir_failed(directory.path, str(error))
+            self._replicas.log_dir_failed(directory.path, str(error))

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from barnabas.storage.manager.log_dir import LogDir
 
 
-class Phase(Enum):
-    """How far a move is; the value is what users read."""
+class MovePhase(Enum):
+    """The phase of a move; users read the value."""
 
     CREATE = "beginning"
     COPY = "copying"
@@ -45,7 +45,7 @@ class LogDirMove:
     target: LogDir
     started_s: float
     future: UnifiedLog | None = None
-    phase: Phase = Phase.CREATE
+    phase: MovePhase = MovePhase.CREATE
     begun: Pending[ErrorCode] = field(default_factory=Pending)
     copied_bytes: int = 0
     unflushed_bytes: int = 0
@@ -63,7 +63,7 @@ class LogDirMove:
 
     @property
     def is_ended(self) -> bool:
-        return self.phase is Phase.ENDED
+        return self.phase is MovePhase.ENDED
 
     @property
     def lag(self) -> int:

@@ -1,7 +1,7 @@
-"""ReplicationQuota: a rate that copying between log directories keeps below, measured as Kafka measures it.
+"""ReplicationQuota: limits the rate of copying between log directories, measured as in Kafka.
 
-The rate is that of the last `samples` windows, taken to be no shorter than all but one of them: so what comes after a
-rest may go through at once, up to so many seconds' worth. Source: kafka.server.ReplicationQuotaManager,
+The rate is that of the last `samples` windows, counted as at least all but one of them: so after a pause so many
+seconds' worth of bytes may go through at once. Source: kafka.server.ReplicationQuotaManager,
 org.apache.kafka.common.metrics.stats.Rate.
 """
 
@@ -15,7 +15,7 @@ SHORTEST_DELAY_S: Final = 0.001
 
 
 class ReplicationQuota:
-    """Counts what goes through, and says how long to wait. `bytes_per_second` is asked each time: it may change."""
+    """Counts bytes, and tells how long to wait. `bytes_per_second` is called each time, since it may change."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class ReplicationQuota:
         self._samples: deque[tuple[float, int]] = deque()  # when each began, and its bytes
 
     def record(self, size: int) -> None:
-        """Notes that so many bytes went through."""
+        """Counts `size` bytes."""
         now = self._clock()
         if self._samples and now - self._samples[-1][0] < self._window_s:
             began, before = self._samples.pop()
@@ -41,7 +41,7 @@ class ReplicationQuota:
             self._samples.append((now, size))
 
     def delay_s(self) -> float:
-        """How long nothing may go through; 0 when something may now."""
+        """Seconds until bytes may go through; 0 when they may now."""
         now = self._clock()
         while self._samples and now - self._samples[0][0] >= self._count * self._window_s:
             self._samples.popleft()
@@ -51,7 +51,7 @@ class ReplicationQuota:
         elapsed = max(now - self._samples[0][0], (self._count - 1) * self._window_s)
         if total <= self._bytes_per_second() * elapsed:
             return 0.0
-        # It gets less when time passes, or when the oldest sample is out of sight.
+        # The rate falls as time passes, and when the oldest sample expires.
         oldest_ends = self._samples[0][0] + self._count * self._window_s - now
         rate = self._bytes_per_second()
         return max(min(total / rate - elapsed, oldest_ends) if rate else oldest_ends, SHORTEST_DELAY_S)

@@ -57,14 +57,14 @@ def test_before_the_start(
     fetch(broker, 0)
     assert caplog.messages == [
         "client reader at 192.0.2.7 is out of range in t-0: it asked for offset 0, the log holds 2 to 5: "
-        "2 records from there on are gone (retention, or DeleteRecords); its auto.offset.reset decides where it goes on"
+        "2 records from there on are gone (retention, or DeleteRecords); its auto.offset.reset decides where it resumes"
     ]
 
 
 def test_behind_the_end(broker: InProcessBroker, now: list[float], caplog: pytest.LogCaptureFixture) -> None:
     filled(broker)
     fetch(broker, 7)
-    assert "asked for offset 7, the log holds 2 to 5: it is behind the end" in caplog.text
+    assert "asked for offset 7, the log holds 2 to 5: it is past the end" in caplog.text
 
 
 def test_not_again_and_again(

@@ -306,4 +306,4 @@ def test_the_error_says_whether_it_may_pass() -> None:
     missing = harness.replicas._without_log.get(("u", 0))
     assert missing is not None
     assert isinstance(missing.error, DiskFullError)
-    assert missing.may_come
+    assert missing.is_retriable

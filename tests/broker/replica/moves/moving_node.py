@@ -12,7 +12,7 @@ from barnabas.broker.metadata.topics import PartitionImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.log_flusher import LogFlusher
 from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
-from barnabas.broker.replica.moves.log_dir_move import Phase
+from barnabas.broker.replica.moves.log_dir_move import MovePhase
 from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
 from barnabas.broker.replica.partition import ACKS_ALL, Partition
 from barnabas.broker.waiting.blocking import InlineRunner
@@ -175,7 +175,7 @@ class MovingNode:
         self.log_dir_failed(log.directory.rpartition("/")[0], str(error))
 
     @property
-    def phase(self) -> Phase | None:
+    def phase(self) -> MovePhase | None:
         """Of the move, if there is one."""
         return next((move.phase for move in self.moves.moves), None)
 

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from barnabas.broker.replica.moves import alter_log_dirs
-from barnabas.broker.replica.moves.log_dir_move import Phase
+from barnabas.broker.replica.moves.log_dir_move import MovePhase
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.storage.errors import KafkaStorageError
 from barnabas.storage.offsets import LogStartOffsetIncrementReason
@@ -120,7 +120,7 @@ def test_acknowledgements_wait_while_the_logs_change_places(node: MovingNode) ->
     """From the flush of the future log on nothing is synced in the old one, which may not count after a crash."""
     node.append(5)
     node.move("/b")
-    while node.phase is not Phase.MIRROR:
+    while node.phase is not MovePhase.MIRROR:
         node.step()
     node.append(2)
     assert max(node.acknowledged) == 4
@@ -277,7 +277,7 @@ async def test_a_stop_while_the_metadata_are_told(node: MovingNode) -> None:
     node.holds_metadata = True
     node.move("/b")
     node.finish()
-    assert node.phase is Phase.COMMIT
+    assert node.phase is MovePhase.COMMIT
     stopping = asyncio.ensure_future(node.moves.stop())
     await asyncio.sleep(0)
     assert not stopping.done()
@@ -389,14 +389,14 @@ def test_descriptors_for_checkpoints_are_waited_for(node: MovingNode) -> None:
 def test_a_mirror_that_breaks_does_not_touch_the_append(node: MovingNode) -> None:
     node.append(5)
     node.move("/b")
-    while node.phase is not Phase.MIRROR:
+    while node.phase is not MovePhase.MIRROR:
         node.step()
     full = Fault(errno.ENOSPC)
     node.env.inject(
         lambda _number, kind, path: full if path.startswith("/b/t-0") and kind == "pwritev" else None
     )
     node.append(3)
-    assert [move.phase for move in node.moves.moves] == [Phase.COPY]
+    assert [move.phase for move in node.moves.moves] == [MovePhase.COPY]
     node.env.inject(None)
     assert max(node.acknowledged) == 7
     node.timer.advance(1.5)
