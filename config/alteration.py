@@ -1,4 +1,4 @@
-"""What the operations of IncrementalAlterConfigs make of a value: text to text, by Kafka's rules (KIP-339).
+"""Applies the operations of IncrementalAlterConfigs to a value: text to text, by Kafka's rules (KIP-339).
 
 Source: org.apache.kafka.controller.ConfigurationControlManager.incrementalAlterConfigResource.
 """
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class AlterOperation(IntEnum):
-    """What to do with a value; the numbers are those of the wire (AlterConfigOp.OpType)."""
+    """An operation on a value; the numbers are those of the wire (AlterConfigOp.OpType)."""
 
     SET = 0
     DELETE = 1
@@ -16,7 +16,7 @@ class AlterOperation(IntEnum):
 
     @property
     def is_of_lists(self) -> bool:
-        """True for what only values that are lists can be altered by."""
+        """True for operations on lists only."""
         return self in {AlterOperation.APPEND, AlterOperation.SUBTRACT}
 
 
@@ -25,8 +25,8 @@ def altered(
 ) -> str | None:
     """The value after the operation; None where it is unset then.
 
-    `current` is the value that the resource itself has, if any, and `default` the key's: what APPEND and SUBTRACT
-    begin with where there is none. `text` may be None for DELETE only.
+    `current` is the value that the resource itself has, if any, and `default` the key's: without a value
+    APPEND and SUBTRACT start from that. `text` may be None for DELETE only.
     """
     if operation is AlterOperation.DELETE:
         return None
@@ -44,7 +44,7 @@ def altered(
 
 
 def split(text: str | None) -> list[str]:
-    """The parts between commas as Java's String.split gives them: those at the end that are empty are left out."""
+    """The parts between commas as Java's String.split gives them: those at the end that are empty are dropped."""
     if text is None:
         return []
     if "," not in text:

@@ -1,4 +1,4 @@
-"""The effective configuration of a broker, and everything there is to say about how it came to be."""
+"""The effective configuration of a broker, and the layers that it was resolved from."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -29,15 +29,14 @@ FIRST_NODE_ID = 1
 
 
 class BrokerConfig:
-    """What a broker was told, resolved: `config[NUM_PARTITIONS]` is the effective value, typed by its key.
+    """The resolved configuration of a broker: `config[NUM_PARTITIONS]` is the effective value, typed by its key.
 
     `BrokerConfig()` is Apache Kafka's defaults, `BrokerConfig.load(...)` what `barnabas serve` starts from. Keys are
-    looked up by constant (config[KEY]) or by name (value_of). `messages` are the things to tell the user; errors raise
+    looked up by constant (config[KEY]) or by name (value_of). `messages` are for the user; errors raise
     InvalidConfigError, all of them at once.
 
-    One broker has one such object, which everything in it asks each time: when the dynamic settings change, it becomes
-    what then holds (`overlaid`, `adopt`), all keys at once. `generation` counts these changes, for whoever keeps what
-    follows from the values.
+    All parts of a broker share one such object and read it each time. A change of dynamic settings replaces all of its
+    values at once (`overlaid`, `adopt`) and increments `generation`, by which caches of derived values notice it.
     """
 
     __slots__ = (
@@ -47,11 +46,13 @@ class BrokerConfig:
     def __init__(
         self, settings: Iterable[Setting] = (), *, profile: str = "kafka", cluster_id: str | None = None
     ) -> None:
-        """Resolves settings, weakest first; raises InvalidConfigError naming every one that cannot stand."""
+        """Resolves settings, weakest first; raises InvalidConfigError naming every invalid one."""
         self.profile = profile
         self.cluster_id = cluster_id
         self.generation = 0
-        self._layers: dict[str, list[Setting]] = {}  # weakest first; of the static ones only that which holds
+        self._layers: dict[
+            str, list[Setting]
+        ] = {}  # weakest first; of the static ones only the effective one
         self._values: dict[str, Any] = {}
         self.unknown: dict[str, Setting] = {}
         self.messages: list[ConfigMessage] = []
@@ -110,7 +111,7 @@ class BrokerConfig:
         return value
 
     def value_of(self, name: str) -> Any:
-        """The effective value of a broker key by name, for what is generic over keys."""
+        """The effective value of a broker key by name, for code that is generic over keys."""
         return self._values[name] if name in self._values else BROKER_KEYS[name].default
 
     def listener_value(self, listener: str, key: ConfigKey[T]) -> T:
@@ -120,7 +121,7 @@ class BrokerConfig:
 
     def layers(self, name: str) -> Sequence[Setting]:
         """Every setting of a key, known or not, strongest first: this broker's dynamic one, the cluster's, the static
-        one. Static layers are one here, that which holds among them."""
+        one. Of the static layers only the effective one is here."""
         return self._layers.get(name, ())[::-1]
 
     def setting(self, key: ConfigKey[Any]) -> Setting | None:
@@ -143,7 +144,7 @@ class BrokerConfig:
         return "default" if setting is None else setting.place
 
     def settings(self) -> Iterator[Setting]:
-        """The settings that hold, of all known keys that any layer sets, by name."""
+        """The effective setting of each known key that any layer sets, by name."""
         for name in sorted(self._layers):
             if name not in self.unknown:
                 yield self._layers[name][-1]
@@ -151,17 +152,17 @@ class BrokerConfig:
     # ---- dynamic layers
 
     def dynamic_settings(self, source: Source) -> Iterator[Setting]:
-        """The settings of one dynamic layer, keys that nobody knows included."""
+        """The settings of one dynamic layer, unknown keys included."""
         for settings in self._layers.values():
             yield from (setting for setting in settings if setting.source is source)
 
     def overlaid(self, settings: Iterable[Setting]) -> "BrokerConfig":
-        """What holds with these dynamic settings, weakest first, over the static ones. Raises InvalidConfigError."""
+        """The configuration with these dynamic settings, weakest first, over static ones. Raises InvalidConfigError."""
         static = [first for first, *_ in self._layers.values() if not first.source.is_dynamic]
         return BrokerConfig([*static, *settings], profile=self.profile, cluster_id=self.cluster_id)
 
     def adopt(self, other: "BrokerConfig") -> None:
-        """Becomes what `other` is, for everybody who holds this object. What there was to say at the start stays."""
+        """Takes over the values of `other`, for all holders of this object. The messages stay those of the start."""
         self._layers = other._layers
         self._values = other._values
         self.unknown = other.unknown
@@ -208,8 +209,7 @@ class BrokerConfig:
         return configured
 
     def _resolve(self, settings: Iterable[Setting]) -> Iterator[ConfigError]:
-        """Takes the settings that hold in the end; yields the errors. What a stronger layer replaces may be
-        anything."""
+        """Stores the effective settings; yields the errors. Replaced settings are not checked."""
         for setting in settings:
             below = self._layers.setdefault(setting.key, [])
             earlier = below[-1] if below else None
@@ -290,13 +290,13 @@ class _SoundValues:
 
 
 def _check_listener_value(setting: Setting) -> None:
-    """Raises ConfigError for a value of one listener that acts and cannot stand."""
+    """Raises ConfigError for an invalid value of one listener, where the key acts."""
     key = key_of_listener(setting.key)
     if key is not None and key.name in LISTENER_KEYS:
         key.parse(setting.text)
 
 
 def _chosen_profile(settings: Iterable[Setting]) -> str | None:
-    """The profile that the strongest layer names; None when none does, or when it is no profile (an error later on)."""
+    """The profile that the strongest layer names; None when none does, or names an unknown one (an error later)."""
     named = [setting.text.strip() for setting in settings if setting.key == BARNABAS_PROFILE.name]
     return named[-1] if named and named[-1] in profiles.PROFILES else None

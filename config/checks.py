@@ -1,4 +1,4 @@
-"""What the values of several keys must satisfy together, as Apache Kafka demands when it starts.
+"""Rules between the values of several keys, as Apache Kafka checks them when it starts.
 
 Source: KafkaConfig.validateValues, GroupCoordinatorConfig, ShareGroupConfig. The rules of listeners are in
 listeners.py.
@@ -18,7 +18,7 @@ MEBIBYTE = 1 << 20
 
 
 class Values(Protocol):
-    """What a check reads of a configuration."""
+    """The part of a configuration that checks read."""
 
     def __getitem__(self, key: ConfigKey[T]) -> T: ...
 
@@ -113,11 +113,11 @@ COMPRESSION_CODECS = (
 
 
 class UnreadableValueError(Exception):
-    """A check reads a key whose value is wrong by itself; then the check says nothing."""
+    """A check reads a key whose value is invalid by itself; the check is skipped."""
 
 
 def relation_errors(values: Values) -> Iterator[ConfigError]:
-    """Every rule that the values break, each as an error about the key that most likely is the wrong one."""
+    """Every rule that the values break, each as an error about the key that is most likely wrong."""
     for small, great in AT_MOST:
         yield from _unless_unreadable(_at_most(values, small, great))
     for small, great in LESS_THAN:
@@ -201,7 +201,7 @@ def _network(values: Values) -> Iterator[ConfigError]:
         yield network.MAX_CONNECTIONS_PER_IP_OVERRIDES.error(overrides, "host:count, comma-separated")
     if values[network.MAX_CONNECTIONS_PER_IP] == 0 and not overrides.strip():
         yield network.MAX_CONNECTIONS_PER_IP.error(
-            "0", f"at least 1, or {network.MAX_CONNECTIONS_PER_IP_OVERRIDES.name} must let somebody in"
+            "0", f"at least 1, or {network.MAX_CONNECTIONS_PER_IP_OVERRIDES.name} must allow some address"
         )
 
 

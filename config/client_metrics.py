@@ -1,4 +1,4 @@
-"""A subscription to client metrics (ConfigResource CLIENT_METRICS, KIP-714): which metrics, how often, of whom.
+"""A subscription to client metrics (ConfigResource CLIENT_METRICS, KIP-714): metrics, interval and clients.
 
 Source: org.apache.kafka.server.metrics.ClientMetricsConfigs.
 """
@@ -14,7 +14,7 @@ SHORTEST_INTERVAL_MS = 100
 LONGEST_INTERVAL_MS = 3_600_000
 ALL_METRICS = "*"
 
-# What of a client a pattern may be about.
+# The attributes of a client that a pattern may match.
 MATCH_PARAMETERS = frozenset(
     {
         "client_id",
@@ -28,15 +28,15 @@ MATCH_PARAMETERS = frozenset(
 
 
 class UnknownClientMetricsKeyError(ConfigError):
-    """A subscription has no key of that name. Kafka answers it otherwise than a value that cannot stand."""
+    """A subscription has no key of that name. Kafka answers it with another error than an invalid value."""
 
 
 class IntervalOutOfRangeError(ConfigError):
-    """interval.ms is too short or too long, which Kafka, too, answers otherwise than other values."""
+    """interval.ms is too short or too long, which Kafka answers with another error than other invalid values."""
 
 
 class ClientMetricsConfig(NamedTuple):
-    """A subscription: prefixes of metrics (none: no metrics), the interval, and patterns by what they are about."""
+    """A subscription: prefixes of metrics (none: no metrics), the interval, and patterns by attribute."""
 
     metrics: tuple[str, ...] = resources.CLIENT_METRICS.default
     interval_ms: int = resources.CLIENT_METRICS_INTERVAL_MS.default
@@ -44,7 +44,7 @@ class ClientMetricsConfig(NamedTuple):
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> "ClientMetricsConfig":
-        """The subscription that these settings (texts by key) make. Raises ConfigError where they cannot stand."""
+        """The subscription that these settings (texts by key) make. Raises ConfigError for invalid ones."""
         values = effective_client_metrics_values(settings)
         interval_ms = values[resources.CLIENT_METRICS_INTERVAL_MS.name]
         if not SHORTEST_INTERVAL_MS <= interval_ms <= LONGEST_INTERVAL_MS:
@@ -58,9 +58,9 @@ class ClientMetricsConfig(NamedTuple):
         return cls(values[resources.CLIENT_METRICS.name], interval_ms, parse_match(patterns))
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """Whether a client is asked, given what is known of it by MATCH_PARAMETERS: every pattern fits as a whole.
+        """Whether a client with these attributes (by MATCH_PARAMETERS) is asked: every pattern matches as a whole.
 
-        Nothing fits what is not known.
+        A missing attribute never matches.
         """
         return all(name in client and pattern.fullmatch(client[name]) for name, pattern in self.match.items())
 
@@ -82,7 +82,7 @@ def effective_client_metrics_values(settings: Mapping[str, str]) -> dict[str, An
 
 
 def parse_match(patterns: Sequence[str]) -> dict[str, Pattern[str]]:
-    """Compiled patterns by what they are about. Raises ConfigError for one that is not name=pattern."""
+    """Compiled patterns by attribute. Raises ConfigError for one that is not name=pattern."""
     import re  # its first use costs milliseconds, and subscriptions are rare
 
     compiled: dict[str, Pattern[str]] = {}

@@ -1,4 +1,4 @@
-"""What DescribeConfigs answers for a topic and for brokers: values as Kafka writes them, and where they come from.
+"""DescribeConfigs for topics and brokers: values as Kafka writes them, and their sources.
 
 Other resources: describe_resources.py. Source: kafka.server.ConfigHelper. Some of its habits look odd and are kept,
 since tools rely on them:
@@ -6,8 +6,8 @@ since tools rely on them:
 - a topic key's synonyms start at the first broker key of its family: with log.retention.hours set and log.retention.ms
   not, retention.ms has no synonyms, though its value comes from there;
 - a topic's entry is never read-only, a broker's is unless the key can change while the broker runs;
-- a key that Kafka does not know is told, without its value, as sensitive;
-- the default of the whole cluster is told as it is stored, a broker's own settings as they were understood.
+- a key that Kafka does not know is described as sensitive, without its value;
+- the default of the whole cluster is described as it is stored, a broker's own settings as they were parsed.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """What versions before synonyms (DescribeConfigs v0) are told instead of the source."""
+        """Replaces the source in versions before synonyms (DescribeConfigs v0)."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
     def __repr__(self) -> str:
@@ -84,10 +84,10 @@ _FAMILY_OF: Mapping[str, tuple[ConfigKey[Any], ...]] = {
 }
 
 _OF_THE_AUTHORIZER = frozenset({server.SUPER_USERS.name, server.ALLOW_EVERYONE_IF_NO_ACL_FOUND.name})
-"""Kafka leaves these to its authorizer: to the broker they are keys that nobody knows."""
+"""Kafka leaves these to its authorizer: the broker does not know them."""
 
 _REQUIRED = frozenset({server.PROCESS_ROLES.name})
-"""Kafka does not start without these, so they have no default to tell of."""
+"""Kafka does not start without these, so they have no default to describe."""
 
 _SOURCE_OF_DYNAMIC: Mapping[Source, ConfigSource] = {
     Source.DYNAMIC_BROKER: ConfigSource.DYNAMIC_BROKER_CONFIG,
@@ -105,7 +105,7 @@ def describe_topic_configs(
 ) -> Iterator[ConfigEntry]:
     """The entries of a topic with these settings of its own; `names` asks for some only, None for all.
 
-    What holds in place of a setting that cannot stand is told; one that nobody knows is told as in Kafka.
+    In place of an invalid setting the effective value is described; unknown ones are described as in Kafka.
     """
     sound, _ = sound_topic_overrides(overrides)
     values = effective_topic_values(broker, sound)
@@ -127,7 +127,7 @@ def describe_new_topic(broker: BrokerConfig, own: Mapping[str, str]) -> Iterator
     """The entries of a topic that is being created with these settings, as the controller puts them in its answer.
 
     Unlike the broker, which describes the topic from then on (`describe_topic_configs`), it answers with texts as they
-    were given, the broker's too, and converts hours and minutes without a look at what they mean: under
+    were given, the broker's too, and converts hours and minutes without interpreting them: under
     log.retention.hours=-1 retention.ms is -3600000. Any broker key behind the topic's is the source of a value.
     By name. Source: KafkaConfigSchema.resolveEffectiveTopicConfigs.
     """
@@ -144,7 +144,7 @@ def describe_new_topic(broker: BrokerConfig, own: Mapping[str, str]) -> Iterator
 
 
 def _strongest_behind(broker: BrokerConfig, key: ConfigKey[Any]) -> ConfigSynonym | None:
-    """What the broker sets for a topic key, in its unit: of the strongest layer the first of the key's synonyms."""
+    """The broker's setting for a topic key, in its unit: of the strongest layer the first of the key's synonyms."""
     found = {
         (_source_of(setting), at): setting
         for at, synonym in enumerate(key.synonyms)
@@ -211,7 +211,7 @@ def broker_synonyms(broker: BrokerConfig, name: str) -> list[ConfigSynonym]:
 
 
 def _synonyms_of(broker: BrokerConfig, names: Sequence[str]) -> list[ConfigSynonym]:
-    """What is set under these names, this broker's dynamic settings first, and then their defaults."""
+    """The settings of these names, this broker's dynamic settings first, and then their defaults."""
     synonyms = []
     for source in _SET_SOURCES:
         for name in names:
@@ -242,7 +242,7 @@ def _any_broker_key(name: str) -> ConfigKey[Any] | None:
 
 
 def _is_read_only(name: str) -> bool:
-    """True for what Kafka does not have among its dynamic keys; the settings of single listeners are not there."""
+    """True for keys that are not dynamic in Kafka, such as those of single listeners."""
     key = BROKER_KEYS.get(name) or DYNAMIC_BROKER_KEYS.get(name)
     return key is None or key.dynamic is DynamicMode.READ_ONLY
 
@@ -255,7 +255,7 @@ def _unknown_entry(broker: BrokerConfig, name: str) -> ConfigEntry:
 def _other_entry(
     broker: BrokerConfig, name: str, key: ConfigKey[Any] | None, value: str | None
 ) -> ConfigEntry:
-    """A setting of one listener, with what holds for the others behind it; of a quota; of a key that nobody knows."""
+    """A setting of one listener, with the value for all listeners behind it; of a quota; of an unknown key."""
     base = name_of_all_listeners(name)
     synonyms = _synonyms_of(broker, [name] if base is None else [name, base])
     return ConfigEntry(name, value, synonyms, key=key, read_only=_is_read_only(name), is_documented=False)

@@ -1,4 +1,4 @@
-"""What DescribeConfigs answers for a group and for a subscription to client metrics.
+"""DescribeConfigs for groups and for subscriptions to client metrics.
 
 Source: kafka.server.ConfigHelper.
 """
@@ -17,7 +17,7 @@ from barnabas.config.keys import ConfigError
 def describe_group_configs(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """The entries of a group with these settings of its own, whether there is such a group or not."""
+    """The entries of a group with these settings of its own; the group need not exist."""
     sound = _sound(overrides, lambda setting: effective_group_values(broker, setting))
     values = effective_group_values(broker, sound)
     for name, key in GROUP_KEYS.items():
@@ -36,7 +36,7 @@ def describe_group_configs(
 def describe_client_metrics_configs(
     settings: Mapping[str, str], names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """The entries of a subscription with these settings, whether there is such a subscription or not."""
+    """The entries of a subscription with these settings, which need not exist."""
     sound = _sound(settings, effective_client_metrics_values)
     values = effective_client_metrics_values(sound)
     for name, key in CLIENT_METRICS_KEYS.items():
@@ -48,7 +48,7 @@ def describe_client_metrics_configs(
 
 
 def _sound(settings: Mapping[str, str], parse: Callable[[dict[str, str]], object]) -> dict[str, str]:
-    """Those of stored settings that can stand by themselves: no other is in force."""
+    """The stored settings that are valid by themselves; the others are ignored."""
     return {name: text for name, text in settings.items() if _is_sound({name: text}, parse)}
 
 

@@ -1,4 +1,4 @@
-"""Paths of the configuration that lead to the same directory, which only the file system knows.
+"""Detects paths of the configuration that lead to the same directory, which only the file system knows.
 
 A directory that is named twice would be locked, written and counted twice. Apache Kafka, too, does not start with one
 (MetaPropertiesEnsemble: it finds a directory.id twice); a repeated entry of the very same spelling is dropped by both.
@@ -42,7 +42,7 @@ def directory_errors(
 
 
 def _identity(path: str) -> Identity:
-    """The directory's own, where it is there already; of one that is to be made, the path without detours."""
+    """The device and inode of an existing directory; for one still to be created its real path."""
     try:
         status = os.stat(path)
     except OSError:

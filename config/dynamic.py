@@ -1,9 +1,9 @@
-"""Broker configuration that changes while the broker runs: what may be set, and what then holds (KIP-226).
+"""Broker configuration that changes while the broker runs: its checks, and its application (KIP-226).
 
-Settings of the whole cluster's default and of this broker lie in the metadata, over those that the broker was started
-with. `apply_dynamic_settings` makes a broker's configuration what they say; one that cannot stand, in a directory that
-another version wrote for example, is left out and reported, and the value below it holds. `check_dynamic_settings` is
-asked before any is stored. Source: DynamicBrokerConfig and the validateReconfiguration of what it reconfigures.
+Settings of the whole cluster's default and of this broker lie in the metadata, and override those that the broker was
+started with. `apply_dynamic_settings` applies them to a broker's configuration; an invalid one, in a directory that
+another version wrote for example, is ignored and reported, and the next weaker value applies. `check_dynamic_settings`
+checks them before any is stored. Source: DynamicBrokerConfig and the validateReconfiguration of what it reconfigures.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from barnabas.config.values import ConfigType
 
 LISTENER_PREFIX = "listener.name."
 
-# What may be set for one listener only, with the prefix (SslConfigs.RECONFIGURABLE_CONFIGS).
+# Keys that may be set for one listener only, with the prefix (SslConfigs.RECONFIGURABLE_CONFIGS).
 STORE_KEYS = frozenset(
     {
         "ssl.key.password",
@@ -46,7 +46,7 @@ STORE_KEYS = frozenset(
     }
 )
 
-# Numbers of workers go from half to double of what they are in one step, so that a slip of the finger is no outage.
+# Numbers of workers go from half to double of what they are in one step, so that a typing error is not an outage.
 WORKER_COUNTS: tuple[ConfigKey[int], ...] = (
     log.LOG_CLEANER_THREADS,
     log.NUM_RECOVERY_THREADS_PER_DATA_DIR,
@@ -97,7 +97,7 @@ def base_name(name: str) -> str:
     return rest if dot else name
 
 
-# ---- what may be set
+# ---- checks
 
 
 def check_dynamic_settings(
@@ -105,8 +105,8 @@ def check_dynamic_settings(
 ) -> None:
     """Whether `texts` can be all the dynamic settings of this broker, or of the cluster's default.
 
-    `others` are those of the other of the two. Raises ConfigError or InvalidConfigError where they cannot. A name that
-    nobody knows may be set, as in Kafka.
+    `others` are those of the other of the two. Raises ConfigError or InvalidConfigError where they cannot. Unknown
+    names may be set, as in Kafka.
     """
     _check_modes(texts, per_broker=per_broker)
     others = sound_settings(others, per_broker=not per_broker)
@@ -122,7 +122,7 @@ def check_dynamic_settings(
 
 
 def sound_settings(texts: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-    """Those of the stored settings that can stand by themselves; the others are not in force."""
+    """The stored settings that are valid by themselves; the others are ignored."""
     make = layers.from_this_broker if per_broker else layers.from_cluster_default
     return {setting.key: setting.text for setting in _sound_by_themselves(make(texts))[0]}
 
@@ -154,14 +154,14 @@ def _check_modes(texts: Mapping[str, str], *, per_broker: bool) -> None:
 
 
 def _check_none(texts: Mapping[str, str], is_wrong: Callable[[str], bool], phrase: str, why: str) -> None:
-    """Raises ConfigError where any name is wrong; it is about the first of them, Kafka's phrase about all."""
+    """Raises ConfigError where any name is wrong; it names the first of them, and Kafka's phrase all."""
     wrong = [name for name in texts if is_wrong(name)]
     if not wrong:
         return
-    raise _refused(wrong[0], texts[wrong[0]], why, f"{phrase}: [{', '.join(wrong)}]")
+    raise _rejection(wrong[0], texts[wrong[0]], why, f"{phrase}: [{', '.join(wrong)}]")
 
 
-def _refused(name: str, text: str, why: str, phrase: str | None = None) -> ConfigError:
+def _rejection(name: str, text: str, why: str, phrase: str | None = None) -> ConfigError:
     key = BROKER_KEYS.get(base_name(name))
     shown = "[hidden]" if key is None or key.sensitive else text
     return ConfigError(name, shown, why, phrase=phrase)
@@ -188,7 +188,7 @@ def _check_worker_counts(current: BrokerConfig, candidate: BrokerConfig) -> None
 
 
 def _check_classes(current: BrokerConfig, candidate: BrokerConfig) -> None:
-    """Kafka takes names of classes that it can load. There are none here but its own defaults, which do nothing."""
+    """Kafka takes names of classes that it can load. Here only its own defaults are accepted, which do nothing."""
     for key in _CLASS_KEYS:
         named = candidate.value_of(key.name)
         if named == current.value_of(key.name) or named == key.default:
@@ -200,7 +200,7 @@ def _check_classes(current: BrokerConfig, candidate: BrokerConfig) -> None:
 
 
 def _check_limits(current: BrokerConfig, candidate: BrokerConfig) -> None:
-    """Who let nobody in could not take it back."""
+    """A limit below 1 would close the broker to the client that has to raise it again."""
     for key in (network.MAX_CONNECTIONS, network.MAX_CONNECTION_CREATION_RATE):
         names = [None, *(listener.name for listener in candidate.listeners)]
         for name in names:
@@ -211,7 +211,7 @@ def _check_limits(current: BrokerConfig, candidate: BrokerConfig) -> None:
 
 
 def _check_local_retention(current: BrokerConfig, candidate: BrokerConfig) -> None:
-    """What stays on the local disk of a tiered topic is no more than what is kept at all."""
+    """Local retention of a tiered topic must not exceed its retention."""
     for local, whole in _LOCAL_RETENTION:
         limit, kept = candidate[local], broker_value(candidate, whole)
         if limit == current[local] and kept == broker_value(current, whole):
@@ -223,7 +223,7 @@ def _check_local_retention(current: BrokerConfig, candidate: BrokerConfig) -> No
 
 
 def _check_listeners(current: BrokerConfig, candidate: BrokerConfig) -> None:
-    """Listeners may come and go, and change their address, but for what clients and other brokers were told."""
+    """Listeners may be added, removed and moved, as long as the advertised addresses stay the same."""
     if candidate.listeners == current.listeners:
         return
     before = {listener.name: listener for listener in current.listeners}
@@ -238,7 +238,7 @@ def _check_listeners(current: BrokerConfig, candidate: BrokerConfig) -> None:
         listeners: tuple[str, ...] = candidate[network.LISTENERS]
         raise network.LISTENERS.error(
             ",".join(listeners),
-            f"such that what clients are told stays the same: {network.ADVERTISED_LISTENERS.name} names the addresses "
+            f"such that the advertised addresses stay the same: {network.ADVERTISED_LISTENERS.name} names those "
             "that do not change while the broker runs",
         )
 
@@ -254,15 +254,15 @@ def _registered(config: BrokerConfig) -> dict[str, tuple[str | None, int | None]
     }
 
 
-# ---- what holds
+# ---- application
 
 
 def apply_dynamic_settings(
     config: BrokerConfig, of_cluster: Mapping[str, str], of_broker: Mapping[str, str]
 ) -> list[ConfigError]:
-    """Makes `config` what holds with these dynamic settings, and no others, over those it was started with.
+    """Applies these dynamic settings, and no others, over those that `config` was started with.
 
-    Returns what could not be applied, each with what would be right and where it stands.
+    Returns an error for each setting that could not be applied, with its requirement and place.
     """
     settings = [*layers.from_cluster_default(of_cluster), *layers.from_this_broker(of_broker)]
     sound, errors = _sound_by_themselves(settings)
@@ -290,20 +290,20 @@ def _apply_what_fits(config: BrokerConfig, settings: Sequence[Setting]) -> list[
     kept: list[Setting] = []
     left = list(settings)
     fitting = config.overlaid(kept)
-    refused: list[tuple[Setting, InvalidConfigError]] = []
+    rejected: list[tuple[Setting, InvalidConfigError]] = []
     while left:
-        refused = []
+        rejected = []
         for setting in left:
             try:
                 fitting = config.overlaid(_in_order([*kept, setting]))
                 kept.append(setting)
             except InvalidConfigError as error:
-                refused.append((setting, error))
-        if len(refused) == len(left):
+                rejected.append((setting, error))
+        if len(rejected) == len(left):
             break
-        left = [setting for setting, _ in refused]
+        left = [setting for setting, _ in rejected]
     config.adopt(fitting)
-    return [_does_not_fit(setting, error) for setting, error in refused]
+    return [_does_not_fit(setting, error) for setting, error in rejected]
 
 
 def _in_order(settings: Iterable[Setting]) -> list[Setting]:
@@ -313,6 +313,6 @@ def _in_order(settings: Iterable[Setting]) -> list[Setting]:
 def _does_not_fit(setting: Setting, error: InvalidConfigError) -> ConfigError:
     """The error about this very setting, or why it does not go with another one."""
     own = next((each for each in error.errors if each.key == setting.key), None)
-    return own or _refused(setting.key, setting.text, f"does not go with the others: {error.errors[0]}").at(
+    return own or _rejection(setting.key, setting.text, f"does not go with the others: {error.errors[0]}").at(
         setting.place
     )

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 
 PREFIX = "KAFKA_"
 
-# These speak to the image's start script and to the JVM, not to the broker; the image leaves them out too, but for the
-# last
+# These are for the image's start script and the JVM, not for the broker; the image ignores them too, but for the last
 # five, which Kafka's shell scripts read.
 NOT_CONFIGURATION = frozenset(
     PREFIX + name
@@ -60,7 +59,7 @@ def cluster_id_from(environ: Mapping[str, str]) -> str | None:
 
 
 def _is_service_link(variable: str, value: str) -> bool:
-    """True for what Kubernetes puts into every pod when there is a service named kafka: KAFKA_PORT=tcp://..."""
+    """True for variables that Kubernetes sets in every pod when there is a service named kafka: KAFKA_PORT=tcp://..."""
     if variable == "KAFKA_PORT":
         return "://" in value
     return variable.startswith(("KAFKA_SERVICE_", "KAFKA_PORT_"))

@@ -1,4 +1,4 @@
-"""What one group may be given (ConfigResource GROUP): its own settings over the broker's, within the broker's bounds.
+"""The configuration of one group (ConfigResource GROUP): its settings over the broker's, within the broker's bounds.
 
 Source: GroupConfig and GroupConfigManager.
 """
@@ -30,7 +30,7 @@ LESS_THAN: tuple[tuple[ConfigKey[int], ConfigKey[int]], ...] = (
 
 
 def effective_group_values(broker: BrokerValues, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Every group key's effective value. Raises ConfigError for an override that cannot stand by itself."""
+    """Every group key's effective value. Raises ConfigError for an override that is invalid by itself."""
     parsed = {name: group_key(name).parse(text) for name, text in overrides.items()}
     return {
         name: parsed[name] if name in parsed else broker_value(broker, key)
@@ -39,12 +39,12 @@ def effective_group_values(broker: BrokerValues, overrides: Mapping[str, str]) -
 
 
 def broker_value(broker: BrokerValues, key: ConfigKey[Any]) -> Any:
-    """What the broker's configuration says for a group key that the group does not set."""
+    """The broker's value for a group key that the group does not set."""
     return broker.value_of(key.synonyms[0].name) if key.synonyms else key.default
 
 
 def group_value(broker: BrokerValues, overrides: Mapping[str, str], key: ConfigKey[Any]) -> Any:
-    """What holds for a group: what it sets, brought within the bounds that the broker has now, or the broker's own.
+    """The effective value for a group: its own, clamped to the broker's current bounds, or the broker's.
 
     The bounds may have changed since it was set (GroupConfig.evaluate).
     """
@@ -63,7 +63,7 @@ def group_value(broker: BrokerValues, overrides: Mapping[str, str], key: ConfigK
 
 
 def group_key(name: str) -> ConfigKey[Any]:
-    """The group key of that name; raises ConfigError when there is none."""
+    """The group key of that name; raises ConfigError for an unknown name."""
     key = GROUP_KEYS.get(name)
     if key is None:
         raise ConfigError(

@@ -1,10 +1,10 @@
-"""What a configuration key is.
+"""The definition of a configuration key.
 
 A catalogue module declares its keys through a KeySet, facts on the first line and text on the next:
 
     keys = KeySet()
     NUM_PARTITIONS = keys.int_("num.partitions", 1, MEDIUM, ACTED, at_least(1)).doc(
-        "How many partitions a topic gets when its creator does not say."
+        "How many partitions a topic gets when its creator names no number."
     )
 
 `NUM_PARTITIONS` is then a ConfigKey[int], and `broker_config[NUM_PARTITIONS]` an int for the type checker.
@@ -49,11 +49,11 @@ READ_ONLY, PER_BROKER, CLUSTER_WIDE = DynamicMode.READ_ONLY, DynamicMode.PER_BRO
 
 
 class ConfigError(ValueError):
-    """A key has a value that cannot stand.
+    """A key has an invalid value.
 
     `key` and `value` are as they were given; `requirement` says what would be right ("must be ..."); `place`
-    says where the value stands ("server.properties line 12"), or is empty. `phrase` is how Kafka puts it in an answer,
-    where that is not what it says of most values.
+    says where the value stands ("server.properties line 12"), or is empty. `phrase` is Kafka's own message,
+    where it differs from that for most values.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ConfigError(ValueError):
 
     @property
     def answer(self) -> str:
-        """What a client is told: Kafka's phrase, by which tools know the error, and what would be right."""
+        """The message of the response to a client: Kafka's phrase, which tools recognise, and the requirement."""
         if self.phrase is not None:
             return f"{self.phrase} ({self.at('')})"
         if self.value is None:
@@ -136,7 +136,7 @@ class ConfigKey(Generic[T]):
         return self
 
     def follows(self, *broker_keys: "ConfigKey[Any] | tuple[ConfigKey[Any], int]") -> Self:
-        """Names the broker keys behind a topic key, the first that is set wins; a factor for other units."""
+        """Names the broker keys behind a topic key, of which the first that is set wins; a factor for other units."""
         pairs = [key if isinstance(key, tuple) else (key, 1) for key in broker_keys]
         self.synonyms = tuple(Synonym(key.name, factor) for key, factor in pairs)
         return self
@@ -183,7 +183,7 @@ class ConfigKey(Generic[T]):
     def error(
         self, text: str | None, requirement: str | None = None, phrase: str | None = None
     ) -> ConfigError:
-        """The error for a text that cannot stand; a password's text is not repeated in it."""
+        """The error for an invalid text; a password's text is not repeated in it."""
         shown = "[hidden]" if self.sensitive else text
         return ConfigError(self.name, shown, f"must be {requirement or self.requirement}", phrase=phrase)
 

@@ -29,7 +29,7 @@ class Source(IntEnum):
 
     @property
     def is_dynamic(self) -> bool:
-        """True for what lies in the metadata and changes while the broker runs."""
+        """True for the layers that lie in the metadata and may change while the broker runs."""
         return self >= Source.DYNAMIC_DEFAULT
 
 
@@ -46,9 +46,9 @@ class Setting(NamedTuple):
 
 
 class InvalidConfigError(Exception):
-    """Everything that is wrong with a configuration, found in one go; one line for each in the message.
+    """All errors of a configuration at once; one line for each in the message.
 
-    `messages` are the ConfigMessages found along the way, for whoever wants to tell everything at once.
+    `messages` are the ConfigMessages found on the way, for a complete report.
     """
 
     def __init__(self, errors: list[ConfigError], messages: Sequence[object] = ()) -> None:
@@ -58,7 +58,7 @@ class InvalidConfigError(Exception):
 
     @property
     def answer(self) -> str:
-        """What a client is told, one line for each error."""
+        """The message of the response to a client, one line for each error."""
         return "\n".join(error.answer for error in self.errors)
 
 
@@ -95,12 +95,12 @@ def from_overrides(overrides: Iterable[str]) -> Iterator[Setting]:
 
 
 def from_cluster_default(texts: Mapping[str, str]) -> Iterator[Setting]:
-    """The settings of the whole cluster's default, as the metadata have them."""
+    """The settings of the whole cluster's default, as the metadata has them."""
     for key, text in texts.items():
         yield Setting(key, text, Source.DYNAMIC_DEFAULT, "the cluster's dynamic default")
 
 
 def from_this_broker(texts: Mapping[str, str]) -> Iterator[Setting]:
-    """The settings of this broker alone, as the metadata have them."""
+    """The settings of this broker alone, as the metadata has them."""
     for key, text in texts.items():
         yield Setting(key, text, Source.DYNAMIC_BROKER, "this broker's dynamic configuration")

@@ -1,4 +1,4 @@
-"""Where the broker listens and what it tells clients.
+"""The addresses that the broker listens on, and those that it advertises to clients.
 
 Source: SocketServerConfigs.listenerListToEndPoints, AbstractKafkaConfig.listenerListToEndPoints,
 KafkaConfig.validateValues.
@@ -18,8 +18,8 @@ LISTENER_FORM = "NAME://host:port"
 class Listener:
     """One address to listen on.
 
-    `host` is None for every interface; port 0 takes a free port. `advertised_host` and `advertised_port` are what
-    clients are told, or None for the address that each client dialled.
+    `host` is None for every interface; port 0 takes a free port. `advertised_host` and `advertised_port` are sent
+    to clients; None stands for the address that the client connected to.
     """
 
     __slots__ = ("advertised_host", "advertised_port", "host", "name", "port", "security_protocol")
@@ -61,9 +61,9 @@ def build_listeners(
     protocol_map: str,
     controller_names: Iterable[str],
 ) -> list[Listener]:
-    """The listeners to open, in their order; raises ConfigError when they do not make sense together.
+    """The listeners to open, in their order; raises ConfigError when they contradict each other.
 
-    The controller's own listeners are left out: the controller lives inside the broker, and nobody needs to reach it.
+    The controller's own listeners are left out: the controller lives inside the broker, and no peer connects to it.
     """
     protocols = parse_protocol_map(protocol_map)
     controllers = {name.upper() for name in controller_names}
@@ -124,7 +124,7 @@ def _is_host(text: str) -> bool:
 
 
 def _check_distinct(key: str, texts: Sequence[str], endpoints: Sequence[Listener]) -> None:
-    """Refuses a name that occurs twice, and a port that occurs twice unless one address is IPv4 and the other IPv6."""
+    """Rejects a name that occurs twice, and a port that occurs twice unless one address is IPv4 and the other IPv6."""
     names = [endpoint.name for endpoint in endpoints]
     if repeated := _repeated(names):
         raise ConfigError(
@@ -166,24 +166,24 @@ def _protocol_of(name: str, protocols: Mapping[str, str], listeners: str) -> str
 
 
 def _advertise(listeners: Sequence[Listener], advertised: Sequence[str], controllers: set[str]) -> None:
-    """Gives each listener the address that clients are told."""
+    """Sets the advertised address of each listener."""
 
-    def refuse(requirement: str) -> NoReturn:
+    def reject(requirement: str) -> NoReturn:
         raise ADVERTISED_LISTENERS.error(",".join(advertised), requirement)
 
     by_name = {listener.name: listener for listener in listeners}
     endpoints = [_endpoint(ADVERTISED_LISTENERS.name, entry) for entry in advertised]
     if repeated := _repeated([endpoint.name for endpoint in endpoints]):
-        refuse(f"one address for each listener; {repeated} occurs twice")
+        reject(f"one address for each listener; {repeated} occurs twice")
     for endpoint in endpoints:
         if endpoint.name in controllers:
             continue
         if endpoint.name not in by_name:
-            refuse(f"for listeners that are opened ({', '.join(by_name)}); {endpoint.name} is not")
+            reject(f"for listeners that are opened ({', '.join(by_name)}); {endpoint.name} is not")
         if endpoint.host in {"0.0.0.0", "::"}:
-            refuse(
-                f"an address that clients can reach; {endpoint.host} is none. "
-                "Left unset, each client gets the one it dialled"
+            reject(
+                f"an address that clients can reach; {endpoint.host} is not. "
+                "Left unset, each client gets the address that it connected to"
             )
         listener = by_name[endpoint.name]
         listener.advertised_host = endpoint.host
@@ -196,12 +196,12 @@ def controller_listeners(
     protocol_map: str,
     controller_names: Iterable[str],
 ) -> list[Listener]:
-    """Those of the listeners that belong to the controller, as the metadata name them: none is opened.
+    """Those of the listeners that belong to the controller, as the metadata names them; none is opened.
 
-    Raises ConfigError for an entry that is no listener.
+    Raises ConfigError for an entry that is not a listener.
     """
     protocols = parse_protocol_map(protocol_map)
-    told = {
+    advertised_by_name = {
         endpoint.name: endpoint
         for endpoint in (_endpoint(ADVERTISED_LISTENERS.name, entry) for entry in advertised or ())
     }
@@ -209,7 +209,7 @@ def controller_listeners(
         endpoint.name: endpoint for endpoint in (_endpoint(LISTENERS.name, entry) for entry in listeners)
     }
     names = [name.upper() for name in controller_names]
-    found = [told.get(name) or by_name.get(name) for name in names]
+    found = [advertised_by_name.get(name) or by_name.get(name) for name in names]
     for listener in filter(None, found):
         listener.security_protocol = protocols.get(listener.name, "PLAINTEXT")
     return [listener for listener in found if listener is not None]

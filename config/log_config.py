@@ -1,7 +1,7 @@
-"""What the logs of one topic obey: its own settings over the broker's, as one immutable value.
+"""The configuration of one topic's logs: its own settings over the broker's, as one immutable value.
 
-Settings are checked before they are stored. One that cannot stand all the same, in a directory that another version
-wrote, is left out by `LogConfigs` and reported, and what is below it holds.
+Settings are checked before they are stored. `LogConfigs` ignores and reports one that is invalid all the same, in a
+directory that another version wrote for example; the next weaker value applies.
 
 Source: org.apache.kafka.storage.internals.log.LogConfig and KafkaConfig.extractLogConfigMap.
 """
@@ -17,7 +17,7 @@ MAX_REMEMBERED_TOPICS = 20_000
 
 
 class BrokerValues(Protocol):
-    """What is needed of a broker's configuration here: the effective value of a broker key by its name."""
+    """The part of a broker's configuration that is needed here: the effective value of a broker key by its name."""
 
     def value_of(self, name: str) -> Any:
         """The effective value of the broker key `name`; None when it is unset."""
@@ -93,7 +93,7 @@ class LogConfig(NamedTuple):
     def of(cls, broker: BrokerValues, overrides: Mapping[str, str]) -> "LogConfig":
         """The configuration of a topic with these overrides (texts by key) on this broker.
 
-        Raises ConfigError when an override is not a topic key or has a value that cannot stand.
+        Raises ConfigError when an override is not a topic key or has an invalid value.
         """
         values = effective_topic_values(broker, overrides)
         small_segment = values.pop(t.INTERNAL_SEGMENT_BYTES.name)
@@ -106,8 +106,8 @@ class LogConfig(NamedTuple):
 class LogConfigs:
     """The configuration of any topic on a broker whose own may change.
 
-    Topics without settings share one value, and so do the partitions of one with: many of them cost nothing.
-    `report(topic, error)` hears of each setting that is left out.
+    Topics without settings share one value, and so do the partitions of one topic: many of them cost nothing.
+    `report(topic, error)` is called for each setting that is ignored.
     """
 
     __slots__ = ("_broker", "_default", "_generation", "_known", "_report")
@@ -123,7 +123,7 @@ class LogConfigs:
         self._known: dict[str, tuple[Mapping[str, str], LogConfig]] = {}
 
     def of(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
-        """What holds for a topic with these settings of its own, now. Whoever changes them passes another mapping."""
+        """The current configuration of a topic with these settings; changed settings come in another mapping."""
         if self._generation != self._broker.generation or len(self._known) > MAX_REMEMBERED_TOPICS:
             self._begin()
         if not overrides:
@@ -140,7 +140,7 @@ class LogConfigs:
 
 
 def sound_topic_overrides(overrides: Mapping[str, str]) -> tuple[dict[str, str], list[ConfigError]]:
-    """Those of a topic's own settings that can stand, and what is wrong with the others."""
+    """The valid settings of a topic, and the errors of the others."""
     sound: dict[str, str] = {}
     errors: list[ConfigError] = []
     for name, text in overrides.items():
@@ -154,7 +154,7 @@ def sound_topic_overrides(overrides: Mapping[str, str]) -> tuple[dict[str, str],
 
 
 def effective_topic_values(broker: BrokerValues, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Every topic key's effective value: the override, else what the broker says, else the default."""
+    """Every topic key's effective value: the override, else the broker's value, else the default."""
     parsed = parse_topic_overrides(overrides)
     return {
         name: parsed[name] if name in parsed else broker_value(broker, key)
@@ -174,12 +174,12 @@ def broker_value(broker: BrokerValues, key: ConfigKey[Any]) -> Any:
 
 
 def parse_topic_overrides(overrides: Mapping[str, str]) -> dict[str, Any]:
-    """The values of a topic's own settings; raises ConfigError for the first one that cannot stand."""
+    """The values of a topic's own settings; raises ConfigError for the first invalid one."""
     return {name: topic_key(name).parse(text) for name, text in overrides.items()}
 
 
 def topic_key(name: str) -> ConfigKey[Any]:
-    """The topic key of that name; raises ConfigError when there is none."""
+    """The topic key of that name; raises ConfigError for an unknown name."""
     key = TOPIC_KEYS.get(name)
     if key is None:
         raise ConfigError(
@@ -192,7 +192,7 @@ def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerValues 
     """Checks what a client wants to set on a topic; raises ConfigError (LogConfig.validate).
 
     Beyond each value by itself, the compaction lags must agree, those that come from `broker` included where it is
-    given; and there is no tiered storage to be enabled.
+    given; and tiered storage cannot be enabled.
     """
     values = parse_topic_overrides(overrides)
 

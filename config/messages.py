@@ -1,4 +1,4 @@
-"""What there is to say about a configuration that is no error: unknown keys, keys without effect, and the like."""
+"""Messages about a valid configuration: unknown keys, keys without effect, and the like."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -9,7 +9,7 @@ from barnabas.config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
 from barnabas.config.keys import ConfigKey
 from barnabas.config.layers import Setting
 
-# What can be set for one mechanism of a listener (DynamicBrokerConfig.LISTENER_MECHANISM_CONFIGS).
+# Keys that can be set for one mechanism of a listener (DynamicBrokerConfig.LISTENER_MECHANISM_CONFIGS).
 MECHANISM_KEYS = {
     "connections.max.reauth.ms",
     "sasl.jaas.config",
@@ -19,7 +19,7 @@ MECHANISM_KEYS = {
 }
 
 
-# What acts for one listener, too, and not only for all alike.
+# Keys that act for a single listener as well as for all.
 LISTENER_KEYS = {"max.connection.creation.rate", "max.connections"}
 
 
@@ -43,7 +43,7 @@ class ConfigMessage(NamedTuple):
 
     @property
     def is_warning(self) -> bool:
-        """True for what `config check --strict` fails on; the other kinds are good to know."""
+        """True for the kinds that `config check --strict` fails on."""
         return self.kind in {
             MessageKind.UNKNOWN,
             MessageKind.GONE,
@@ -59,7 +59,7 @@ class ConfigMessage(NamedTuple):
 
 
 def message_about(setting: Setting, key: ConfigKey[Any] | None) -> ConfigMessage | None:
-    """What to say about a setting by itself: nothing when Barnabas acts on its key."""
+    """The message about a single setting; None when Barnabas acts on its key."""
     if key is not None:
         return _about_known(setting, key)
     name = setting.key
@@ -84,9 +84,9 @@ def _about_known(setting: Setting, key: ConfigKey[Any]) -> ConfigMessage | None:
 
 
 def repeated(first: Setting, second: Setting) -> ConfigMessage:
-    """The message for a key that one file sets twice: the last one holds."""
+    """The message for a key that one file sets twice."""
     first_line = first.place.rpartition(" ")[2]
-    text = f"is set again; it is also on line {first_line}, and the last one holds"
+    text = f"is set again; it is also on line {first_line}, and the last one applies"
     return ConfigMessage(MessageKind.REPEATED, second.key, text, second.place)
 
 
@@ -115,7 +115,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def _not_enforced(setting: Setting) -> ConfigMessage:
-    """Nobody may think that an authorizer keeps others out."""
+    """Warns that the configured authorizer does not restrict access."""
     if setting.text == server.STANDARD_AUTHORIZER:
         text = (
             "is not enforced: ACLs are kept and listed, and everyone may do everything until a later release"

@@ -2,9 +2,9 @@
 
 A logical line is one natural line (ended by LF, CR or CR LF), or several when each but the last ends in an odd number
 of backslashes; the white space that starts a continuation is dropped. Blank lines, and lines whose first character is
-# or !, say nothing, and a comment does not continue. The key ends at the first =, : or white space that is not
+# or !, are skipped, and a comment does not continue. The key ends at the first =, : or white space that is not
 escaped; one = or : between key and value is dropped together with the white space around it. \\t \\n \\r \\f and
-\\uXXXX are what they say; a backslash before anything else is dropped. White space at the end of a value belongs to
+\\uXXXX are the usual escapes; a backslash before anything else is dropped. White space at the end of a value belongs to
 it.
 
 Example: `log.dirs : /a,\\` followed by `   /b` is the key `log.dirs` with the value `/a,/b`.
@@ -21,7 +21,7 @@ ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class PropertiesError(ValueError):
-    """A line that java.util.Properties would refuse; `line` is its number, from 1."""
+    """A line that java.util.Properties rejects; `line` is its number, from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ def read_properties(text: str) -> list[Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Each line that says something, continuations joined, with the number of its first natural line."""
+    """Each line with a property, continuations joined, with the number of its first natural line."""
     natural = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     number = 0
     while number < len(natural):

@@ -1,7 +1,7 @@
 """Replication factors on fewer brokers than they ask for.
 
-Kafka's defaults for its internal topics want three brokers, and on one of them the first consumer group waits for ever.
-Here every factor counts as at most the number of brokers there are, and one line at the start says so.
+Kafka's defaults for its internal topics want three brokers; with one, the first consumer group waits for ever.
+Here the number of brokers bounds every factor, and a log line at the start reports it.
 """
 
 from barnabas.config.broker_config import BrokerConfig
@@ -28,12 +28,12 @@ REPLICA_COUNTS: tuple[ConfigKey[int], ...] = (
 
 
 def replicas_of(config: BrokerConfig, key: ConfigKey[int], brokers: int = 1) -> int:
-    """What one of REPLICA_COUNTS comes to with so many brokers."""
+    """The effective value of one of REPLICA_COUNTS with so many brokers."""
     return min(config[key], brokers)
 
 
 def clamp_replication(config: BrokerConfig, brokers: int = 1) -> list[str]:
-    """The line to say at the start when REPLICA_COUNTS ask for more brokers than there are; none when they do not."""
+    """The log line for the start when REPLICA_COUNTS exceed the number of brokers; empty when they do not."""
     clamped = [key for key in REPLICA_COUNTS if config[key] > brokers]
     if not clamped:
         return []

@@ -1,4 +1,4 @@
-"""What a configuration value must satisfy, and the words that say so.
+"""Validators of configuration values, and the requirement of each in words.
 
 Each class stands for one of Apache Kafka's validators (org.apache.kafka.common.config.ConfigDef and friends)
 and accepts exactly what that one accepts; tests/conformance/test_config.py compares them on samples.
@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 
 class Validator:
-    """Accepts or refuses a parsed value; `requirement` completes the sentence "the value must be ..."."""
+    """Accepts or rejects a parsed value; `requirement` completes the sentence "the value must be ..."."""
 
     __slots__ = ("requirement",)
 
     requirement: str
 
     def accepts(self, value: object) -> bool:
-        """True when the value may stand."""
+        """True when the value is valid."""
         raise NotImplementedError
 
 
@@ -36,7 +36,7 @@ class Range(Validator):
 
     def accepts(self, value: object) -> bool:
         assert isinstance(value, (int, float))
-        # Written as refusals, so that NaN passes as it does in Kafka.
+        # Written as rejections, so that NaN passes as it does in Kafka.
         too_low = self.low is not None and value < self.low
         too_high = self.high is not None and value > self.high
         return not (too_low or too_high)
@@ -78,7 +78,7 @@ class ListOf(Validator):
 
 
 class NonEmpty(Validator):
-    """A string with something in it (ConfigDef.NonEmptyString)."""
+    """A string that is not empty (ConfigDef.NonEmptyString)."""
 
     __slots__ = ()
     requirement = "a non-empty string"
@@ -88,7 +88,7 @@ class NonEmpty(Validator):
 
 
 class Satisfies(Validator):
-    """Whatever a function says, for the few rules that stand alone."""
+    """A rule given as a function, for the few that are used once."""
 
     __slots__ = ("test",)
 

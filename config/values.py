@@ -38,14 +38,14 @@ TYPE_REQUIREMENTS = {
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
 
-# The end of the range that a user may reach by accident, and then wonders about.
+# The upper ends that a user may exceed by accident, named in error messages.
 HIGHEST = {ConfigType.INT: INT_MAX, ConfigType.SHORT: (1 << 15) - 1}
 
 _BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
 
 
 def parse_value(config_type: ConfigType, text: str) -> Any:
-    """The value that a text stands for; raises ValueError when it is none (ConfigDef.parseType)."""
+    """The value that a text stands for; raises ValueError for other text (ConfigDef.parseType)."""
     text = text.strip()
     if config_type in _BITS:
         return _parse_integer(text, _BITS[config_type])

@@ -42,16 +42,16 @@ BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
 BARNABAS_CLIENT_METRICS_MAX_SERIES = keys.int_(
     "barnabas.client.metrics.max.series", 10_000, LOW, ACTED, at_least(0)
 ).doc(
-    "How many series of metrics that clients push (KIP-714) are shown at /metrics; further ones are dropped and "
-    "counted. With 0, or without the HTTP port to show them on, the broker offers clients no way to push them."
+    "How many series of metrics that clients push (KIP-714) are shown at /metrics; what is beyond is left out and "
+    "counted. With 0, or without the HTTP port to show them on, clients do not learn that they can push."
 )
 BARNABAS_LOG_DIR_MIN_FREE_BYTES = keys.long(
     "barnabas.log.dir.min.free.bytes", -1, HIGH, ACTED, at_least(-1)
 ).doc(
     "How many bytes stay free on the disk of each log directory: with fewer, producers and new topics are rejected "
-    "there until there is room again, while fetches, retention, deletions, compaction and checkpoints go on. -1 keeps "
-    "a twentieth of the disk free and 256 MiB at most; 0 turns the guard off, and an append fails when the disk is "
-    "full to the last byte."
+    "there until there is room again, while fetches, retention, deletions, compaction and checkpoints continue. "
+    "-1 keeps a twentieth of the disk free and 256 MiB at most; 0 turns the guard off, and an append fails when the disk "
+    "is full to the last byte."
 )
 BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS = keys.long(
     "barnabas.log.dir.space.check.interval.ms", 1000, LOW, ACTED, at_least(1)

@@ -1,18 +1,18 @@
 """Keys that Apache Kafka had once, and what became of them; keys that belong somewhere else.
 
-A file that was carried from version to version still holds them, and Kafka passes over them in silence. The texts say
+A file that was carried from version to version still holds them, and Kafka ignores them silently. The texts say
 what to do instead.
 """
 
 from collections.abc import Mapping
 
 GONE: Mapping[str, str] = {
-    "advertised.host.name": "say advertised.listeners=PLAINTEXT://host:port",
-    "advertised.port": "say advertised.listeners=PLAINTEXT://host:port",
-    "host.name": "say listeners=PLAINTEXT://host:port",
-    "port": "say listeners=PLAINTEXT://:port",
+    "advertised.host.name": "use advertised.listeners=PLAINTEXT://host:port",
+    "advertised.port": "use advertised.listeners=PLAINTEXT://host:port",
+    "host.name": "use listeners=PLAINTEXT://host:port",
+    "port": "use listeners=PLAINTEXT://:port",
     "auto.include.jmx.reporter": "leave it out",
-    "broker.id.generation.enable": "say node.id, or let Barnabas take the stored one",
+    "broker.id.generation.enable": "use node.id, or let Barnabas take the stored one",
     "reserved.broker.max.id": "any node.id from 0 on is allowed",
     "control.plane.listener.name": "the controller lives inside the broker",
     "controlled.shutdown.max.retries": "leave it out",
@@ -27,13 +27,13 @@ GONE: Mapping[str, str] = {
     "log.message.downconversion.enable": "leave it out, old formats are no longer sent",
     "log.message.format.version": "leave it out, records are stored in format v2",
     "log.message.timestamp.difference.max.ms": (
-        "say log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"
+        "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"
     ),
     "offset.commit.required.acks": "leave it out, commits always wait for all replicas in sync",
     "offsets.commit.required.acks": "leave it out, commits always wait for all replicas in sync",
     "quota.consumer.default": "set quotas with kafka-configs while the broker runs",
     "quota.producer.default": "set quotas with kafka-configs while the broker runs",
-    "replica.high.watermark.checkpoint.interval": "say replica.high.watermark.checkpoint.interval.ms",
+    "replica.high.watermark.checkpoint.interval": "use replica.high.watermark.checkpoint.interval.ms",
 }
 
 GONE_PREFIXES: Mapping[str, str] = {

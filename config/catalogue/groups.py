@@ -87,7 +87,7 @@ GROUP_MAX_SIZE = keys.int_("group.max.size", INT_MAX, MEDIUM, ACTED, at_least(1)
 
 GROUP_CONSUMER_SESSION_TIMEOUT_MS = keys.int_(
     "group.consumer.session.timeout.ms", 45_000, MEDIUM, ACTED, at_least(1)
-).doc("How long a member of a consumer group may be silent before it is removed.")
+).doc("How long a member of a consumer group may be silent before it is removed from the group.")
 GROUP_CONSUMER_MIN_SESSION_TIMEOUT_MS = keys.int_(
     "group.consumer.min.session.timeout.ms", 45_000, MEDIUM, ACTED, at_least(1)
 ).doc("The shortest session timeout that a single consumer group may be given.")
@@ -96,7 +96,7 @@ GROUP_CONSUMER_MAX_SESSION_TIMEOUT_MS = keys.int_(
 ).doc("The longest session timeout that a single consumer group may be given.")
 GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS = keys.int_(
     "group.consumer.heartbeat.interval.ms", 5_000, MEDIUM, ACTED, at_least(1)
-).doc("How often members of a consumer group have to send heartbeats.")
+).doc("How often members of a consumer group are asked to send heartbeats.")
 GROUP_CONSUMER_MIN_HEARTBEAT_INTERVAL_MS = keys.int_(
     "group.consumer.min.heartbeat.interval.ms", 5_000, MEDIUM, ACTED, at_least(1)
 ).doc("The shortest heartbeat interval that a single consumer group may be given.")
@@ -143,7 +143,7 @@ GROUP_CONSUMER_REGEX_REFRESH_INTERVAL_MS = keys.int_(
 
 GROUP_STREAMS_SESSION_TIMEOUT_MS = keys.int_(
     "group.streams.session.timeout.ms", 45_000, MEDIUM, STREAMS_LATER, at_least(1)
-).doc("How long a member of a streams group may be silent before it is removed.")
+).doc("How long a member of a streams group may be silent before it is removed from the group.")
 GROUP_STREAMS_MIN_SESSION_TIMEOUT_MS = keys.int_(
     "group.streams.min.session.timeout.ms", 45_000, MEDIUM, STREAMS_LATER, at_least(1)
 ).doc("The shortest session timeout that a single streams group may be given.")
@@ -152,7 +152,7 @@ GROUP_STREAMS_MAX_SESSION_TIMEOUT_MS = keys.int_(
 ).doc("The longest session timeout that a single streams group may be given.")
 GROUP_STREAMS_HEARTBEAT_INTERVAL_MS = keys.int_(
     "group.streams.heartbeat.interval.ms", 5_000, MEDIUM, STREAMS_LATER, at_least(1)
-).doc("How often members of a streams group have to send heartbeats.")
+).doc("How often members of a streams group are asked to send heartbeats.")
 GROUP_STREAMS_MIN_HEARTBEAT_INTERVAL_MS = keys.int_(
     "group.streams.min.heartbeat.interval.ms", 5_000, MEDIUM, STREAMS_LATER, at_least(1)
 ).doc("The shortest heartbeat interval that a single streams group may be given.")

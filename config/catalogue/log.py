@@ -37,16 +37,16 @@ NUM_REPLICA_ALTER_LOG_DIRS_THREADS = keys.optional_int(
 LOG_DIR_FAILURE_TIMEOUT_MS = keys.long(
     "log.dir.failure.timeout.ms", 30_000, LOW, EMBEDDED_CONTROLLER, at_least(1)
 ).doc(
-    "How long a broker with a failed log directory may fail to tell the controller so before it shuts down."
+    "How long a broker with a failed log directory may fail to report it to the controller before it shuts down."
 )
 LOG_INITIAL_TASK_DELAY_MS = keys.long(
     "log.initial.task.delay.ms", 30_000, LOW, ACTED, at_least(0), internal=True
 ).doc("How long after the start the first round of retention, flushing and checkpoints waits.")
 
-# Topics that do not say otherwise.
+# Defaults of topics.
 
 NUM_PARTITIONS = keys.int_("num.partitions", 1, MEDIUM, ACTED, at_least(1)).doc(
-    "How many partitions a topic gets when its creation names no number, by auto-creation for example."
+    "How many partitions a topic gets when its creator names no number, by auto-creation for example."
 )
 AUTO_CREATE_TOPICS_ENABLE = keys.boolean("auto.create.topics.enable", True, HIGH, ACTED).doc(
     "Whether a topic is created when a client that allows it asks for its metadata."
@@ -167,7 +167,7 @@ LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS = keys.long(
 LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS = keys.long(
     "log.message.timestamp.after.max.ms", 3_600_000, MEDIUM, ACTED, at_least(0), CLUSTER_WIDE
 ).doc(
-    "How far a record's own time may lie in the future; later ones are rejected, since they would pin retention."
+    "How far a record's own time may lie in the future; later ones are rejected, for they would pin retention."
 )
 
 COMPRESSION_TYPES = OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")

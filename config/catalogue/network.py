@@ -18,8 +18,8 @@ LISTENERS = keys.list_("listeners", ("PLAINTEXT://:9092",), HIGH, ACTED, ListOf(
     "port and reports it."
 )
 ADVERTISED_LISTENERS = keys.optional_list("advertised.listeners", None, HIGH, ACTED, ListOf()).doc(
-    "The addresses that clients receive to connect to. When unset, each client receives the address that it "
-    "dialled."
+    "The addresses that the broker advertises to clients. When unset, each client gets the address that it "
+    "connected to."
 )
 LISTENER_SECURITY_PROTOCOL_MAP = keys.string(
     "listener.security.protocol.map",

@@ -20,7 +20,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 keys = KeySet()
 
 DEFAULT_REPLICATION_FACTOR = keys.int_("default.replication.factor", 1, MEDIUM, ACTED).doc(
-    "How many replicas a topic gets when its creation names no number; never more than there are brokers."
+    "How many replicas a topic gets when its creator names no number; never more than there are brokers."
 )
 UNCLEAN_LEADER_ELECTION_ENABLE = keys.boolean(
     "unclean.leader.election.enable", False, HIGH, NO_REPLICATION, None, CLUSTER_WIDE

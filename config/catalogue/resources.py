@@ -21,7 +21,7 @@ CONSUMER_SESSION_TIMEOUT_MS = (
 CONSUMER_HEARTBEAT_INTERVAL_MS = (
     group_keys.int_("consumer.heartbeat.interval.ms", 5_000, MEDIUM, ACTED, at_least(1))
     .follows(groups.GROUP_CONSUMER_HEARTBEAT_INTERVAL_MS)
-    .doc("How often members have to send heartbeats.")
+    .doc("How often members are asked to send heartbeats.")
 )
 CONSUMER_ASSIGNMENT_INTERVAL_MS = (
     group_keys.int_("consumer.assignment.interval.ms", 1_000, MEDIUM, ACTED, at_least(0))
@@ -36,7 +36,7 @@ SHARE_SESSION_TIMEOUT_MS = (
 SHARE_HEARTBEAT_INTERVAL_MS = (
     group_keys.int_("share.heartbeat.interval.ms", 5_000, MEDIUM, SHARE_LATER, at_least(1))
     .follows(share.GROUP_SHARE_HEARTBEAT_INTERVAL_MS)
-    .doc("How often members of the share group have to send heartbeats.")
+    .doc("How often members of the share group are asked to send heartbeats.")
 )
 SHARE_RECORD_LOCK_DURATION_MS = (
     group_keys.int_("share.record.lock.duration.ms", 30_000, MEDIUM, SHARE_LATER, at_least(1_000))
@@ -46,7 +46,7 @@ SHARE_RECORD_LOCK_DURATION_MS = (
 SHARE_DELIVERY_COUNT_LIMIT = (
     group_keys.int_("share.delivery.count.limit", 5, MEDIUM, SHARE_LATER, at_least(2))
     .follows(share.GROUP_SHARE_DELIVERY_COUNT_LIMIT)
-    .doc("How often a record is delivered before the group gives it up.")
+    .doc("How often a record is delivered before the group abandons it.")
 )
 SHARE_PARTITION_MAX_RECORD_LOCKS = (
     group_keys.int_("share.partition.max.record.locks", 2_000, MEDIUM, SHARE_LATER, at_least(100))
@@ -85,7 +85,7 @@ STREAMS_SESSION_TIMEOUT_MS = (
 STREAMS_HEARTBEAT_INTERVAL_MS = (
     group_keys.int_("streams.heartbeat.interval.ms", 5_000, MEDIUM, STREAMS_LATER, at_least(1))
     .follows(groups.GROUP_STREAMS_HEARTBEAT_INTERVAL_MS)
-    .doc("How often members of the streams group have to send heartbeats.")
+    .doc("How often members of the streams group are asked to send heartbeats.")
 )
 STREAMS_NUM_STANDBY_REPLICAS = (
     group_keys.int_("streams.num.standby.replicas", 0, MEDIUM, STREAMS_LATER, at_least(0))

@@ -36,7 +36,7 @@ PROCESS_ROLES = keys.list_(
     "is rejected."
 )
 BROKER_RACK = keys.optional_string("broker.rack", None, MEDIUM, ACTED).doc(
-    "The rack or zone of this broker, for clients and replica placement."
+    "The rack or zone of this broker, for clients and for replica placement."
 )
 
 # What it allows.
@@ -110,14 +110,14 @@ SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS = keys.long(
 # The broker towards its controller, start and stop.
 
 CONTROLLED_SHUTDOWN_ENABLE = keys.boolean("controlled.shutdown.enable", True, MEDIUM, ACTED).doc(
-    "Whether a stopping broker first gives up its leaderships and records its shutdown in the metadata."
+    "Whether a broker that stops first moves its leaderships and has its end recorded in the metadata."
 )
 INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = keys.int_(
     "initial.broker.registration.timeout.ms", 60_000, MEDIUM, EMBEDDED_CONTROLLER
 ).doc("How long a starting broker tries to register with the controller before it gives up.")
 BROKER_HEARTBEAT_INTERVAL_MS = keys.int_(
     "broker.heartbeat.interval.ms", 2_000, MEDIUM, EMBEDDED_CONTROLLER
-).doc("How often a broker sends a heartbeat to the controller.")
+).doc("How often a broker sends heartbeats to the controller.")
 BROKER_SESSION_TIMEOUT_MS = keys.int_("broker.session.timeout.ms", 9_000, MEDIUM, EMBEDDED_CONTROLLER).doc(
     "How long a silent broker counts as alive; at least twice the heartbeat interval."
 )

@@ -13,7 +13,7 @@ keys = KeySet()
 
 GROUP_SHARE_SESSION_TIMEOUT_MS = keys.int_(
     "group.share.session.timeout.ms", 45_000, MEDIUM, SHARE_LATER, at_least(1)
-).doc("How long a member of a share group may be silent before it is removed.")
+).doc("How long a member of a share group may be silent before it is removed from the group.")
 GROUP_SHARE_MIN_SESSION_TIMEOUT_MS = keys.int_(
     "group.share.min.session.timeout.ms", 45_000, MEDIUM, SHARE_LATER, at_least(1)
 ).doc("The shortest session timeout that a single share group may be given.")
@@ -22,7 +22,7 @@ GROUP_SHARE_MAX_SESSION_TIMEOUT_MS = keys.int_(
 ).doc("The longest session timeout that a single share group may be given.")
 GROUP_SHARE_HEARTBEAT_INTERVAL_MS = keys.int_(
     "group.share.heartbeat.interval.ms", 5_000, MEDIUM, SHARE_LATER, at_least(1)
-).doc("How often members of a share group have to send heartbeats.")
+).doc("How often members of a share group are asked to send heartbeats.")
 GROUP_SHARE_MIN_HEARTBEAT_INTERVAL_MS = keys.int_(
     "group.share.min.heartbeat.interval.ms", 5_000, MEDIUM, SHARE_LATER, at_least(1)
 ).doc("The shortest heartbeat interval that a single share group may be given.")
@@ -58,7 +58,7 @@ GROUP_SHARE_INITIALIZE_RETRY_INTERVAL_MS = keys.int_(
 
 GROUP_SHARE_DELIVERY_COUNT_LIMIT = keys.int_(
     "group.share.delivery.count.limit", 5, MEDIUM, SHARE_LATER, between(2, 10)
-).doc("How often a record is delivered before the group gives it up.")
+).doc("How often a record is delivered before the group abandons it.")
 GROUP_SHARE_MIN_DELIVERY_COUNT_LIMIT = keys.int_(
     "group.share.min.delivery.count.limit", 2, MEDIUM, SHARE_LATER, between(2, 5)
 ).doc("The lowest such limit that a single share group may be given.")

@@ -104,12 +104,12 @@ PRINCIPAL_BUILDER_CLASS = keys.class_name(
     NO_JAVA,
     None,
     PER_BROKER,
-).doc("The class that determines the principal of a connection.")
+).doc("The class that derives the principal of a connection.")
 
 # Delegation tokens.
 
 DELEGATION_TOKEN_SECRET_KEY = keys.password("delegation.token.secret.key", None, MEDIUM, SECURITY_LATER).doc(
-    "The secret by which delegation tokens are signed, the same on every broker; without it there are none."
+    "The secret by which delegation tokens are signed, the same on every broker; without it tokens are disabled."
 )
 DELEGATION_TOKEN_MAX_LIFETIME_MS = keys.long(
     "delegation.token.max.lifetime.ms", 604_800_000, MEDIUM, SECURITY_LATER, at_least(1)

@@ -153,7 +153,7 @@ MESSAGE_TIMESTAMP_AFTER_MAX_MS = (
     keys.long("message.timestamp.after.max.ms", HOUR_MS, MEDIUM, ACTED, at_least(0))
     .follows(log.LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS)
     .doc(
-        "How far a record's own time may lie in the future; later ones are rejected, since they would pin "
+        "How far a record's own time may lie in the future; later ones are rejected, for they would pin "
         "retention."
     )
 )

@@ -30,7 +30,7 @@ TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE = keys.int_(
 # Transactions.
 
 TRANSACTION_MAX_TIMEOUT_MS = keys.int_("transaction.max.timeout.ms", 900_000, HIGH, ACTED, at_least(1)).doc(
-    "The longest transaction timeout that a producer may request; a longer one is rejected."
+    "The longest transaction that a producer may ask for; one that asks for more is rejected."
 )
 TRANSACTIONAL_ID_EXPIRATION_MS = keys.int_(
     "transactional.id.expiration.ms", 604_800_000, HIGH, ACTED, at_least(1)

@@ -1,4 +1,4 @@
-"""Why a key is accepted and yet does nothing, one name for each reason.
+"""The reasons for which a key is accepted and has no effect.
 
 A key starts to act by a change of one word in its declaration: the reason becomes ACTED.
 """
@@ -19,7 +19,7 @@ STREAMS_LATER = Use(False, "streams groups come in a later release")
 SHARE_LATER = Use(False, "share groups come in a later release")
 SECURITY_LATER = Use(False, "TLS, SASL and ACLs come in a later release; every listener is PLAINTEXT")
 LOGINS_LATER = Use(False, "it is stored and shown; logins with it come in a later release")
-QUOTAS_LATER = Use(False, "quotas are stored and shown; that clients are throttled comes in a later release")
+QUOTAS_LATER = Use(False, "quotas are stored and shown; clients are throttled in a later release")
 NO_FOLLOWERS = Use(False, "no follower of the metadata log needs empty records to see that it is up to date")
 TIERING_LATER = Use(False, "tiered storage comes in a later release; every segment stays on the local disk")
 NO_JAVA = Use(False, "it names a Java class, and there is no JVM here")

@@ -47,7 +47,7 @@ def test_the_defaults_are_in_order(small: ConfigKey[int], great: ConfigKey[int])
             "connection.failed.authentication.delay.ms=100 must be less than connections",
         ),
         (["max.connections.per.ip.overrides=a"], "must be host:count, comma-separated"),
-        (["max.connections.per.ip=0"], "must let somebody in"),
+        (["max.connections.per.ip=0"], "must allow some address"),
         (
             ["log.cleaner.threads=200"],
             "log.cleaner.dedupe.buffer.size=134217728 must be more than 1048576 for each",

@@ -1,4 +1,4 @@
-"""Where the broker listens and what clients are told."""
+"""The addresses that the broker listens on, and those that it advertises."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_controllers_listeners_stay_closed() -> None:
         ("OTHER://:1", None, "made of listeners in listener.security.protocol.map; OTHER is not in it"),
         ("SSL://:1", None, "made of PLAINTEXT listeners; SSL is SSL, which comes in a later release"),
         ("PLAINTEXT://:1", "INTERNAL://a:1", "for listeners that are opened (PLAINTEXT); INTERNAL is not"),
-        ("PLAINTEXT://:1", "PLAINTEXT://0.0.0.0:1", "an address that clients can reach; 0.0.0.0 is none"),
+        ("PLAINTEXT://:1", "PLAINTEXT://0.0.0.0:1", "an address that clients can reach; 0.0.0.0 is not"),
         (
             "PLAINTEXT://:1",
             "PLAINTEXT://a:1,PLAINTEXT://b:1",

@@ -28,7 +28,7 @@ def said(line: str) -> list[ConfigMessage]:
             MessageKind.GONE,
             "is not a key of Kafka 4.3: there is no ZooKeeper; leave it out",
         ),
-        ("port=9092", MessageKind.GONE, "is not a key of Kafka 4.3: say listeners=PLAINTEXT://:port"),
+        ("port=9092", MessageKind.GONE, "is not a key of Kafka 4.3: use listeners=PLAINTEXT://:port"),
         (
             "leader.replication.throttled.rate=1",
             MessageKind.INERT,
@@ -73,7 +73,7 @@ def test_a_key_that_is_set_twice_names_both_lines() -> None:
     (message,) = said("num.partitions=3\n\nnum.partitions=4")
     assert message.kind is MessageKind.REPEATED
     assert (
-        str(message) == "f line 3: num.partitions is set again; it is also on line 1, and the last one holds"
+        str(message) == "f line 3: num.partitions is set again; it is also on line 1, and the last one applies"
     )
 
 
