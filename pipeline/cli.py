@@ -1,7 +1,7 @@
 """`barnabas pipeline`: Spark jobs over topics and over log directories.
 
 The broker's command line finds this group by its entry point (barnabas.commands), and imports nothing but click with
-it. A command is imported when it is asked for, and Spark when it has understood its line.
+it. A command is imported when it is called, and Spark after its arguments are parsed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,20 @@ COMMANDS: Final = {
 }
 
 
+class LazyGroup(click.Group):
+    """Imports a command when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+
 @click.group(
     cls=LazyGroup,
     lazy_commands=COMMANDS,
@@ -32,11 +46,11 @@ def pipeline() -> None:
     """Spark over the broker, and over its log directories without it.
 
     They need `pip install 'barnabas[spark]'` and Java 17. On a laptop they run in this process; --master, or
-    spark-submit with pipeline/jobs/job.py and the same words, has them run on a cluster.
+    spark-submit with pipeline/jobs/job.py and the same arguments, has them run on a cluster.
 
     \b
     Exit codes:
       0  done
-      1  it failed, or what was looked for was found: errors by audit
+      1  it failed, or audit found errors
       2  the command line is wrong, or Spark, Java or a jar is missing
     """

@@ -3,7 +3,7 @@
     spark = session("audit")                        # local[*]
     spark = session("ingest", connector=True, table=True)
 
-A machine without PySpark or Java raises SparkMissingError, whose text is the one sentence to print.
+A machine without PySpark or Java raises SparkMissingError, whose text is a sentence for the user.
 """
 
 import os
@@ -123,9 +123,9 @@ def settings(
 
 
 def _reach_the_driver(jars: list[Path]) -> str:
-    """Has the driver load jars where spark-submit has started it already; the jars that its line has told of.
+    """Loads jars into a driver that spark-submit has started already; returns the jars of its command line.
 
-    What a session is told of later reaches its executors only.
+    Jars that a session names later reach its executors only.
     """
     from pyspark import SparkConf, SparkContext
 
@@ -138,7 +138,7 @@ def _reach_the_driver(jars: list[Path]) -> str:
 
 
 def _is_submitted(environment: Mapping[str, str]) -> bool:
-    """Whether spark-submit has started this process, and its line says where everything runs."""
+    """Whether spark-submit has started this process, whose command line decides where everything runs."""
     return "SPARK_ENV_LOADED" in environment
 
 

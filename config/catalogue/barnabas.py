@@ -50,8 +50,8 @@ BARNABAS_LOG_DIR_MIN_FREE_BYTES = keys.long(
 ).doc(
     "How many bytes stay free on the disk of each log directory: with fewer, producers and new topics are rejected "
     "there until there is room again, while fetches, retention, deletions, compaction and checkpoints continue. "
-    "-1 keeps a twentieth of the disk free and 256 MiB at most; 0 turns the guard off, and an append fails when the disk "
-    "is full to the last byte."
+    "-1 keeps a twentieth of the disk free and 256 MiB at most; 0 turns the guard off, and an append fails when the "
+    "disk is full to the last byte."
 )
 BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS = keys.long(
     "barnabas.log.dir.space.check.interval.ms", 1000, LOW, ACTED, at_least(1)

@@ -1,4 +1,4 @@
-"""An audit of log directories from beginning to end: what there is to say, as the rows of its tables."""
+"""An audit of log directories from beginning to end, with its results as rows of tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AuditResult(NamedTuple):
-    """What was found: rows of the tables in `rows`, and the counts of what was looked at."""
+    """What was found: rows of the tables in `rows`, and the counts of what was examined."""
 
     stamp: Stamp
     findings: list[Row]
@@ -38,7 +38,7 @@ class AuditResult(NamedTuple):
 
 
 def audit(env: Env, paths: Sequence[str], options: AuditOptions, engine: Engine) -> AuditResult:
-    """Looks at log directories, or partitions. Raises OSError and NotALogDirectoryError."""
+    """Examines log directories, or partitions. Raises OSError and NotALogDirectoryError."""
     return _Audit(env, options, engine).run(paths)
 
 
@@ -49,7 +49,7 @@ class _Audit:
         self._env = env
         self._options = options
         self._engine = engine
-        self._looked_at: list[tuple[PartitionToVerify, PartitionReport]] = []
+        self._examined: list[tuple[PartitionToVerify, PartitionReport]] = []
 
     def run(self, paths: Sequence[str]) -> AuditResult:
         now = datetime.fromtimestamp(self._options.now_ms / 1000, UTC)
@@ -58,26 +58,26 @@ class _Audit:
         found = list(verification.run(paths))
         segments: list[Row] = []
         partitions: list[Row] = []
-        for partition, report in self._looked_at:
+        for partition, report in self._examined:
             rows = list(segment_rows(stamp, partition, report))
             segments += rows
             partitions.append(partition_row(stamp, partition, report, rows))
-        places = {partition.path: partition for partition, _ in self._looked_at}
+        places = {partition.path: partition for partition, _ in self._examined}
         findings = [_finding_row(stamp, paths, places, finding) for finding in found]
         return AuditResult(stamp, findings, segments, partitions, verification.counts.as_dict())
 
     def _verify(self, partitions: Sequence[PartitionToVerify]) -> Iterator[Verified]:
-        """Has the engine look at all of them, and remembers what it says.
+        """Has the engine examine all partitions, and keeps its reports.
 
-        It looks a second time where a task has not found what is here: either it came just then, or the task was on a
-        machine that does not see the directory, and that must not pass for a partition in which nothing is wrong.
+        A partition is examined a second time where a task has not found files that exist here: either they are new, or
+        the task ran on a machine that does not see the directory, which must not count as a sound partition.
         """
-        reports = self._look(dict(enumerate(partitions)))
+        reports = self._reports_of(dict(enumerate(partitions)))
         again = {at: each for at, each in enumerate(partitions) if self._is_unseen(each, reports.get(at))}
         for at, each in again.items():
             reports.pop(at, None)
             again[at] = each._replace(situation=each.situation_now(self._env))
-        reports |= self._look(again)
+        reports |= self._reports_of(again)
         for at, each in again.items():
             if self._is_unseen(each, reports.get(at)):
                 reports[at] = unseen(at, each.path, reports.get(at))
@@ -85,11 +85,11 @@ class _Audit:
             if at not in reports:
                 yield None
                 continue
-            self._looked_at.append((each, reports[at]))
+            self._examined.append((each, reports[at]))
             yield reports[at].findings, reports[at].range
 
-    def _look(self, partitions: Mapping[int, PartitionToVerify]) -> dict[int, PartitionReport]:
-        """The reports by the number of the partition; none of one that was deleted meanwhile."""
+    def _reports_of(self, partitions: Mapping[int, PartitionToVerify]) -> dict[int, PartitionReport]:
+        """The reports by the number of the partition; a partition that was deleted meanwhile has none."""
         reports: dict[int, PartitionReport] = {}
         plans: list[PartitionPlan] = []
         for number, partition in partitions.items():
@@ -105,7 +105,7 @@ class _Audit:
         return reports
 
     def _is_unseen(self, partition: PartitionToVerify, report: PartitionReport | None) -> bool:
-        """Whether something of a partition is here that a task has not found."""
+        """Whether files of a partition exist here that a task has not found."""
         if report is None:
             return self._env.exists(partition.path)
         gone = (segment.task.base_offset for segment in report.segments if segment.look.outcome is None)

@@ -1,4 +1,4 @@
-"""Who runs the tasks. An engine gets plans and gives reports; this one does it here, one task after the other."""
+"""Engines, which turn plans into reports; the local one runs the tasks in this process, one after the other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.pipeline.audit.partition import PartitionReport, count_kept, judge, put_together
+from barnabas.pipeline.audit.partition import PartitionReport, combined, count_kept, judge
 from barnabas.pipeline.audit.segment import SegmentKeys, SegmentReport, examine
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from barnabas.storage.env import Env
 
 OnBytes = Callable[[int], None]
-"""Told of the bytes of segments that were looked at since the last time."""
+"""Called with the bytes of the segments that were examined since the last call."""
 
 
 class Engine(Protocol):
@@ -48,4 +48,4 @@ class LocalEngine:
                 self._on_bytes(task.size)
             reports.append(judge(self._env, plan, segments, options))
             kept += [(plan.number, count_kept(each)) for each in parts.values()]
-        return put_together(reports, kept)
+        return combined(reports, kept)

@@ -1,11 +1,11 @@
 """Keys: how many there are, and what would be left of a log if it were compacted now.
 
 Each segment is counted by itself (`KeyCounter`): of each key a hash of 128 bits and the last record. A partition's
-segments are put together by their hashes (`last_records`), a part of all hashes at a time where there are many, since
+segments are combined by their hashes (`last_records`), a part of all hashes at a time where there are many, since
 a key is in one part only. What is left of a segment by then are the records that no later segment has again.
 
-Compaction goes by Kafka's rules: the active segment, and segments from the one on in which the oldest open transaction
-begins, neither lose records nor make others superfluous; records of aborted transactions and records without a key go;
+Compaction follows Kafka's rules: the active segment, and segments from the one on in which the oldest open transaction
+begins, neither lose records nor supersede others; records of aborted transactions and records without a key go;
 tombstones stay for delete.retention.ms, and so they count as kept here. Bytes are those on disk: a record has a share
 of its batch, by its size, codec and header included.
 """
@@ -97,8 +97,8 @@ class KeyCounter:
         self._parts: list[pa.Table] = []
         self._sums = [0.0] * len(KeyStats._fields)
 
-    def take(self, batch: Batch) -> None:
-        """A whole batch; one whose records cannot be read is left out."""
+    def add(self, batch: Batch) -> None:
+        """Counts a whole batch; one whose records cannot be read is skipped."""
         if batch.is_control:
             return
         if isinstance(batch, RecordBatch) and self._aborted.has(batch):
@@ -123,7 +123,7 @@ class KeyCounter:
         return len(columns.keys.data) + len(columns.values.data) + len(columns.headers.data)
 
     def _flush(self) -> None:
-        """Puts the rows so far together: of each key the last one."""
+        """Reduces the rows so far to the last one of each key."""
         columns, rows = self._columns, self._columns.row_count
         if not rows:
             return

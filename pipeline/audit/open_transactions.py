@@ -1,8 +1,8 @@
-"""Transactions that no marker has ended: compaction leaves the segment alone in which the oldest begins, and all after.
+"""Open transactions: compaction skips the segment in which the oldest begins, and all after it.
 
-Segments are read by different tasks, so each says what it does to the transactions that are open before it
-(`SegmentTransactions`), and a partition's are applied in order. This is what a broker does that replays a log without
-a producer snapshot: a transaction of which the log has lost every batch is not known.
+Segments are read by different tasks, so each reports its effect on the transactions that are open before it
+(`SegmentTransactions`), and a partition's are applied in order. A broker that replays a log without
+a producer snapshot does the same: a transaction of which the log has lost every batch is not known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SegmentTransactions(NamedTuple):
 
 
 class TransactionCollector:
-    """Collects that from the batches of one segment, in order."""
+    """Collects `SegmentTransactions` from the batches of one segment, in order."""
 
     __slots__ = ("_ended", "_opened")
 
@@ -36,8 +36,8 @@ class TransactionCollector:
         self._ended: set[int] = set()
         self._opened: dict[int, int] = {}
 
-    def take(self, batch: Batch) -> None:
-        """A data batch or a marker."""
+    def add(self, batch: Batch) -> None:
+        """Applies a data batch or a marker."""
         if not isinstance(batch, RecordBatch) or not batch.is_transactional:
             return
         if batch.is_control:
@@ -47,7 +47,7 @@ class TransactionCollector:
             self._opened.setdefault(batch.producer_id, batch.base_offset)
 
     def finish(self, *, is_read: bool) -> SegmentTransactions:
-        """`is_read`: whether every batch of the segment was taken."""
+        """`is_read`: whether every batch of the segment was added."""
         return SegmentTransactions(frozenset(self._ended), self._opened, is_read)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of segments that were looked at apart: the judgement on their partition."""
+"""Combines the reports of segments, which were examined one by one, into a report on their partition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.pipeline.audit.keys import Kept, last_records
 from barnabas.pipeline.audit.open_transactions import first_uncleanable_segment
-from barnabas.pipeline.audit.segment import unpacked_look
+from barnabas.pipeline.audit.segment import unpacked_segment
 from barnabas.pipeline.audit.timestamps import backwards_after
 from barnabas.storage.segment.names import LOG_SUFFIX, segment_path
 from barnabas.storage.verify.partition import LogRange, confirmed, unreadable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PartitionReport(NamedTuple):
-    """What there is to say of a partition, and of its segments, oldest first; `kept` where keys were counted."""
+    """The findings on a partition, and the reports of its segments, oldest first; `kept` where keys were counted."""
 
     number: int
     findings: Findings
@@ -35,10 +35,10 @@ class PartitionReport(NamedTuple):
 def judge(
     env: Env, plan: PartitionPlan, reports: Iterable[SegmentReport], options: AuditOptions
 ) -> PartitionReport | None:
-    """Takes the segments in order, and says what is wrong with them and between them.
+    """Checks the segments in order, each for itself and against its predecessor.
 
-    Findings in a partition that a broker has changed since are made again, here and now, and only what is found each
-    time is told. None for a partition that was deleted meanwhile.
+    A partition that a broker has changed since is checked once more, here and now, and only recurring findings are
+    reported. None for a partition that was deleted meanwhile.
     """
     try:
         return _judgement(env, plan, reports, options)
@@ -49,18 +49,18 @@ def judge(
 
 
 def unreadable_partition(number: int, path: str, error: OSError) -> PartitionReport:
-    """Of a partition of which the operating system does not give something: the others are told of all the same."""
+    """The report on a partition that cannot be read; the others are reported all the same."""
     return PartitionReport(number, *unreadable(path, error), ())
 
 
 def unseen(number: int, path: str, report: PartitionReport | None) -> PartitionReport:
-    """Of a partition that is here, and that tasks did not find: all of it, or files of the report there is."""
+    """The report on a partition that exists here and that tasks did not find, as a whole or in part."""
     if report is None:
         report = PartitionReport(number, Findings(path), LogRange(-1, -1, has_gaps=False), ())
         report.findings.counts.partitions += 1
     report.findings.error(
         path,
-        "a task has not found what is here: nothing, or not all of it, was looked at",
+        "a task has not found files that exist here: the partition was not examined, or not completely",
         "directories that all machines see under the same paths",
         check=Check.NAMES,
     )
@@ -73,7 +73,7 @@ def _judgement(
     segments = tuple(sorted(reports, key=lambda report: report.task.base_offset))
     verifier = plan.verifier
     for report in segments:
-        verifier.take(unpacked_look(report))
+        verifier.take(unpacked_segment(report))
     verifier.end()
     findings, log_range = confirmed(
         env,
@@ -89,7 +89,7 @@ def _judgement(
 
 
 def _backwards_between(segments: Sequence[SegmentReport]) -> Iterator[Finding]:
-    """A clock that goes back just where a segment begins."""
+    """The findings on clocks that go back between two segments."""
     for before, report in pairwise(segments):
         task = report.task
         path = segment_path(task.path, task.base_offset, LOG_SUFFIX)
@@ -97,7 +97,7 @@ def _backwards_between(segments: Sequence[SegmentReport]) -> Iterator[Finding]:
 
 
 def _lighter(report: SegmentReport) -> SegmentReport:
-    """Without what only the judgement needs, which is a megabyte now and then."""
+    """Drops the fields that only the judgement needs, which may have a megabyte."""
     return report._replace(look=report.look._replace(findings=(), txn_index=None, followed=b""))
 
 
@@ -109,10 +109,10 @@ def count_kept(keys: Sequence[SegmentKeys]) -> Kept:
     return last_records([(each.base_offset, each.table) for each in ordered], end)
 
 
-def put_together(
+def combined(
     reports: Iterable[PartitionReport | None], kept: Iterable[tuple[int, Kept]]
 ) -> list[PartitionReport]:
-    """The reports there are, with what is kept of their partitions, part after part; in the order of their numbers."""
+    """The reports with the kept records of their partitions, added up over parts; in the order of their numbers."""
     by_number: dict[int, Kept] = {}
     for number, part in kept:
         by_number[number] = by_number[number].plus(part) if number in by_number else part

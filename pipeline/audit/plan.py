@@ -1,4 +1,4 @@
-"""What there is to look at: a partition, read up to where its segments begin, and a task for each of these."""
+"""The plan of an audit: for each partition what is read before its segments, and a task for each segment."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ LAST_OFFSET: Final = (1 << 63) - 1
 
 
 class AuditOptions(NamedTuple):
-    """What is looked at, too.
+    """The scope of an audit.
 
     `is_deep`: batches are unpacked and their records checked. `counts_keys`: keys are counted, and what compaction
-    would leave. `now_ms`: what is meant by now, ms since 1970.
+    would leave. `now_ms`: the current time, ms since 1970.
     """
 
     is_deep: bool
@@ -67,7 +67,7 @@ def plan_partition(
     try:
         before = fingerprint(env, path)
         verifier = PartitionVerifier(
-            env, path, partition.situation, is_deep=options.is_deep, on_progress=_nobody
+            env, path, partition.situation, is_deep=options.is_deep, on_progress=_ignore_progress
         )
         verifier.begin()
     except FileNotFoundError:
@@ -84,10 +84,10 @@ def plan_partition(
 
 
 def _parts(sizes: Mapping[int, int]) -> int:
-    """Into how many parts the keys of segments go, so that a task has memory for one of them.
+    """The number of parts of the keys of segments, so that one part fits into a task's memory.
 
     There are no more records than offsets, and of a compacted log fewer: no more than its bytes have room for. The
-    active segment, of which nobody knows yet, is small beside the others, or alone.
+    active segment, whose records are not known yet, is small beside the others, or alone.
     """
     bases = list(sizes)
     offsets = bases[-1] - bases[0] if bases else 0
@@ -95,8 +95,8 @@ def _parts(sizes: Mapping[int, int]) -> int:
     return min(max(-(-records // RECORDS_OF_A_PART), 1), MAX_PARTS)
 
 
-def _nobody(_read: int) -> None:
-    """Hears of progress; a function with a name, as plans travel."""
+def _ignore_progress(_read: int) -> None:
+    """Ignores progress; a named function, since plans are pickled."""
 
 
 def _size(env: Env, path: str, base_offset: int) -> int:

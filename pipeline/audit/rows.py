@@ -1,10 +1,10 @@
-"""The tables that an audit writes: their columns, and what goes into them.
+"""The tables that an audit writes: their columns and rows.
 
     findings    one row for each finding
     segments    one row for each segment
     partitions  one row for each partition
 
-Every row says which audit it is of (`audit_id`, `audited_at`), so that one table holds many and tells how things go.
+Every row names its audit (`audit_id`, `audited_at`), so that one table holds many and shows trends.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ class Stamp(NamedTuple):
     audited_at: datetime
 
     def row(self, log_dir: str, **values: Any) -> Row:
-        told = {"audit_id": self.audit_id, "audited_at": self.audited_at, "log_dir": log_dir, **values}
-        return {name: legible(value) if isinstance(value, str) else value for name, value in told.items()}
+        row = {"audit_id": self.audit_id, "audited_at": self.audited_at, "log_dir": log_dir, **values}
+        return {name: legible(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def finding_row(stamp: Stamp, log_dir: str, place: tuple[str, int] | None, finding: Finding) -> Row:
-    """`place`: topic and partition, None for what is of none."""
+    """`place`: topic and partition, None for findings outside of partitions."""
     topic, partition = place or (None, None)
     values = finding._asdict() | {"severity": finding.severity.value, "check": finding.check.value}
     return stamp.row(log_dir, topic=topic, partition=partition, **values)
@@ -117,18 +117,18 @@ def finding_row(stamp: Stamp, log_dir: str, place: tuple[str, int] | None, findi
 
 def segment_rows(stamp: Stamp, of: PartitionToVerify, report: PartitionReport) -> Iterator[Row]:
     """A row for each segment that was still there."""
-    told = Counter((_stem(one.path), one.severity) for one in report.findings.all)
+    tally = Counter((_stem(one.path), one.severity) for one in report.findings.all)
     for segment in report.segments:
         if segment.look.outcome is not None:
             kept = report.kept.by_segment.get(segment.task.base_offset) if report.kept else None
-            yield _segment_row(stamp, of, segment, told, kept)
+            yield _segment_row(stamp, of, segment, tally, kept)
 
 
 def _segment_row(
     stamp: Stamp,
     of: PartitionToVerify,
     segment: SegmentReport,
-    told: Counter[tuple[str, Severity]],
+    tally: Counter[tuple[str, Severity]],
     kept: KeptRecords | None,
 ) -> Row:
     outcome, counts, task = segment.look.outcome, segment.look.counts, segment.task
@@ -151,9 +151,9 @@ def _segment_row(
         first_timestamp=as_time(segment.times.least),
         last_timestamp=as_time(segment.times.most),
         max_lateness_ms=segment.times.max_lateness_ms,
-        errors=told[stem, Severity.ERROR],
-        warnings=told[stem, Severity.WARNING],
-        notes=told[stem, Severity.NOTE],
+        errors=tally[stem, Severity.ERROR],
+        warnings=tally[stem, Severity.WARNING],
+        notes=tally[stem, Severity.NOTE],
         codec_bytes=sorted(segment.codecs.items()),
         **_key_values(segment.keys, kept),
     )
@@ -185,7 +185,7 @@ def _key_values(stats: KeyStats | None, kept: KeptRecords | None) -> Row:
 
 def partition_row(stamp: Stamp, of: PartitionToVerify, report: PartitionReport, segments: list[Row]) -> Row:
     """The sum of a partition's segments, and what only it knows."""
-    told = Counter(one.severity for one in report.findings.all)
+    tally = Counter(one.severity for one in report.findings.all)
     sums = {name: sum(row[name] for row in segments) for name in ("bytes", "batches", "records")}
     keyed = {name: _sum(row[name] for row in segments) for name in _KEYED}
     firsts = [row["first_timestamp"] for row in segments if row["first_timestamp"] is not None]
@@ -207,9 +207,9 @@ def partition_row(stamp: Stamp, of: PartitionToVerify, report: PartitionReport, 
         last_timestamp=max(lasts, default=None),
         max_lateness_ms=_lateness(report.segments),
         codec_bytes=sorted(codecs.items()),
-        errors=told[Severity.ERROR],
-        warnings=told[Severity.WARNING],
-        notes=told[Severity.NOTE],
+        errors=tally[Severity.ERROR],
+        warnings=tally[Severity.WARNING],
+        notes=tally[Severity.NOTE],
         **sums,
         **keyed,
     )
@@ -229,13 +229,13 @@ def _lateness(segments: Iterable[SegmentReport]) -> int:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    """Of what there is; None where there is nothing."""
+    """The sum without nulls; None where all are null."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def as_time(timestamp_ms: int | None) -> datetime | None:
-    """A time; None for what no calendar has."""
+    """A time; None outside the range of datetime."""
     if timestamp_ms is None or not 0 <= timestamp_ms < 253_402_300_800_000:
         return None
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC)

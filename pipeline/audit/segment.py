@@ -1,4 +1,4 @@
-"""What one task does: look at one segment, for itself."""
+"""One task of an audit: examine one segment by itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SegmentReport(NamedTuple):
-    """What there is to say of a segment. `odd_times`: the findings about its timestamps; `codecs`: bytes by codec.
+    """The report on a segment. `odd_times`: the findings about its timestamps; `codecs`: bytes by codec.
 
     What the look has `followed` is deflated: a partition is judged with that of all its segments in memory, and of
     idempotent producers that send record by record it is a third of the log.
@@ -52,7 +52,7 @@ class SegmentKeys(NamedTuple):
 
 
 def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[SegmentReport, list[SegmentKeys]]:
-    """Looks at a segment in every way that was asked for."""
+    """Examines a segment as the options say."""
     times = Timestamps(
         max(options.now_ms, env.now_ms())
     )  # a broker goes on writing while an audit takes hours
@@ -61,11 +61,11 @@ def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[Segment
     codecs: Counter[str] = Counter()
 
     def on_batch(batch: Batch) -> None:
-        times.take(batch)
+        times.add(batch)
         codecs[_codec(batch)] += batch.size_in_bytes
         if keys is not None:
-            keys.take(batch)
-            transactions.take(batch)
+            keys.add(batch)
+            transactions.add(batch)
 
     look = look_at_segment(
         env,
@@ -90,13 +90,13 @@ def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[Segment
     return SegmentReport(task, look, times.stats, odd, stats, dict(codecs)), parts
 
 
-def unpacked_look(report: SegmentReport) -> SegmentLook:
-    """What the segment has to say to its partition, for `PartitionVerifier.take`."""
+def unpacked_segment(report: SegmentReport) -> SegmentLook:
+    """The segment's look with `followed` inflated, for `PartitionVerifier.take`."""
     return report.look._replace(followed=zlib.decompress(report.look.followed))
 
 
 def _aborted(env: Env, task: SegmentTask) -> list[AbortedTxn]:
-    """The aborted transactions in a segment; none where an index is damaged, or gone, which is told elsewhere."""
+    """The aborted transactions in a segment; empty where an index is damaged or gone, which another check reports."""
     try:
         files = AbortedTransactionFiles(env, task.path)
         return files.overlapping(task.base_offset, task.base_offset, task.end_offset)

@@ -1,7 +1,7 @@
-"""The same on Spark: one stage looks at segments, after a shuffle another judges partitions and puts keys together.
+"""The engine on Spark: one stage examines segments; after a shuffle another judges partitions and combines keys.
 
-Nothing is decided here. What goes from stage to stage is this package's own plain data under (partition, part): part
--1 has a partition's plan and the reports of its segments, the others have keys.
+It decides nothing itself. Stages exchange this package's own plain data under (partition, part): part -1 has a
+partition's plan and the reports of its segments, the others have keys.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.pipeline.audit.partition import PartitionReport, count_kept, judge, put_together
+from barnabas.pipeline.audit.partition import PartitionReport, combined, count_kept, judge
 from barnabas.pipeline.audit.plan import PartitionPlan
 from barnabas.pipeline.audit.segment import SegmentReport, examine
 from barnabas.storage.env import RealEnv
@@ -39,11 +39,11 @@ class SparkEngine:
         context = self._spark.sparkContext
         cores = context.defaultParallelism
         bins = packed([task for plan in plans for task in plan.tasks], 2 * cores, BYTES_OF_A_TASK)
-        looked = context.parallelize(bins, max(len(bins), 1)).flatMap(_examining(options))
+        examined = context.parallelize(bins, max(len(bins), 1)).flatMap(_examining(options))
         planned = context.parallelize([((plan.number, _REPORTS), plan) for plan in plans], cores)
         groups = sum(1 + (plan.tasks[0].parts if plan.tasks else 0) for plan in plans)
-        judged = looked.union(planned).groupByKey(min(groups, 8 * cores)).map(_judging(options)).collect()
-        return put_together(
+        judged = examined.union(planned).groupByKey(min(groups, 8 * cores)).map(_judging(options)).collect()
+        return combined(
             [each for (_, part), each in judged if part == _REPORTS],
             [(number, each) for (number, part), each in judged if part != _REPORTS],
         )
@@ -52,7 +52,7 @@ class SparkEngine:
 def packed(tasks: Sequence[SegmentTask], at_least: int, bytes_each: int) -> list[list[SegmentTask]]:
     """The tasks in bins of about so many bytes, the largest first; in `at_least` bins where there are as many tasks.
 
-    A segment is a task of Spark's by itself, unless it is so small that starting one costs more than looking at it.
+    A segment is a task of Spark's by itself, unless it is so small that starting a task costs more than examining it.
     """
     total = sum(task.size for task in tasks)
     limit = min(bytes_each, max(total // max(at_least, 1), 1))

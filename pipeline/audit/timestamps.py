@@ -1,4 +1,4 @@
-"""Timestamps that cannot be meant: they pin retention, hide records from searches by time, or spoil joins."""
+"""Implausible timestamps: they pin retention, hide records from searches by time, or spoil joins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Odd:
 
 
 class TimeStats(NamedTuple):
-    """What the headers of a segment's batches say of time, in ms since 1970; None where no batch has a timestamp.
+    """The times in the headers of a segment's batches, in ms since 1970; None where no batch has a timestamp.
 
     `least` is that of first records of batches, `most` of all. `max_lateness_ms`: how far behind a younger one before
     it a batch begins. `first_appended` and `last_appended`: times of appending, of the first batch and the youngest.
@@ -56,7 +56,7 @@ class TimeStats(NamedTuple):
 
 
 class Timestamps:
-    """The timestamps of one segment, as its batches come; the findings about them at the end."""
+    """Collects the timestamps of one segment, batch by batch; at the end the findings about them."""
 
     __slots__ = (
         "_ancient",
@@ -80,8 +80,8 @@ class Timestamps:
         self._lateness = 0
         self._future, self._ancient, self._missing, self._backwards = _Odd(), _Odd(), _Odd(), _Odd()
 
-    def take(self, batch: Batch) -> None:
-        """A whole batch. Markers are of coordinators; v0 has no timestamps."""
+    def add(self, batch: Batch) -> None:
+        """Follows a whole batch, but for markers, whose time is the coordinator's, and v0, which has no timestamps."""
         if batch.magic == MAGIC_V0 or batch.is_control:
             return
         is_v2 = isinstance(batch, RecordBatch)
@@ -182,7 +182,7 @@ def _finding(path: str, odd: _Odd, what: str, expected: str) -> Finding:
 
 
 def in_words(timestamp_ms: int) -> str:
-    """A time as people read it, and the number where no calendar has it."""
+    """A readable time, or the number where it is outside the range of datetime."""
     if not 0 <= timestamp_ms <= _LAST_MS:
         return f"{timestamp_ms} ({'before 1970' if timestamp_ms < 0 else 'are these micro- or nanoseconds?'})"
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

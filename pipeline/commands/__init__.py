@@ -1,1 +1,1 @@
-"""The commands of `barnabas pipeline`: each turns its line into options, has the job done, and says what came of it."""
+"""The commands of `barnabas pipeline`: each turns its arguments into options, runs the job, and prints the result."""

@@ -1,4 +1,4 @@
-"""`barnabas pipeline audit`: is anything wrong in log directories, by many tasks at once."""
+"""`barnabas pipeline audit`: verify log directories by many tasks at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SHOWN: Final = 20
 
 
-@click.command(short_help="Verify log directories, and say what is in them.")
+@click.command(short_help="Verify log directories, and report their contents.")
 @directories_argument
 @report_option("barnabas-audit.html")
 @tables_option
@@ -32,7 +32,7 @@ SHOWN: Final = 20
     is_flag=True,
     help="Do not count keys and what compaction would save, which is much of the work.",
 )
-@click.option("--strict", is_flag=True, help="Let warnings count as errors do.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @here_option
 @spark_options
 def audit(
@@ -52,7 +52,7 @@ def audit(
     They may be Barnabas's or Apache Kafka's, of a broker at work, or copied from one; on a cluster all machines have
     to see them under the same paths. Each segment is a task. Checked is what `barnabas log verify` checks (lengths,
     CRCs, records, the order of offsets, leader epochs, all indexes, snapshots, checkpoints, identities), and the
-    sequence numbers of producers and timestamps that cannot be meant; counted are keys, and what compaction would save.
+    sequence numbers of producers and implausible timestamps; counted are keys, and what compaction would save.
 
     \b
     barnabas pipeline audit /var/lib/kafka
@@ -70,14 +70,14 @@ def audit(
 
     options = AuditOptions(not shallow, not no_keys, time.time_ns() // 1_000_000)
     where, page = Where(here, master, conf), partial(page_of, tables=tables or "")
-    result = carry_out("barnabas audit", directories, options, where, report, tables, tell, page)
+    result = carry_out("barnabas audit", directories, options, where, report, tables, print_summary, page)
     print_rows([("report", str(report)), *([("tables", tables)] if tables else [])])
     tally = result.tally()
     sys.exit(EXIT_FAILED if tally[Severity.ERROR] or (strict and tally[Severity.WARNING]) else 0)
 
 
-def tell(result: AuditResult) -> None:
-    """The gravest findings, and what was looked at."""
+def print_summary(result: AuditResult) -> None:
+    """Prints the gravest findings, and the counts."""
     order = [severity.value for severity in Severity]
     grave = [row for row in result.findings if row["severity"] != Severity.NOTE]
     for row in sorted(grave, key=lambda row: order.index(row["severity"]))[:SHOWN]:

@@ -1,4 +1,4 @@
-"""What `audit` and `compact-report` do alike: look at log directories, on Spark or here, and write what comes of it."""
+"""The common part of `audit` and `compact-report`: examine log directories, on Spark or here, and write the results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.report.page import Page
 
 NEEDED: Final = ("pyarrow", "jinja2", "matplotlib")
-"""What tables and reports are made with, also without Spark."""
+"""The modules for tables and reports, needed also without Spark."""
 
 
 class Where(NamedTuple):
@@ -41,11 +41,11 @@ class Where(NamedTuple):
 
 
 def check(report: Path, tables: str | None, where: Where) -> None:
-    """Says before hours of work what could not be done with what comes of them. Raises OSError and UsageError."""
+    """Checks before hours of work that the results can be written. Raises OSError and UsageError."""
     if where.here and (where.master or where.conf):
         raise click.UsageError("--here is without Spark, and --master and --conf are for Spark")
     if where.here and tables is not None and "://" in tables:
-        raise click.UsageError(f"--here writes tables to a directory of this machine, and {tables} is none")
+        raise click.UsageError(f"--here writes tables to a directory of this machine, which {tables} is not")
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         fail(f"this needs {', '.join(missing)}, {WITH_SPARK}", EXIT_USAGE)
@@ -58,36 +58,36 @@ def check(report: Path, tables: str | None, where: Where) -> None:
 def audited(
     name: str, paths: Sequence[str], options: AuditOptions, where: Where
 ) -> Iterator[tuple[AuditResult, SparkSession | None]]:
-    """What there is to say of the directories, and the session, with which tables can be written.
+    """The result of auditing the directories, and the session for writing tables.
 
-    A directory that is none, or cannot be read, ends the command with code 2.
+    A path that is not a directory, or cannot be read, ends the command with code 2.
     """
     from barnabas.pipeline.audit.engines import LocalEngine
 
     if where.here:
         with bytes_read(log_bytes(paths)) as on_bytes:
-            result = _look(paths, options, LocalEngine(RealEnv(), on_bytes))
+            result = _audit(paths, options, LocalEngine(RealEnv(), on_bytes))
         yield result, None
         return
     from barnabas.pipeline.audit.spark_engine import SparkEngine
 
     with spark_session(name, where.master, where.conf) as spark:
         with spark_tasks(spark):
-            result = _look(paths, options, SparkEngine(spark))
+            result = _audit(paths, options, SparkEngine(spark))
         yield result, spark
 
 
-def carry_out(  # noqa: PLR0917 (what the two commands were given)
+def carry_out(  # noqa: PLR0917 (the arguments of the two commands)
     name: str,
     paths: Sequence[str],
     options: AuditOptions,
     where: Where,
     report: Path,
     tables: str | None,
-    tell: Callable[[AuditResult], None],
+    print_summary: Callable[[AuditResult], None],
     page_of: Callable[[AuditResult], Page],
 ) -> AuditResult:
-    """Looks at the directories, tells what there is to say, and writes the tables that are wanted and the report."""
+    """Audits the directories, prints a summary, and writes the tables and the report."""
     from barnabas.pipeline.log_reading.directories import absolute_path
     from barnabas.pipeline.report.page import write
 
@@ -95,20 +95,20 @@ def carry_out(  # noqa: PLR0917 (what the two commands were given)
         check(report, tables, where)
         paths = list(dict.fromkeys(map(absolute_path, paths)))
     with failures(), audited(name, paths, options, where) as (result, spark):
-        tell(result)
+        print_summary(result)
         if tables is not None:
             write_tables(result, tables, spark)
         write(page_of(result), report)
     return result
 
 
-def _look(paths: Sequence[str], options: AuditOptions, engine: Engine) -> AuditResult:
+def _audit(paths: Sequence[str], options: AuditOptions, engine: Engine) -> AuditResult:
     from barnabas.pipeline.audit.audit import audit
 
     try:
         return audit(RealEnv(), paths, options, engine)
     except (NotALogDirectoryError, OSError) as error:
-        fail(f"cannot look at it: {error}", EXIT_USAGE)
+        fail(f"cannot read the log directory: {error}", EXIT_USAGE)
 
 
 def log_bytes(paths: Sequence[str]) -> int:
@@ -121,7 +121,7 @@ def log_bytes(paths: Sequence[str]) -> int:
                     try:
                         total += os.stat(f"{directory}/{name}").st_size
                     except OSError:
-                        continue  # which is told later, if it matters
+                        continue  # the audit reports it, if it matters
     return total
 
 

@@ -1,4 +1,4 @@
-"""What the commands have in common: Spark's options, how failures end, numbers as people read them."""
+"""The common part of the commands: Spark's options, failures, aligned output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class KeyValue(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
             return value
         key, equals, rest = str(value).partition("=")
         if not equals or not key:
-            self.fail(f"{value!r} is no KEY=VALUE", param, ctx)
+            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
         return key, rest
 
 
@@ -66,16 +66,16 @@ def spark_session(
     connector: bool = False,
     table: bool = False,
 ) -> Iterator[SparkSession]:
-    """A session that ends with the block. What is missing for one ends the command, with a sentence and code 2."""
+    """A session for the block. A missing requirement ends the command with a message and code 2."""
     try:
         check()
         from barnabas.pipeline.session import session
 
-        with telling("starting Spark"):
+        with spinner("starting Spark"):
             spark = session(name, master=master, conf=dict(conf), connector=connector, table=table)
     except SparkMissingError as error:
         fail(str(error), EXIT_USAGE)
-    spark.sparkContext.setLogLevel("ERROR")  # what fails is raised, and told by us
+    spark.sparkContext.setLogLevel("ERROR")  # failures are raised, and reported by `failures`
     try:
         yield spark
     finally:
@@ -84,7 +84,7 @@ def spark_session(
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Ends the command with a sentence for what can go wrong with files, options and Spark itself."""
+    """Ends the command with a message for errors of files, options and Spark itself."""
     try:
         yield
     except ValueError as error:
@@ -103,12 +103,12 @@ def failures() -> Iterator[None]:
 
 
 def is_of_spark(error: Exception) -> bool:
-    """Whether Spark has raised it: its classes cannot be named here, since nothing of it may be imported."""
+    """Whether Spark raised it; judged by the module name, since Spark may not be imported here."""
     return type(error).__module__.partition(".")[0] in {"pyspark", "py4j"}
 
 
 def _first_lines(error: Exception, limit: int = 12) -> str:
-    """What Spark says, without the Java stack below it; of Python's errors in its tasks what they say, and no more."""
+    """Spark's message without the Java stack; for a Python error in a task the message of that error."""
     raised = _RAISED.findall(str(error).partition(_TRACEBACK)[2])
     if raised:
         return str(raised[-1])
@@ -117,14 +117,14 @@ def _first_lines(error: Exception, limit: int = 12) -> str:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Says what is wrong, and ends the command."""
+    """Prints an error and ends the command."""
     click.echo(f"Error: {message}", err=True)
     sys.exit(code)
 
 
 @contextmanager
-def telling(what: str) -> Iterator[None]:
-    """Shows on a terminal that something goes on."""
+def spinner(what: str) -> Iterator[None]:
+    """Shows a spinner on a terminal during the block."""
     if not sys.stderr.isatty():
         yield
         return

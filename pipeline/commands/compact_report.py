@@ -52,12 +52,12 @@ def compact_report(
 
     options = AuditOptions(is_deep=False, counts_keys=True, now_ms=time.time_ns() // 1_000_000)
     where = Where(here, master, conf)
-    carry_out("barnabas compact-report", directories, options, where, report, tables, tell, page_of)
+    carry_out("barnabas compact-report", directories, options, where, report, tables, print_summary, page_of)
     click.echo(f"report  {report}")
 
 
-def tell(result: AuditResult) -> None:
-    """A line for each topic, those with most to save first."""
+def print_summary(result: AuditResult) -> None:
+    """Prints a line for each topic, those with most to save first."""
     from barnabas.pipeline.report.compact_report import damage, share
     from barnabas.pipeline.report.figures import in_bytes
     from barnabas.pipeline.report.tables import by_topic, total

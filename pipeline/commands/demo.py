@@ -1,4 +1,4 @@
-"""`barnabas pipeline demo`: all of it at once."""
+"""`barnabas pipeline demo`: the whole pipeline at once."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from barnabas.pipeline.commands.common import (
 from barnabas.pipeline.ingest.options import TableFormat
 
 
-@click.command(short_help="Show all of it: a broker, a stream, tables, queries, a report.")
+@click.command(short_help="Show the whole pipeline: a broker, a stream, tables, queries, a report.")
 @click.argument("directory", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--records",
     type=click.IntRange(min=1000),
     default=60_000,
     show_default=True,
-    help="About how many are produced.",
+    help="The approximate number of records to produce.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of what is made up.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The seed of the generated data.")
 @click.option(
     "--table-format",
     type=click.Choice(get_args(TableFormat)),
     default="parquet",
     show_default=True,
-    help="Of the tables.",
+    help="The format of the tables.",
 )
 @spark_options
 def demo(
@@ -49,10 +49,10 @@ def demo(
     master: str | None,
     conf: tuple[tuple[str, str], ...],
 ) -> None:
-    """Start a broker, produce a shop's week to it, ingest that into tables, query them, and draw the picture.
+    """Start a broker, produce a shop's week to it, ingest that into tables, query them, and draw a report.
 
     Everything is in DIRECTORY (default: barnabas-demo-<time>, in this one), which must be new or empty: the broker's
-    log, the tables, the checkpoints, and report.html. Nothing goes on running afterwards.
+    log, the tables, the checkpoints, and report.html. Nothing keeps running afterwards.
 
     \b
     barnabas pipeline demo
@@ -66,7 +66,7 @@ def demo(
     """
     where = directory or Path(f"barnabas-demo-{datetime.now(UTC):%Y%m%dT%H%M%S}")
     if where.exists() and any(where.iterdir()):
-        raise click.UsageError(f"{where} has something in it: name a directory that is new or empty")
+        raise click.UsageError(f"{where} is not empty: name a directory that is new or empty")
     is_delta = table_format == "delta"
     with failures(), spark_session("barnabas demo", master, conf, connector=True, table=is_delta) as spark:
         from barnabas.pipeline.demo.broker import BrokerNotStartedError

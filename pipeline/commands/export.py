@@ -1,4 +1,4 @@
-"""`barnabas pipeline export`: a table goes to a topic."""
+"""`barnabas pipeline export`: write a table to a topic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, get_args
 import click
 
 from barnabas.pipeline.commands.common import KeyValue, failures, print_rows, spark_options, spark_session
-from barnabas.pipeline.commands.ingest import tell
+from barnabas.pipeline.commands.ingest import print_progress
 from barnabas.pipeline.commands.options import (
     bootstrap_option,
     every_option,
@@ -20,7 +20,7 @@ from barnabas.pipeline.export.options import MAX_FILES, Delivery, ExportOptions
 @click.command(short_help="A table to a topic, incrementally.")
 @bootstrap_option
 @click.option("--table", required=True, help="The table: a path or a URI.")
-@table_format_option("Of the table.")
+@table_format_option("The format of the table.")
 @click.option(
     "--checkpoint", required=True, help="Where the progress is kept: a directory of this export alone."
 )
@@ -38,7 +38,7 @@ from barnabas.pipeline.export.options import MAX_FILES, Delivery, ExportOptions
 @click.option(
     "--max-files",
     type=int,
-    help=f"Files of the table in a batch, at most. Default: {MAX_FILES}, or all of them with --trigger once.",
+    help=f"The most files of the table in a batch. Default: {MAX_FILES}, or all of them with --trigger once.",
 )
 @click.option("--metrics-port", type=int, help="Progress for Prometheus, on this port.")
 @click.option(
@@ -68,7 +68,7 @@ def export(
             from barnabas.pipeline.export.job import export as run
 
             try:
-                summary = run(spark, options, on_progress=tell)
+                summary = run(spark, options, on_progress=print_progress)
             except KeyboardInterrupt:
                 click.echo("stopped")
                 return

@@ -1,4 +1,4 @@
-"""`barnabas pipeline ingest`: topics become a table."""
+"""`barnabas pipeline ingest`: read topics into a table."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def negated(_context: click.Context, _parameter: click.Parameter, value: bool) -
 @click.option(
     "--checkpoint", required=True, help="Where the progress is kept: a directory of this ingest alone."
 )
-@table_format_option("Of both tables.")
+@table_format_option("The format of both tables.")
 @click.option(
     "--partition-by",
     type=click.Choice(get_args(PartitionBy)),
     default="day",
     show_default=True,
-    help="Of the records' timestamps, in UTC.",
+    help="Partition the tables by the records' timestamps, in UTC.",
 )
 @click.option(
     "--quarantine", default="", help="Where records go that are malformed or late. Default: TABLE-quarantine."
@@ -56,29 +56,29 @@ def negated(_context: click.Context, _parameter: click.Parameter, value: bool) -
     "--starting",
     default="earliest",
     show_default=True,
-    help="Of a new checkpoint: earliest, latest, a time (ISO 8601), or offsets as JSON.",
+    help="Where a new checkpoint starts: earliest, latest, a time (ISO 8601), or offsets as JSON.",
 )
 @click.option(
     "--isolation",
     type=click.Choice(get_args(Isolation)),
     default="read_committed",
     show_default=True,
-    help="Of transactions.",
+    help="Which records of transactions are read.",
 )
 @click.option(
     "--allow-data-loss",
     "fail_on_data_loss",
     is_flag=True,
     callback=negated,
-    help="Go on where offsets are gone that were not read yet, instead of failing.",
+    help="Continue where offsets were deleted before they were read, instead of failing.",
 )
 @click.option(
     "--max-offsets-per-batch",
     "max_offsets_per_trigger",
     type=int,
-    help="Records of a batch, over all partitions, at most.",
+    help="The most records of a batch, over all partitions.",
 )
-@click.option("--min-partitions", type=int, help="Spark's tasks for a batch, at least.")
+@click.option("--min-partitions", type=int, help="The least number of Spark tasks for a batch.")
 @click.option("--value-format", type=click.Choice(FORMATS), help="Decode values into a column data.")
 @click.option(
     "--schema-file",
@@ -86,14 +86,14 @@ def negated(_context: click.Context, _parameter: click.Parameter, value: bool) -
     help="The schema: .json, .avsc, or a compiled .desc.",
 )
 @click.option("--registry", default="", metavar="URL", help="A schema registry: values have its wire format.")
-@click.option("--subject", default="", help="Of the registry. Default: TOPIC-value.")
+@click.option("--subject", default="", help="The subject in the registry. Default: TOPIC-value.")
 @click.option("--message", default="", help="The full name of the Protobuf message.")
 @click.option(
     "--drop-value",
     "keep_value",
     is_flag=True,
     callback=negated,
-    help="Keep only what was decoded, and not the bytes.",
+    help="Keep only the decoded columns, and not the bytes.",
 )
 @click.option(
     "--late-after",
@@ -119,8 +119,8 @@ def negated(_context: click.Context, _parameter: click.Parameter, value: bool) -
 def ingest(master: str | None, conf: tuple[tuple[str, str], ...], **given: Any) -> None:
     """Read what is new in topics into a table (Parquet or Delta), each record exactly once.
 
-    What is in the table and what is read next is kept in the checkpoint, so that a run that was killed at any point is
-    gone on with by the same line. Records that cannot be decoded, or are late, go to the quarantine with the reason.
+    The checkpoint has what is in the table and what is read next, so that the same command line resumes a run that was
+    killed at any point. Records that cannot be decoded, or are late, go to the quarantine with the reason.
 
     \b
     barnabas pipeline ingest --topic orders --table /srv/orders --checkpoint /srv/orders.checkpoint
@@ -130,7 +130,7 @@ def ingest(master: str | None, conf: tuple[tuple[str, str], ...], **given: Any) 
     \b
     Exit codes:
       0  done, or ended by Ctrl-C
-      1  a batch failed: what was committed stays, and the next run goes on from there
+      1  a batch failed: what was committed stays, and the next run continues from there
       2  the command line is wrong, or Spark, Java or a jar is missing
     """
     with failures():
@@ -140,7 +140,7 @@ def ingest(master: str | None, conf: tuple[tuple[str, str], ...], **given: Any) 
             from barnabas.pipeline.ingest.job import ingest as run
 
             try:
-                summary = run(spark, options, on_progress=tell)
+                summary = run(spark, options, on_progress=print_progress)
             except KeyboardInterrupt:
                 click.echo("stopped")
                 return
@@ -149,7 +149,7 @@ def ingest(master: str | None, conf: tuple[tuple[str, str], ...], **given: Any) 
 
 
 def options_of(given: dict[str, Any]) -> IngestOptions:
-    """From the command line; ValueError where they do not go together."""
+    """The options of the command line; ValueError where they contradict each other."""
     decoding = {
         name: given.pop(name) for name in ("value_format", "schema_file", "registry", "subject", "message")
     }
@@ -158,8 +158,8 @@ def options_of(given: dict[str, Any]) -> IngestOptions:
     return IngestOptions(**given, decode=decode)
 
 
-def tell(batch: BatchProgress) -> None:
-    """A line for each batch that had something in it."""
+def print_progress(batch: BatchProgress) -> None:
+    """Prints a line for each batch that is not empty."""
     if batch.rows:
         behind = sum(batch.lag.values())
         click.echo(

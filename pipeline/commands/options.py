@@ -1,4 +1,4 @@
-"""Options that several commands have, each told in one place."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ trigger_option: Final = click.option(
     type=click.Choice(get_args(Trigger)),
     default="available-now",
     show_default=True,
-    help="Once, in bounded batches up to now, or on and on.",
+    help="Once, in bounded batches up to now, or continuously.",
 )
 every_option: Final = click.option(
     "--every",
@@ -34,7 +34,7 @@ every_option: Final = click.option(
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="From batch to batch of --trigger continuous.",
+    help="The interval between batches of --trigger continuous.",
 )
 directories_argument: Final = click.argument("directories", nargs=-1, required=True, metavar="DIR...")
 tables_option: Final = click.option(

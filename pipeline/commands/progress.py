@@ -1,4 +1,4 @@
-"""How far a long job is, on a terminal; nothing elsewhere. It is told on the stream of errors: results can be piped."""
+"""Progress bars of long jobs, on a terminal only. They go to stderr, so that results can be piped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLL_S: Final = 0.3
 
 @contextmanager
 def bytes_read(total: int) -> Iterator[Callable[[int], None]]:
-    """For work in this process, which tells of the bytes it has read."""
+    """A bar for work in this process, which reports the bytes that it has read."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -30,7 +30,7 @@ def bytes_read(total: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def spark_tasks(spark: SparkSession) -> Iterator[None]:
-    """For Spark's jobs: how many of the tasks of the stages that run are done."""
+    """A bar for Spark's jobs: the finished tasks of the running stages."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""`barnabas pipeline scan`: log directories read without a broker: counted, shown, or made a table."""
+"""`barnabas pipeline scan`: read log directories without a broker: count records, show them, or write a table."""
 
 from __future__ import annotations
 
@@ -40,19 +40,23 @@ COUNTED: Final = "topic,partition,offset,timestamp"
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default="read_committed",
     show_default=True,
-    help="Of transactions.",
+    help="Which records of transactions are read.",
 )
 @click.option(
-    "--where", metavar="SQL", help='Only rows for which this is so: "offset % 2 = 0 and key is not null".'
+    "--where",
+    metavar="SQL",
+    help='Only rows that match this condition: "offset % 2 = 0 and key is not null".',
 )
 @click.option(
-    "--limit", type=click.IntRange(min=1), help="Show so many records, as lines of JSON, and no counts."
+    "--limit",
+    type=click.IntRange(min=1),
+    help="Show at most this many records, as lines of JSON, and no counts.",
 )
 @click.option(
-    "--table", metavar="DIR", help="Write the records to this table (Parquet), which must not be there yet."
+    "--table", metavar="DIR", help="Write the records to this table (Parquet), which must not exist yet."
 )
 @click.option("--no-headers", is_flag=True, help="Leave headers out, which makes it faster.")
-@click.option("--allow-data-loss", is_flag=True, help="Go on where offsets are gone, instead of failing.")
+@click.option("--allow-data-loss", is_flag=True, help="Continue where offsets are gone, instead of failing.")
 @click.option(
     "--option",
     "others",
@@ -93,7 +97,7 @@ def scan(
     for time, offsets in (("since", "starting_offsets"), ("until", "ending_offsets")):
         if given[time] is not None and given[offsets] is not None:
             option = f"--{offsets.replace('_', '-')}"
-            raise click.UsageError(f"--{time} and {option} say the same thing twice: one of the two")
+            raise click.UsageError(f"--{time} and {option} exclude each other")
     with failures():
         is_counted = limit is None and table is None and where is None
         options = source_options(existing(directories), is_counted=is_counted, **given)
@@ -108,7 +112,7 @@ def scan(
                     click.echo(f"table  {table}")
                     return
                 counts = _counts(rows)
-    _tell_counts(counts)
+    _print_counts(counts)
 
 
 def existing(directories: Iterable[str]) -> list[str]:
@@ -118,7 +122,7 @@ def existing(directories: Iterable[str]) -> list[str]:
     paths = list(dict.fromkeys(map(absolute_path, directories)))
     for path in paths:
         if not os.path.isdir(path):
-            raise ValueError(f"{path} is no directory")
+            raise ValueError(f"{path} is not a directory")
     return paths
 
 
@@ -139,7 +143,7 @@ def source_options(
 ) -> dict[str, str]:
     """The options of the source (`pipeline.spark.options`), which are checked at once. Raises ValueError.
 
-    `is_counted`: neither keys nor values nor headers are looked at.
+    `is_counted`: neither keys nor values nor headers are read.
     """
     from barnabas.pipeline.spark.options import parse_options
 
@@ -167,7 +171,7 @@ def milliseconds(time: str) -> int:
     try:
         found = datetime.fromisoformat(time)
     except ValueError:
-        raise ValueError(f"{time!r} is no time as 2026-01-31T12:00:00Z") from None
+        raise ValueError(f"{time!r} is not a time such as 2026-01-31T12:00:00Z") from None
     return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -181,7 +185,7 @@ def records(spark: SparkSession, options: dict[str, str], where: str | None) -> 
 
 
 def show(rows: DataFrame) -> None:
-    """Lines of JSON; bytes that are no text are told in hexadecimal."""
+    """Lines of JSON; bytes that are not text are shown in hexadecimal."""
     times = {name: rows[name].cast("string") for name, kind in rows.dtypes if kind == "timestamp"}
     for row in rows.withColumns(times).toLocalIterator():
         found = {name: _plain(value) for name, value in row.asDict(recursive=True).items()}
@@ -215,7 +219,7 @@ def _counts(rows: DataFrame) -> list[Any]:
     return sorted(found.collect(), key=lambda row: (row.topic, row.partition))
 
 
-def _tell_counts(counts: list[Any]) -> None:
+def _print_counts(counts: list[Any]) -> None:
     click.echo(f"{'TOPIC':<30} {'PARTITION':>9} {'RECORDS':>14}  {'OFFSETS':<27} TIMES")
     for row in counts:
         offsets = f"{row['first']} to {row['last']}"

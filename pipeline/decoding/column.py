@@ -1,4 +1,4 @@
-"""A column of values becomes a column of what they mean, and for each value that means nothing the reason."""
+"""Decodes a column of values into a column of structures, with the reason for each value that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def _decoded(decoder: Decoder, value: bytes | None) -> Row:
 
 
 def _cut(text: str) -> str:
-    """Short, and without what UTF-8 has no bytes for."""
+    """Shortens a text and escapes surrogates."""
     return text[:_MAX_DETAIL].encode("utf-8", "backslashreplace").decode()
 
 
 def _array(kind: pa.DataType, rows: list[Row]) -> pa.Array:
-    """The decoded column. What no column holds (a number beyond bigint, half a surrogate pair) is malformed."""
+    """The decoded column. A value that no column holds (a number beyond bigint, half a surrogate pair) is malformed."""
     try:
         return pa.array([row[0] for row in rows], kind)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
@@ -95,4 +95,4 @@ def _test(kind: pa.DataType, row: Row) -> None:
     try:
         pa.array([row[0]], kind)
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-        row[:3] = [None, MALFORMED, _cut(f"no {kind} holds it: {error}")]
+        row[:3] = [None, MALFORMED, _cut(f"{kind} cannot hold it: {error}")]

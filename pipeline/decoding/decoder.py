@@ -1,4 +1,4 @@
-"""What the three formats have in common: a decoder, and how nested values become what Arrow takes."""
+"""The common part of the three formats: a decoder, and conversions of nested values for Arrow."""
 
 from __future__ import annotations
 

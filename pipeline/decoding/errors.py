@@ -1,8 +1,8 @@
-"""What can be wrong with a value, with a schema, or with the registry that should know it."""
+"""Errors of values, of schemas, and of the schema registry."""
 
 
 class MalformedValueError(Exception):
-    """A value is not what its schema says; the message says where, for whoever looks into the quarantine."""
+    """A value does not match its schema; the message says where, for readers of the quarantine."""
 
 
 class UnknownSchemaError(Exception):
@@ -14,8 +14,8 @@ class UnknownSchemaError(Exception):
 
 
 class SchemaError(ValueError):
-    """A schema cannot be used: it is no schema, or has no columns that would hold its values."""
+    """A schema cannot be used: it is malformed, or no columns can hold its values."""
 
 
 class RegistryError(OSError):
-    """The schema registry did not answer as a registry does. Nothing is known then, so nothing may be decided."""
+    """The schema registry did not answer, or not as a registry does; the batch must not be decided without it."""

@@ -44,22 +44,22 @@ def json_decoder(schema_text: str, *, registry_framing: bool = False) -> Decoder
     """SchemaError where the text is no JSON Schema."""
     try:
         schema = json.loads(schema_text)
-        refuse = dict.fromkeys(("http", "https", "file", "ftp"), _refuse_remote)
-        validate = fastjsonschema.compile(schema, handlers=refuse, use_default=False)
+        reject = dict.fromkeys(("http", "https", "file", "ftp"), _reject_remote)
+        validate = fastjsonschema.compile(schema, handlers=reject, use_default=False)
     except (ValueError, fastjsonschema.JsonSchemaDefinitionException) as error:
-        raise SchemaError(f"this is no JSON Schema that can be used: {error}") from error
+        raise SchemaError(f"this is not a usable JSON Schema: {error}") from error
     kind, convert = _Columns(schema).column(schema)
     decode = partial(_decode, validate, convert)
     return Decoder(kind, (lambda value: decode(split(value)[1])) if registry_framing else decode)
 
 
-def _refuse_remote(uri: str) -> NoReturn:
+def _reject_remote(uri: str) -> NoReturn:
     raise SchemaError(f"the schema refers to {uri}, and only references within it are followed")
 
 
 def _decode(validate: Callable[[Any], Any], convert: Convert, payload: bytes) -> object:
     try:
-        value = json.loads(payload.decode(), parse_constant=_refuse_constant)
+        value = json.loads(payload.decode(), parse_constant=_reject_constant)
         validate(value)
     except fastjsonschema.JsonSchemaValueException as error:
         raise MalformedValueError(error.message) from error
@@ -70,7 +70,7 @@ def _decode(validate: Callable[[Any], Any], convert: Convert, payload: bytes) ->
     return converted(convert, value)
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is Python's, not JSON's")
 
 
@@ -132,7 +132,7 @@ class _Columns:
     def _lookup(self, reference: str) -> JsonSchema:
         found: Any = self._root
         if not reference.startswith("#"):
-            _refuse_remote(reference)
+            _reject_remote(reference)
         for step in reference[1:].split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, Mapping) or key not in found:
@@ -159,7 +159,7 @@ def _timestamp(value: str) -> datetime:
     try:
         found = datetime.fromisoformat(value.upper())  # RFC 3339 has t and z as well, Python has not
     except ValueError as error:
-        raise MalformedValueError(f"{value!r} is no time") from error
+        raise MalformedValueError(f"{value!r} is not a time") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
@@ -167,7 +167,7 @@ def _date(value: str) -> date:
     try:
         return date.fromisoformat(value)
     except ValueError as error:
-        raise MalformedValueError(f"{value!r} is no date") from error
+        raise MalformedValueError(f"{value!r} is not a date") from error
 
 
 _STRINGS: Final[dict[str, Column]] = {

@@ -1,10 +1,10 @@
-"""A schema registry over HTTP, as far as reading needs it: Confluent's API, which Karapace and Apicurio serve as well.
+"""A schema registry over HTTP, the part that reading needs: Confluent's API, which Karapace and Apicurio serve as well.
 
-    GET /schemas/ids/{id}                            what values with this id were written with
+    GET /schemas/ids/{id}                            the schema of values with this id
     GET /subjects/{subject}/versions/{version}       the schema of a subject; "latest" is a version; deleted=true with
                                                      what others refer to, as Confluent's clients ask for it
 
-What was learnt is kept: a registry never changes what an id means.
+Answers are cached: a registry never changes what an id means.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Registry:
     def by_id(self, schema_id: int) -> Registered | None:
         """None where the registry has no such id, or not all of its schema: it is asked again next time. RegistryError.
 
-        Anybody can write any id in front of a value: what is wrong with its schema is wrong with that value alone.
+        A value may begin with any id: a fault in its schema concerns that value alone.
         """
         if schema_id not in self._by_id:
             try:
@@ -61,7 +61,7 @@ class Registry:
         return self._by_id[schema_id]
 
     def latest(self, subject: str) -> Registered:
-        """What values of a subject look like now. SchemaError where there is no such subject, RegistryError."""
+        """The latest schema of a subject's values. SchemaError where there is no such subject, RegistryError."""
         return self._registered(self._version(subject, "latest"))
 
     def _version(self, subject: str, version: int | str, more: str = "") -> Mapping[str, Any]:
@@ -112,7 +112,7 @@ class HttpGet:
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no registry's address: http://HOST:PORT is one")
+            raise ValueError(f"{url!r} is not the address of a registry, such as http://HOST:PORT")
         self._base = urllib.parse.urlunsplit(
             (parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")
         )

@@ -1,4 +1,4 @@
-"""How values are decoded, in words: what executors get, and what an ingest writes down before it decides."""
+"""The specification of a decoding, as text for executors and for an ingest's ledger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DecodingSpec:
     writers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def with_writers(self, writers: Mapping[int, tuple[str, ...]]) -> DecodingSpec:
-        """The same, knowing more."""
+        """The same with more writers' schemas."""
         return dataclasses.replace(self, writers={**self.writers, **writers})
 
     def to_json(self) -> str:

@@ -17,7 +17,7 @@ from barnabas.pipeline.decoding.errors import MalformedValueError
 MAGIC = 0
 HEADER_BYTES = 5
 _MAX_DEPTH = (
-    32  # of messages within messages: more than anybody nests, and few enough for garbage to end soon
+    32  # of messages within messages: more than real messages nest, and few enough to reject garbage soon
 )
 
 

@@ -1,4 +1,4 @@
-"""A broker of its own, through the `barnabas` command, as anybody starts one."""
+"""A broker of the demonstration, started by the `barnabas` command."""
 
 from __future__ import annotations
 

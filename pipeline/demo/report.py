@@ -1,4 +1,4 @@
-"""The report of the demonstration: the stream, the tables, what was put aside, and the log that it all came from."""
+"""The report of the demonstration: the stream, the tables, the quarantine, and the log behind them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _aside(demo: Demonstration) -> Section:
         f"The producer made flawed records on purpose: {intended}. They are in quarantine, with the reason."
     )
     if not found:
-        return Section("What was put aside", f"{text} But these are empty.")
+        return Section("The quarantine", f"{text} But it is empty.")
     topics = sorted({row["topic"] for row in found})
     reasons = sorted({row["reason"] for row in found})
     by_place = {(row["topic"], row["reason"]): row["records"] for row in found}
@@ -148,7 +148,7 @@ def _aside(demo: Demonstration) -> Section:
         ("topic", "reason", "records", "an example"),
         [(row["topic"], row["reason"], row["records"], row["example"]) for row in found],
     )
-    return Section("What was put aside", text, [figure], [table])
+    return Section("The quarantine", text, [figure], [table])
 
 
 def _places(demo: Demonstration) -> Section:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 T = TypeVar("T")
 _QUARANTINE: Final = "topic string, partition int, offset bigint, reason string, detail string"
-"""What is asked of the quarantine."""
+"""The columns that queries read of the quarantine."""
 
 
 class Step(NamedTuple):
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 class Demonstration(NamedTuple):
-    """What came of it. `flawed`: how many records were flawed on purpose, by what is wrong with them."""
+    """The results. `flawed`: how many records were flawed on purpose, by flaw."""
 
     directory: Path
     produced: int
@@ -153,7 +153,7 @@ class Demo:
             self._aside.add(topic)
 
     def _make_views(self) -> None:
-        """orders, clicks, and what was put aside of both."""
+        """Views of orders, of clicks, and of the quarantine of both."""
         for topic in TOPICS:
             self._load(self._table(topic)).cache().createOrReplaceTempView(topic.rpartition(".")[2])
         aside = [

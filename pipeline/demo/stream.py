@@ -110,7 +110,7 @@ def waves(seed: int, count: int, end_ms: int) -> tuple[list[Event], list[Event]]
     start_ms = end_ms - DAYS * DAY_MS
     found = sorted(_spoiled(rng, _shop(rng, count, start_ms, end_ms)), key=lambda event: event.timestamp_ms)
     split_ms = start_ms + FIRST_WAVE_DAYS * DAY_MS
-    # An order that goes on for days is of both waves; what lies beyond the end has not happened yet.
+    # An order that lasts for days is in both waves; what lies beyond the end has not happened yet.
     found = [event for event in found if event.timestamp_ms < end_ms]
     first = [event for event in found if event.timestamp_ms < split_ms]
     return _held_back(rng, first, [event for event in found if event.timestamp_ms >= split_ms], split_ms)
@@ -242,7 +242,7 @@ def _json(value: object) -> bytes:
 
 
 def flaws(events: Sequence[Event]) -> dict[str, int]:
-    """How many are flawed, by what is wrong."""
+    """The number of flawed events, by flaw."""
     found: dict[str, int] = {}
     for event in events:
         if event.flaw:

@@ -1,4 +1,4 @@
-"""An export from its options: the table as a stream, and what is done with each batch of it."""
+"""An export from its options: the table as a stream, and the sending of each batch of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def export(
     """Runs until the trigger is through, or until it is interrupted where that is `continuous`.
 
     Raises ValueError where the options, the table, the topic and the checkpoint do not go together, and Spark's
-    StreamingQueryException where a batch fails: the next run goes on with that batch.
+    StreamingQueryException where a batch fails: the next run continues with that batch.
     """
     progress = progress or Progress(options.table)
     run_query(

@@ -1,4 +1,4 @@
-"""What an export is told. All is checked here, before Spark starts: what is wrong is a ValueError with a sentence."""
+"""The options of an export, checked here before Spark starts: an invalid one raises ValueError."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ExportOptions:
 
     The table has a column `value` (binary or string), and may have `key`, `headers`, `topic`, `partition`, `offset`
     and `timestamp` as ingests make them. Without `topic` records go to the one that their row names. `max_files`
-    bounds a batch (MAX_FILES where nothing is said), which is what an interrupted run repeats with at-least-once; the
+    bounds a batch (default: MAX_FILES), which is what an interrupted run repeats with at-least-once; the
     trigger once has a single batch, of all there is. `keep_partitions` sends each record to the partition that its row
     names. `kafka` goes to the producers: names of Kafka's clients, with or without "kafka.".
     """

@@ -1,7 +1,7 @@
 """Rows into a topic exactly once: each slot of a batch is one transaction, which also notes that the slot is done.
 
 A batch's rows are dealt to slots by what is in them, so that a batch that is run again has the same rows in the same
-slots. A slot is as a transactional id: whoever works on it first fences off whoever did so before (a task of a driver
+slots. A slot has a transactional id: a task first fences off the one that worked on the slot before (a task of a driver
 that was killed, perhaps still running), then asks how far the slot is, and leaves a batch alone that is in. The note is
 an offset of the consumer group barnabas-export-ID, committed with the transaction: for slot 3, partition 3 of the topic
 has the number of the next batch. To readers with isolation.level=read_committed each row is there once.
@@ -21,7 +21,7 @@ TRANSACTION_TIMEOUT_MS: Final = 300_000
 _LIMIT_S: Final = 300.0
 _ABORT_LIMIT_S: Final = 30.0
 _METADATA_LIMIT_S: Final = 30.0
-_POLL_EVERY: Final = 1000  # records between looks at what became of those before
+_POLL_EVERY: Final = 1000  # records between polls for delivery reports
 _OF_CONNECTIONS: Final = (
     "sasl.",
     "ssl.",
@@ -111,7 +111,7 @@ class SlotWriter:
 
 
 def _abort(producer: Any) -> None:
-    """Readers wait behind a transaction that nobody ends. One that is fenced off is ended already."""
+    """Aborts, since readers wait behind an open transaction. One that is fenced off has ended already."""
     from confluent_kafka import KafkaException
 
     with contextlib.suppress(KafkaException):
@@ -149,16 +149,16 @@ def _security(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def partitions_of(bootstrap: str, topic: str, settings: Mapping[str, str]) -> int:
-    """How many a topic has. ValueError where there is no such topic, ConnectionError where nobody answers."""
+    """The number of partitions of a topic. ValueError for an unknown topic, ConnectionError without an answer."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     client = AdminClient({"bootstrap.servers": bootstrap, **_security(settings)})
     try:
-        # All topics are asked for: a question for one by name would make it.
+        # All topics are asked for: a question for one by name would create it.
         topics = client.list_topics(timeout=_METADATA_LIMIT_S).topics
     except KafkaException as error:
         raise ConnectionError(f"{bootstrap} does not say how many partitions {topic} has: {error}") from error
     if topic not in topics:
-        raise ValueError(f"there is no topic {topic}: make it first")
+        raise ValueError(f"there is no topic {topic}: create it first")
     return len(topics[topic].partitions)

@@ -1,4 +1,4 @@
-"""What happens to each batch: decide by which rules, write them down, then fill the quarantine and the table.
+"""The processing of a batch: decide the rules, write them to the ledger, then fill the quarantine and the table.
 
 Each of the two takes a batch once, so that a batch which a crash has cut short is simply run again. Spark counts it as
 done when both have it.
@@ -41,13 +41,13 @@ class Counts(NamedTuple):
     quarantined: Counter[str]
     """Records by reason."""
     unknown: tuple[int, ...]
-    """Schema ids that nobody knew, the lowest `MAX_LOOKUPS`."""
+    """Unknown schema ids, the lowest `MAX_LOOKUPS`."""
     newest: dict[str, int]
     """Epoch ms for each partition of a topic, without what lies in the future."""
 
 
 class Batches:
-    """The function that Spark calls with each batch. `quarantined` counts what was put aside, by reason."""
+    """The function that Spark calls with each batch. `quarantined` counts records in quarantine, by reason."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Batches:
             nothing_wrong = rows.decoded(batch, None)
             self._table.append(rows.table_rows(nothing_wrong, self._options), batch_id)
             return
-        found, counts = self._told_apart(batch, batch_id, written)
+        found, counts = self._sorted_out(batch, batch_id, written)
         try:
             if counts.quarantined and not is_in_quarantine:
                 self._quarantine.append(rows.quarantine_rows(found, self._options), batch_id)
@@ -90,7 +90,7 @@ class Batches:
         self.quarantined += counts.quarantined
         self.on_quarantined(counts.quarantined)
 
-    def _told_apart(self, batch: DataFrame, batch_id: int, written: Rules | None) -> tuple[DataFrame, Counts]:
+    def _sorted_out(self, batch: DataFrame, batch_id: int, written: Rules | None) -> tuple[DataFrame, Counts]:
         """The batch with its reasons, kept by Spark for the two tables; the rules are written down when it returns."""
         rules = written or self._new_rules()
         while True:
@@ -117,7 +117,7 @@ class Batches:
         return found, counts
 
     def _new_rules(self) -> Rules:
-        before = self._ledger.latest()  # not always of the batch before: some are not told apart
+        before = self._ledger.latest()  # not always of the batch before: some have no rules
         return Rules(
             self._decoding,
             times_before=before.times_after if before else {},

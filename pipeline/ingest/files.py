@@ -1,6 +1,6 @@
 """The few things that an ingest does with files itself: in a local directory, or wherever Hadoop's file systems reach.
 
-Whether a path is local is asked of Hadoop, as Spark does it: a path without a scheme lies where `fs.defaultFS` says.
+Hadoop decides whether a path is local, as for Spark: a path without a scheme lies where `fs.defaultFS` says.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Files(Protocol):
         """A whole file or none, with the directories above it; False where there is one by that name already."""
 
     def rename(self, source: str, target: str) -> bool:
-        """A file to a name that nobody has, with the directories above it; False where there is no such source."""
+        """A file to an unused name, with the directories above it; False where there is no such source."""
 
     def names(self, directory: str) -> list[str]:
-        """What lies in a directory, sorted; nothing where there is none."""
+        """The names in a directory, sorted; empty without a directory."""
 
     def tree(self, directory: str) -> list[str]:
         """The paths of all files below a directory, from there, sorted, but for hidden ones (. or _ in front)."""
 
     def remove(self, path: str) -> None:
-        """A file, or a directory with all that is in it; nothing where there is none."""
+        """Removes a file, or a directory with its contents; does nothing without one."""
 
     def for_spark(self, path: str) -> str:
         """The path with its scheme: without one Spark looks where `fs.defaultFS` says."""
@@ -118,7 +118,7 @@ def _sync_directory(path: Path) -> None:
 class HadoopFiles:
     """The same through Hadoop's FileSystem (HDFS, object stores), by the driver's JVM.
 
-    `create` is as atomic as the file system's rename: HDFS refuses a name that is taken; object stores copy, and two
+    `create` is as atomic as the file system's rename: HDFS rejects a name that is taken; object stores copy, and two
     drivers at the same time could both believe they made it.
     """
 
@@ -185,7 +185,7 @@ class HadoopFiles:
 
 
 def located(spark: SparkSession, path: str) -> tuple[Files, str]:
-    """Who has the files of a path, and the full path by which to call it there."""
+    """The file system of a path, and its full path there."""
     jvm: Any = spark._jvm  # pyspark's typing calls it optional
     configuration = spark._jsc.hadoopConfiguration()
     place = jvm.org.apache.hadoop.fs.Path(path)

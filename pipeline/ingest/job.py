@@ -48,7 +48,7 @@ def ingest(
 
     Raises ValueError where the options, a schema, the checkpoint and the tables do not go together (IngestConflictError
     and SchemaError are of that kind), RegistryError, and Spark's StreamingQueryException where a batch fails: what was
-    committed stays, and the next run goes on from there.
+    committed stays, and the next run continues from there.
     """
     progress = progress or Progress(options.table)
     batches = batches_of(spark, options)
@@ -107,7 +107,7 @@ def source(spark: SparkSession, options: IngestOptions) -> DataFrame:
 
 
 def batches_of(spark: SparkSession, options: IngestOptions) -> Batches:
-    """What is done with each batch; claims the checkpoint and the tables for this ingest."""
+    """The function for each batch; claims the checkpoint and the tables for this ingest."""
     registry = Registry(options.decode.registry) if options.decode and options.decode.registry else None
     decoding = _decoding(options, registry)
     checkpoint_files, checkpoint = located(spark, options.checkpoint)
@@ -139,7 +139,7 @@ def batches_of(spark: SparkSession, options: IngestOptions) -> Batches:
 
 
 def _with_known_writers(decoding: DecodingSpec | None, latest: Rules | None) -> DecodingSpec | None:
-    """What the registry has said before need not be asked again, unless values had another format then."""
+    """Reuses schemas that the registry gave before, unless values had another format then."""
     if decoding is None or latest is None or latest.decoding is None:
         return decoding
     is_same = latest.decoding.value_format == decoding.value_format

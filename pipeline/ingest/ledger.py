@@ -1,15 +1,15 @@
-"""What an ingest has decided, in its checkpoint beside Spark's own files: who it is, and for each batch by which rules.
+"""The decisions of an ingest, in its checkpoint beside Spark's own files: its identity, and the rules of each batch.
 
     CHECKPOINT/barnabas/identity.json     {"id": "1f0c...", "table": "/lake/orders", "quarantine": ..., "topics": ...}
     CHECKPOINT/barnabas/batches/000000000017.json
         {"decoding": {...} or null, "unknown": [7], "late_after_s": 60.0 or null, "future_after_s": 3600.0,
          "times_before": {"orders/0": 1760000000000}, "times_after": {...}}
 
-Spark runs a batch again when the driver dies before the batch is committed, with the same offsets. It has to go the
-same ways then, row by row: one that went into the quarantine must not go into the table because the registry knows its
-schema meanwhile. So the rules of a batch are written down before anything of it is, once, and followed by whoever
-comes to it later, with whatever options. Times are epoch milliseconds: the newest of each partition, before and after
-the batch, without what lies in the future.
+Spark runs a batch again when the driver dies before the batch is committed, with the same offsets. Every row has to
+go the same way then: one that went into the quarantine must not go into the table because the registry knows its
+schema meanwhile. So the rules of a batch are written down before anything of it is, once, and every
+later attempt follows them, with whatever options. Times are epoch milliseconds: the newest of each partition, before
+and after the batch, without what lies in the future.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class IngestConflictError(ValueError):
 
 @dataclass(frozen=True)
 class Rules:
-    """By what a batch's records are told apart."""
+    """The rules by which a batch's records are sorted into table and quarantine."""
 
     decoding: DecodingSpec | None = None
     unknown: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""What an ingest is told. All is checked here, before Spark starts: what is wrong is a ValueError with a sentence."""
+"""The options of an ingest, checked here before Spark starts: an invalid one raises ValueError."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DecodeOptions:
     """How values are decoded: by `schema_file`, or by the registry's latest version of `subject`.
 
     With a registry, values begin with its wire format. `schema_file` then says what the columns are, and the registry
-    what the values were written with. `subject` is <topic>-value unless told. `message` is the Protobuf message's full
+    what the values were written with. `subject` is <topic>-value by default. `message` is the Protobuf message's full
     name, needed where its file has several.
     """
 
@@ -41,7 +41,7 @@ class DecodeOptions:
         if self.schema_file is None and not self.registry:
             raise ValueError("values are decoded by a schema file or by a registry: name one of them")
         if self.schema_file is not None and self.value_format is None:
-            raise ValueError(f"say what the schema file is of: {', '.join(FORMATS)}")
+            raise ValueError(f"name the format of the schema file: {', '.join(FORMATS)}")
         if self.value_format is not None and self.value_format not in FORMATS:
             raise ValueError(f"the value format {self.value_format!r} is not known: {', '.join(FORMATS)} are")
         if self.subject and (self.schema_file is not None or not self.registry):
@@ -112,7 +112,7 @@ class IngestOptions:
         if self.trigger == "once" and self.max_offsets_per_trigger is not None:
             raise ValueError(
                 f"max_offsets_per_trigger is {self.max_offsets_per_trigger}, and the trigger once takes all there is "
-                "in one batch: available-now heeds it"
+                "in one batch: available-now observes it"
             )
         if not self.keep_value and self.decode is None:
             raise ValueError(
@@ -124,7 +124,7 @@ class IngestOptions:
 
     @property
     def quarantine_table(self) -> str:
-        """Where records go that do not go into the table."""
+        """The table for records that are malformed or late."""
         return self.quarantine or f"{self.table.rstrip('/')}-quarantine"
 
     @property
@@ -156,7 +156,7 @@ _CONNECTOR: Final = (
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
 )
-"""Options of Spark's connector that an ingest leaves to whoever needs them."""
+"""Options of Spark's connector that an ingest passes on."""
 
 
 def check_connector_options(given: Mapping[str, str]) -> None:
@@ -200,7 +200,7 @@ def _is_visible_in(place: str, table: str) -> bool:
 
 
 def starting_offsets(starting: str) -> dict[str, str]:
-    """The connector's options for where a new checkpoint begins. ValueError where it is none of the four."""
+    """The connector's options for where a new checkpoint begins. ValueError for any other text."""
     if starting in ("earliest", "latest"):
         return {"startingOffsets": starting}
     try:

@@ -1,7 +1,7 @@
-"""How an ingest goes on, for Prometheus and for whoever waits for its end.
+"""The progress of an ingest, for Prometheus and for callers that wait for its end.
 
-`Progress` is told of batches in Spark's words and keeps the numbers; `listener` brings Spark to tell it. The names of
-the metrics begin with barnabas_pipeline_; `job` tells several ingests of one machine apart.
+`Progress` keeps the numbers of batches; `listener` has Spark report them. The names of
+the metrics begin with barnabas_pipeline_; `job` distinguishes several ingests of one machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PREFIX: Final = "barnabas_pipeline_"
 
 
 class BatchProgress(NamedTuple):
-    """What a batch came to."""
+    """The numbers of a batch."""
 
     batch_id: int
     rows: int
@@ -42,7 +42,7 @@ class Progress:
         self.rows = 0
         self.batches = 0
         self.ended = threading.Event()
-        """Set when Spark has told everything."""
+        """Set when Spark has reported everything."""
         self.port = 0
         """Where the metrics are served."""
         self._job = job
@@ -155,9 +155,9 @@ def listener(
     on_progress: Callable[[BatchProgress], None] | None = None,
     readings: dict[int, int] | None = None,
 ) -> StreamingQueryListener:
-    """For `spark.streams.addListener`: tells `progress` of the query with that name.
+    """For `spark.streams.addListener`: reports the query with that name to `progress`.
 
-    `readings` has the batches that were read more than once; they are taken out when Spark tells of them.
+    `readings` has the batches that were read more than once; they are removed when Spark reports them.
     """
     from pyspark.sql.streaming import StreamingQueryListener as Base
 
@@ -181,7 +181,7 @@ def listener(
                 on_progress(batch)
 
         def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-            """Nothing new: what was said last still holds."""
+            """Nothing new: the last report still holds."""
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
             if str(event.runId) in self._runs:

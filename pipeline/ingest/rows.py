@@ -1,4 +1,4 @@
-"""What becomes of the connector's rows, as expressions: decoded, told apart, counted, cut to the tables' columns."""
+"""Expressions over the connector's rows: decode, sort out late ones, count, select the tables' columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def decoded(batch: DataFrame, spec: DecodingSpec | None) -> DataFrame:
     def decode(values: pa.Array) -> pa.Array:
         return decode_column(line, values)
 
-    decode.__annotations__ = {"values": _arrow_array(), "return": _arrow_array()}  # what arrow_udf looks at
+    decode.__annotations__ = {"values": _arrow_array(), "return": _arrow_array()}  # arrow_udf reads them
     udf = F.arrow_udf(decode, returnType=from_arrow_type(result_type(decoder_of(spec))))
     found = batch.withColumn("decoded", udf(F.col("value")))
     names = ("data", "reason", "detail", "schema_id")
@@ -97,14 +97,14 @@ def counted(rows: DataFrame, future_after_s: float) -> DataFrame:
 
 
 def unknown_ids(rows: DataFrame, limit: int) -> DataFrame:
-    """The lowest `schema_id`s that nobody knows: garbage may name as many as there are records."""
+    """The lowest unknown `schema_id`s: garbage may name as many as there are records."""
     return (
         rows.where("schema_id is not null").select("schema_id").distinct().orderBy("schema_id").limit(limit)
     )
 
 
 def table_rows(rows: DataFrame, options: IngestOptions) -> DataFrame:
-    """What goes into the table."""
+    """The rows of the table."""
     columns = [name for name in RAW_COLUMNS if name != "value" or options.keep_value]
     if "data" in rows.columns:
         columns.append("data")
@@ -112,7 +112,7 @@ def table_rows(rows: DataFrame, options: IngestOptions) -> DataFrame:
 
 
 def quarantine_rows(rows: DataFrame, options: IngestOptions) -> DataFrame:
-    """What goes into the quarantine: the record as it came, what is wrong with it, and when that was found."""
+    """The rows of the quarantine: the record as it came, the reason, and when it was found."""
     columns = (*RAW_COLUMNS, "reason", "detail", BATCH_TIME)
     return _partitioned(rows.where("reason is not null").select(*columns), options.partition_by)
 

@@ -11,22 +11,22 @@ the newest number of each ingest. `ParquetTable` has a log of its own in TABLE/_
 
 | step | what a crash behind it leaves |
 | --- | --- |
-| 1 Spark writes the batch below staging, by itself | files nobody knows; they go when the batch is in |
-| 2 the commit's file appears, whole (`Files.create`) | the batch is in: whoever comes next goes on with 3 |
+| 1 Spark writes the batch below staging, by itself | files without a commit; they go when the batch is in |
+| 2 the commit's file appears, whole (`Files.create`) | the batch is in: the next attempt continues with 3 |
 | 3 each file is renamed to its place | the same: what is renamed already is found there |
 | 4 all attempts at this batch and those before are removed | nothing |
 
-So a file in the table is whole, is there for good, and no record is in two of them, whoever lists the directory.
+So a file in the table is whole, is there for good, and no record is in two of them, for every reader of the directory.
 Spark's own file sink keeps that promise only to readers that know its _spark_metadata: to others what a killed
 attempt leaves is part of the table.
 
 Nothing that another attempt has staged is removed before the batch is in: the driver before this one may be alive, and
 would commit what is left of it. Behind step 2 it cannot commit any more.
 
-`planned` has the offsets up to which Spark has planned the batch. Spark plans it anew where its checkpoint was set back
-or lost the batch's offsets, and then it is another batch by the same number: to leave that out as one that is in would
-lose what it has more. Delta knows only the number, so a `DeltaTable` has commit files as well, each written when Delta
-has the batch.
+`planned` has the offsets up to which Spark has planned the batch. Spark plans it again where its checkpoint was set
+back or lost the batch's offsets, and then it is another batch by the same number: to leave that out as one that is in
+would lose what it has more. Delta knows only the number, so a `DeltaTable` has commit files as well, each written when
+Delta has the batch.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Table(Protocol):
     """Where batches go."""
 
     def has(self, batch_id: int) -> bool:
-        """True where the batch is in already and the table can tell without work."""
+        """True where the batch is in already and the table knows it without work."""
 
     def append(self, batch: DataFrame, batch_id: int) -> None:
         """The whole batch or nothing of it; nothing where it is in already."""
 
 
 def claim(files: Files, table: str, ingest_id: str, *, second_ingest: bool, checkpoint: str) -> None:
-    """Notes who fills a table. IngestConflictError where only others have: a lost checkpoint would fill it twice."""
+    """Notes the ingest that fills a table. IngestConflictError where only others did: a lost checkpoint would fill it twice."""
     directory, own = join(table, PRIVATE, "ingests"), f"{ingest_id}.json"
     known = _notes(files, directory)
     if own in known:
@@ -72,7 +72,7 @@ def claim(files: Files, table: str, ingest_id: str, *, second_ingest: bool, chec
         other = json.loads(files.read(join(directory, known[0])) or b"{}")
         raise IngestConflictError(
             f"{table} was filled with the checkpoint {other.get('checkpoint')}, and {checkpoint} is another one: "
-            "it would begin anew. Go on with that one, or say that a second ingest is meant"
+            "it would start from the beginning. Continue with that one, or allow it as a second ingest"
         )
     note = json.dumps({"checkpoint": checkpoint}, indent=1).encode()
     files.create(join(directory, own), note)
@@ -161,7 +161,7 @@ class CommitLog:
         """
         text = self._files.read(self._commit_path(batch_id))
         if text is None:
-            self._refuse_batches_of_the_past(batch_id)
+            self._reject_batches_of_the_past(batch_id)
             return False
         manifest = json.loads(text)
         self._compare(batch_id, manifest.get("planned"))
@@ -177,7 +177,7 @@ class CommitLog:
         return join(self._table, PRIVATE, "staging", name)
 
     def place(self, staging: str) -> str:
-        """The same as Spark is told of it."""
+        """The same path for Spark."""
         return self._files.for_spark(self.staging_path(staging))
 
     def discard(self, staging: str) -> None:
@@ -185,7 +185,7 @@ class CommitLog:
         self._files.remove(self.staging_path(staging))
 
     def commit(self, batch_id: int, staging: str) -> None:
-        """All that lies there is in the table. IngestConflictError where somebody else was first."""
+        """All that lies there is in the table. IngestConflictError where another driver was first."""
         manifest = {
             "staging": staging,
             "files": self._files.tree(self.staging_path(staging)),
@@ -223,12 +223,12 @@ class CommitLog:
         for name in _notes(self._files, self._commits_path()):
             yield int(name.removesuffix(".json")), name
 
-    def _refuse_batches_of_the_past(self, batch_id: int) -> None:
+    def _reject_batches_of_the_past(self, batch_id: int) -> None:
         newest = max((number for number, _ in self._committed()), default=-1)
         if newest > batch_id:
             raise IngestConflictError(
                 f"{self._table} has batch {newest} of this ingest, and its checkpoint is at batch {batch_id} only: "
-                "it is an older copy, and would bring in again what is there. Go on with the one that got so far"
+                "it is an older copy, and would bring in again what is there. Continue with the newer one"
             )
 
     def _compare(self, batch_id: int, committed: str | None) -> None:

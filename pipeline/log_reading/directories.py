@@ -1,8 +1,8 @@
-"""Which partitions lie under the paths that somebody names, and which segments each of them has at one moment.
+"""Finds the partitions under the given paths, and the segments that each of them has at one moment.
 
-A partition's directory changes while it is looked at: segments are rolled, renamed to .deleted and removed, and those
+A partition's directory changes while it is listed: segments are rolled, renamed to .deleted and removed, and those
 of a compaction come in through .cleaned and .swap. `list_segments` answers with a set of segments that was there
-together at some instant; what of it is gone when it is opened, the caller lists anew.
+together at some instant; where one is gone when it is opened, the caller lists again.
 """
 
 import os
@@ -25,7 +25,7 @@ from barnabas.storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX
 from barnabas.storage.manager.loading import parse_partition_dir
 from barnabas.storage.offsets import TopicPartition
 
-MAX_LOOKS: Final = 1000
+MAX_LISTINGS: Final = 1000
 _SEGMENT: Final = re.compile(r"\d{20}\.log")
 _RELEVANT: Final = re.compile(r"\d{20}\.log(\.swap|\.cleaned)?")
 
@@ -69,10 +69,10 @@ def find_partitions(
 ) -> list[PartitionDirectory]:
     """The partitions in log directories, or those that the paths are themselves; sorted by topic and number.
 
-    Of all of them, or of those that `wants` says yes to. Partitions that are being deleted or moved here are none yet,
-    or no longer. Raises NoSuchLogError where a path is neither, and LogReadingError where two paths hold the same
-    partition: its records would come twice. What nobody wants may be there twice, as __cluster_metadata-0 is in the
-    directories of any two brokers.
+    With `wants` only those that it accepts. Partitions that are being deleted or moved here do not count. Raises
+    NoSuchLogError where a path is neither, and LogReadingError where two paths hold the same partition: its records
+    would come twice. A partition that is not wanted may occur twice, as __cluster_metadata-0 does in the directories of
+    any two brokers.
     """
     found: dict[tuple[str, int], PartitionDirectory] = {}
     for path in paths:
@@ -90,7 +90,7 @@ def find_partitions(
 
 def _partitions_at(env: Env, path: str) -> list[PartitionDirectory]:
     if not env.is_dir(path):
-        raise NoSuchLogError(f"{path} is no directory")
+        raise NoSuchLogError(f"{path} is not a directory")
     entries = env.scan_dir(path)
     if any(name == PARTITION_METADATA or _SEGMENT.fullmatch(name) for name, _ in entries):
         own = parse_partition_dir(path.rpartition("/")[2])
@@ -106,12 +106,12 @@ def _partitions_at(env: Env, path: str) -> list[PartitionDirectory]:
         if parsed is not None and not parsed.suffix
     ]
     if not found and not any(name == LOG_START_OFFSET_CHECKPOINT for name, _ in entries):
-        raise NoSuchLogError(f"{path} is no log directory: there are no partitions in it")
+        raise NoSuchLogError(f"{path} is not a log directory: it has no partitions")
     return found
 
 
 def checkpointed_start(env: Env, partition: PartitionDirectory) -> int:
-    """Where the log starts by the checkpoint beside it, which brokers write once a minute; 0 where that is silent."""
+    """Where the log starts by the checkpoint beside it, which brokers write once a minute; 0 where that has no entry."""
     parent = partition.path.rpartition("/")[0] or "."
     path = f"{parent}/{LOG_START_OFFSET_CHECKPOINT}"
     try:
@@ -128,7 +128,7 @@ def _parsed_starts(path: str, data: bytes) -> Mapping[TopicPartition, int]:
 
 
 def topic_id_of(env: Env, directory: str) -> bytes:
-    """Which of the topics that have had this name the directory belongs to; empty where it does not say."""
+    """Which of the topics that have had this name the directory belongs to; empty where it has no topic id."""
     try:
         found = PartitionMetadataFile(env, f"{directory}/{PARTITION_METADATA}").read()
     except (CorruptCheckpointError, OSError):
@@ -139,10 +139,10 @@ def topic_id_of(env: Env, directory: str) -> bytes:
 def list_segments(env: Env, directory: str) -> list[ListedSegment]:
     """The segments of a partition, oldest first, as they were at one instant. Raises NoSuchLogError where it is gone.
 
-    Two looks one after the other that find the same names were both right in between: a name comes once and goes once.
+    Two listings in a row with the same names are both correct for the time between: a name comes once and goes once.
     """
     before: frozenset[str] | None = None
-    for _ in range(MAX_LOOKS):
+    for _ in range(MAX_LISTINGS):
         try:
             names = frozenset(name for name, _ in env.scan_dir(directory) if _RELEVANT.fullmatch(name))
             if names == before:
@@ -152,7 +152,7 @@ def list_segments(env: Env, directory: str) -> list[ListedSegment]:
                 raise NoSuchLogError(f"{directory} is gone: the topic was deleted, or moved") from None
             names = frozenset()  # a .swap has got its own name meanwhile
         before = names
-    raise BusyDirectoryError(f"{directory} changed during each of {MAX_LOOKS} attempts to list it")
+    raise BusyDirectoryError(f"{directory} changed during each of {MAX_LISTINGS} attempts to list it")
 
 
 def _resolved(env: Env, directory: str, names: Sequence[str]) -> list[ListedSegment]:

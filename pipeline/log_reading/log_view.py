@@ -1,7 +1,7 @@
-"""What a partition's log was at one moment: its segments, where it starts and ends, and its transactions.
+"""A partition's log at one moment: its segments, where it starts and ends, and its transactions.
 
 The end is that of the last batch that is whole: the log of a broker that is alone has no other. A replica may hold more
-than is replicated, which is not looked at: what brokers write down of high watermarks is up to five seconds old.
+than is replicated, which is ignored: brokers' checkpoints of high watermarks are up to five seconds old.
 """
 
 import logging
@@ -37,7 +37,7 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """One look at a partition. A reader's offsets go from `log_start_offset` to before `end_offset`.
+    """A partition at one moment. A reader's offsets go from `log_start_offset` to before `end_offset`.
 
     The whole batches of the last segment end at byte `end_position`. `topic_id` is empty where the directory has none;
     it was read before anything else.
@@ -61,7 +61,7 @@ class LogView:
 def look_at(env: Env, partition: PartitionDirectory, isolation: Isolation) -> LogView:
     """The log as it is now; with read_committed it ends at its last stable offset.
 
-    Raises NoSuchLogError where there is none, CorruptRecordError, OSError.
+    Raises NoSuchLogError where there is no log, CorruptRecordError, OSError.
     """
     topic_id = topic_id_of(env, partition.path)
     return with_segments(

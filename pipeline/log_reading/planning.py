@@ -1,8 +1,8 @@
 """Which offsets to read, and into which ranges they are cut: work for many readers that know nothing of each other.
 
-A range is a stretch of offsets of one partition, and what is said beside it of files is a hint: a reader holds it
-against what it finds, since a segment may have been compacted or deleted by then. Cuts lie at entries of the sparse
-offset index, so that planning reads indexes and a header for each cut, and no records.
+A range is a stretch of offsets of one partition, and the position in a file that comes with it is a hint: a reader
+holds it against what it finds, since a segment may have been compacted or deleted by then. Cuts lie at entries of the
+sparse offset index, so that planning reads indexes and a header for each cut, and no records.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,8 +28,8 @@ class LogRange(NamedTuple):
     """The records of one partition from `first_offset` on and below `end_offset`.
 
     The batch that has the first begins at byte `position` of the segment at `segment_base_offset`, or did when that was
-    planned; -1 where nobody has looked. `size_bytes` is what lies in the .log files, roughly. `topic_id` is which topic
-    of that name was planned, empty where nobody knows.
+    planned; -1 where it is not known. `size_bytes` is what lies in the .log files, roughly. `topic_id` is which topic
+    of that name was planned, empty where it is not known.
     """
 
     topic: str
@@ -69,9 +69,9 @@ ANY_TIME: Final = TimeBounds()
 
 
 def first_offset_of(env: Env, view: LogView, timestamp_ms: int) -> int | None:
-    """The first offset that a reader sees whose record is at least as young; None where there is none.
+    """The first offset that a reader sees whose record is at least as young; None without such a record.
 
-    Segments that are older throughout are told by their time indexes. Raises FileNotFoundError where one is gone,
+    Time indexes show which segments are older throughout. Raises FileNotFoundError where one is gone,
     LogReadingError for what is damaged.
     """
     for number in range(len(view.segments)):
@@ -90,7 +90,7 @@ def first_offset_of(env: Env, view: LogView, timestamp_ms: int) -> int | None:
 
 @contextmanager
 def _damage_named(segment: OpenedSegment) -> Iterator[None]:
-    """Says in which file it is what cannot be read."""
+    """Adds the name of the file to errors about damage."""
     try:
         yield
     except (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError) as error:
@@ -151,7 +151,7 @@ def _pieces(  # noqa: PLR0917 (plan_ranges' own)
 
 
 def is_too_old(segment: OpenedSegment, times: TimeBounds, *, is_last: bool) -> bool:
-    """Whether no record of a segment is young enough; of the one that is appended to the index does not tell."""
+    """Whether no record of a segment is young enough; False for the active one, whose index may lack entries."""
     return not is_last and times.first_ms > MIN_TIMESTAMP and segment.is_older_than(times.first_ms)
 
 

@@ -1,8 +1,8 @@
 """The records of a range, read from whatever files hold them at the time.
 
-Reading goes by offsets: from the one that is next, the segment is looked up that holds it, and so on to the end of the
+Reading follows offsets: from the next one, the segment is looked up that holds it, and so on to the end of the
 range. A segment that was compacted meanwhile has fewer records, one that is open stays readable after it was deleted,
-and one that is gone before it was opened is looked up anew. So each offset is met once, in order, whatever happens to
+and one that is gone before it was opened is looked up again. So each offset is met once, in order, whatever happens to
 the files. Offsets before the first segment there is are lost.
 
 Files are read in pieces and not mapped: a broker that recovers from a crash, or follows another leader, cuts logs, and
@@ -41,7 +41,7 @@ _UNREADABLE: Final = (CorruptRecordError, InvalidRecordError, UnsupportedCompres
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How ranges are read: which columns, whether checksums are checked, and what becomes of lost offsets."""
+    """How ranges are read: which columns, whether checksums are checked, and whether lost offsets are an error."""
 
     columns: Sequence[str] = DEFAULT_COLUMNS
     check_crc: bool = True
@@ -141,7 +141,7 @@ class RangeWalk:
             except FileNotFoundError:
                 continue  # retention or compaction took it since it was listed
             if found is not None and self._is_another_topic():
-                self._lose(self._wanted.end_offset, "the topic was deleted, and made anew under its name")
+                self._lose(self._wanted.end_offset, "the topic was deleted and created again")
                 return None
             return found
         raise BusyDirectoryError(
@@ -190,7 +190,7 @@ class RangeWalk:
             return segment.position_of(self._next_offset)
         except CorruptRecordError as error:
             if segment.find_end(check_crc=False).offset <= self._next_offset:
-                return None  # what is not whole at the end of the last segment is none yet
+                return None  # a batch that is not whole at the end of the last segment does not count yet
             raise LogReadingError(f"{segment.path}: {error}") from error
 
     def _hinted(self) -> tuple[OpenedSegment, int] | None:

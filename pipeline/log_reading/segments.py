@@ -101,7 +101,7 @@ class OpenedSegment:
         return bisect_left(range(index.entries), position, key=lambda slot: index.entry(slot)[1])
 
     def is_older_than(self, timestamp_ms: int) -> bool:
-        """Whether no record of it is as young. Of a segment that is closed; False where nobody can tell.
+        """Whether no record of it is as young. Of a segment that is closed; False where that is not known.
 
         A roll on a full disk closes a segment without its last times. What the time index lacks then lies behind the
         last entry of the offset index; nearly always there is just one batch.
@@ -173,7 +173,7 @@ class OpenedSegment:
         )
 
     def first_offset_of(self, timestamp_ms: int, start_offset: int) -> int | None:
-        """The first offset from `start_offset` on whose record is at least as young; None where there is none.
+        """The first offset from `start_offset` on whose record is at least as young; None without such a record.
 
         Raises CorruptRecordError, InvalidRecordError.
         """
@@ -192,7 +192,7 @@ class OpenedSegment:
 
 
 def open_segment(env: Env, listed: ListedSegment, most_bytes: int | None = None) -> OpenedSegment:
-    """A segment, or its first bytes. Raises FileNotFoundError where it is gone: the directory is to be listed anew."""
+    """A segment, or its first bytes. Raises FileNotFoundError where it is gone: the caller lists the directory again."""
     file = env.open(listed.path(), write=False)
     size = file.size()
     return OpenedSegment(env, listed, file, size if most_bytes is None else min(size, most_bytes))

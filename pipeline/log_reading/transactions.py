@@ -1,8 +1,8 @@
 """Which transactions of a log were aborted, and which are open: what read_committed needs to know.
 
-What was decided before the latest producer snapshot is in the .txnindex files; from there on the batches' headers tell,
-as they tell a broker at its start: an index of the active segment may be behind the log by the marker that is just
-being written.
+The .txnindex files have the transactions that ended before the latest producer snapshot; from there on the batches'
+headers are read, as by a broker at its start: an index of the active segment may be behind the log by the marker that
+is just being written.
 """
 
 from bisect import bisect_right
@@ -69,7 +69,7 @@ class AbortedTransactions:
 
 
 class Transactions(NamedTuple):
-    """What a log says of transactions; `first_unstable_offset` is where the oldest one begins that is open."""
+    """The transactions of a log; `first_unstable_offset` is where the oldest one begins that is open."""
 
     aborted: AbortedTransactions
     first_unstable_offset: int | None
@@ -83,7 +83,7 @@ def find_transactions(env: Env, directory: str, segments: Sequence[ListedSegment
         try:
             return _Replay(env, segments, end, snapshots, usable[-1]).run()
         except (CorruptSnapshotError, CorruptIndexError):
-            usable.pop()  # the one before it, or the whole log, tells the same
+            usable.pop()  # the one before it, or the whole log, gives the same
     return _Replay(env, segments, end, snapshots, None).run()
 
 

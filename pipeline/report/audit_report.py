@@ -1,4 +1,4 @@
-"""The report of an audit: what is wrong, how the logs lie in time and on disk, what compaction would save."""
+"""The report of an audit: findings, the logs in time and on disk, the savings of compaction."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def _verdict(result: AuditResult) -> tuple[str, str]:
             "bad",
         )
     if any(row["severity"] == "warning" and row["check"] == Check.OFFSETS for row in result.findings):
-        told = f"No errors, {_count(warnings, 'warning')}: offsets do not follow each other."
-        return f"{told} Unless compaction explains it, records are lost.", "fair"
+        verdict = f"No errors, {_count(warnings, 'warning')}: offsets do not follow each other."
+        return f"{verdict} Unless compaction explains it, records are lost.", "fair"
     if warnings:
         return f"No errors. {_count(warnings, 'warning')}: nothing is lost.", "fair"
     return "Nothing is wrong.", "good"
@@ -98,19 +98,19 @@ def _findings(result: AuditResult, tables: str) -> Section:
     if not result.findings:
         return Section(
             "Findings",
-            "None. Looked at were lengths, checksums, records, the order of offsets, leader epochs, sequences of "
+            "None. Checked were lengths, checksums, records, the order of offsets, leader epochs, sequences of "
             "producers, timestamps, all indexes, producer snapshots, checkpoints, identities and names.",
         )
-    told = Counter((row["check"], row["severity"]) for row in result.findings)
+    tally = Counter((row["check"], row["severity"]) for row in result.findings)
     totals = Counter(row["check"] for row in result.findings)
     checks = [check for check, _ in totals.most_common()]
     figure = stacked_bars(
-        "Findings by what was looked at",
+        "Findings by check",
         "Errors: something is lost or contradicts itself. Warnings: nothing is lost. Notes: as it should be, though "
         "it may surprise.",
         checks,
         [
-            Series(f"{severity}s", [told[check, severity.value] for check in checks], _COLOURS[severity])
+            Series(f"{severity}s", [tally[check, severity.value] for check in checks], _COLOURS[severity])
             for severity in Severity
         ],
         unit="findings",
@@ -154,7 +154,7 @@ def _in_time(result: AuditResult) -> Section:
         "Segments in time",
         "Each stretch is a segment, from its first batch's first timestamp to its youngest record; where there are "
         "very many, neighbours are one. The dotted line is the time of the audit: what lies beyond it keeps retention "
-        "from deleting the segment. Times that cannot be meant are cut off.",
+        "from deleting the segment. Implausible times are cut off.",
         found,
         _STATES,
         mark=result.stamp.audited_at,
@@ -169,7 +169,7 @@ def _stretches(name: str, rows: Sequence[Row], stamp: Stamp) -> Iterator[Span]:
     for at in range(0, len(rows), size):
         together = rows[at : at + size]
         start = max(min(row["first_timestamp"] for row in together), _OLDEST)
-        # There is none where no calendar has it: of a producer that counts in micro- or nanoseconds.
+        # None where it is outside of datetime's range: the producer counts in micro- or nanoseconds.
         end = min(max(row["last_timestamp"] or latest for row in together), latest)
         states = {_state(row) for row in together}
         yield Span(name, min(start, end), end, next(state for state in _WORST_FIRST if state in states))

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 Axes = Any
-"""matplotlib's: what its stubs say of dates, and of much else, is not so."""
+"""matplotlib's; Any, since its stubs are wrong about dates, among others."""
 
 BLUE, ORANGE, GREEN, RED, GREY, PURPLE, SKY, YELLOW = (
     "#0072b2",
@@ -22,7 +22,7 @@ BLUE, ORANGE, GREEN, RED, GREY, PURPLE, SKY, YELLOW = (
     "#f0e442",
 )
 PALETTE: Final = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, RED, GREY)
-"""Okabe and Ito's, which people tell apart who do not see all colours."""
+"""Okabe and Ito's palette, which is distinguishable with colour blindness."""
 
 _WIDTH_INCHES: Final = 9.6
 _ROW_INCHES: Final = 0.28
@@ -76,7 +76,7 @@ def draw(title: str, caption: str, alt: str, paint: Callable[[Axes], None], *, h
 
     with mpl.rc_context({**_STYLE, "svg.hashsalt": title}):
         canvas = Canvas(figsize=(_WIDTH_INCHES, height))
-        # Whoever reads it may have a wider font than the one that it is laid out with here.
+        # A reader's font may be wider than the one of the layout.
         canvas.set_layout_engine("constrained", w_pad=_PAD_INCHES, h_pad=_PAD_INCHES / 2)
         paint(canvas.add_subplot())
         text = io.StringIO()

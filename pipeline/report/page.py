@@ -101,6 +101,6 @@ def render(page: Page) -> str:
 def write(page: Page, path: Path) -> Path:
     """Writes the page; the file is there as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")  # a name that nobody has
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")  # an unused name
     temporary.write_text(render(page), encoding="utf-8")
     return temporary.replace(path)

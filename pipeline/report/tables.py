@@ -1,4 +1,4 @@
-"""What the reports of an audit have in common: rows by topic, names of partitions, tables that are cut."""
+"""The common part of an audit's reports: rows by topic, names of partitions, tables that are cut."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes the source known to a session, and has Spark tell it of filters, which it skips segments by.
+    """Registers the source with a session, and turns on the pushdown of filters, by which it skips segments.
 
-    The session's cores, as they are now, are what tasks are made for; one of Spark Connect does not tell of any.
+    The number of tasks follows the session's current cores, which a session of Spark Connect does not report.
     """
     from pyspark.sql.utils import is_remote
 

@@ -1,4 +1,4 @@
-"""What a query's filters say of partitions, offsets and times, for planning to leave out what cannot match.
+"""Bounds of partitions, offsets and times from a query's filters, by which planning skips what cannot match.
 
 Filters only ever narrow what is read: Spark applies all of them again to the rows.
 """
@@ -36,7 +36,7 @@ class Wanted:
 
 
 def narrowed(filters: "Iterable[Filter]") -> Wanted:
-    """What may match all of the filters; of those that say nothing here nothing is made."""
+    """What may match all of the filters; filters on other columns are ignored."""
     wanted = Wanted()
     for each in filters:
         attribute: tuple[str, ...] = getattr(each, "attribute", ())

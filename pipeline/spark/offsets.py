@@ -1,4 +1,4 @@
-"""Which offsets a query reads of each partition: what its options ask for, held against what the logs have."""
+"""Which offsets a query reads of each partition: its options, checked against the logs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -109,14 +109,14 @@ def _within(options: SourceOptions, view: LogView, offset: int, option: str) -> 
     return min(max(offset, start), end)
 
 
-# -- what a stream keeps of them --
+# -- the offsets of a stream --
 
 
 def limited(starts: Offsets, ends: Offsets, most: int) -> Offsets:
     """Ends with no more than `most` offsets before them all together, each with its share of what there is.
 
-    Whoever has something gets one at least, or gets it in turn where there are more than `most`: no partition waits
-    for ever behind busier ones.
+    Every partition with new records gets at least one, or gets one in turn where there are more than `most`, so that
+    none waits for ever behind busier ones.
     """
     sizes = {
         (topic, number): end - starts[topic][number]

@@ -11,7 +11,7 @@
     endingOffsets              latest, or as above; batch only
     startingTimestamp          ms: from the first record on that is at least as young; endingTimestamp: to before it
     startingOffsetsByTimestamp {"orders": {"0": 1700000000000}}; endingOffsetsByTimestamp
-    startingOffsetsByTimestampStrategy   error or latest: what becomes of a time after the last record
+    startingOffsetsByTimestampStrategy   error or latest: how a time after the last record is treated
     isolationLevel             read_uncommitted or read_committed; kafka.isolation.level is the same
     failOnDataLoss             true: offsets that are gone are an error
     maxOffsetsPerTrigger       so many offsets for a micro-batch at most, over all partitions
@@ -25,7 +25,7 @@
     timestampDisorder          ms by which a record may be older than the youngest before it: with it, a filter
                                `timestamp < ...` ends the reading early; without it any later record might match
 
-A wrong one raises OptionError, which names it, its value and what would be right.
+An invalid one raises OptionError, which names it, its value and the requirement.
 """
 
 import json
@@ -43,7 +43,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 USUAL_TASKS: Final = 16
-"""Where nobody knows how many cores there are."""
+"""The number of tasks where the number of cores is not known."""
 
 OffsetsByPartition = Mapping[str, Mapping[int, int]]
 
@@ -80,7 +80,7 @@ _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class OptionError(ValueError):
-    """An option of the source that cannot be what it is."""
+    """An option of the source has an invalid value."""
 
     def __init__(self, name: str, value: str, expected: str) -> None:
         super().__init__(f"option {name}={value!r}: {expected}")
@@ -99,7 +99,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All of them, understood."""
+    """The parsed options."""
 
     paths: tuple[str, ...]
     topics: frozenset[str] | None = None
@@ -135,7 +135,7 @@ class SourceOptions:
 def parse_options(
     given: Mapping[str, str], *, is_stream: bool = False, is_schema: bool = False
 ) -> SourceOptions:
-    """Raises OptionError. `is_schema`: only what any query may have is checked, since nobody knows yet which it is."""
+    """Raises OptionError. `is_schema`: only what any query may have is checked, since the kind of query is not known yet."""
     options = _Options(given)
     subscribed = [name for name in ("subscribe", "subscribePattern", "assign") if options.has(name)]
     if len(subscribed) > 1:

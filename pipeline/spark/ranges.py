@@ -34,18 +34,19 @@ class LogRanges(InputPartition):
 
 def read_ranges(options: SourceOptions, ranges: Iterable[LogRange]) -> "Iterator[pa.RecordBatch]":
     """The records of ranges, one range after the other."""
-    leave_modules_to_themselves()
+    freeze_modules()
     reading = Reading(options.columns, options.check_crc, options.fail_on_data_loss)
     env = RealEnv()
     for wanted in ranges:
         yield from read_range(env, wanted, reading)
 
 
-def leave_modules_to_themselves() -> None:
-    """Has Python look through nothing for garbage that is there now, in the first two tasks of each of Spark's workers.
+def freeze_modules() -> None:
+    """Excludes all current objects from garbage collection, in the first two tasks of each of Spark's workers.
 
-    The second has what the first imported on its way. After every task a worker looks through all there is
-    (`gc.collect` in pyspark/daemon.py), which took longer than many a task; what a task leaves is no more than before.
+    The second task covers the imports of the first. After every task a worker collects garbage among all objects
+    (`gc.collect` in pyspark/daemon.py), which took longer than many tasks; the garbage of a task is collected as
+    before.
     """
     if next(_tasks_begun) < _FROZEN_TASKS:
         gc.freeze()

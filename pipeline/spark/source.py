@@ -1,4 +1,4 @@
-"""The data source: what Spark asks for, answered by `pipeline.log_reading`."""
+"""The data source for Spark, on top of `pipeline.log_reading`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 from barnabas.pipeline.spark.filters import Wanted, narrowed
 from barnabas.pipeline.spark.options import USUAL_TASKS, SourceOptions, parse_options
 from barnabas.pipeline.spark.planning import plan_batch
-from barnabas.pipeline.spark.ranges import LogRanges, leave_modules_to_themselves, read_ranges
+from barnabas.pipeline.spark.ranges import LogRanges, freeze_modules, read_ranges
 from barnabas.storage.env import RealEnv
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class BarnabasDataSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        leave_modules_to_themselves()
+        freeze_modules()
 
     @classmethod
     def name(cls) -> str:
@@ -91,7 +91,7 @@ class BarnabasReader(DataSourceReader):
         self._wanted = Wanted()
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802 (Spark's name)
-        """Takes note of all and leaves all to Spark, which applies them to the rows that are left."""
+        """Notes all filters and returns all of them, so that Spark applies them to the rows."""
         self._wanted = narrowed(filters)
         return filters
 

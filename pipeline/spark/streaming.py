@@ -166,7 +166,7 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             try:
                 first = min(look_at(self._env, at, self._options.isolation).log_start_offset, upto)
             except NoSuchLogError:
-                first = 0  # the partition is gone, as will be told
+                first = 0  # the partition is gone, which plan_between reports
         return plan_between(self._env, self._options, at, first, upto, range_bytes)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":

@@ -73,7 +73,8 @@ def test_a_key_that_is_set_twice_names_both_lines() -> None:
     (message,) = said("num.partitions=3\n\nnum.partitions=4")
     assert message.kind is MessageKind.REPEATED
     assert (
-        str(message) == "f line 3: num.partitions is set again; it is also on line 1, and the last one applies"
+        str(message)
+        == "f line 3: num.partitions is set again; it is also on line 1, and the last one applies"
     )
 
 

@@ -215,7 +215,7 @@ def test_what_is_no_log_directory(directory: Path, tmp_path: Path, name: str) ->
     (tmp_path / "empty").mkdir()
     result = run(name, tmp_path / "empty", "--here", "--report", tmp_path / "r.html")
     assert result.exit_code == 2
-    assert "cannot look at it" in result.output
+    assert "cannot read the log directory" in result.output
     assert run(name).exit_code == 2
     assert not (tmp_path / "r.html").exists()
 
@@ -275,13 +275,13 @@ def test_compact_report(directory: Path, tmp_path: Path) -> None:
                 *("ingest", "--topic", "t", "--table", "t", "--checkpoint", "c"),
                 *("--trigger", "once", "--max-offsets-per-batch", "9"),
             ],
-            "available-now heeds it",
+            "available-now observes it",
         ),
         (["audit", "/tmp", "--here", "--master", "local[1]"], "--here is without Spark"),
         (["compact-report", "/tmp", "--here", "--conf", "a=b"], "--here is without Spark"),
         (["audit", "/tmp", "--here", "--tables", "hdfs:///audits"], "hdfs:///audits is none"),
         (["audit", "hdfs:///logs"], "hdfs:///logs is not a path"),
-        (["scan", "/missing"], "/missing is no directory"),
+        (["scan", "/missing"], "/missing is not a directory"),
         (["scan", "hdfs:///logs"], "hdfs:///logs is not a path"),
         (["scan", "/tmp", "--since", "yesterday"], "yesterday"),
         (["scan", "/tmp", "--topic", "a", "--topic-pattern", "b"], "subscribe"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from barnabas.pipeline.audit import rows
 from barnabas.pipeline.audit.audit import AuditResult, audit
 from barnabas.pipeline.audit.engines import LocalEngine
-from barnabas.pipeline.audit.partition import PartitionReport, put_together
+from barnabas.pipeline.audit.partition import PartitionReport, combined
 from barnabas.pipeline.audit.plan import AuditOptions, PartitionPlan, SegmentTask
 from barnabas.pipeline.audit.spark_engine import _examining, _judging, packed
 from barnabas.protocol.records.batch import CorruptRecordError
@@ -189,7 +189,7 @@ class TravellingEngine:
         for key, each in _examining(options)(_sent(task) for task in reversed(tasks)):
             groups.setdefault(key, []).append(_sent(each))
         judged = [_sent(_judging(options)(group)) for group in groups.items()]
-        return put_together(
+        return combined(
             [each for (_, part), each in judged if part == -1],
             [(number, each) for (number, part), each in judged if part != -1],
         )

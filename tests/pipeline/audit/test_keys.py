@@ -40,7 +40,7 @@ def counted(
     counter, size = KeyCounter(), 0
     for each in segment:
         data = build_batch([(key, value, T0, []) for key, value in each], base_offset=0, compression=codec)
-        counter.take(RecordBatch(data))
+        counter.add(RecordBatch(data))
         size += len(data)
     stats, table = counter.finish()
     assert table.schema == KEYS
@@ -93,7 +93,7 @@ def test_many_rows_go_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
     count = 300
     for number in range(count):
         records: list[Any] = [(b"%d" % (at % 700), b"v", T0, []) for at in range(500)]
-        counter.take(RecordBatch(build_batch(records, base_offset=500 * number)))
+        counter.add(RecordBatch(build_batch(records, base_offset=500 * number)))
     stats, table = counter.finish()
     assert (stats.keyed_records, table.num_rows) == (500 * count, 500)
     assert len(table["hash"].unique()) == 500
@@ -116,7 +116,7 @@ def test_records_of_aborted_transactions_count_apart() -> None:
             base_sequence=0,
             is_transactional=transactional,
         )
-        counter.take(RecordBatch(data))
+        counter.add(RecordBatch(data))
     stats, table = counter.finish()
     assert (stats.aborted_records, stats.keyed_records, table.num_rows) == (1, 4, 4)
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_read_is_left_out() -> None:
     data = bytearray(build_batch([(b"k", b"v", T0, [])], base_offset=0, compression=CompressionType.GZIP))
     data[70:] = bytes(len(data) - 70)
     counter = KeyCounter()
-    counter.take(RecordBatch(bytes(data)))
+    counter.add(RecordBatch(bytes(data)))
     assert counter.finish()[0] == KeyStats()
 
 
@@ -142,7 +142,7 @@ def test_older_formats(magic: int, codec: CompressionType) -> None:
     counter = KeyCounter()
     rows = [(b"a", b"1", T0), (None, b"2", T0), (b"a", None, T0)]
     for each in batches(message_set(rows, magic=magic, compression=codec)):
-        counter.take(each)
+        counter.add(each)
     stats, table = counter.finish()
     assert (stats.keyed_records, stats.keyless_records) == (2, 1)
     assert table["is_tombstone"].to_pylist() == [True]

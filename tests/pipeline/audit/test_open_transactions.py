@@ -75,9 +75,9 @@ def test_what_is_collected_of_a_segment() -> None:
             end_txn(6, 0, commit=True),
         )
     ):
-        collector.take(RecordBatch(_at(data, offset)))
+        collector.add(RecordBatch(_at(data, offset)))
     for entry in batches(message_set([(b"k", b"v", T0)], magic=1)):
-        collector.take(entry)
+        collector.add(entry)
     assert collector.finish(is_read=True) == SegmentTransactions(frozenset({8, 6}), {7: 0})
 
 

@@ -13,7 +13,7 @@ PATH = "/a/t-0/00000000000000000000.log"
 def told(*batches: bytes, now_ms: int = T0) -> list[tuple[int | None, str]]:
     times = Timestamps(now_ms)
     for each in batches:
-        times.take(RecordBatch(each))
+        times.add(RecordBatch(each))
     found = list(times.findings(PATH))
     assert all(
         (one.path, one.check, one.severity) == (PATH, Check.TIMESTAMPS, Severity.WARNING) for one in found
@@ -75,7 +75,7 @@ def test_markers_and_empty_batches_have_no_say() -> None:
 def test_what_is_counted() -> None:
     times = Timestamps(T0)
     for each in (batch(0, T0 - 50, T0), batch(2, T0 - 700, T0 - 600), batch(4, T0 - 100)):
-        times.take(RecordBatch(each))
+        times.add(RecordBatch(each))
     assert times.stats == (T0 - 700, T0, 700, 0, 0, 0, None, None)
     assert Timestamps(T0).stats == (None, None, 0, 0, 0, 0, None, None)
 
@@ -92,7 +92,7 @@ def test_a_clock_that_goes_back_where_a_segment_begins(behind: int, count: int) 
         times, ((appended(0, T0 - 9), appended(1, T0)), (appended(2, T0 - behind),)), strict=True
     ):
         for one in data:
-            each.take(RecordBatch(one))
+            each.add(RecordBatch(one))
         assert list(each.findings(PATH)) == []
     found = list(backwards_after(times[0].stats, PATH, 2, times[1].stats))
     assert [(one.offset, one.problem) for one in found] == [
@@ -102,6 +102,6 @@ def test_a_clock_that_goes_back_where_a_segment_begins(behind: int, count: int) 
 
 def test_times_that_producers_chose_may_go_back() -> None:
     before, after = Timestamps(T0), Timestamps(T0)
-    before.take(RecordBatch(batch(0, T0)))
-    after.take(RecordBatch(batch(1, T0 - 90_000_000)))
+    before.add(RecordBatch(batch(0, T0)))
+    after.add(RecordBatch(batch(1, T0 - 90_000_000)))
     assert list(backwards_after(before.stats, PATH, 1, after.stats)) == []

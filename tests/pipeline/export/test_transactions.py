@@ -127,7 +127,7 @@ def test_rows_that_a_topic_refuses_fail_the_batch(topics: TopicMaker) -> None:
 
 def test_partitions(topics: TopicMaker, topic: str) -> None:
     assert partitions_of(topics.bootstrap, topic, {}) == 2
-    with pytest.raises(ValueError, match="there is no topic nowhere: make it first"):
+    with pytest.raises(ValueError, match="there is no topic nowhere: create it first"):
         partitions_of(topics.bootstrap, "nowhere", {})
 
 

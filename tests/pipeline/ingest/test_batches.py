@@ -71,7 +71,7 @@ def test_a_quarantine_that_has_the_batch_completes_it(
     ledger.write(3, Rules())
     table, quarantine = Notes(), Notes(3)
     batches = Batches(OPTIONS, ledger, table, quarantine)
-    monkeypatch.setattr(batches, "_told_apart", lambda *_: (Frame(), found))
+    monkeypatch.setattr(batches, "_sorted_out", lambda *_: (Frame(), found))
     batches(Frame(), 3)
     assert quarantine.said == ["has 3"]
     assert table.said == ["has 3", "append 3"]
@@ -89,7 +89,7 @@ def test_rules_that_were_written_down_hold_for_whoever_has_none(
         followed.append(written)
         return Frame(), NOTHING
 
-    monkeypatch.setattr(batches, "_told_apart", told_apart)
+    monkeypatch.setattr(batches, "_sorted_out", told_apart)
     batches(Frame(), 3)
     assert followed == [Rules(late_after_s=60.0)]
 

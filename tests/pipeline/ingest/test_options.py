@@ -42,7 +42,7 @@ def test_the_usual() -> None:
         ({"checkpoint": "/t/checkpoint"}, "the checkpoint /t/checkpoint lies in the table /t/"),
         ({"checkpoint": "/t"}, "the checkpoint /t lies in the table /t/"),
         ({"quarantine": "/", "table": "/t"}, "the table /t lies in the quarantine /"),
-        ({"trigger": "once", "max_offsets_per_trigger": 5}, "available-now heeds it"),
+        ({"trigger": "once", "max_offsets_per_trigger": 5}, "available-now observes it"),
         ({"kafka": {"security.protocol": "SSL"}}, "given as kafka.security.protocol"),
         ({"kafka": {"includeHeaders": "false"}}, "has its own options"),
     ],
@@ -64,7 +64,7 @@ def test_what_goes_to_the_connector() -> None:
 def test_decoding_needs_to_know_what_and_by_what() -> None:
     with pytest.raises(ValueError, match="a schema file or by a registry"):
         DecodeOptions("json")
-    with pytest.raises(ValueError, match="say what the schema file is of"):
+    with pytest.raises(ValueError, match="name the format of the schema file"):
         DecodeOptions(schema_file=Path("x"))
     with pytest.raises(ValueError, match="'xml' is not known"):
         DecodeOptions("xml", Path("x"))  # type: ignore[arg-type]

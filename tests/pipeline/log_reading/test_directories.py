@@ -46,7 +46,7 @@ def test_partitions_under_log_directories() -> None:
         env.mkdir(f"/x/{name}")
     found = find_partitions(env, ["/x/"])
     assert [it.name for it in found] == ["a-0", "a-2", "a-10", "b.c-1"]
-    with pytest.raises(NoSuchLogError, match="/y is no directory"):
+    with pytest.raises(NoSuchLogError, match="/y is not a directory"):
         find_partitions(env, ["/y"])
     with pytest.raises(NoSuchLogError, match="no partitions in it"):
         find_partitions(env, ["/x/nothing"])

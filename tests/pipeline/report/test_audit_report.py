@@ -35,7 +35,7 @@ def test_nothing_wrong() -> None:
     page = audit_report.page_of(audited())
     assert (page.verdict, page.tone) == ("Nothing is wrong.", "good")
     found = read(page)
-    assert "None. Looked at were" in found.html
+    assert "None. Checked were" in found.html
     drawn = figures(page)
     assert set(drawn) == {
         "Segments in time",
