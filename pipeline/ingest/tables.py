@@ -63,7 +63,7 @@ class Table(Protocol):
 
 
 def claim(files: Files, table: str, ingest_id: str, *, second_ingest: bool, checkpoint: str) -> None:
-    """Notes the ingest that fills a table. IngestConflictError where only others did: a lost checkpoint would fill it twice."""
+    """Notes who fills a table. IngestConflictError where only others did: a lost checkpoint would fill it twice."""
     directory, own = join(table, PRIVATE, "ingests"), f"{ingest_id}.json"
     known = _notes(files, directory)
     if own in known:

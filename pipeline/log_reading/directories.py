@@ -111,7 +111,7 @@ def _partitions_at(env: Env, path: str) -> list[PartitionDirectory]:
 
 
 def checkpointed_start(env: Env, partition: PartitionDirectory) -> int:
-    """Where the log starts by the checkpoint beside it, which brokers write once a minute; 0 where that has no entry."""
+    """Where the log starts by the checkpoint beside it, which brokers write once a minute; 0 without an entry."""
     parent = partition.path.rpartition("/")[0] or "."
     path = f"{parent}/{LOG_START_OFFSET_CHECKPOINT}"
     try:

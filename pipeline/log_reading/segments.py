@@ -192,7 +192,7 @@ class OpenedSegment:
 
 
 def open_segment(env: Env, listed: ListedSegment, most_bytes: int | None = None) -> OpenedSegment:
-    """A segment, or its first bytes. Raises FileNotFoundError where it is gone: the caller lists the directory again."""
+    """A segment, or its first bytes. Raises FileNotFoundError where it is gone: the caller lists again."""
     file = env.open(listed.path(), write=False)
     size = file.size()
     return OpenedSegment(env, listed, file, size if most_bytes is None else min(size, most_bytes))

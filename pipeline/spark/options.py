@@ -135,7 +135,7 @@ class SourceOptions:
 def parse_options(
     given: Mapping[str, str], *, is_stream: bool = False, is_schema: bool = False
 ) -> SourceOptions:
-    """Raises OptionError. `is_schema`: only what any query may have is checked, since the kind of query is not known yet."""
+    """Raises OptionError. `is_schema`: only what any query may have is checked, as the kind is not known yet."""
     options = _Options(given)
     subscribed = [name for name in ("subscribe", "subscribePattern", "assign") if options.has(name)]
     if len(subscribed) > 1:

@@ -97,7 +97,7 @@ def with_engine(env: FaultEnv, engine: Engine) -> AuditResult:
 def test_machines_that_see_nothing_are_no_all_clear(env: FaultEnv) -> None:
     result = with_engine(env, Blind(FaultEnv(), FaultEnv()))
     assert {(row["path"], row["severity"]) for row in result.findings} == {(TOPIC, "error"), (PLAIN, "error")}
-    assert all("has not found what is here" in row["problem"] for row in result.findings)
+    assert all("has not found files that exist here" in row["problem"] for row in result.findings)
     assert [(row["topic"], row["records"]) for row in result.partitions] == [("orders", 0), ("plain", 0)]
     page = audit_report.page_of(result)
     assert page.tone == "bad"
@@ -107,7 +107,7 @@ def test_machines_that_see_nothing_are_no_all_clear(env: FaultEnv) -> None:
 def test_a_machine_that_sees_a_part_is_told(env: FaultEnv) -> None:
     hiding = HidingEnv(env, files(env, ".log")[1])
     result = with_engine(env, Blind(hiding, hiding))
-    assert "has not found what is here" in "".join(row["problem"] for row in result.findings)
+    assert "has not found files that exist here" in "".join(row["problem"] for row in result.findings)
     assert {row["path"] for row in result.findings if row["severity"] == "error"} == {TOPIC}
 
 

@@ -165,5 +165,5 @@ def test_over_http(address: str) -> None:
 def test_a_registry_that_is_not_there() -> None:
     with pytest.raises(RegistryError, match="does not answer"):
         HttpGet("http://127.0.0.1:1")("/x")
-    with pytest.raises(ValueError, match="no registry's address"):
+    with pytest.raises(ValueError, match="is not the address of a registry"):
         HttpGet("file:///etc/passwd")

@@ -48,14 +48,14 @@ def test_partitions_under_log_directories() -> None:
     assert [it.name for it in found] == ["a-0", "a-2", "a-10", "b.c-1"]
     with pytest.raises(NoSuchLogError, match="/y is not a directory"):
         find_partitions(env, ["/y"])
-    with pytest.raises(NoSuchLogError, match="no partitions in it"):
+    with pytest.raises(NoSuchLogError, match="it has no partitions"):
         find_partitions(env, ["/x/nothing"])
     env.mkdir("/z/a-2")
     with pytest.raises(LogReadingError, match="a-2 is in /x/a-2 and in /z/a-2"):
         find_partitions(env, ["/x", "/z"])
 
 
-def test_what_nobody_wants_may_be_there_twice() -> None:
+def test_an_unwanted_partition_may_occur_twice() -> None:
     """The directories of two brokers, of which each has __cluster_metadata-0."""
     env = FaultEnv()
     for name in ("x/__cluster_metadata-0", "x/a-0", "y/__cluster_metadata-0", "y/a-1"):
@@ -105,7 +105,7 @@ def test_what_is_deleted_after_it_was_planned_is_lost_and_said_so() -> None:
     assert rows_in(env, ranges, LOSING) == []
 
 
-def test_a_topic_that_was_made_anew_after_it_was_planned() -> None:
+def test_a_topic_created_again_after_planning() -> None:
     """Its offsets are those of other records."""
     env = FaultEnv()
     three_segments(env)
@@ -115,7 +115,7 @@ def test_a_topic_that_was_made_anew_after_it_was_planned() -> None:
     assert [row["offset"] for row in rows_in(env, ranges)] == list(range(8))
     metadata.write(TOPIC_ID[::-1])
     with pytest.raises(
-        DataLossError, match="offsets 0 to 7 of t-0 are gone: the topic was deleted, and made"
+        DataLossError, match="offsets 0 to 7 of t-0 are gone: the topic was deleted and created again"
     ):
         rows_in(env, ranges)
     assert rows_in(env, ranges, LOSING) == []

@@ -58,7 +58,7 @@ def test_damage() -> None:
     for row in result.findings:
         assert {row["problem"], row["path"], row["check"]} <= set(found.texts)
     drawn = figures(page)
-    assert {"crc", "offset-index", "snapshots"} <= set(drawn["Findings by what was looked at"])
+    assert {"crc", "offset-index", "snapshots"} <= set(drawn["Findings by check"])
     assert "with errors" in drawn["Segments in time"]
 
 

@@ -14,8 +14,11 @@ from barnabas.pipeline.commands.scan import existing, scan
     ("line", "said"),
     [
         (["--limit", "3", "--table", "t"], "--limit shows records and --table writes them"),
-        (["--since", "2026-01-31", "--starting-offsets", "earliest"], "--since and --starting-offsets say"),
-        (["--until", "2026-01-31", "--ending-offsets", "latest"], "--until and --ending-offsets say"),
+        (
+            ["--since", "2026-01-31", "--starting-offsets", "earliest"],
+            "--since and --starting-offsets exclude",
+        ),
+        (["--until", "2026-01-31", "--ending-offsets", "latest"], "--until and --ending-offsets exclude"),
     ],
 )
 def test_one_of_the_two(line: list[str], said: str, tmp_path: Path) -> None:
