@@ -43,7 +43,7 @@ seed = $(or $(BARNABAS_SEED),$(shell $(BIN)/python -c 'import random; print(rand
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-# What is set up and compiled one after the other, also where `make` runs twice at the same time.
+# Setting up and compiling take a lock: two runs of `make` at the same time do it one after the other, and once.
 ifndef HAS_LOCK
 $(VENV)/.run: pyproject.toml
 $(VENV)/.compiled: pyproject.toml setup.py $(COMPILED)
@@ -81,7 +81,8 @@ $(VENV)/.spark: pyproject.toml | $(VENV)/.test
 	@$(call extra,spark)
 	@touch $@
 
-# Where something has changed the compilers work beside the broker, also after its end, and the next start has their work.
+# After a change of a source the broker runs as plain Python while the compilers work in the background (nice). They finish
+# even if the broker stops before, and the next start uses the libraries.
 run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/server.properties
 	@if [ "$$BARNABAS_INTERPRETED" ] || $(AGAIN) HAS_LOCK=1 --question $(VENV)/.compiled; then \
 	  exec $(BIN)/barnabas serve $(PROPERTIES); fi; \

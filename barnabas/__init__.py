@@ -1,8 +1,8 @@
 """Barnabas, a message broker that speaks the Kafka wire protocol: the one name under which all of it is imported.
 
 In a checkout the packages are links to the folders beside this one. With BARNABAS_INTERPRETED=1 in the environment
-nothing compiled is loaded, by any command and in the processes that it starts. Nor is it where it was not complete
-when the process began: a build that ends later does not mix with what runs.
+nothing compiled is loaded, by any command and in the processes that it starts. Nor is it where the build was
+incomplete when the process began: a running process never mixes compiled and interpreted modules.
 """
 
 import os

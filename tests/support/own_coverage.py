@@ -4,8 +4,8 @@
     python -m tests.support.own_coverage --check     # fails where a module has less than is written there
     python -m tests.support.own_coverage broker/fetch/session.py     # shows which lines its tests do not run
 
-Statements inside of functions count: all else runs when a module is imported. Each test file has a process of its
-own, so that what one computes and keeps does not hide what another does. What tests start is not measured.
+Only statements inside of functions count: the others run when a module is imported. Each test file runs in a process
+of its own, so that values which one file caches do not hide code from another. Processes that tests start are not measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOLERANCE: Final = 3
 """Percent that depend on time: threads, signals, which of two is ready first."""
 
 PRELOADED: Final = ("pytest", "coverage", "hypothesis", "pytest_asyncio", "uvloop")
-"""What takes long to import, and is not measured."""
+"""Modules that take long to import and are not measured."""
 
 PYTEST: Final = (
     *("-q", "-m", "not slow and not conformance and not spark", "-p", "no:xdist", "-p", "no:cacheprovider"),
@@ -49,7 +49,7 @@ class Measured(NamedTuple):
     missing: list[int]
     """The lines of its functions that its tests do not run."""
     failed: str
-    """What pytest wrote, where it failed."""
+    """The output of pytest if a test failed."""
 
 
 # ---- one module, in a process of its own
@@ -96,7 +96,7 @@ def test_file(module: str) -> Path:
 
 
 def modules_with_tests() -> list[str]:
-    """Those that have a test file of their own, those with the largest one first."""
+    """The modules that have a test file of their own, by descending size of that file."""
     from tests.test_mirror import modules
 
     found = [module for module in sorted(modules()) if test_file(module).exists()]
@@ -116,7 +116,7 @@ def measure_all(modules: Sequence[str], workers: int) -> list[Measured]:
 
 
 def fallen(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """Modules that have less than before, one line each; those that are gone do not count."""
+    """One line for each module that has less than before; removed modules do not count."""
     return [
         f"{module}: {now[module]} %, was {was} %"
         for module, was in before.items()
@@ -125,7 +125,7 @@ def fallen(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
 
 
 def kept(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    """What is written: what lies within the tolerance stays, so that a run without a change writes none."""
+    """The shares to write: one that changed within the tolerance stays, so that the file changes only with the code."""
     return {
         module: before[module] if abs(share - before.get(module, -100)) <= TOLERANCE else share
         for module, share in now.items()
@@ -138,7 +138,7 @@ def parse(text: str) -> dict[str, int]:
 
 
 def render(shares: Mapping[str, int]) -> str:
-    """What `parse` reads."""
+    """The inverse of `parse`."""
     return "".join(f"{shares[module]:3} {module}\n" for module in sorted(shares))
 
 
