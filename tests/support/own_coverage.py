@@ -59,6 +59,7 @@ def measure(module: str) -> Measured:
     """Runs the tests of a module in this process."""
     path = str(ROOT / module)
     coverage = Coverage(data_file=None, config_file=False, include=[path])
+    coverage.set_option("run:disable_warnings", ["no-data-collected", "module-not-imported"])
     output = io.StringIO()
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(output):
         coverage.start()
