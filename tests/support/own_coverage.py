@@ -5,7 +5,7 @@
     python -m tests.support.own_coverage broker/fetch/session.py     # shows which lines its tests do not run
 
 Only statements inside of functions count: the others run when a module is imported. Each test file runs in a process
-of its own, so that values which one file caches do not hide code from another. Processes that tests start are not measured.
+of its own, so that values which one file caches do not hide code from another. Subprocesses of tests are not measured.
 """
 
 from __future__ import annotations
