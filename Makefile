@@ -134,11 +134,12 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/.test
 profile: $(VENV)/.bench ## Draws where the time goes as a flame graph (WORKLOAD=small, SECONDS=20, NATIVE=1 for C frames)
 	$(BIN)/python -m bench.flame $(WORKLOAD) --seconds $(SECONDS) $(if $(NATIVE),--native)
 
+# manylinux_2_28 is glibc of August 2018: a wheel that needs a newer one is refused.
 wheel: $(VENV)/.run ## Builds dist/barnabas-*.whl for this Python, which installs without a compiler on other Linux systems
 	@$(call extra,wheel)
 	@rm -rf build/wheel
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --wheel-dir dist build/wheel/barnabas-*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --plat manylinux_2_28_$$(uname -m) --wheel-dir dist build/wheel/barnabas-*.whl
 
 docs: $(VENV)/.test ## Writes the derived documents anew
 	$(BIN)/python docs/generate.py
