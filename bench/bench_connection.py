@@ -18,7 +18,7 @@ from barnabas.broker.network.connection_quotas import ConnectionQuotas
 from barnabas.broker.network.in_flight import Answer
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
-from barnabas.broker.network.transport import Endpoint
+from barnabas.broker.network.transport import StreamReader
 from barnabas.broker.probes import ListenerProbe, SocketServerProbe
 from barnabas.broker.request import ConnectionInfo
 from barnabas.protocol.framing import Frame, size_prefix
@@ -39,7 +39,7 @@ class _Nowhere:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    def start(self, endpoint: Endpoint) -> None:
+    def start(self, endpoint: StreamReader) -> None:
         pass
 
     def receive_into(self, buffer: memoryview, /) -> int:

@@ -22,20 +22,6 @@ COMMANDS: Final = {
 }
 
 
-class LazyGroup(click.Group):
-    """Imports a command when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-
 @click.group(
     cls=LazyGroup,
     lazy_commands=COMMANDS,

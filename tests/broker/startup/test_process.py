@@ -148,7 +148,7 @@ def test_the_interpreter_is_tuned_for_a_loop_that_nobody_holds_up(
     at_the_start = gc.get_freeze_count()
     assert at_the_start > 0
     came = [[number] for number in range(100)]
-    process._freeze_what_came()
+    process._freeze_again()
     assert gc.get_freeze_count() >= at_the_start + len(came)
 
 

@@ -49,7 +49,7 @@ def test_the_command_under_spark_submit(directories: list[str], tmp_path: Path) 
     """Its exit code is the command's; the tables are there for Spark to read."""
     from pyarrow import parquet
 
-    job = ROOT / "pipeline" / "jobs" / "audit.py"
+    job = ROOT / "pipeline" / "jobs" / "job.py"
     submit = Path(sys.executable).with_name("spark-submit")
     result = subprocess.run(
         [
@@ -57,6 +57,7 @@ def test_the_command_under_spark_submit(directories: list[str], tmp_path: Path) 
             "--master",
             "local[2]",
             str(job),
+            "audit",
             *directories,
             "--report",
             str(tmp_path / "report.html"),

@@ -29,7 +29,7 @@ def test_an_ingest_under_spark_submit(tmp_path: Path, table_format: str) -> None
         topic = TopicMaker(broker.bootstrap).create()
         plain.produce(broker.bootstrap, topic, [b"a", b"b"])
         submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"]
-        job = [str(ROOT / "pipeline" / "jobs" / "ingest.py"), "--bootstrap-server", broker.bootstrap]
+        job = [str(ROOT / "pipeline" / "jobs" / "job.py"), "ingest", "--bootstrap-server", broker.bootstrap]
         told = [
             "--topic",
             topic,
