@@ -1,4 +1,4 @@
-"""The one table from what goes wrong in storage and in record batches to Kafka's error codes."""
+"""The table from exceptions of storage and record batches to Kafka's error codes."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _CODES: Final[dict[type[Exception], ErrorCode]] = {
     storage.InvalidTxnStateError: ErrorCode.INVALID_TXN_STATE,
     storage.TransactionCoordinatorFencedError: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     storage.InconsistentTopicIdError: ErrorCode.INCONSISTENT_TOPIC_ID,
-    # Not KAFKA_STORAGE_ERROR, on which clients ask for new metadata each time they try again. This one says that
-    # nothing was written, and that is all: every client waits and sends again until its delivery timeout.
+    # Not KAFKA_STORAGE_ERROR, on which clients ask for new metadata each time they try again. This one only says
+    # that nothing was written: every client waits and sends again until its delivery timeout.
     storage.DiskFullError: ErrorCode.NOT_ENOUGH_REPLICAS,
     storage.KafkaStorageError: ErrorCode.KAFKA_STORAGE_ERROR,
 }
 
 MAPPED_ERRORS: Final[tuple[type[Exception], ...]] = (ApiError, *_CODES)
-"""What a partition may fail with; anything else is a bug of ours and is not caught."""
+"""The errors that a partition may raise; any other is a bug and is not caught."""
 
 
 def error_code_of(error: Exception) -> ErrorCode:
-    """The code for `error`, by the nearest of its classes that the table names; `error` must be a MAPPED_ERROR."""
+    """The code for `error`, by the first of its classes in the table; `error` must be a MAPPED_ERROR."""
     if isinstance(error, ApiError):
         return error.code
     for kind in type(error).__mro__:

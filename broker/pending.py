@@ -1,4 +1,4 @@
-"""Pending: a result that comes later. What answers at once or later returns `X | Pending[X]`."""
+"""Pending: a result that comes later. A function that answers now or later returns `X | Pending[X]`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Pending(Generic[R]):
         self.done = False
         self._result: R | None = None
         self._callback: Callable[[R], None] | None = None
-        self._more: list[Callable[[R], None]] | None = None  # nearly always there is just the one
+        self._more: list[Callable[[R], None]] | None = None  # there is hardly ever a second one
 
     def complete(self, result: R) -> None:
-        """Hands `result` to whoever waits. A second call is a bug of ours and raises AssertionError."""
+        """Passes `result` to the callbacks. A second call is a bug and raises AssertionError."""
         assert not self.done, "a pending response was completed twice"
         self.done = True
         self._result = result
@@ -34,7 +34,7 @@ class Pending(Generic[R]):
             one(result)
 
     def add_done_callback(self, callback: Callable[[R], None]) -> None:
-        """Calls `callback(result)` on completion; at once when that has happened already."""
+        """Calls `callback(result)` on completion; at once if it is complete."""
         if self.done:
             callback(self._result)  # type: ignore[arg-type]  # done, so the result is an R
         elif self._callback is None:
@@ -59,7 +59,7 @@ def completed(result: R) -> Pending[R]:
 
 
 def all_of(answers: Sequence[Pending[R]]) -> Pending[list[R]]:
-    """What comes when all of `answers` are there: their results, in the order of `answers`."""
+    """Completes with the results of all `answers`, in their order."""
     everything: Pending[list[R]] = Pending()
     results: list[R | None] = [None] * len(answers)
     missing = len(answers)

@@ -1,8 +1,7 @@
-"""What is counted while the broker works: plain numbers on plain objects, so that counting costs next to nothing.
+"""Probes: counters of the broker's work, plain numbers on plain objects, so that counting costs next to nothing.
 
-Each part of the broker is given its probe and calls its verbs; broker.metrics.prometheus turns the numbers into
-Prometheus families when somebody asks. Nothing here locks: the event loop writes, and what a scrape reads
-is copied on the event loop.
+Each part of the broker gets its probe and calls its methods; broker.metrics turns the numbers into Prometheus families
+for a scrape. Nothing here locks: the event loop writes, and copies what a scrape reads.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 _NOT_FAILURES = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR}
 )
-"""Refusals that Kafka does not count as failed produce requests."""
+"""Errors that Kafka does not count as failed produce requests."""
 
 
 class Rate:
@@ -85,8 +84,7 @@ class ListenerProbe:
 class SocketServerProbe:
     """The listeners' probes, and how busy the event loop's thread is.
 
-    The thread's own CPU time tells that without a clock read for every event. What it does not count as
-    busy is waiting for a disk.
+    The thread's CPU time shows that without a clock read for every event; it does not include waits for a disk.
     """
 
     def __init__(self, thread_time: Callable[[], float] = time.thread_time) -> None:
@@ -101,7 +99,7 @@ class SocketServerProbe:
         return probe
 
     def sample(self, now: float) -> None:
-        """Notes where every total stands; once a second, on the event loop."""
+        """Notes every total; called once a second, on the event loop."""
         self._busy.sample(now, self._thread_time())
         for probe in self.listeners.values():
             probe.sample(now)
@@ -130,7 +128,7 @@ class ApiTimes:
         self.remote = array("d", bytes(8 * WINDOW_SAMPLES))
 
     def record(self, version: int, local_s: float, remote_s: float) -> None:
-        """A request was answered, which took so long."""
+        """Records the times of a request that was answered."""
         try:
             self.versions[version] += 1
         except KeyError:
@@ -156,14 +154,14 @@ class RequestProbe:
         self.refused: dict[str, int] = {}
 
     def times(self, api: str) -> ApiTimes:
-        """Where the requests of an API are recorded, which is among `apis` from now on."""
+        """The record of an API's requests, which is added to `apis`."""
         times = self.apis.get(api)
         if times is None:
             times = self.apis[api] = ApiTimes()
         return times
 
     def request_failed(self, api: str, error: str, count: int = 1) -> None:
-        """`count` parts of an answer carry the error code of that name."""
+        """`count` parts of a response have the error code of that name."""
         errors = self.times(api).errors
         errors[error] = errors.get(error, 0) + count
 
@@ -190,7 +188,7 @@ _TOPIC_COUNTERS: Final = (
 
 
 class TopicCounters:
-    """What has happened to one topic; sizes in bytes."""
+    """The counters of one topic; sizes in bytes."""
 
     __slots__ = _TOPIC_COUNTERS
 
@@ -210,28 +208,25 @@ class TopicCounters:
         self.total_produce_requests = 0
 
     def produced(self, records: int, size: int) -> None:
-        """A partition of the topic has taken records."""
+        """Records were appended to a partition of the topic."""
         self.total_produce_requests += 1
         self.messages_in += records
         self.bytes_in += size
 
     def add(self, other: TopicCounters) -> None:
-        """What has happened to another topic, too."""
+        """Adds the counters of another topic."""
         for name in _TOPIC_COUNTERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class TopicTraffic(Protocol):
-    """What the metrics want to know of one topic, hot: whoever appends holds on to it."""
+    """Counts the appends of one topic; a partition keeps a reference to it."""
 
     def produced(self, records: int, size: int) -> None: ...
 
 
 class TopicProbe(Protocol):
-    """What the metrics want to know of traffic; counts are of records and bytes.
-
-    A topic is known from its first success on, until it is deleted.
-    """
+    """Counts traffic by topic, in records and bytes; a topic is known from its first success until it is deleted."""
 
     def topic(self, topic: str) -> TopicTraffic: ...
     def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None: ...
@@ -246,18 +241,17 @@ class TopicProbe(Protocol):
 class BrokerTopicProbe:
     """Traffic by topic (`BrokerTopicStats`). A request counts once for each partition that it names, as in Kafka.
 
-    Topics appear with their first success, so that requests for topics that do not exist leave no trace but
-    in the sum.
+    Topics appear with their first success; requests for topics that do not exist count only in the sum.
     """
 
     __slots__ = ("_others", "topics")
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicCounters] = {}
-        self._others = TopicCounters()  # topics that are gone, and failures of those that never were
+        self._others = TopicCounters()  # of deleted topics, and failures for unknown ones
 
     def topic(self, topic: str) -> TopicCounters:
-        """The topic's own counters; somebody may hold on to them for as long as the topic is there."""
+        """The topic's own counters; a caller may keep them until the topic is deleted."""
         return self.topics.get(topic) or self._add(topic)
 
     def produce_failed(self, topic: str, code: ErrorCode, size: int) -> None:
@@ -271,7 +265,7 @@ class BrokerTopicProbe:
             counters.failed_produce_requests += 1
 
     def batch_invalid(self, topic: str, error: Exception) -> None:
-        """Why a batch broke the rules, beside that it was refused."""
+        """Counts the reason for which a batch was rejected."""
         counters = self.topics.get(topic, self._others)
         if isinstance(error, InvalidMagicError):
             counters.invalid_magic_number_records += 1
@@ -281,7 +275,7 @@ class BrokerTopicProbe:
             counters.no_key_compacted_topic_records += len(error.record_errors)
 
     def converted(self, topic: str, records: int) -> None:
-        """Records were taken in batches that had to be built anew."""
+        """Records were appended in batches that had to be rebuilt."""
         (self.topics.get(topic) or self._add(topic)).produce_message_conversions += records
 
     def fetched(self, topic: str, size: int) -> None:
@@ -290,7 +284,7 @@ class BrokerTopicProbe:
         counters.bytes_out += size
 
     def fetched_nothing(self, topic: str, partitions: int) -> None:
-        """So many partitions of the topic were asked for that had nothing new."""
+        """`partitions` of the topic were fetched that had nothing new."""
         counters = self.topics.get(topic) or self._add(topic)
         counters.total_fetch_requests += partitions
 
@@ -306,7 +300,7 @@ class BrokerTopicProbe:
             self._others.add(counters)
 
     def all_topics(self) -> TopicCounters:
-        """The sum over all topics there are and were."""
+        """The sum over all topics, deleted ones included."""
         total = TopicCounters()
         total.add(self._others)
         for counters in self.topics.values():

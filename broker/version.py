@@ -1,6 +1,6 @@
-"""This broker's version, written down here and nowhere else: the distribution takes it from here.
+"""This broker's version, from which the distribution takes its own.
 
-(Asking the installed distribution would cost every start 40 ms.)
+(Reading it from the installed distribution would cost every start 40 ms.)
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What *_authorized_operations says where somebody may do all there is: the operations that a kind of resource knows.
+"""The values of *_authorized_operations for a client that may do everything: all operations of a kind of resource.
 
 Source: org.apache.kafka.security.authorizer.AclEntry (supportedOperations).
 """

@@ -1,7 +1,7 @@
-"""Topics that come into being because somebody asked for them: by Metadata, or for a coordinator's state.
+"""Creates topics on demand: for Metadata requests, and for a coordinator's state.
 
-Source: kafka.server.DefaultAutoTopicCreationManager. That one says "not yet" until the topic is there; here the answer
-waits until it is, which is soon.
+Source: kafka.server.DefaultAutoTopicCreationManager, which answers with an error until the topic exists; here the
+response waits for it, which is short.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def create_topics_on_demand(broker: Broker, names: Sequence[str]) -> Pending[dict[str, ErrorCode]]:
-    """Makes those of `names` (each once) that are not there; the result says which could not be had, and why."""
+    """Creates those of `names` (each once) that do not exist; the result has the errors of those that failed."""
     brokers = len(broker.topic_defaults.brokers)
 
     def decide(image: MetadataImage) -> Decision[dict[str, ErrorCode]]:

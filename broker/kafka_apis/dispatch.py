@@ -1,4 +1,4 @@
-"""KafkaApis: from the bytes of one request to the bytes of its answer.
+"""KafkaApis: from the bytes of one request to the bytes of its response.
 
 Each API key and version has one route, made at its first use: the handler with the codecs that its version
 needs. A request with no route closes the connection, as in Kafka, with one exception: the broker answers ApiVersions in
@@ -155,11 +155,11 @@ class KafkaApis:
         try:
             return self._answer(route, number, response)
         except Exception:
-            logger.exception("a bug: the answer to %s cannot be encoded", route.api)
+            logger.exception("a bug: the response to %s cannot be encoded", route.api)
             return CLOSE_CONNECTION
 
     def _answer(self, route: _Route, number: bytes, response: Message) -> list[Chunk]:
-        """The answer's bytes: response header, which is the request's number, and body, without the size in front."""
+        """The bytes of the response: its header, which is the request's number, and body, without the size in front."""
         if route.has_error_code and (code := response.error_code):  # type: ignore[attr-defined]  # it has
             self._probe.request_failed(route.api, ErrorCode(code).name)
         if route.error_places:

@@ -1,5 +1,5 @@
-"""Where a response has its error codes beside the one of the whole: in its topics, partitions, groups, so that they can
-be counted as Kafka counts them (AbstractResponse.errorCounts)."""
+"""The places of error codes in a response beside its own: in topics, partitions and groups, so that they are counted
+as in Kafka (AbstractResponse.errorCounts)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def error_places(message: type[Struct]) -> list[ErrorPlaces]:
 
 
 def errors_in(struct: Struct, places: Sequence[ErrorPlaces]) -> Iterator[int]:
-    """The error codes at these places that say that something is wrong. What is encoded already has none."""
+    """The error codes at these places but NONE. Parts that are encoded already have none."""
     for place in places:
         elements = getattr(struct, place.field)
         if not isinstance(elements, list):

@@ -3,5 +3,5 @@
 `families` declares each metric once (name, kind, labels, help), `sources` and the modules named after their subject
 read values from probes (broker.probes) and from the parts of the broker, `prometheus` answers a scrape.
 
-Called by telemetry, http and startup. Nothing that is measured knows this room.
+Called by telemetry, http and startup. No part that is measured imports this room.
 """

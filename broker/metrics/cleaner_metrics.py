@@ -1,4 +1,4 @@
-"""The metrics of compaction, as Kafka's LogCleaner and LogCleanerManager have them, and what goes on right now."""
+"""The metrics of compaction, as in Kafka's LogCleaner and LogCleanerManager, and the running cleanings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def add_cleaner(
     metrics: Metrics, cleaner: LogCleaner, log_manager: LogManager, now_ms: Callable[[], int]
 ) -> None:
-    """`now_ms` is the wall clock that the cleaner goes by."""
+    """`now_ms` is the cleaner's wall clock."""
     last, manager = cleaner.last, cleaner.manager
     for metric, read in {
         "deadthreadcount": lambda: last.dead_worker_count,

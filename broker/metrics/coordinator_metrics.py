@@ -1,4 +1,4 @@
-"""The metrics of the coordinators: groups, offsets, transactions, and the runtime that both stand on.
+"""The metrics of the coordinators: groups, offsets, transactions, and the runtime of both.
 
 Source: GroupCoordinatorMetrics, CoordinatorRuntimeMetricsImpl, TransactionStateManager, AddPartitionsToTxnManager.
 """
@@ -34,7 +34,7 @@ _SUFFIXES: Final = {"0.50": "p50", "0.95": "p95", "0.99": "p99", "0.999": "p999"
 
 
 def add_coordinators(metrics: Metrics, coordinators: Coordinators) -> None:
-    """Everything but lag."""
+    """Adds all metrics of the coordinators but lag."""
     _add_groups(metrics, coordinators)
     _add_offsets(metrics, coordinators)
     _add_runtime(metrics, GROUP_COORDINATOR_PREFIX, coordinators.group_runtime)
@@ -92,7 +92,7 @@ def _add_offsets(metrics: Metrics, coordinators: Coordinators) -> None:
 
 
 class _GrowingSum:
-    """The sum over all shards of something that each counts from 0 on; what a shard has counted stays when it goes."""
+    """The sum over all shards of a count that each starts at 0; it keeps the counts of unloaded shards."""
 
     def __init__(self, runtime: CoordinatorRuntime[Any], read: Callable[[Any], int]) -> None:
         self._runtime = runtime

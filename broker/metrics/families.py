@@ -1,8 +1,8 @@
-"""Every metric that the broker shows, declared once: its name, what kind it is, its labels, and what it says.
+"""Every metric of the broker, declared once: its name, kind, labels and help text.
 
 The names are those under which dashboards made for Apache Kafka look for its MBeans, in the spelling of
 jmx_exporter's example rules: kafka_<domain>_<type>_<name>, lower case, PerSec cut off and _total appended
-for counters. What a label does not apply to has no such label: the sums over all topics have no `topic`.
+for counters. A sample to which a label does not apply lacks it: the sums over all topics have no `topic`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far groups are behind, under the names and by the rules of kafka_exporter, without asking anybody.
+"""The lag of groups, under the names and by the rules of kafka_exporter, without requests.
 
 A group has a series for each partition of each topic that it has committed an offset of; -1 where it has none for that
 partition. Lag is the distance to the high watermark.
@@ -38,7 +38,7 @@ class Position(NamedTuple):
 
 
 class GroupLag:
-    """Reads it off the shards and the logs."""
+    """Reads the lag from the shards and the logs."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class GroupLag:
         self.lag_sums: list[Sample] = []
 
     def topics(self) -> Iterator[tuple[str, str, list[Position]]]:
-        """(group, topic, positions in its partitions); what has been deleted meanwhile is left out."""
+        """(group, topic, positions in its partitions); deleted topics are left out."""
         for shard in self._runtime.shards():
             for group in [group for group, _ in shard.offsets.committed]:
                 for topic in list(shard.offsets.offsets_of(group)):
@@ -85,7 +85,7 @@ class GroupLag:
     # ---- samples
 
     def current_offsets(self) -> Iterator[Sample]:
-        """With what the other metrics are to say: they come after it in a scrape, and the way is long."""
+        """Also computes the samples of the other metrics, which come later in the same scrape."""
         lags: list[Sample] = []
         offset_sums: list[Sample] = []
         lag_sums: list[Sample] = []

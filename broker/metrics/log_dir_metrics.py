@@ -15,7 +15,7 @@ CLIENT_ID: Final = "ReplicaAlterLogDirs"
 
 
 def add_log_dirs(metrics: Metrics, log_dirs: LogDirs, moves: Callable[[], list[LogDirMove]]) -> None:
-    """`moves` gives those that are going on."""
+    """`moves` returns the running moves."""
     prefix = "kafka_log_logmanager"
     metrics.add_value(f"{prefix}_offlinelogdirectorycount", lambda: len(log_dirs.offline))
     metrics.add_value(f"{prefix}_cordonedlogdirectorycount", lambda: len(log_dirs.cordoned))

@@ -27,7 +27,7 @@ def add_metadata_log(
     now_ms: Callable[[], int],
     followers: MetadataPublishers,
 ) -> None:
-    """`image` gives the newest metadata, which `followers` are told of; `now_ms` is the wall clock of the log."""
+    """`image` gives the newest metadata, which `followers` publishes; `now_ms` is the wall clock of the log."""
     snapshots = log.snapshots
     for prefix, sources in {
         RAFT_PREFIX: {

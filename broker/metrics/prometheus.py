@@ -1,7 +1,7 @@
-"""From probes and state to Prometheus: sources say where a metric's values come from, a scrape asks them all.
+"""Metrics for a scrape by Prometheus: the sources of the values, and the exposition.
 
-This is the only module that knows prometheus_client, and it imports that with the first scrape: it costs 60
-ms and 5 MiB, which a broker that nobody looks at need not pay.
+This is the only module that uses prometheus_client, and it imports that with the first scrape: it costs 60
+ms and 5 MiB, which a broker that is never scraped does not pay.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ Distribution: TypeAlias = tuple[Labels, int, "array[float]"]
 Source: TypeAlias = Callable[[], Iterable[Sample] | Iterable[Distribution]]
 
 OpenSource: TypeAlias = Callable[[], Iterable[tuple[Family, Iterable[Sample]]]]
-"""Gives families that nobody could declare, such as those that clients bring."""
+"""Returns families that cannot be declared, such as those of clients' metrics."""
 
 Snapshot: TypeAlias = list[tuple[Family, list[Any]]]
-"""Families with samples (distributions for summaries), as they were when they were asked for."""
+"""Families with samples (distributions for summaries), at the time of the scrape."""
 
 SAMPLES_PER_STEP = 500
 
 
 class Metrics:
-    """Which source each metric has. A metric without one is not shown."""
+    """The source of each metric. A metric without one is not shown."""
 
     def __init__(self) -> None:
         self._sources: dict[str, Source] = {}
         self._open_sources: list[OpenSource] = []
 
     def add(self, name: str, source: Source) -> None:
-        """Has `source` give the samples of a metric with labels.
+        """Adds the source of the samples of a metric with labels.
 
-        It is called on the event loop, and may be iterated over several of its turns: what it walks through
-        has to be a copy if it can change.
+        It is called on the event loop, and may be iterated over several of its turns: it must iterate over copies of
+        what can change.
         """
-        assert name in FAMILIES, f"{name} is not declared in metric_families"
+        assert name in FAMILIES, f"{name} is not declared in families"
         assert name not in self._sources, f"{name} has two sources"
         self._sources[name] = source
 
     def add_families(self, source: OpenSource) -> None:
-        """Has `source` give families with their samples, on the terms of `add`; none may have a declared name."""
+        """Adds a source of families with their samples, with the rules of `add`; none may have a declared name."""
         self._open_sources.append(source)
 
     def add_value(self, name: str, read: Callable[[], float]) -> None:
-        """Has `read` give the value of a metric without labels."""
+        """Adds the source of a metric without labels."""
         self.add(name, lambda: [((), read())])
 
     def snapshot(self) -> Generator[None, None, Snapshot]:
-        """Asks all sources, in steps between which the event loop can do other things; returns what they said."""
+        """Reads all sources, in steps between which the event loop does other work; returns their samples."""
         taken: Snapshot = []
         count = 0
         for family, source in self._families():

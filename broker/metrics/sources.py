@@ -1,4 +1,4 @@
-"""Where the values of each metric come from: the probes, and the state of the broker's parts."""
+"""The sources of metrics: the probes, and the state of the broker's parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from barnabas.storage.log.disk_space import DiskSpace
 
 _CONSUMER_FETCHES = "FetchConsumer"
-"""Kafka shows fetches under this name too (and those of followers under another; there are none yet)."""
+"""Kafka shows fetches under this name too (and those of followers under another; no broker has any yet)."""
 
 
 # ---- traffic
@@ -154,7 +154,7 @@ def _rate_source(probe: SocketServerProbe, total: str) -> Callable[[], list[Samp
 
 
 def add_purgatories(metrics: Metrics, *purgatories: DelayedOperationPurgatory) -> None:
-    """Requests that wait."""
+    """The waiting requests."""
     prefix = "kafka_server_delayedoperationpurgatory"
     metrics.add(f"{prefix}_purgatorysize", lambda: [((it.name,), it.watched) for it in purgatories])
     metrics.add(
@@ -172,9 +172,9 @@ def add_fetch_sessions(metrics: Metrics, cache: FetchSessionCache) -> None:
 def add_partitions(
     metrics: Metrics, partitions: Callable[[], Iterable[Partition]], without_log: Callable[[], int]
 ) -> None:
-    """Replicas on this broker, and their logs. `partitions` gives all but those whose log could not be opened.
+    """Replicas on this broker, and their logs. `partitions` returns all but those whose log could not be opened.
 
-    `without_log` is how many these are. A replica that is offline counts as one, and for nothing else.
+    `without_log` is the number of these. A replica that is offline counts only as that.
     """
     for metric, counts in {
         "leadercount": _leads,
@@ -212,7 +212,7 @@ def add_late_transactions(
     now_ms: Callable[[], int],
     max_transaction_timeout_ms: int,
 ) -> None:
-    """Partitions whose readers of committed records wait for a transaction that nobody ends any more."""
+    """Partitions whose readers of committed records wait for a transaction past its timeout."""
 
     def is_late(partition: Partition) -> int:
         return partition.log.producer_state_manager.has_late_transaction(now_ms(), max_transaction_timeout_ms)
@@ -243,10 +243,9 @@ def add_controller(
 ) -> None:
     """The cluster as the embedded controller sees it. `image` gives the newest metadata.
 
-    A node that stands alone is the active controller, and the one broker that is there: it would not run
-    otherwise. Others may be registered, and are fenced. Who leads a partition stays in the metadata when its log
-    directory fails; `has_failed` tells (by topic and index) that nobody does, as Metadata answers and as Kafka's
-    controller would have it.
+    A single node is the active controller, and the one active broker. Others may be registered, and are fenced. The
+    metadata keep the leader of a partition whose log directory has failed; `has_failed` (by topic and index) tells that
+    it has none, as in the response to Metadata and in Kafka's controller.
     """
 
     def leader(topic: TopicImage, partition: PartitionImage) -> int:
@@ -275,7 +274,7 @@ def add_controller(
 
 
 def _leads(partition: Partition) -> bool:
-    """Whether this broker leads it and can do so: the metadata go on naming a leader whose disk has failed."""
+    """Whether this broker leads it and is online: the metadata keep a leader whose disk has failed."""
     return partition.is_leader and not partition.offline
 
 

@@ -1,6 +1,6 @@
-"""DescribeAcls, CreateAcls and DeleteAcls. The entries are stored and shown; they keep nobody out yet.
+"""DescribeAcls, CreateAcls and DeleteAcls. The entries are stored and shown; they are not enforced yet.
 
-As in Kafka there are none without an authorizer that keeps them in the metadata.
+As in Kafka they need an authorizer that keeps them in the metadata.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def _disabled(broker: Broker) -> ApiError | None:
-    """The refusal of a broker without ACLs; None where there are some to work with."""
+    """The error of a broker without an authorizer; None with one."""
     if broker.config[AUTHORIZER_CLASS_NAME] == STANDARD_AUTHORIZER:
         return None
     return ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker.")
@@ -104,19 +104,19 @@ def create_acls(
     if any(0 in {acl.resource_type, acl.pattern_type, acl.operation, acl.permission} for acl in wanted):
         raise ProtocolError("an ACL to create holds a number that stands for what is unknown")
 
-    def all_refused(error: ApiError) -> CreateAclsResponse:
+    def all_rejected(error: ApiError) -> CreateAclsResponse:
         return CreateAclsResponse(results=[_created(error) for _ in wanted])
 
     def decide(image: MetadataImage) -> Decision[CreateAclsResponse]:
         try:
             records, outcomes = create(image.acls, wanted, broker.new_topic_id)
         except ApiError as error:
-            return Decision(all_refused(error))
+            return Decision(all_rejected(error))
         return Decision(CreateAclsResponse(results=[_created(error) for error in outcomes]), records)
 
     if (error := _disabled(broker)) is not None:
-        return all_refused(error)
-    return broker.controller.submit(decide, lambda error: all_refused(_not_recorded(error)))
+        return all_rejected(error)
+    return broker.controller.submit(decide, lambda error: all_rejected(_not_recorded(error)))
 
 
 def _created(error: ApiError | None) -> CreateAclsResponse.AclCreationResult:
@@ -133,19 +133,19 @@ def delete_acls(
     if any(wanted.names_zero for wanted in filters):
         raise ProtocolError("a filter of ACLs holds a number that stands for what is unknown")
 
-    def all_refused(error: ApiError) -> DeleteAclsResponse:
+    def all_rejected(error: ApiError) -> DeleteAclsResponse:
         return DeleteAclsResponse(filter_results=[_deleted(error) for _ in filters])
 
     def decide(image: MetadataImage) -> Decision[DeleteAclsResponse]:
         try:
             records, outcomes = delete(image.acls, filters)
         except ApiError as error:
-            return Decision(all_refused(error))
+            return Decision(all_rejected(error))
         return Decision(DeleteAclsResponse(filter_results=[_deleted(found) for found in outcomes]), records)
 
     if (error := _disabled(broker)) is not None:
-        return all_refused(error)
-    return broker.controller.submit(decide, lambda error: all_refused(_not_recorded(error)))
+        return all_rejected(error)
+    return broker.controller.submit(decide, lambda error: all_rejected(_not_recorded(error)))
 
 
 def _deleted(found: list[Acl] | ApiError) -> DeleteAclsResponse.DeleteAclsFilterResult:

@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs. What may be altered is decided in config_admin.py and loggers.py."""
+"""AlterConfigs and IncrementalAlterConfigs. The rules are in config_admin.py and loggers.py."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def incremental_alter_configs(
 def _alter_loggers(
     node_id: int, wishes: Sequence[Wish], *, validate_only: bool
 ) -> dict[int, ApiError | None]:
-    """Grants the wishes about loggers, of which the metadata know nothing: by position, why not, or None."""
+    """Applies the wishes for loggers, which are not in the metadata; returns their errors, or None, by position."""
     repeated = repeated_resources(wish.resource for wish in wishes)
     outcomes: dict[int, ApiError | None] = {}
     for position, wish in enumerate(wishes):
@@ -93,7 +93,7 @@ def _alter(
     *,
     validate_only: bool,
 ) -> Pending[Response]:
-    """Has the controller grant all wishes but those that are `done`, by position, and answers them all in order."""
+    """Has the controller grant all wishes but those that are `done`, by position; the results are in order."""
     positions = [position for position in range(len(wishes)) if position not in done]
     admin = ConfigAdmin(broker.config, broker.node_id)
 
@@ -114,8 +114,8 @@ def _alter(
         )
 
     def failed(error: BaseException) -> Response:
-        refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The settings could not be recorded: {error}")
-        return answer([refusal] * len(positions))
+        failure = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The settings could not be recorded: {error}")
+        return answer([failure] * len(positions))
 
     return broker.controller.submit(decide, failed)
 

@@ -1,4 +1,4 @@
-"""ApiVersions: which APIs and versions are served here, computed from the registry of handlers (KIP-35, KIP-511)."""
+"""ApiVersions: the APIs and versions that the broker serves, from the registry of handlers (KIP-35, KIP-511)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
 def _api_keys(
     offered: tuple[ApiHandler, ...], *, with_unstable: bool
 ) -> list[ApiVersionsResponse.ApiVersion]:
-    """The ranges of these handlers, by key. Every connection begins with asking for them, and they stay the same."""
+    """The ranges of these handlers, by key; cached, since every connection asks for them first."""
     shown = sorted((handler.key, handler.shown(with_unstable=with_unstable)) for handler in offered)
     return [
         ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
@@ -68,5 +68,5 @@ def _api_keys(
 
 
 def _is_software_word(word: str) -> bool:
-    """Letters and digits, with '-' and '.' between them: what may name a client's software (KIP-511)."""
+    """Letters and digits, with '-' and '.' between them: a valid name or version of client software (KIP-511)."""
     return bool(word) and _INNER.issuperset(word) and word[0] in _ENDS and word[-1] in _ENDS

@@ -1,6 +1,6 @@
 """OffsetCommit, OffsetFetch, OffsetDelete, TxnOffsetCommit: the offsets that groups commit.
 
-What topics there are is looked up here, in the newest metadata; what groups may do, their coordinator decides.
+Topics are looked up here, in the newest metadata; the coordinator decides on the groups.
 Source: kafka.server.KafkaApis (handleOffsetCommitRequest, handleOffsetFetchRequest, ...).
 """
 
@@ -54,24 +54,24 @@ DeleteTopicResponse = OffsetDeleteResponse.OffsetDeleteResponseTopic
 DeletePartitionResponse = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 Answer = tuple[str, Uuid, list[tuple[int, ErrorCode]]]
-"""A topic's name and id, and what is answered for its partitions."""
+"""A topic's name and id, and the error codes of its partitions."""
 
 
 class _Screened:
-    """What of a request is about partitions that exist, `known`, and how the rest is answered, `refused`.
+    """The parts of a request for partitions that exist, `known`, and the errors of the others, `rejected`.
 
-    `refused` has the topics that have such a partition, by name or id, in the order of the request: Kafka answers with
+    `rejected` has the topics that have such a partition, by name or id, in the order of the request: Kafka answers with
     them first.
     """
 
-    __slots__ = ("known", "refused")
+    __slots__ = ("known", "rejected")
 
     def __init__(self) -> None:
         self.known: list[CommitTopic] = []
-        self.refused: dict[tuple[str, Uuid], list[tuple[int, ErrorCode]]] = {}
+        self.rejected: dict[tuple[str, Uuid], list[tuple[int, ErrorCode]]] = {}
 
-    def refuse(self, name: str, topic_id: Uuid, partitions: Sequence[int], code: ErrorCode) -> None:
-        self.refused.setdefault((name, topic_id), []).extend((index, code) for index in partitions)
+    def reject(self, name: str, topic_id: Uuid, partitions: Sequence[int], code: ErrorCode) -> None:
+        self.rejected.setdefault((name, topic_id), []).extend((index, code) for index in partitions)
 
     def answers(self, codes: Codes) -> Iterator[Answer]:
         """Each topic's partitions with their codes; `codes` are those of `known`, one after the other."""
@@ -80,10 +80,10 @@ class _Screened:
             (name, topic_id, [(partition.partition_index, next(at)) for partition in partitions])
             for name, topic_id, partitions in self.known
         ]
-        return self._merged(answered) if self.refused else iter(answered)
+        return self._merged(answered) if self.rejected else iter(answered)
 
     def _merged(self, answered: Sequence[Answer]) -> Iterator[Answer]:
-        merged = dict(self.refused)
+        merged = dict(self.rejected)
         for name, topic_id, results in answered:
             merged[name, topic_id] = merged.get((name, topic_id), []) + results
         return ((name, topic_id, results) for (name, topic_id), results in merged.items())
@@ -94,7 +94,7 @@ def _screen(screened: _Screened, topic: Any, name: str, image: TopicImage | None
     partitions = topic.partitions
     if image is None:
         indexes = [partition.partition_index for partition in partitions]
-        screened.refuse(name, ZERO_UUID, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        screened.reject(name, ZERO_UUID, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return
     exist = image.partitions
     for partition in partitions:
@@ -106,7 +106,7 @@ def _screen(screened: _Screened, topic: Any, name: str, image: TopicImage | None
         return
     known = [partition for partition in partitions if partition.partition_index in exist]
     unknown = [p.partition_index for p in partitions if p.partition_index not in exist]
-    screened.refuse(name, image.topic_id, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    screened.reject(name, image.topic_id, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if known:
         screened.known.append(CommitTopic(name, image.topic_id, known))
 
@@ -122,7 +122,7 @@ def offset_commit(
         name = image.topic_names.get(topic.topic_id, "") if by_id else topic.name
         if by_id and not name:
             indexes = [partition.partition_index for partition in topic.partitions]
-            screened.refuse("", topic.topic_id, indexes, ErrorCode.UNKNOWN_TOPIC_ID)
+            screened.reject("", topic.topic_id, indexes, ErrorCode.UNKNOWN_TOPIC_ID)
         else:
             _screen(screened, topic, name, image.topics.get(name))
     if not screened.known:
@@ -310,7 +310,7 @@ class _Fetch:
         return broker.groups.offsets.fetch(fetch).then(lambda found: self._response(broker.image, found))
 
     def _topics(self, image: MetadataImage) -> list[tuple[str, Uuid, Sequence[int]]] | None:
-        """The topics that the coordinator is asked for, by name; nobody knows of the others what they are called."""
+        """The topics to fetch from the coordinator, by name; ids without a topic are left out."""
         if self._group.topics is None:
             return None
         if not self._by_id:
@@ -333,7 +333,7 @@ class _Fetch:
         return GroupResponse(group_id=self._group.group_id, topics=topics + self._unknown)
 
     def _error(self, code: ErrorCode) -> GroupResponse:
-        """Before version 2 a group has no code of its own: its partitions have it."""
+        """Before version 2 the code is in the partitions, since a group has none."""
         if self._version >= _GROUP_ERRORS_SINCE:
             return GroupResponse(group_id=self._group.group_id, error_code=code)
         topics = [
@@ -379,7 +379,7 @@ def _topic_response(topic: FetchedTopic) -> TopicResponse:
 
 
 def _with_ids(image: MetadataImage, topics: Sequence[TopicResponse]) -> list[TopicResponse]:
-    """All offsets of a group, for a client that knows topics by id only: those of topics that are no more are left
+    """All offsets of a group, for a client that knows topics by id only: those of deleted topics are left
     out."""
     found = []
     for topic in topics:

@@ -1,6 +1,6 @@
-"""DescribeConfigs: every setting of a resource with its value, where that comes from, type and text.
+"""DescribeConfigs: every setting of a resource with its value, source, type and documentation.
 
-ListConfigResources: which resources there are to be described.
+ListConfigResources: the resources that can be described.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RESOURCE_TYPES: Final = (
     GROUP_RESOURCE,
 )
 _TYPES_SINCE: Final = 1
-"""Before, ListConfigResources had another name and was about client metrics only."""
+"""Before, ListConfigResources had another name and listed client metrics only."""
 
 Names = Collection[str] | None
 Result = DescribeConfigsResponse.DescribeConfigsResult
@@ -60,10 +60,10 @@ def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     if any(resource.resource_type not in RESOURCE_TYPES for resource in request.resources):
-        # One resource of a type that nobody knows, and Kafka answers nothing about the others either.
+        # With one resource of an unknown type, Kafka rejects the others too.
         unknown = ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type: types are {RESOURCE_TYPES}.")
         return DescribeConfigsResponse(
-            results=[_refused(resource, unknown) for resource in request.resources]
+            results=[_rejected(resource, unknown) for resource in request.resources]
         )
     return DescribeConfigsResponse(
         results=[_describe(broker, request, resource) for resource in request.resources]
@@ -78,7 +78,7 @@ def _describe(
     try:
         entries = list(describe(broker, resource.resource_name, names))
     except ApiError as error:
-        return _refused(resource, error)
+        return _rejected(resource, error)
     if not request.include_synonyms:
         for entry in entries:
             entry.synonyms = []
@@ -92,7 +92,7 @@ def _describe(
     )
 
 
-def _refused(resource: DescribeConfigsRequest.DescribeConfigsResource, error: ApiError) -> Result:
+def _rejected(resource: DescribeConfigsRequest.DescribeConfigsResource, error: ApiError) -> Result:
     return Result(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
@@ -186,7 +186,7 @@ def _entry(entry: ConfigEntry) -> Entry:
     )
 
 
-# ---- which resources there are
+# ---- the resources
 
 
 @api(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1))
@@ -208,7 +208,7 @@ def list_config_resources(
 
 
 def _resource_names(image: MetadataImage, node_id: int, kind: int) -> Iterable[str]:
-    """Topics and brokers, whether they have settings of their own or not; of the other types those that have."""
+    """All topics and brokers; of the other types the resources with settings."""
     if kind == TOPIC_RESOURCE:
         return image.topics
     if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):

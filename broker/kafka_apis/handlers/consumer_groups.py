@@ -1,6 +1,6 @@
 """The consumer protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe.
 
-Both are told to clients always; they are refused with UNSUPPORTED_VERSION where group.version is not 1, or
+Both are always advertised, and rejected with UNSUPPORTED_VERSION where group.version is not 1, or
 group.coordinator.rebalance.protocols does not have `consumer`.
 """
 

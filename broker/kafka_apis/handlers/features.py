@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from barnabas.config.broker_config import BrokerConfig
 
 _UPGRADE_TYPES_SINCE: Final = 1
-"""Before, an update says whether it may be a downgrade; Kafka's controller has ceased to look at that."""
+"""Before, an update had a flag for downgrades, which Kafka's controller no longer reads."""
 
 _NO_ERROR_TEXT: Final = "NONE"
-"""What the result of a feature says when nothing is wrong: Kafka's name of the code."""
+"""The error text of a feature without an error: Kafka's name of the code."""
 
 
 @api(ApiKey.UPDATE_FEATURES, versions=(0, 2))
@@ -62,7 +62,7 @@ def update_features_request(
 
 
 def _static_min_insync_replicas(config: BrokerConfig) -> int:
-    """What the configuration says without the dynamic settings, which are about to change."""
+    """The configured value without the dynamic settings, which are about to change."""
     settings = config.layers(MIN_INSYNC_REPLICAS.name)
     static = (MIN_INSYNC_REPLICAS.parse(one.text) for one in settings if not one.source.is_dynamic)
     return next(static, MIN_INSYNC_REPLICAS.default)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 READ_COMMITTED: Final = 1
 _LEADERS_SINCE: Final = 16
 _STORAGE_ERROR_SINCE: Final = 6
-"""Older readers do not know that error, and give up on what they do not know; after the other they try again."""
+"""Older readers fail on KAFKA_STORAGE_ERROR, which they do not know; after NOT_LEADER_OR_FOLLOWER they retry."""
 
 _LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""After these a client is told who leads, to save it a look at the metadata (KIP-951)."""
+"""With these the response names the leader, which saves the client a Metadata request (KIP-951)."""
 
 _NONE: Final = ErrorCode.NONE
 _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
@@ -70,7 +70,7 @@ def _response(
     is_follower: bool,
     answers: list[FetchResponse.PartitionData],
 ) -> FetchResponse:
-    """The answer from what was read of each of the context's partitions."""
+    """The response from the data of each of the context's partitions."""
     response = fetch_context.response(answers)
     is_led_elsewhere = False
     for entry, data in zip(fetch_context.partitions, answers, strict=True):
@@ -96,7 +96,7 @@ def _isolation(level: int) -> FetchIsolation:
 def _report_error(
     broker: Broker, context: RequestContext, entry: FetchPartition, data: FetchResponse.PartitionData
 ) -> None:
-    """Counts the error, and adds who leads the partition where that may help."""
+    """Counts the error, and adds the partition's leader where that may help."""
     error = ErrorCode(data.error_code)
     broker.error_probe.request_failed(ApiKey.FETCH.name, error.name)
     topic = broker.image.topics.get(entry.topic or "")

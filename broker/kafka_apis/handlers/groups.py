@@ -52,7 +52,7 @@ _NULL_PROTOCOL_SINCE: Final = 7
 _MANY_MEMBERS_SINCE: Final = 3
 """The version of LeaveGroup from which many may leave at once."""
 _PROTOCOL_NEEDED_SINCE: Final = 5
-"""The version of SyncGroup from which members say which protocol they take to be chosen."""
+"""The version of SyncGroup from which members name the protocol that they take to be chosen."""
 _KEY_TYPES_SINCE: Final = {GROUP: 0, TRANSACTION: 0, SHARE: 6}
 
 Coordinator = FindCoordinatorResponse.Coordinator
@@ -62,7 +62,7 @@ Coordinator = FindCoordinatorResponse.Coordinator
 def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Pending[FindCoordinatorResponse]:
-    """Kafka says COORDINATOR_NOT_AVAILABLE while it makes the topic; here the first one waits for it."""
+    """Kafka answers COORDINATOR_NOT_AVAILABLE while it creates the topic; here the first request waits for it."""
     many = context.api_version >= _MANY_KEYS_SINCE
     keys = request.coordinator_keys if many else [request.key]
     topic = TOPIC_OF_KEY_TYPE.get(request.key_type)
@@ -94,14 +94,14 @@ def _response(found: Sequence[Coordinator], *, many: bool) -> FindCoordinatorRes
 def _coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest, topic: str, key: str
 ) -> Coordinator:
-    """The leader of the key's partition; nobody while that has none, or there is no room for the topic."""
+    """The leader of the key's partition; an error while it has none, or the topic could not be created."""
     if request.key_type == SHARE and not is_share_partition(key):
         return _invalid(request, key)
     image = broker.image.topics.get(topic)
     partition = None if image is None else image.partitions.get(partition_for(key, len(image.partitions)))
     is_ours = partition is not None and partition.leader == broker.node_id
     if partition is None or not is_ours or broker.replica_manager.is_offline(topic, partition.partition):
-        return _nobody(
+        return _no_coordinator(
             key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"Nobody leads the partition of {key!r} in {topic}."
         )
     endpoint = broker.endpoint(context.connection)
@@ -115,12 +115,12 @@ def _coordinator(
 
 
 def _invalid(request: FindCoordinatorRequest, key: str) -> Coordinator:
-    return _nobody(
+    return _no_coordinator(
         key, ErrorCode.INVALID_REQUEST, f"No coordinator of type {request.key_type} can be found for {key!r}."
     )
 
 
-def _nobody(key: str, code: ErrorCode, message: str) -> Coordinator:
+def _no_coordinator(key: str, code: ErrorCode, message: str) -> Coordinator:
     return Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
 
 

@@ -1,4 +1,4 @@
-"""Metadata, DescribeCluster and DescribeTopicPartitions: the brokers and topics that there are, and who leads what."""
+"""Metadata, DescribeCluster and DescribeTopicPartitions: the brokers, the topics and their leaders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 """DescribeCluster's endpoint types (KIP-919)."""
 
 _Wanted = tuple[str | None, Uuid]
-"""A topic that Metadata asks for: by its name, or by its id where the name is None."""
+"""A topic in a Metadata request: by its name, or by its id where the name is None."""
 
 
 @api(ApiKey.METADATA, versions=(0, 13))
@@ -65,7 +65,7 @@ def metadata(
 
 
 def _wanted(image: MetadataImage, asked: Iterable[MetadataRequest.MetadataRequestTopic]) -> list[_Wanted]:
-    """The topics to answer for, each once. One id makes it a request by ids: entries without one are ignored.
+    """The topics of the response, each once. With one id it is a request by ids: entries without one are ignored.
 
     Ids that no topic has come first. Source: KafkaApis.handleTopicMetadataRequest (useTopicId).
     """
@@ -76,7 +76,7 @@ def _wanted(image: MetadataImage, asked: Iterable[MetadataRequest.MetadataReques
 
 
 def _missing(image: MetadataImage, wanted: Iterable[_Wanted]) -> list[str]:
-    """Names that no topic has yet and that one could be created for."""
+    """The names of topics that do not exist and could be created."""
     return sorted(name for name, _ in wanted if name is not None and name not in image.topics)
 
 
@@ -150,7 +150,7 @@ def _topic(broker: Broker, topic: TopicImage, operations: int) -> Response.Metad
 
 
 def _offline(broker: Broker, topic: TopicImage, partition: PartitionImage) -> list[int]:
-    """Replicas that cannot be reached: ours when its log directory has failed, those of brokers that are gone."""
+    """Replicas that cannot be reached: this broker's if its log directory has failed, and those of other brokers."""
     there = set(broker.topic_defaults.brokers)
     if broker.replica_manager.is_offline(topic.name, partition.partition):
         there.discard(broker.node_id)
@@ -229,9 +229,9 @@ def _not_this_endpoint(endpoint_type: int) -> DescribeClusterResponse:
 def _described_brokers(
     broker: Broker, context: RequestContext, *, include_fenced: bool
 ) -> list[DescribeClusterResponse.DescribeClusterBroker]:
-    """This broker, and others that are registered: those are gone, and fenced, for it serves alone.
+    """This broker, and the others that are registered; those are fenced, since it serves alone.
 
-    They are reached by the listener by which the client came; who has none of that name is left out.
+    Their addresses are those of the client's listener; brokers without one of that name are left out.
     """
     endpoint = broker.endpoint(context.connection)
     shown = [
@@ -261,7 +261,7 @@ def describe_topic_partitions(
     names = sorted(asked or image.topics)
     if cursor is not None:
         if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
-            return _cursor_refused(request)
+            return _cursor_rejected(request)
         names = [name for name in names if name >= cursor.topic_name]
     left = max(1, min(request.response_partition_limit, broker.config[MAX_REQUEST_PARTITION_SIZE_LIMIT]))
     response = DescribeTopicPartitionsResponse()
@@ -292,7 +292,7 @@ def describe_topic_partitions(
     return response
 
 
-def _cursor_refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def _cursor_rejected(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     """A cursor has to name one of the topics asked for, and a partition."""
     return DescribeTopicPartitionsResponse(
         topics=[

@@ -1,4 +1,4 @@
-"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a log begins and ends, and where it is to begin."""
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: reading and moving the start and end offsets of logs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNKNOWN: Final = -1
 
 
 class FoundOffset(NamedTuple):
-    """An answer; `timestamp`, `offset` and `leader_epoch` are -1 where there is none."""
+    """The result for a partition; `timestamp`, `offset` and `leader_epoch` are -1 where unknown."""
 
     timestamp: int = UNKNOWN
     offset: int = UNKNOWN
@@ -122,7 +122,7 @@ def _list_offset(
 
 
 def _last_readable(partition: Partition, request: ListOffsetsRequest) -> int:
-    """The end (exclusive) of what the asker may see."""
+    """The end (exclusive) of the records that the requester may read."""
     if request.replica_id != CONSUMER:
         return partition.log.log_end_offset
     if request.isolation_level == READ_COMMITTED:
@@ -196,26 +196,26 @@ def offset_for_leader_epoch(
 def delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Pending[DeleteRecordsResponse]:
-    """What is named twice goes by the offset that it is named with last.
+    """A partition that is named twice gets the last of its offsets.
 
     Source: kafka.server.KafkaApis.handleDeleteRecordsRequest.
     """
     known: dict[tuple[str, int], int] = {}
-    refused: dict[tuple[str, int], DeletionResult] = {}
+    rejected: dict[tuple[str, int], DeletionResult] = {}
     for topic in request.topics:
         for wanted in topic.partitions:
             code = _why_not_deletable(broker, topic.name, wanted.partition_index)
             if code is ErrorCode.NONE:
                 known[topic.name, wanted.partition_index] = wanted.offset
                 continue
-            result = refused[topic.name, wanted.partition_index] = DeletionResult(
+            result = rejected[topic.name, wanted.partition_index] = DeletionResult(
                 topic.name, wanted.partition_index
             )
             result.fail(code)
     results = broker.replica_manager.delete_records(known, request.timeout_ms)
     if isinstance(results, Pending):
-        return results.then(lambda deleted: _deletion_response([*deleted, *refused.values()]))
-    return _deletion_response([*results, *refused.values()])
+        return results.then(lambda deleted: _deletion_response([*deleted, *rejected.values()]))
+    return _deletion_response([*results, *rejected.values()])
 
 
 def _why_not_deletable(broker: Broker, name: str, index: int) -> ErrorCode:

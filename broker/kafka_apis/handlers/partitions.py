@@ -44,7 +44,7 @@ _ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
 def _is_usable(broker: Broker) -> Callable[[str, PartitionImage, int], bool]:
-    """Whether a node is there with its replica: of ours we know."""
+    """Whether a node is up with its replica, which is known of this broker's replicas."""
 
     def usable(name: str, partition: PartitionImage, node: int) -> bool:
         if node == broker.node_id:
@@ -137,7 +137,7 @@ def elect_leaders(
     election = _ELECTIONS.get(request.election_type)
     if election is None:
         unknown = f"Unknown election type {request.election_type}"
-        return _elections_refused(request, ApiError(ErrorCode.INVALID_REQUEST, unknown))
+        return _elections_rejected(request, ApiError(ErrorCode.INVALID_REQUEST, unknown))
     chosen = election
 
     def decide(image: MetadataImage) -> Decision[ElectLeadersResponse]:
@@ -160,12 +160,12 @@ def elect_leaders(
         return Decision(response, records)
 
     return broker.controller.submit(
-        decide, lambda _: _elections_refused(request, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, ""))
+        decide, lambda _: _elections_rejected(request, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, ""))
     )
 
 
 def _partitions_to_elect(image: MetadataImage, request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:
-    """Those that are named, or all."""
+    """The named partitions, or all."""
     if request.topic_partitions is None:
         return [(name, list(topic.partitions)) for name, topic in image.topics.items()]
     return [(topic.topic, topic.partitions) for topic in request.topic_partitions]
@@ -183,8 +183,8 @@ def _election_result(index: int, error: ApiError | None) -> ElectLeadersResponse
     )
 
 
-def _elections_refused(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
-    """The same for all that are named, and for the whole."""
+def _elections_rejected(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
+    """The same error for all named partitions, and for the response."""
     return ElectLeadersResponse(
         error_code=error.code,
         replica_election_results=[

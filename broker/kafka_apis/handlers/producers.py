@@ -1,6 +1,6 @@
-"""DescribeProducers: which producers a partition remembers, and whose transaction is open (KIP-664).
+"""DescribeProducers: the producers that a partition remembers, and their open transactions (KIP-664).
 
-Any replica answers for itself, the leader or not, so that one can be held against the other.
+Any replica answers for itself, the leader or not, so that they can be compared.
 """
 
 from __future__ import annotations

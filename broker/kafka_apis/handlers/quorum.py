@@ -1,4 +1,4 @@
-"""DescribeQuorum and UnregisterBroker: the nodes that the cluster is made of (KIP-595, KIP-631)."""
+"""DescribeQuorum and UnregisterBroker: the nodes of the cluster (KIP-595, KIP-631)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOT_HOSTED: Final = "This server does not host this topic-partition."
 def describe_quorum(
     broker: Broker, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    """There is one partition with a quorum; a request that names anything else beside it is refused as a whole."""
+    """One partition has a quorum; a request that names any other is rejected as a whole."""
     response = DescribeQuorumResponse(error_message="")
     named = [
         (topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions
@@ -91,7 +91,7 @@ def _node(broker: Broker) -> DescribeQuorumResponse.Node:
 def unregister_broker(
     broker: Broker, _context: RequestContext, request: UnregisterBrokerRequest
 ) -> Pending[UnregisterBrokerResponse] | UnregisterBrokerResponse:
-    """Removes a broker that is gone. Not the one that is asked: without its registration it could serve nothing."""
+    """Removes a broker that is gone; rejected for this one, which could not serve without its registration."""
     broker_id = request.broker_id
     if broker_id == broker.node_id:
         return UnregisterBrokerResponse(

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas. The quotas are stored and shown; nobody is throttled by them yet."""
+"""DescribeClientQuotas and AlterClientQuotas. The quotas are stored and shown; they are not enforced yet."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def alter_client_quotas(
     ]
     answer: Pending[AlterClientQuotasResponse] = Pending()
 
-    def all_refused(error: ApiError) -> AlterClientQuotasResponse:
+    def all_rejected(error: ApiError) -> AlterClientQuotasResponse:
         return _answer({alteration.entity: error for alteration in alterations})
 
     def submit(hosts: frozenset[str]) -> None:
@@ -78,11 +78,11 @@ def alter_client_quotas(
             try:
                 records, outcomes = alter_quotas(image.quotas, alterations, hosts.__contains__)
             except ApiError as error:
-                return Decision(all_refused(error))
+                return Decision(all_rejected(error))
             return Decision(_answer(outcomes), [] if request.validate_only else records)
 
         def failed(error: BaseException) -> AlterClientQuotasResponse:
-            return all_refused(
+            return all_rejected(
                 ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The quotas could not be recorded: {error}")
             )
 

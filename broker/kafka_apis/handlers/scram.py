@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials and AlterUserScramCredentials. The credentials are stored; logins come later."""
+"""DescribeUserScramCredentials and AlterUserScramCredentials. They are stored; authentication comes later."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def alter_user_scram_credentials(
         return Decision(_altered(outcomes), records)
 
     def failed(error: BaseException) -> AlterUserScramCredentialsResponse:
-        refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The credentials could not be recorded: {error}")
-        return _altered({change.user: refusal for change in changes})
+        failure = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The credentials could not be recorded: {error}")
+        return _altered({change.user: failure for change in changes})
 
     return broker.controller.submit(decide, failed)
 

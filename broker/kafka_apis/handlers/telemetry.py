@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions and PushTelemetry: metrics of clients, asked for and taken (KIP-714)."""
+"""GetTelemetrySubscriptions and PushTelemetry: subscriptions to metrics of clients, and their pushes (KIP-714)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreateTopics and DeleteTopics: answered when done, that is, when the records are durable and the logs are there."""
+"""CreateTopics and DeleteTopics: answered when the records are durable and the logs exist."""
 
 from __future__ import annotations
 
@@ -48,15 +48,17 @@ def create_topics(
     doubled = [name for name, count in counts.items() if count > 1]
     specs = [_spec(topic) for topic in request.topics if counts[topic.name] == 1]
 
-    def refused(refusal: ApiError) -> CreateTopicsResponse:
-        return CreateTopicsResponse(topics=[_not_created(topic.name, refusal) for topic in request.topics])
+    def rejected(error_of_all: ApiError) -> CreateTopicsResponse:
+        return CreateTopicsResponse(
+            topics=[_not_created(topic.name, error_of_all) for topic in request.topics]
+        )
 
     def decide(image: MetadataImage) -> Decision[CreateTopicsResponse]:
         no_room = broker.replica_manager.refusal_of_new_logs()
         try:
             outcomes = new_topics(image, specs, broker.topic_defaults, broker.new_topic_id, no_room)
         except ApiError as error:
-            return Decision(refused(error))
+            return Decision(rejected(error))
         for name in doubled:
             outcomes[name] = ApiError(
                 ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}' is in the request more than once."
@@ -78,7 +80,7 @@ def create_topics(
         return Decision(response, records)
 
     def failed(error: BaseException) -> CreateTopicsResponse:
-        return refused(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The topics could not be recorded: {error}"))
+        return rejected(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The topics could not be recorded: {error}"))
 
     return broker.controller.submit(decide, failed)
 
@@ -94,7 +96,7 @@ def _spec(topic: CreateTopicsRequest.CreatableTopic) -> TopicSpec:
 
 
 def _settings(items: Iterable[CreateTopicsRequest.CreatableTopicConfig]) -> dict[str, str | None]:
-    """By name; of a key that is there twice the last counts, unless one of them has no value."""
+    """The settings by name; of a repeated key the last one counts, unless one of them has no value."""
     items = list(items)
     without_value = {item.name: None for item in items if item.value is None}
     return {item.name: item.value for item in items} | without_value
@@ -119,7 +121,7 @@ def _created(broker: Broker, version: int, topic: NewTopic) -> CreateTopicsRespo
 
 
 def _described(broker: Broker, own: Mapping[str, str]) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
-    """All settings of a topic that has these of its own."""
+    """All settings of a topic with these settings of its own."""
     return [
         CreateTopicsResponse.CreatableTopicConfigs(
             name=entry.name,
@@ -139,7 +141,7 @@ def _not_created(name: str, error: ApiError) -> CreateTopicsResponse.CreatableTo
 
 
 _Named = tuple[str | None, Uuid]
-"""What a DeleteTopics request calls a topic: by its name, or by its id where the name is None."""
+"""A topic in a DeleteTopics request: by its name, or by its id where the name is None."""
 
 
 @api(ApiKey.DELETE_TOPICS, versions=(1, 6))
@@ -156,7 +158,7 @@ def delete_topics(
             ErrorCode.TOPIC_DELETION_DISABLED if named else ErrorCode.INVALID_REQUEST,
             "delete.topic.enable is false on this broker.",
         )
-        return _all_refused(doomed, disabled)
+        return _all_rejected(doomed, disabled)
 
     def decide(image: MetadataImage) -> Decision[DeleteTopicsResponse]:
         answers, records = _deletions(image, doomed)
@@ -164,7 +166,7 @@ def delete_topics(
 
     def failed(error: BaseException) -> DeleteTopicsResponse:
         refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The deletion could not be recorded: {error}")
-        return _all_refused(doomed, refusal)
+        return _all_rejected(doomed, refusal)
 
     return broker.controller.submit(decide, failed)
 
@@ -172,9 +174,9 @@ def delete_topics(
 def _deletions(
     image: MetadataImage, doomed: Sequence[_Named]
 ) -> tuple[list[DeleteTopicsResponse.DeletableTopicResult], list[Message]]:
-    """The answers, and the records that remove what is named once and is there.
+    """The results, and the records that remove the topics that exist and are named once.
 
-    What is named twice stays: a client that repeats itself may have meant something else. It is answered once, but for
+    A topic that is named twice stays: the client may have meant another one. It is answered once, but for
     entries with both a name and an id, or neither: each of those is answered for itself.
     """
     answers = []
@@ -229,5 +231,5 @@ def _not_deleted(topic: _Named, error: ApiError) -> DeleteTopicsResponse.Deletab
     )
 
 
-def _all_refused(doomed: Sequence[_Named], error: ApiError) -> DeleteTopicsResponse:
+def _all_rejected(doomed: Sequence[_Named], error: ApiError) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(responses=[_not_deleted(topic, error) for topic in doomed])

@@ -1,7 +1,7 @@
 """Producer ids and transactions, as producers, partitions and administrators ask for them.
 
-InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, DescribeTransactions, ListTransactions. Versions of clients
-that do not know PRODUCER_FENCED hear INVALID_PRODUCER_EPOCH in its place. Source: KafkaApis.
+InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, DescribeTransactions, ListTransactions. Versions
+without PRODUCER_FENCED get INVALID_PRODUCER_EPOCH in its place. Source: KafkaApis.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FIRST_WITH_FENCED: Final = 2
 """The first versions whose clients know PRODUCER_FENCED: of InitProducerId, and of the others."""
 
 FIRST_BATCHED: Final = 4
-"""The first version of AddPartitionsToTxn that brokers send, for many transactions at a time."""
+"""The first version of AddPartitionsToTxn for brokers, with many transactions in a request."""
 
 FIRST_END_WITH_EPOCH_BUMP: Final = 5
 """The first version of EndTxn whose clients speak transaction version 2."""
@@ -68,7 +68,7 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 def init_producer_id(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Pending[InitProducerIdResponse]:
-    """A producer id and an epoch; for a transactional id those that fence every producer before."""
+    """A producer id and an epoch; for a transactional id they fence every earlier producer."""
 
     def respond(answer: ProducerAnswer) -> InitProducerIdResponse:
         return InitProducerIdResponse(
@@ -97,7 +97,7 @@ def init_producer_id(
 def add_partitions_to_txn(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Pending[AddPartitionsToTxnResponse]:
-    """Adds partitions to the transaction of a producer, or, for a broker, says whether they belong to one."""
+    """Adds partitions to the transaction of a producer, or, for a broker, verifies that they belong to one."""
     if context.api_version < FIRST_BATCHED:
         return _add_or_verify(broker, context, _as_transaction(request)).then(_of_one_transaction)
     answers = [_add_or_verify(broker, context, transaction) for transaction in request.transactions]
@@ -147,14 +147,14 @@ def _exists(broker: Broker, partition: TopicPartition) -> bool:
 def _nothing_attempted(
     transaction: Transaction, partitions: Sequence[TopicPartition], unknown: Sequence[TopicPartition]
 ) -> Result:
-    """One partition that is not there keeps the others out."""
+    """One unknown partition fails the others."""
     errors = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
     errors.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     return _result(transaction, errors)
 
 
 def _same_for_all(transaction: Transaction, error: ErrorCode) -> Result:
-    """As it was asked, what was named twice and topics without partitions included."""
+    """One result for each partition of the request, repeated ones and topics without partitions included."""
     return Result(
         transactional_id=transaction.transactional_id,
         topic_results=[
@@ -187,7 +187,7 @@ def _result(transaction: Transaction, errors: Mapping[TopicPartition, ErrorCode]
 def add_offsets_to_txn(
     broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> Pending[AddOffsetsToTxnResponse]:
-    """Adds the partition of __consumer_offsets that a group belongs to; whether that is there shows with the commit."""
+    """Adds the partition of __consumer_offsets that a group belongs to; the commit checks whether it exists."""
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     partition = (CONSUMER_OFFSETS, _partition_of_group(broker, request.group_id))
     return broker.transactions.add_partitions(request.transactional_id, producer, [partition], TV_0).then(
@@ -206,7 +206,7 @@ def _partition_of_group(broker: Broker, group_id: str) -> int:
 
 @api(ApiKey.END_TXN, versions=(0, 5))
 def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> Pending[EndTxnResponse]:
-    """Commits or aborts; the answer comes when that is decided for good."""
+    """Commits or aborts; the response comes when the decision is durable."""
     client_version = TV_2 if context.api_version >= FIRST_END_WITH_EPOCH_BUMP else TV_0
 
     def respond(answer: ProducerAnswer) -> EndTxnResponse:
@@ -223,7 +223,7 @@ def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> 
     ).then(respond)
 
 
-# ---- looking
+# ---- describing
 
 
 @api(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0))
@@ -297,7 +297,7 @@ def _filter(request: ListTransactionsRequest) -> TransactionFilter:
     )
 
 
-# ---- words
+# ---- error codes
 
 
 def _for(context: RequestContext, error: ErrorCode, first_with_fenced: int) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a transaction's coordinator, or somebody who ends a stray one, has its markers appended.
+"""WriteTxnMarkers: appends the markers of a transaction, for its coordinator, or for an operator who ends a stray one.
 
 Source: kafka.server.KafkaApis.handleWriteTxnMarkersRequest.
 """
@@ -29,10 +29,10 @@ Codes = dict[TopicPartition, ErrorCode]
 def write_txn_markers(
     broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Pending[WriteTxnMarkersResponse]:
-    """Markers of one producer are answered together; for a partition that is named twice the later one counts.
+    """The results are grouped by producer; for a partition that is named twice the last one counts.
 
-    One without a producer's id or epoch fails the request as a whole, though what comes before it is written: as in
-    Kafka, which cannot make a batch of it. For offsets of groups Kafka makes none, and only the marker fails.
+    A marker without a producer id or epoch fails the whole request, though the markers before it are written: as in
+    Kafka, which cannot build a batch of it. For offsets of groups Kafka builds none, and only the marker fails.
     """
     answer: Pending[WriteTxnMarkersResponse] = Pending()
     by_producer: dict[int, Codes] = {marker.producer_id: {} for marker in request.markers}
@@ -56,7 +56,7 @@ def write_txn_markers(
         respond()
     for marker in request.markers:
         if _is_of_no_producer(marker) and _names_plain_partition(broker, marker):
-            return _refused(request)
+            return _rejected(request)
         known = by_producer[marker.producer_id]
         _write(broker, marker, known).add_done_callback(partial(written, known=known))
     return answer
@@ -65,7 +65,7 @@ def write_txn_markers(
 def _write(
     broker: Broker, marker: WriteTxnMarkersRequest.WritableTxnMarker, known: Codes
 ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
-    """Partitions whose log is offline are as unknown as those that are not there, as in Kafka."""
+    """Partitions whose log is offline count as unknown, as in Kafka."""
     here: list[TopicPartition] = []
     for topic in marker.topics:
         for index in topic.partition_indexes:
@@ -100,7 +100,7 @@ def _names_plain_partition(broker: Broker, marker: WriteTxnMarkersRequest.Writab
     )
 
 
-def _refused(request: WriteTxnMarkersRequest) -> Pending[WriteTxnMarkersResponse]:
+def _rejected(request: WriteTxnMarkersRequest) -> Pending[WriteTxnMarkersResponse]:
     """UNKNOWN_SERVER_ERROR for every partition."""
     by_producer: dict[int, Codes] = {}
     for marker in request.markers:
