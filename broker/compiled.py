@@ -1,7 +1,7 @@
 """Which modules mypyc compiles at installation, from their own source; and what of ours runs compiled.
 
 MODULES is written down here and nowhere else: setup.py takes it from here, so that this file imports nothing of ours.
-What Cython compiles is told by the .pxd files under protocol/ (see setup.py).
+Cython compiles the modules beside which a .pxd file lies, under protocol/ (see setup.py).
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class ErrorCode(IntEnum):
     FENCED_LEADER_EPOCH = 74, RETRIABLE, "The leader epoch is older than the broker's"
     UNKNOWN_LEADER_EPOCH = 75, RETRIABLE, "The leader epoch is newer than the broker's"
     UNSUPPORTED_COMPRESSION_TYPE = 76, FINAL, "The client cannot read the compression of this partition"
-    STALE_BROKER_EPOCH = 77, FINAL, "The broker has registered anew since"
+    STALE_BROKER_EPOCH = 77, FINAL, "The broker has registered again since"
     OFFSET_NOT_AVAILABLE = 78, RETRIABLE, "The new leader's high watermark is not known yet"
     MEMBER_ID_REQUIRED = 79, FINAL, "The member has to join again with the id in the answer"
     PREFERRED_LEADER_NOT_AVAILABLE = 80, RETRIABLE, "The preferred leader is not there"

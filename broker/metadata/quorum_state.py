@@ -24,20 +24,20 @@ from barnabas.protocol.wire import ZERO_UUID, Uuid, uuid_from_string, uuid_to_st
 from barnabas.storage.env import Env, write_atomically
 
 FILE_NAME: Final = "quorum-state"
-NOBODY: Final = -1
+NO_NODE: Final = -1
 
 logger = logging.getLogger("barnabas.metadata")
 
 
 class QuorumState(NamedTuple):
-    """The leader of an epoch (NOBODY: not known), and the vote of this node in it (NOBODY: none).
+    """The leader of an epoch (NO_NODE: not known), and the vote of this node in it (NO_NODE: none).
 
     `voters` are the ids of the voters that version 0 names; None in version 1.
     """
 
     leader_epoch: int = 0
-    leader_id: int = NOBODY
-    voted_id: int = NOBODY
+    leader_id: int = NO_NODE
+    voted_id: int = NO_NODE
     voted_directory_id: Uuid = ZERO_UUID
     voters: tuple[int, ...] | None = None
 

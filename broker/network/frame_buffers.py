@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 BUFFER_BYTES: Final = 1024 * 1024 + 64 * 1024
-"""Room for what clients send at most unless told otherwise: max.request.size of Java's, batch.size of librdkafka's."""
+"""Room for what clients send at most by default: max.request.size of Java's, batch.size of librdkafka's."""
 
 MOST_BUFFERS: Final = 8
 """How many there may be; while all are in use, large requests are put together in memory of their own."""

@@ -157,7 +157,7 @@ def _catch_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Sig
 
 
 def _say_it_is_ready(line: str) -> None:
-    """Prints the ready line; where nobody reads standard output any more, or its disk is full, the log has it."""
+    """Prints the ready line; when standard output is closed or its disk is full, a log line has it."""
     try:
         print(line, flush=True)
     except OSError as error:

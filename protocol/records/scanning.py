@@ -55,7 +55,7 @@ _MORE = 4
 
 RETAINED = 5
 """The number of batches that are kept of a producer."""
-NOBODY = (1 << 63) - 1
+FOLLOW_NONE = (1 << 63) - 1
 """A `follow_from` that follows no producer."""
 
 _FRAMES = 2048
@@ -152,7 +152,7 @@ class SegmentScanner:
         index_bytes: int,
         check_crc: bool = True,
         latest_epoch: int = -1,
-        follow_from: int = NOBODY,
+        follow_from: int = FOLLOW_NONE,
     ) -> None:
         """For the segment at `base_offset` of `size` bytes, whose indexes may have `index_bytes` each.
 

@@ -1,12 +1,12 @@
 """Copies the current log to its future log batch by batch, as a follower replicates its leader.
 
-A `CopyStep` is planned where the state is (the event loop), run where blocking does no harm (a thread; nobody else
+A `CopyStep` is planned where the state is (the event loop), run where blocking does no harm (a thread; no one else
 touches the future log meanwhile), and followed by `follow_offsets`. Source: kafka.server.ReplicaAlterLogDirsThread.
 
     the future log                              | what the next step does
     --------------------------------------------+--------------------------------------------------------------------
     has what the log in use has not             | before it, `FutureLogs.plan_step` cuts that off
-    ends before the log in use begins           | before it, `FutureLogs.plan_step` begins it anew at the batch that has
+    ends before the log in use begins           | before it, `FutureLogs.plan_step` restarts it at the batch that has
                                                 | the log start offset
     ends before the log in use ends             | appends the batches from there on, as they are
     the same, and no batch is left: those were  | begins a segment where the log in use ends

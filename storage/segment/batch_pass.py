@@ -1,7 +1,7 @@
-"""A pass over a .log in big pieces, each batch of it checked and taken in by the compiled loop of `scanning`.
+"""A pass over a .log in big pieces, each batch checked and added by the compiled loop of `scanning`.
 
-Recovery makes one over every segment from the recovery point on; the same pass without checksums builds a lost index
-anew and brings producer states up to date. It takes a piece of memory of its own (`PIECE_BYTES`), whatever the size of
+Recovery passes over every segment from the recovery point on; the same pass without checksums rebuilds a lost index
+and brings producer states up to date. It takes a piece of memory of its own (`PIECE_BYTES`), whatever the size of
 the log and of its batches, beside the index entries that it gathers: at most two and a half times segment.index.bytes.
 """
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from barnabas.protocol.records.batch import CorruptRecordError
 from barnabas.protocol.records.layout import NO_TIMESTAMP
-from barnabas.protocol.records.scanning import NOBODY, SegmentScanner
+from barnabas.protocol.records.scanning import FOLLOW_NONE, SegmentScanner
 from barnabas.storage.env import Buffer, Env, File, remove_if_exists, sync_path, write_rest
 from barnabas.storage.errors import CorruptIndexError, KafkaStorageError, is_no_space, storage_error
 from barnabas.storage.offsets import NO_LEADER_EPOCH, FetchDataInfo, FileRecords, LogOffsetMetadata
@@ -505,7 +505,7 @@ class LogSegment:
                 index.clear()  # there is no room even for an empty file
 
     def new_scanner(
-        self, *, check_crc: bool = True, latest_epoch: int = NO_LEADER_EPOCH, follow_from: int = NOBODY
+        self, *, check_crc: bool = True, latest_epoch: int = NO_LEADER_EPOCH, follow_from: int = FOLLOW_NONE
     ) -> SegmentScanner:
         """A scanner for this segment, for one `SegmentPass` over its .log."""
         return SegmentScanner(

@@ -63,7 +63,7 @@ def verify_segment(
     """Reads a segment: its .txnindex first, which can only be behind the .log.
 
     None for a segment that retention or compaction has taken. One that the operating system does not give is a finding:
-    what is wrong elsewhere is to be told all the same.
+    damage elsewhere is reported all the same.
     """
     path = segment_path(directory, base_offset, LOG_SUFFIX)
     nothing = TransactionIndexFile(directory, base_offset, None, is_active=is_active)
@@ -189,7 +189,7 @@ def replay(look: SegmentLook, producers: ProducersVerifier, on_batch: Callable[[
             at += _OFFSET.size
             continue
         batch = RecordBatch(data, at, header_only=True)
-        producers.reached(batch.base_offset)  # gaps are told apart
+        producers.reached(batch.base_offset)  # so that gaps are distinguished
         on_batch(batch)
         at += batch.size_in_bytes if batch.is_control else _HEADER_BYTES
     if not producers.is_missing:

@@ -134,7 +134,7 @@ class Verification:
     def run(self, paths: Sequence[str]) -> Iterator[Finding]:
         """Yields the findings in the directories.
 
-        Raises OSError, and NotALogDirectoryError before anything is looked at.
+        Raises OSError, and NotALogDirectoryError before anything is read.
         """
         for path in paths:
             if not self._env.is_dir(path):
@@ -179,7 +179,7 @@ class Verification:
                 if name.endswith(LOG_SUFFIX):
                     total += self._env.size(f"{directory}/{name}")
         except OSError:
-            pass  # deleted since, or told later; it only means that the progress bar is not quite right
+            pass  # deleted since, or reported later; only the progress bar is not exact
         return total
 
     # -- looking --
@@ -238,7 +238,7 @@ class Verification:
         try:
             names = sorted(self._env.listdir(path))
         except OSError:
-            return  # deleted meanwhile, or told already
+            return  # deleted meanwhile, or reported already
         for name in names:
             if SNAPSHOT_FILE.fullmatch(name):
                 yield from verify_batches(self._env, f"{path}/{name}", counts)
@@ -250,7 +250,7 @@ class Verification:
         try:
             properties = MetaProperties.read(self._env, path)
         except (InconsistentMetadataError, OSError):
-            properties = None  # which is told with the identities
+            properties = None  # which is reported with the identities
         return path if properties is None else f"{properties.cluster_id} {properties.node_id}"
 
     def _check_twice(self, owner: str, key: TopicPartition, path: str, findings: Findings) -> None:

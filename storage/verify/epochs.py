@@ -88,7 +88,7 @@ class EpochsVerifier:
                 offset=batch.base_offset,
                 check=Check.LEADER_EPOCHS,
             )
-            self._latest_epoch = epoch  # it is told once
+            self._latest_epoch = epoch  # reported once
             return
         self._latest_epoch = epoch
         self._check_start(epoch, batch.base_offset, has_gaps=has_gaps)

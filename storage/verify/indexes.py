@@ -145,7 +145,7 @@ class TimeIndexCheck(_IndexCheck):
 
     def __init__(self, path: str, base_offset: int, data: bytes, is_active: bool) -> None:
         self._youngest = -1
-        # An entry for time 0 and the first offset is zeros, too, and can be told from room only by what is in the .log.
+        # An entry for time 0 and the first offset is zeros, too: only the .log distinguishes it from preallocated room.
         self._may_begin_with_zeros = data.startswith(_ZERO_ENTRY)
         super().__init__(path, base_offset, data, _TIME_ENTRY, is_active)
 

@@ -156,7 +156,9 @@ class PartitionVerifier:
         self.base_offsets: list[int] = []
         self._log_path = directory
         self._has_inner_gaps = bool(situation.cleaner_offset)
-        self._is_end_unknown = False  # the segment before could not be read to its end, which has been told
+        self._is_end_unknown = (
+            False  # the segment before could not be read to its end, which has been reported
+        )
         self.findings = Findings(directory)
         self._epochs = EpochsVerifier(env, directory, self._names, self.findings, situation)
         self._producers = ProducersVerifier(env, directory, self._names, self.findings, situation)

@@ -76,7 +76,7 @@ class ProducersVerifier:
         self._situation = situation
         self._snapshots = ProducerSnapshotFiles(env, directory, names)
         self._directory = directory
-        self._producers = self._nobody()
+        self._producers = self._no_producers()
         self._waiting: dict[int, list[SnapshotEntry]] = {}
         self._first_offset = self._next_offset = 0
         self._aborted: list[Aborted] = []
@@ -87,7 +87,7 @@ class ProducersVerifier:
         self._is_followed = True  # all of the segment so far
         self._log_path = directory  # of the segment that is being followed
 
-    def _nobody(self) -> ProducerStateManager:
+    def _no_producers(self) -> ProducerStateManager:
         """The state before the first batch."""
         return ProducerStateManager(
             ProducerSnapshotFiles(self._env, self._directory, []), self._directory, _NEVER_MS
@@ -101,7 +101,7 @@ class ProducersVerifier:
     def __setstate__(self, state: dict[str, object]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
-        self._producers = self._nobody()
+        self._producers = self._no_producers()
 
     # -- snapshots --
 
@@ -145,7 +145,7 @@ class ProducersVerifier:
     def begin_again(self, first_offset: int) -> None:
         """To be called after unreadable batches before `first_offset`, which count as deleted."""
         self.is_missing, self.has_missed = False, True
-        self._producers = self._nobody()
+        self._producers = self._no_producers()
         self._aborted, self._markers = [], set()
         self._waiting = {offset: saved for offset, saved in self._waiting.items() if offset > first_offset}
         self.begin(first_offset)
@@ -194,7 +194,7 @@ class ProducersVerifier:
         """Checks a batch against the one before it of the same producer.
 
         Who is new here may begin with any sequence, as his past may have been deleted; so may one of whom there is
-        only a marker. Who was forgotten (producer.id.expiration.ms) may begin anew.
+        only a marker. A producer that expired (producer.id.expiration.ms) may begin again.
         """
         entry = self._producers.producers.get(batch.producer_id)
         if entry is None or batch.base_sequence < 0:

@@ -1,7 +1,7 @@
 """Verification of log directories: what is wrong in them, what would be right, and what a start would do about it.
 
 Reads and never changes: nothing is opened for writing, locked, trimmed or rebuilt, so that a broker may be at work in
-the directory meanwhile. What a broker does between two looks at a partition is told from damage by looking again.
+the directory meanwhile. A second check of a partition distinguishes what a broker did between two reads from damage.
 
     error    something is lost or contradicts itself
     warning  nothing is lost: what a start puts right, and what does not belong there

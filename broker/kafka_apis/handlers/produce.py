@@ -120,9 +120,9 @@ def entries_of(
 ) -> tuple[list[AppendEntry], bool]:
     """One entry for each partition of the request, in its order, and whether any has records of a transaction.
 
-    What a producer's batch nearly always is (one whole batch of format v2, by its header) is told from one look at
-    it; `_fault_of` has the rules. Raises CorruptRecordError, for the request as a whole, where a batch cannot be looked
-    at before any is transactional. Source: RequestUtils.hasTransactionalRecords.
+    One look at the header accepts what producers nearly always send, one whole batch of format v2; `_fault_of` has the
+    rules. Raises CorruptRecordError, for the request as a whole, where a batch cannot be read before any is
+    transactional. Source: RequestUtils.hasTransactionalRecords.
     """
     by_id = context.api_version >= _BY_ID_SINCE
     names = broker.image.topic_names if by_id else {}

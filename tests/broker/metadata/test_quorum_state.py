@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.metadata.quorum_state import NOBODY, QuorumState, QuorumStateFile
+from barnabas.broker.metadata.quorum_state import NO_NODE, QuorumState, QuorumStateFile
 from barnabas.protocol.wire import uuid_from_string
 from tests.broker.metadata.raft_logs import LOG_DIR, new_env
 
@@ -26,7 +26,7 @@ DYNAMIC = (
             DYNAMIC.replace('"leaderId":1', '"leaderId":-1')
             .replace('"votedId":-1', '"votedId":1')
             .replace("A" * 22, "ZVtQaufvTEGj2l_AkXFt-Q"),
-            QuorumState(3, NOBODY, 1, uuid_from_string("ZVtQaufvTEGj2l_AkXFt-Q")),
+            QuorumState(3, NO_NODE, 1, uuid_from_string("ZVtQaufvTEGj2l_AkXFt-Q")),
         ),
     ],
 )

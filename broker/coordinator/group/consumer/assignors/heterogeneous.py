@@ -16,7 +16,7 @@ from barnabas.broker.coordinator.group.consumer.consumer_member import Partition
 from barnabas.protocol.wire import Uuid
 
 _ROUNDS: Final = 16
-_NOBODY: Final = -1
+_NO_MEMBER: Final = -1
 
 
 def assign_heterogeneous(group: GroupSpec) -> dict[str, Partitions]:
@@ -36,7 +36,7 @@ class _Heterogeneous:
             for topic_id in member.topics:
                 self._subscribers.setdefault(topic_id, []).append(index)
         self.owners = {
-            topic_id: [_NOBODY] * group.partition_counts[topic_id] for topic_id in self._subscribers
+            topic_id: [_NO_MEMBER] * group.partition_counts[topic_id] for topic_id in self._subscribers
         }
         self.sizes = [0] * len(self._members)
 
@@ -68,7 +68,7 @@ class _Heterogeneous:
 
     def _fill(self, topic_id: Uuid) -> None:
         owners = self.owners[topic_id]
-        free = [partition for partition, owner in enumerate(owners) if owner == _NOBODY]
+        free = [partition for partition, owner in enumerate(owners) if owner == _NO_MEMBER]
         if not free:
             return
         loads = _Loads(self._subscribers[topic_id], self.sizes)
@@ -78,12 +78,12 @@ class _Heterogeneous:
 
     def _balance(self, topics: list[Uuid]) -> None:
         """Repeats until it is back at the topic in which it moved something last."""
-        last_moved = _NOBODY
+        last_moved = _NO_MEMBER
         for _ in range(_ROUNDS):
             for at, topic_id in enumerate(topics):
                 if at == last_moved:
                     return
-                if self._balance_topic(topic_id) or last_moved == _NOBODY:
+                if self._balance_topic(topic_id) or last_moved == _NO_MEMBER:
                     last_moved = at
 
     def _balance_topic(self, topic_id: Uuid) -> bool:
@@ -134,7 +134,7 @@ class _Loads:
     """The subscribers of a topic by load, while partitions move from the most to the least loaded.
 
     Think of the members as columns, sorted by height. Partitions that are given fill up the lowest columns, one at a
-    time and in order, to one common level, then to the next level, which takes in further columns; partitions that are
+    time and in order, to one common level, then to the next level, which includes further columns; partitions that are
     taken lower the highest columns in the same way. So neither needs a heap: a level, its extent, and the next column.
 
     `subscribers` are indexes into `sizes`, which are read while levels are found and changed by the caller.
