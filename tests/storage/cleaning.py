@@ -1,4 +1,4 @@
-"""What the tests of the log cleaner have in common: plans for logs, what came out put in place, logs read back."""
+"""Helpers of the log cleaner's tests: make plans, put cleaned segments in place, read logs back."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tests.support.loops import in_form
 
 
 def forms_of_the_loops(form: str) -> tuple[Any, Any]:
-    """(key_table, cleaning), as Python or compiled; skips the test where nothing is compiled."""
+    """(key_table, cleaning), interpreted or compiled; skips the test where they are not compiled."""
     return in_form(key_table, form), in_form(cleaning, form)
 
 
 @contextmanager
 def running(form: str) -> Iterator[None]:
-    """Has the cleaner run with its loops in one of the two forms."""
+    """Run the cleaner with its loops in one of the two forms."""
     tables, loops = forms_of_the_loops(form)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(offset_map, "KeyTable", tables.KeyTable)
@@ -45,12 +45,12 @@ def running(form: str) -> Iterator[None]:
 
 
 def base_offsets(env: Env, directory: str) -> list[int]:
-    """Those of all segments, the active one last."""
+    """The base offsets of all segments, the active one last."""
     return sorted(int(name[:20]) for name in env.listdir(directory) if name.endswith(LOG_SUFFIX))
 
 
 def segments_in(env: Env, directory: str) -> list[SegmentToClean]:
-    """All segments that are not active, as a manager would describe them."""
+    """All segments but the active one, as a manager describes them."""
     return [
         SegmentToClean(
             base_offset,
@@ -72,7 +72,7 @@ def last_records(producers: ProducerStateManager) -> dict[int, tuple[int, int | 
 
 
 def plan_for(env: Env, log: UnifiedLog, **changes: Any) -> CleaningPlan:
-    """A plan to clean all but the active segment of a log that has been closed or written out."""
+    """A plan to clean all but the active segment of a log that is closed or flushed."""
     config = log.config
     segments = segments_in(env, log.directory)
     active = base_offsets(env, log.directory)[-1]
@@ -99,7 +99,7 @@ def plan_for(env: Env, log: UnifiedLog, **changes: Any) -> CleaningPlan:
 
 
 def swap_in(env: Env, directory: str, result: CleaningResult) -> None:
-    """Puts the cleaned segments in the place of those they stand for."""
+    """Replaces segments by the cleaned ones."""
     for cleaned in result.segments:
         for base_offset in cleaned.replaces:
             for suffix in SEGMENT_SUFFIXES:
@@ -127,7 +127,7 @@ def stored_batches(env: Env, directory: str) -> list[RecordBatch | LegacyEntry]:
 
 
 def stored_records(env: Env, directory: str) -> dict[int, Any]:
-    """Offset: record, of all data batches."""
+    """Offset: record, for all data batches."""
     return {
         record.offset: record
         for batch in stored_batches(env, directory)
@@ -148,7 +148,7 @@ def aborted_transactions(env: Env, directory: str) -> list[AbortedTxn]:
 
 
 def committed_records(env: Env, directory: str) -> dict[int, Any]:
-    """What a read_committed consumer sees at the end: it knows aborted data by the transaction indexes."""
+    """The records that a read_committed consumer receives; it finds aborted data by the transaction indexes."""
     aborted = aborted_transactions(env, directory)
     return {
         record.offset: record
@@ -165,7 +165,7 @@ def committed_records(env: Env, directory: str) -> dict[int, Any]:
 
 
 def last_values(records: dict[int, Any], keys_from: int = 0) -> dict[bytes, bytes]:
-    """Key: last value. A key whose last record has no value is as good as gone."""
+    """Key: last value, without keys whose last record is a tombstone."""
     values: dict[bytes, bytes | None] = {}
     for offset in sorted(records):
         record = records[offset]

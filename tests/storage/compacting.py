@@ -1,4 +1,4 @@
-"""Compaction as a broker does it, without a broker: one step after the other on the calling thread."""
+"""Compaction as in a broker, step by step on the calling thread."""
 
 from barnabas.config.log_config import LogConfig
 from barnabas.storage.cleaner.cleaner import clean
@@ -20,18 +20,18 @@ from tests.storage.helpers import TOPIC_ID, make_batch, read_batches, small_conf
 LIMITS = CleanerLimits(65_536, 0.9, 4096, float("inf"))
 KEYS = 4
 ABORTED = b"aborted"
-"""The key of what an aborted transaction wrote: in the log until it is compacted, and for nobody to see."""
+"""The key of an aborted transaction's records: in the log until it is compacted, returned to no consumer."""
 
 
 def compacted(**overrides: object) -> LogConfig:
-    """Small segments of a compacted topic, of which everything dirty is worth cleaning."""
+    """Configuration of a compacted topic with small segments and a cleanable ratio of 0."""
     return small_config(
         **{"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0, **overrides}
     )
 
 
 class Compacted:
-    """A log manager, in /a or another directory, with one compacted log, and its cleaner's manager."""
+    """Harness of a log manager, in /a or another directory, with one compacted log, and its cleaner manager."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Compacted:
         group_bytes: int = 16_384,
         log_dir: str = "/a",
     ) -> None:
-        """`group_bytes`: how large a cleaned segment may be, by the sizes of those that it stands for."""
+        """`group_bytes`: the most that the segments merged into one may add up to."""
         self.env = env
         self.group_bytes = group_bytes
         self.manager = LogManager(env, [log_dir], lambda _topic: config or compacted())
@@ -58,11 +58,11 @@ class Compacted:
 
     @property
     def checkpoint(self) -> int | None:
-        """Where the dirty part begins, by what is in memory."""
+        """The first dirty offset, in memory."""
         return self.manager.dirs[0].cleaner_offsets.get(self.key)
 
     def fill(self, count: int, *, size: int = 100) -> None:
-        """Appends `count` records, keys in turn, values that tell their offset; segments have five."""
+        """Appends `count` records, keys in turn, values that name their offset; a segment holds five."""
         for _ in range(count):
             offset = self.log.log_end_offset
             put(self.log, b"key %d" % (offset % KEYS), b"%020d" % offset + bytes(size))
@@ -79,11 +79,11 @@ class Compacted:
         return plan._replace(segment_bytes=self.group_bytes)
 
     def clean(self, found: LogToClean) -> CleaningResult:
-        """What the worker does."""
+        """Clean as the worker does."""
         return clean(self.env, self.plan(found))
 
     def swap(self, found: LogToClean, result: CleaningResult) -> None:
-        """What the broker does with it."""
+        """Put the result in place as the broker does."""
         claim = SwapClaim(self.env, found.log.directory, result.segments, paths_to_sync(found))
         claim.run()
         for cleaned in result.segments:
@@ -102,7 +102,7 @@ class Compacted:
 
 
 def put(log: UnifiedLog, key: bytes, value: bytes | None, **batch: object) -> int:
-    """Appends one record and makes it visible; its offset."""
+    """Appends one record below the high watermark; returns its offset."""
     info = log.append_as_leader(make_batch(value, key=key, **batch), 0)  # type: ignore[arg-type]
     log.update_high_watermark(log.log_end_offset)
     return info.first_offset
@@ -119,5 +119,5 @@ def contents(log: UnifiedLog) -> dict[int, tuple[bytes | None, bytes | None]]:
 
 
 def last_values(log: UnifiedLog) -> dict[bytes | None, bytes | None]:
-    """What a reader who replays the log ends up with: the last value of each key, but for the one ABORTED."""
+    """The last value of each key, as a replay of the log finds it, without the key ABORTED."""
     return {key: value for _, (key, value) in sorted(contents(log).items()) if key != ABORTED}

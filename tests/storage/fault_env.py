@@ -1,7 +1,7 @@
-"""An in-memory file system behind `storage.env.Env`, for tests: it counts operations, fails the ones it is told to,
+"""An in-memory file system behind `storage.env.Env`, for tests: it counts operations, fails chosen ones,
 writes short, and crashes in two ways.
 
-`kill()` is the end of the process: what was written is there. `crash()` is the end of the machine: of every file only
+`kill()` ends the process: all written bytes remain. `crash()` ends the machine: of every file only
 what was synced is there, of every directory only the entries that were there when it was last synced; with a random
 generator some of the rest survives too, as it may on a real disk: of a file any of the blocks, of a directory the first
 so many of its changes (file systems with a journal keep those in order). Handles from before either are dead: using one
@@ -21,7 +21,7 @@ UNLIMITED = 1 << 40
 
 
 class Inode:
-    """A file: what it holds, and what of it is on stable storage."""
+    """A file: its bytes, and those on stable storage."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -44,7 +44,7 @@ class Inode:
         return survivor
 
     def _mixture(self, rng: Random) -> bytes:
-        """Block by block either what was synced or what was written since; the length somewhere between."""
+        """Each block either as synced or as written since; a length between the two."""
         low, high = sorted((len(self.synced), len(self.data)))
         length = rng.choice((len(self.synced), len(self.data), rng.randint(low, high)))
         mixed = bytearray(length)
@@ -65,10 +65,10 @@ class Directory:
         self.synced: dict[str, Inode | Directory] = {}
         self.unsynced: list[
             dict[str, Inode | Directory]
-        ] = []  # after each change since; the last as `entries`
+        ] = []  # after each change since the last sync; the last equals `entries`
 
     def changed(self) -> None:
-        """Notes what the entries are after a change."""
+        """Records the entries after a change."""
         self.unsynced.append(dict(self.entries))
 
     def sync(self) -> None:
@@ -103,7 +103,7 @@ Survivors = dict[int, Inode | Directory]
 
 
 class Fault:
-    """What an operation is to do instead: raise at once, or (writes) only after half of the bytes, or write half."""
+    """The effect of a fault on an operation: raise at once, or (writes) after half of the bytes, or write half."""
 
     def __init__(self, error: int | None = errno.EIO, *, half: bool = False) -> None:
         self.error = error
@@ -111,7 +111,7 @@ class Fault:
 
 
 class PowerCut(BaseException):
-    """The end, in the middle of an operation: nothing in the code under test may catch it."""
+    """A power cut in the middle of an operation: the code under test must not catch it."""
 
 
 FaultPlan = Callable[[int, str, str], Fault | None]
@@ -128,7 +128,7 @@ def from_nth(operation: int, fault: Fault | None = None) -> FaultPlan:
 
 
 def power_cut(operation: int) -> FaultPlan:
-    """Ends everything at one operation, before it has done anything."""
+    """Cuts the power at one operation, before it has any effect."""
 
     def plan(number: int, _kind: str, _path: str) -> Fault | None:
         if number == operation:
@@ -226,15 +226,15 @@ class FaultEnv:
         self.maps = 0
         self.disk_bytes = UNLIMITED
 
-    # -- what a test does with it --
+    # -- faults and crashes --
 
     def inject(self, plan: FaultPlan | None) -> None:
-        """Counts operations from 0 again and lets `plan` decide their fate."""
+        """Counts operations from 0 again; `plan` decides which fail."""
         self.operations = 0
         self.plan = plan
 
     def kill(self) -> None:
-        """The process is gone; what it wrote is there."""
+        """Ends the process; its written bytes remain."""
         self.root = self.root.after_kill({})
         self.maps = 0
         self.generation += 1
@@ -242,12 +242,12 @@ class FaultEnv:
         self.plan = None
 
     def crash(self, rng: Random | None = None) -> None:
-        """The machine is gone; what was not synced is lost, or with `rng` in doubt."""
+        """Ends the machine; unsynced bytes are lost, or with `rng` only some of them."""
         self.kill()
         self.root = self.root.after_crash(rng)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Puts a file there behind the back of whoever is tested."""
+        """Writes a file directly, without the code under test."""
         inode = self.file(path) if self.exists(path) else Inode()
         inode.data[:] = data
         directory, name = self._parent(path)
@@ -259,10 +259,10 @@ class FaultEnv:
         assert isinstance(node, Inode), path
         return node
 
-    # -- plumbing --
+    # -- internals --
 
     def operation(self, kind: str, path: str) -> Fault | None:
-        """Counts; raises what the plan says; returns the fault that is left for a write to act out."""
+        """Counts the operation; raises the plan's fault, or returns it where the write has to apply it."""
         number = self.operations
         self.operations += 1
         fault = self.plan(number, kind, path) if self.plan else None
@@ -273,7 +273,7 @@ class FaultEnv:
         return fault
 
     def _find(self, path: str) -> Inode | Directory | None:
-        """What has that name; None when nothing has. Raises NotADirectoryError where the way leads through a file."""
+        """The file or directory of that name, or None. Raises NotADirectoryError if the path leads through a file."""
         node: Inode | Directory | None = self.root
         for name in path.strip("/").split("/"):
             if isinstance(node, Inode):
@@ -338,7 +338,7 @@ class FaultEnv:
         return self.disk_bytes, self.disk_bytes - self.used_bytes()
 
     def used_bytes(self) -> int:
-        """What all files take, in whole blocks."""
+        """The size of all files, in whole blocks."""
         return self._used_blocks() * DISK_BLOCK_BYTES
 
     def _used_blocks(self) -> int:
@@ -348,7 +348,7 @@ class FaultEnv:
         return count(self.root)
 
     def take_blocks(self, file: FaultFile, position: int, length: int) -> None:
-        """Room for a write, if `disk_bytes` leaves it."""
+        """Reserves blocks for a write, if `disk_bytes` allows it."""
         blocks = range(position // DISK_BLOCK_BYTES, -(-(position + length) // DISK_BLOCK_BYTES))
         new = set(blocks) - file.inode.blocks
         if (
@@ -390,7 +390,7 @@ class FaultEnv:
     def listdir(self, path: str) -> list[str]:
         self.operation("listdir", path)
         names = list(self._existing_directory(path).entries)
-        self.random.shuffle(names)  # nobody may rely on an order
+        self.random.shuffle(names)  # the code must not rely on an order
         return names
 
     def scan_dir(self, path: str) -> list[tuple[str, bool]]:

@@ -1,8 +1,8 @@
-"""A rich life of a log, always the same, in which one operation of the file system after the other goes wrong.
+"""A fixed script of many kinds of steps on a log, in which one file operation after the other fails.
 
-Whatever fails, and however: a step has either happened or was refused with an error of storage's own; the log agrees
+After any failure: a step either happened or was rejected with an error of storage's own; the log agrees
 with its model while it is online; and after a restart what was acknowledged is there (after a power cut: what was
-flushed), nothing torn is served, and life goes on.
+flushed), no torn batch is returned, and the log takes further appends.
 """
 
 from collections.abc import Callable
@@ -61,14 +61,14 @@ MAY_TAKE_IT_OFFLINE = {
 
 
 class FaultedLife(LogLife):
-    """Knows what was under way when something failed."""
+    """A log life that knows the step in progress when an operation failed."""
 
     def __init__(self, seed: int, env: SteeredEnv | None = None, log_dir: str = "/logs") -> None:
         self.under_way: Step | None = None
         super().__init__(seed, env, log_dir)
 
     def live(self, *, single_fault: bool) -> bool:
-        """Takes the steps of the script until one takes the log offline; False when that was so."""
+        """Takes the steps of the script until one takes the log offline; returns False in that case."""
         for number, step in enumerate(SCRIPT):
             self.under_way = step
             failed = self.attempt(step, Random(number))
@@ -84,7 +84,7 @@ class FaultedLife(LogLife):
         return True
 
     def attempt(self, step: Step, rng: Random) -> bool:
-        """Whether it was refused."""
+        """Take a step; return whether it was rejected."""
         try:
             step(self, rng)
         except (OSError, StorageError):
@@ -92,7 +92,7 @@ class FaultedLife(LogLife):
         return False
 
     def follow_refused(self) -> None:
-        """What a refused step has done all the same."""
+        """Apply the effects of a rejected step to the model."""
         log, model = self.log, self.model
         if log.log_start_offset > model.start:
             model.move_start(log.log_start_offset)
@@ -110,7 +110,7 @@ class FaultedLife(LogLife):
         if not self.env.exists(f"{self.log_dir}/{CLEAN_SHUTDOWN}"):
             raise KafkaStorageError("the stop was no clean one")
 
-    # -- the world goes on failing while processes come and go --
+    # -- stops while operations still fail --
 
     def end_process(self) -> None:
         assert isinstance(self.env, FaultEnv)
@@ -129,12 +129,12 @@ class FaultedLife(LogLife):
         self.env.plan = None
 
     def follow_start(self) -> None:
-        """Where nobody knows how far the log start had moved."""
+        """Apply the log start, where a failure leaves it uncertain."""
 
-    # -- and afterwards --
+    # -- afterwards --
 
     def come_back(self, *, power_cut: bool, rng: Random | None = None) -> None:
-        """The process ends, or the machine with it; the disk is well again; what must be there is."""
+        """End the process or the machine, repair the disk, and check that all that must survive is there."""
         model, was_lost = self.model, power_cut or self.under_way is L.crash
         required = model.durable_end if was_lost else model.end
         if hasattr(self, "log") and self.log.log_start_offset > model.start:
@@ -161,28 +161,28 @@ class FaultedLife(LogLife):
         self.reopened(min(required, self.log.log_end_offset) if required > model.end else required)
         model.high_watermark = self.log.high_watermark
         if self.under_way in (L.flush, L.flush_in_steps, L.flush_what_is_due, L.compact, L.stop_cleanly):
-            model.durable_end = max(model.durable_end, self.log.recovery_point)  # the flush in it was through
+            model.durable_end = max(model.durable_end, self.log.recovery_point)  # its flush had completed
         if was_lost and was_retained:
             model.give_up_producers_before(start)
         self.end_transactions_of_lost_producers()
         self.check()
 
     def live_on(self) -> None:
-        """Everything works again."""
+        """Check that the log works again."""
         for number, step in enumerate(AFTERWARDS):
             step(self, Random(1000 + number))
             self.check()
 
 
 def operations_of_a_life() -> int:
-    """How many operations of the file system there are to strike at."""
+    """How many file operations the script has."""
     env = life_with(None, single_fault=False).env
     assert isinstance(env, FaultEnv)
     return env.operations
 
 
 def life_with(plan: FaultPlan | None, *, single_fault: bool) -> FaultedLife:
-    """A life of the script under a plan of faults, up to where the log or the power went."""
+    """Run the script under a plan of faults, until the log is offline or the power is cut."""
     life = FaultedLife(seed=1)
     assert isinstance(life.env, FaultEnv)
     life.env.inject(plan)

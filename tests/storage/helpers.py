@@ -17,7 +17,7 @@ T0 = 1_700_000_000_000  # where a FaultEnv's clock stands at first
 
 
 def small_config(**overrides: object) -> LogConfig:
-    """Segments of 1 KiB with an index entry for nearly every batch, so that little data makes many files."""
+    """Segments of 1 KiB with an index entry for nearly every batch, so that few records make many files."""
     values: dict[str, object] = {
         "segment_bytes": 1024,
         "segment_index_bytes": 1200,
@@ -75,7 +75,7 @@ def new_log(
     recovery_point: int = 0,
     deletions: DeletionQueue | None = None,
 ) -> UnifiedLog:
-    """The log under test, opened (again) in its usual place."""
+    """The log under test, opened or reopened in its usual directory."""
     env.mkdir(DIRECTORY)
     env.sync_dir("/")
     env.sync_dir("/logs")
@@ -93,14 +93,14 @@ def new_log(
 
 
 def append(log: UnifiedLog, *values: bytes | None, epoch: int = 0, timestamp: int = T0) -> int:
-    """Appends one batch and makes it visible, as the sole replica does; returns its first offset."""
+    """Appends one batch and moves the high watermark, as a sole replica; returns its first offset."""
     info = log.append_as_leader(make_batch(*values, timestamp=timestamp), epoch)
     log.update_high_watermark(log.log_end_offset)
     return info.first_offset
 
 
 def fill(log: UnifiedLog, count: int, *, size: int = 100, epoch: int = 0) -> None:
-    """Appends `count` batches of one record each, with values that tell their offset."""
+    """Appends `count` batches of one record each, with values that name their offset."""
     for _ in range(count):
         append(log, b"%020d" % log.log_end_offset + bytes(size), epoch=epoch)
 
@@ -108,7 +108,7 @@ def fill(log: UnifiedLog, count: int, *, size: int = 100, epoch: int = 0) -> Non
 def read_batches(
     log: UnifiedLog, offset: int, isolation: FetchIsolation = FetchIsolation.LOG_END
 ) -> list[RecordBatch]:
-    """Every batch from an offset to the end, by as many reads as it takes."""
+    """Every batch from an offset to the end, in several reads."""
     found: list[RecordBatch] = []
     while True:
         data = log.read(offset, 512, isolation, min_one_message=True).records.read()

@@ -1,6 +1,6 @@
-"""The appends in the life of a log (`log_life`): by producers of all kinds, by coordinators, from leader to follower.
+"""The appends of `log_life`: of all kinds of producers, of coordinators, of a follower.
 
-Each tells the model; what must be refused is refused and leaves nothing.
+Each updates the model; a rejected append must change nothing.
 """
 
 from random import Random
@@ -39,14 +39,14 @@ Records = list[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | No
 
 
 class SteeredEnv(Env, Protocol):
-    """An Env whose clock stands until the test moves it, and which counts its maps."""
+    """An Env with a manual clock, which counts its maps."""
 
     time_ms: int
     maps: int
 
 
 class LogAppends:
-    """What a log, its model and its world need for appends."""
+    """Appends to a log and its model."""
 
     env: SteeredEnv
     model: LogModel
@@ -105,7 +105,7 @@ class LogAppends:
         transactional: bool = False,
         commit: bool | None = None,
     ) -> None:
-        """Says what this leader is about to append."""
+        """Describes the next append of this leader."""
         by_broker = self.config.message_timestamp_type == "LogAppendTime"
         planned = tuple(
             ModelRecord(self.model.end + delta, self.env.time_ms if by_broker else timestamp, key, value)
@@ -118,7 +118,7 @@ class LogAppends:
         raise NotImplementedError
 
     def note(self) -> None:
-        """Tells the model that it was appended."""
+        """Adds the append to the model."""
         for batch in self.pending:
             self.model.append(batch)
         self.pending = []
@@ -127,10 +127,10 @@ class LogAppends:
         self.leader_append(rng)
 
     def producer(self, rng: Random, ids: tuple[int, ...]) -> tuple[int, ModelProducer | None]:
-        """One of the producers, and what is known of it; what has expired meanwhile, the model forgets too."""
+        """One of the producers, and its state; the model also removes producers that have expired."""
         producer_id = rng.choice(ids)
         while producer_id in self.model.given_up:
-            producer_id += 100  # another in its place
+            producer_id += 100  # another replaces it
         known = self.model.producers.get(producer_id)
         found = self.log.producer_state_manager.producers.get(producer_id)
         if found is None and known is not None:
@@ -138,7 +138,7 @@ class LogAppends:
             del self.model.producers[producer_id]
             return producer_id, None
         if found is not None and (known is None or known.doubtful):
-            # A restart found it again, perhaps as it was before.
+            # A restart restored it, perhaps in an older state.
             assert producer_id in self.model.ever_expired
             self.model.given_up.add(producer_id)
             return self.producer(rng, ids)
@@ -155,14 +155,14 @@ class LogAppends:
             self.leader_append(rng, producer=(producer_id, known.epoch, known.next_sequence))
 
     def repeat_idempotent(self, rng: Random) -> None:
-        """The last batch once more is answered with its offsets; those before may be; a gap is refused."""
+        """A repeat of the last batch returns its offsets, of earlier ones perhaps too; a gap is rejected."""
         _, known = self.producer(rng, IDEMPOTENT + TRANSACTIONAL)
         if known is None or not known.batches:
             return
         batch = rng.choice(known.batches) if rng.random() < 0.3 else known.batches[-1]
         assert batch.producer is not None
         if batch is not known.batches[-1] and batch.producer[2] == known.next_sequence:
-            return  # from before the log had forgotten the producer: it would be taken for the next one
+            return  # from before the producer expired: the log would accept it as the next one
         again = self.rebuilt(batch, batch.producer)
         try:
             info = self.log.append_as_leader(again, self.epoch)
@@ -170,8 +170,7 @@ class LogAppends:
             assert (info.first_offset, info.last_offset) in {
                 (known.base_offset, known.next_offset - 1)
                 for known in self.model.batches
-                if known.producer
-                == batch.producer  # more than one where the producer was forgotten in between
+                if known.producer == batch.producer  # more than one if the producer expired in between
             }
         except OutOfOrderSequenceError:
             assert batch is not known.batches[-1]
@@ -209,7 +208,7 @@ class LogAppends:
             self.refused(plain, InvalidTxnStateError)
 
     def end_transaction(self, rng: Random) -> None:
-        """Mostly one that is open; now and then in a new epoch, which fences the producer."""
+        """Mostly an open one; sometimes in a new epoch, which fences the producer."""
         producer_id, known = self.producer(rng, TRANSACTIONAL)
         if known is None or (not known.open_batches and rng.random() < 0.9):
             return
@@ -221,7 +220,7 @@ class LogAppends:
         data = build_batch(
             records, producer_id=producer_id, producer_epoch=epoch, is_transactional=True, is_control=True
         )
-        self.refused(data, InvalidRecordError)  # not for clients
+        self.refused(data, InvalidRecordError)  # not allowed to clients
         self.plan(records, (producer_id, epoch, -1), transactional=True, commit=commit)
         info = self.log.append_as_leader(data, self.epoch, AppendOrigin.COORDINATOR)
         assert info.first_offset == self.model.end
@@ -253,7 +252,7 @@ class LogAppends:
     # -- appending as follower --
 
     def append_as_follower(self, rng: Random) -> None:
-        """Several batches, perhaps with gaps as a compacted log has, perhaps ending with those of a later epoch."""
+        """Several batches, perhaps with gaps as in a compacted log, perhaps ending with batches of a later epoch."""
         offset, parts, noted = self.model.end, [], []
         for _ in range(rng.randint(1, 3)):
             offset += rng.choice((0, 0, 0, 1, 10))

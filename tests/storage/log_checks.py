@@ -1,4 +1,4 @@
-"""What can be seen of a log from outside, for comparing it with its model: files, indexes, what consumers get."""
+"""Checks of a log from outside, for the comparison with its model: files, indexes, records of consumers."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ Consumed = dict[int, tuple[int, bytes | None, bytes | None]]
 
 
 def decode(data: bytes) -> Iterator[RecordBatch]:
-    """The whole batches in a slice, each with its CRC checked."""
+    """The complete batches in a slice, each with its CRC checked."""
     for batch in batches(data):
         assert isinstance(batch, RecordBatch)
         batch.ensure_valid()
@@ -24,7 +24,7 @@ def decode(data: bytes) -> Iterator[RecordBatch]:
 
 
 def committed_data(log: UnifiedLog, offset: int, fetch_bytes: int) -> Consumed:
-    """What a read_committed consumer makes of the log from `offset` on: KafkaConsumer's CompletedFetch."""
+    """The records of a read_committed consumer from `offset` on, as by KafkaConsumer's CompletedFetch."""
     found: Consumed = {}
     while True:
         info = log.read(offset, fetch_bytes, FetchIsolation.TXN_COMMITTED, min_one_message=True)
@@ -50,7 +50,7 @@ def committed_data(log: UnifiedLog, offset: int, fetch_bytes: int) -> Consumed:
 def check_physical(log: UnifiedLog, model: LogModel, *, required_end: int | None = None) -> set[int]:
     """Reads all segments through, the indexes too; returns the offsets of all records.
 
-    Every record is one that was appended, as it was; everything is there that must be before `required_end`.
+    Every record equals one that was appended; all required records before `required_end` are there.
     """
     known = model.by_offset()
     found: set[int] = set()
@@ -79,7 +79,7 @@ def check_physical(log: UnifiedLog, model: LogModel, *, required_end: int | None
 
 
 def check_batch(batch: RecordBatch, expected: ModelBatch) -> None:
-    """The header says what was appended."""
+    """The header is that of the appended batch."""
     assert batch.partition_leader_epoch == expected.epoch
     assert (batch.is_transactional, batch.is_control) == (expected.transactional, expected.commit is not None)
     if expected.producer is None:
@@ -89,7 +89,7 @@ def check_batch(batch: RecordBatch, expected: ModelBatch) -> None:
 
 
 def check_indexes(segment: LogSegment, read: list[RecordBatch]) -> None:
-    """Every entry leads to a batch, and says of it what is so."""
+    """Every entry points to a batch, and agrees with it."""
     ends = {}
     position, youngest, of_youngest = 0, -1, segment.base_offset
     timestamps = {}
@@ -107,7 +107,7 @@ def check_indexes(segment: LogSegment, read: list[RecordBatch]) -> None:
 
 
 def check_files(env: Env, directory: str, model: LogModel) -> None:
-    """After a clean stop: names as they should be, indexes trimmed, a snapshot at the end if there are producers."""
+    """After a clean stop: only expected names, indexes trimmed, a snapshot at the end if there are producers."""
     names = set(env.listdir(directory))
     stems = {name[:20] for name in names if name.endswith(".log")}
     for name in sorted(names):
@@ -138,7 +138,7 @@ def check_retention(
     deleted: int,
     now_ms: int,
 ) -> None:
-    """The segments that went are the oldest, each had to, and the first that stayed had not."""
+    """Retention removed the oldest segments, each of them due, and the first that is left is not due."""
     ends = [base for _, base, _ in before[1:]]
     surplus = (
         sum(size for _, _, size in before) - config.retention_bytes if config.retention_bytes >= 0 else -1

@@ -1,4 +1,4 @@
-"""Compaction as a step in the life of a log (`log_life`): what it takes away, and that it may."""
+"""Compaction as a step of `log_life`: the records it removes, and whether it may."""
 
 from random import Random
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ LIMITS = CleanerLimits(65_536, 0.9, 4096, float("inf"))
 
 
 def compact(life: "LogLife", rng: Random) -> None:
-    """One cleaning; now and then something happens in between, the end of the process or the machine included."""
+    """One cleaning; sometimes interrupted by other operations, a kill or a crash."""
     life.flush(rng)  # as a broker does soon after a roll
     found = grab(life)
     if found is None:
@@ -55,7 +55,7 @@ def compact(life: "LogLife", rng: Random) -> None:
 
 
 def ended(life: "LogLife", rng: Random) -> bool:
-    """Now and then the process or the machine comes to its end here, and begins anew."""
+    """Sometimes kill or crash here, and restart."""
     if rng.random() < 0.9 or not life.ends_within_steps:
         return False
     rng.choice((life.kill, life.crash))(rng)
@@ -63,7 +63,7 @@ def ended(life: "LogLife", rng: Random) -> bool:
 
 
 def grab(life: "LogLife") -> LogToClean | None:
-    """The log, if there is anything to compact; whatever its policy is otherwise."""
+    """The log, if it has anything to compact, under any cleanup policy."""
     compacting = {"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0}
     life.log.update_config(life.config._replace(**compacting))  # type: ignore[arg-type]
     found = life.cleaner.grab_filthiest_log()
@@ -72,7 +72,7 @@ def grab(life: "LogLife") -> LogToClean | None:
 
 
 def run(life: "LogLife", found: LogToClean) -> CleaningResult:
-    """What the worker process does."""
+    """Clean as the worker process does."""
     survey = SegmentSurvey(life.env, found)
     survey.run()
     plan = cleaning_plan(found, survey.segments, LIMITS, life.env.now_ms())
@@ -80,7 +80,7 @@ def run(life: "LogLife", found: LogToClean) -> CleaningResult:
 
 
 def taken_away(life: "LogLife", cleaned: CleanedSegment) -> set[int]:
-    """The offsets of the records that a cleaned segment does not have any more."""
+    """The offsets of the records that cleaning removed from a segment."""
     data = life.env.read_file(f"{life.log.directory}/{cleaned.base_offset:020d}.log.cleaned")
     kept = {record.offset for batch in decode(data) for record in batch.records()}
     later = (segment.base_offset for segment in life.log.segments)
@@ -91,7 +91,7 @@ def taken_away(life: "LogLife", cleaned: CleanedSegment) -> set[int]:
 
 
 def check_taken(model: LogModel, found: LogToClean, result: CleaningResult, taken: set[int]) -> None:
-    """The last value of each key is there, and none of those that it supersedes."""
+    """The last value of each key is kept, and no superseded one."""
     last = {
         record.key: record.offset
         for record in model.data(model.start, result.next_first_dirty_offset, committed_only=True).values()

@@ -1,8 +1,8 @@
-"""One partition in a LogManager beside a model of it: every step is taken by both, and then they are compared.
+"""One partition in a LogManager and its model: each step is applied to both, and then they are compared.
 
-`LogLife` can do everything that a broker does to a log, with a random generator to decide the details. It raises
-AssertionError where log and model disagree. `test_log_model` lives long random lives with it, `test_faults` short ones
-in which operations of the file system fail.
+`LogLife` can do every operation of a broker on a log; a random generator decides the details. It raises
+AssertionError where log and model disagree. `test_log_model` runs long random sequences with it, `test_faults`
+short ones in which file operations fail.
 """
 
 from random import Random
@@ -47,9 +47,9 @@ CONFIGS: Final[tuple[dict[str, object], ...]] = (
 
 
 class LogLife(LogAppends):
-    """The log `t-0` and what it should be. Steps are the public methods that take a `Random`."""
+    """The log `t-0` and its model. Steps are the public methods that take a `Random`."""
 
-    ends_within_steps = True  # whether a step may kill and crash by itself
+    ends_within_steps = True  # whether a step may itself kill and crash
 
     def __init__(self, seed: int, env: SteeredEnv | None = None, log_dir: str = "/logs") -> None:
         self.env = env or FaultEnv(seed=seed)
@@ -60,8 +60,8 @@ class LogLife(LogAppends):
         self.epoch = 0
         self.counter = 0
         self.pending = []
-        self.cutting: int | None = None  # where a truncation is under way, this is what it is to leave
-        self.cuts_all = False  # and it begins by removing every segment
+        self.cutting: int | None = None  # during a truncation: the end that it is to leave
+        self.cuts_all = False  # and whether it begins by removing every segment
         self.open()
 
     def open(self) -> None:
@@ -80,7 +80,7 @@ class LogLife(LogAppends):
     # -- watermarks, rolls, flushes --
 
     def move_high_watermark(self, rng: Random) -> None:
-        """To the end mostly, else to a boundary of batches on the way."""
+        """Mostly to the end, else to a batch boundary before it."""
         model = self.model
         ahead = [at for at in model.boundaries if model.high_watermark <= at <= model.end]
         offset = model.end if rng.random() < 0.6 or not ahead else rng.choice(ahead)
@@ -96,7 +96,7 @@ class LogLife(LogAppends):
         assert self.log.unflushed_messages == 0
 
     def flush_in_steps(self, rng: Random) -> None:
-        """Appends, a roll, a truncation go on while the sync runs; what it covered is not what is there afterwards."""
+        """Appends, a roll or a truncation run during the sync, so that the log differs from what the sync covers."""
         end, job = self.model.end, self.log.prepare_flush()
         for _ in range(rng.randint(1, 3)):
             rng.choice((self.append, self.append_idempotent, self.roll, self.end_transaction, self.retain))(
@@ -104,7 +104,7 @@ class LogLife(LogAppends):
             )
         was_cut = False
         if rng.random() < 0.3:
-            # By the end of the log it could not be told: markers follow for producers that the truncation lost.
+            # The log end would not show it: markers follow for producers that the truncation removed.
             before = self.log._local._generation
             self.truncate(rng)
             was_cut = self.log._local._generation != before
@@ -122,7 +122,7 @@ class LogLife(LogAppends):
     # -- reading --
 
     def read(self, rng: Random) -> None:
-        """From any offset, as much as wanted, as far as the isolation lets see."""
+        """Read from any offset, of any size, up to the end of the isolation level."""
         model, isolation = self.model, rng.choice(tuple(FetchIsolation))
         offset = rng.choice((model.start, rng.randint(model.start, model.end)))
         max_bytes, min_one = rng.choice((1, 200, 700, 5000)), rng.random() < 0.7
@@ -144,7 +144,7 @@ class LogLife(LogAppends):
         assert found == [at for at in readable if at < end]
 
     def limit(self, isolation: FetchIsolation) -> int:
-        """Where a reader's sight ends."""
+        """The end of what a reader of this isolation level sees."""
         if isolation is FetchIsolation.LOG_END:
             return self.model.end
         if isolation is FetchIsolation.HIGH_WATERMARK:
@@ -152,7 +152,7 @@ class LogLife(LogAppends):
         return self.log.last_stable_offset
 
     def read_through(self, rng: Random) -> None:
-        """A consumer's life: everything from an offset on, with small fetches, aborted transactions left out."""
+        """Consume everything from an offset on, with small fetches, without aborted transactions."""
         model = self.model
         offset = rng.choice((model.start, rng.randint(model.start, model.end)))
         stable = self.log.last_stable_offset
@@ -181,10 +181,10 @@ class LogLife(LogAppends):
             found = self.log.end_offset_for_epoch(epoch)
             assert (found and (found.epoch, found.end_offset)) == self.model.end_offset_for(epoch)
 
-    # -- cutting --
+    # -- truncation and deletion --
 
     def truncate(self, rng: Random) -> None:
-        """Followers cut at batch boundaries that the leader names, now and then before the log's own start."""
+        """Truncate as a follower, at a batch boundary that the leader names, sometimes below the log start."""
         lowest = max(self.model.start if rng.random() < 0.95 else 0, self.model.compacted_to)
         offsets = [at for at in self.model.boundaries if at >= lowest]
         offset = rng.choice(offsets[-8:]) if offsets else self.model.end
@@ -276,7 +276,7 @@ class LogLife(LogAppends):
         self.checkpointed()
 
     def rename_and_delete(self, rng: Random) -> None:
-        """The topic goes, or is put aside, and another of its name comes, which knows nothing of it."""
+        """Delete the topic, or set it aside as stray, and create another of its name, which inherits nothing."""
         if rng.random() < 0.8:
             return
         held = self.log.read(self.model.start, 1000, FetchIsolation.LOG_END, min_one_message=True).records
@@ -296,7 +296,7 @@ class LogLife(LogAppends):
         epochs, start = self.model.epochs, self.model.start
         epochs = [
             entry for entry in epochs if entry[1] < self.model.end
-        ]  # Kafka forgets those without a record too
+        ]  # Kafka removes those without a record too
         self.open()
         assert self.log.truncated_bytes == 0
         assert self.log.recovery_point == self.model.end
@@ -316,7 +316,7 @@ class LogLife(LogAppends):
         self.env.crash(rng)
 
     def tell(self) -> None:
-        """The model has just taken in what is about to happen: for those who watch from another process."""
+        """Hook: the model has just applied the next step, for watchers in another process."""
 
     def kill(self, _rng: Random) -> None:
         self.end_process()
@@ -327,13 +327,13 @@ class LogLife(LogAppends):
         assert self.model.start == max(self.model.checkpointed_start, min(bases))
 
     def crash(self, rng: Random) -> None:
-        """Of the machine: sometimes what was not synced is gone to the last byte, sometimes some of it is there."""
+        """Crash the machine: sometimes all unsynced bytes are lost, sometimes some of them."""
         start, was_retained = self.model.start, self.model.retained_since_flush
         self.end_machine(None if rng.random() < 0.3 else rng)
         self.open()
         self.reopened(self.model.durable_end)
         if was_retained:
-            # Retention may have come down to the disk, and the snapshot that knew of those that are gone may not.
+            # Deleted segments may be gone from the disk before the snapshot that has their producers is on it.
             self.model.give_up_producers_before(start)
         self.end_transactions_of_lost_producers()
 
@@ -344,22 +344,22 @@ class LogLife(LogAppends):
                 self.append_marker(producer_id, known.epoch + 1, commit=False)
 
     def reopened(self, required_end: int) -> None:
-        """Everything before `required_end` is there, and what is there was once appended; the model follows."""
+        """Check that everything before `required_end` is there, and all of it was appended; update the model."""
         log, model = self.log, self.model
         end = log.log_end_offset
         assert required_end <= end
         assert model.checkpointed_start <= log.log_start_offset <= max(model.start, model.checkpointed_start)
         if end == log.segments[0].base_offset == model.checkpointed_start and model.durable_end < end:
-            # Records were deleted up to there, and the crash took those that were to come after, and the snapshots.
+            # Records were deleted up to there, and the crash lost the records after it and the snapshots.
             model.end = max(end, model.end)
             model.given_up.update(model.producers)
         assert end <= model.end
         self.adopt(end, check_physical(log, model, required_end=required_end))
 
     def adopt(self, end: int, found: set[int]) -> None:
-        """Takes over what is there after a restart, where the model allows for more than one outcome.
+        """Sets the model to the log after a restart, where more than one outcome is allowed.
 
-        Segments are synced one by one: a crash may take the end of one and leave the next, as with Kafka.
+        Segments are synced one by one: a crash may lose the end of one and keep the next, as in Kafka.
         """
         log, model = self.log, self.model
         model.batches = [
@@ -374,17 +374,17 @@ class LogLife(LogAppends):
         model.present = {at for at in found if at >= model.start}
         model.durable_end = min(model.durable_end, end)
         model.epochs = log.leader_epoch_cache.entries
-        # A deletion of records that was not checkpointed is undone, but the epochs keep to it.
+        # A deletion of records without a checkpoint is undone, but the epoch cache keeps it.
         known_from = max(model.start, min(model.deleted_up_to, model.epochs[0][1] if model.epochs else end))
         for batch in model.batches:
             if known_from <= batch.base_offset and batch.base_offset in model.present:
                 assert log.leader_epoch_cache.epoch_for_offset(batch.base_offset) == batch.epoch
         model.high_watermark = max(min(model.checkpointed_high_watermark, end), model.start)
 
-    # -- always --
+    # -- checks --
 
     def check(self) -> None:
-        """What holds after every step."""
+        """Check what holds after every step."""
         log, model = self.log, self.model
         assert not log.is_failed
         assert (log.log_start_offset, log.log_end_offset) == (model.start, model.end)
@@ -393,7 +393,7 @@ class LogLife(LogAppends):
         assert low <= log.last_stable_offset <= high
         assert log.leader_epoch_cache.entries == model.epochs
         assert log.recovery_point <= model.durable_end
-        assert self.env.maps <= 2 * 3  # of as many segments as may be open
+        assert self.env.maps <= 2 * 3  # of as many segments as the limit allows
         for producer_id, known in model.producers.items():
             found = log.producer_state_manager.producers.get(producer_id)
             if producer_id in model.given_up or known.doubtful:

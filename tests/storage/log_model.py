@@ -1,7 +1,7 @@
-"""What a log ought to hold, as lists and dictionaries: the oracle of the random tests.
+"""The expected contents of a log, as lists and dictionaries: the oracle of the random tests.
 
-It knows every batch that was appended and not cut off again, deleted ones included (a crash of the machine may bring
-those back), and works out from them what readers see, where transactions stand and what is known of producers.
+It has every batch that was appended and not truncated, deleted ones included (a crash of the machine may restore
+those), and derives from them the records of readers, and the states of transactions and producers.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ class ModelRecord(NamedTuple):
 
 @dataclass(eq=False)
 class ModelBatch:
-    """A batch in the log; `producer` is (id, epoch, first sequence), `commit` says how a marker decides."""
+    """A batch in the log; `producer` is (id, epoch, first sequence), `commit` the decision of a marker."""
 
     records: tuple[ModelRecord, ...]
     epoch: int
@@ -46,7 +46,7 @@ class ModelBatch:
 
 @dataclass(eq=False)
 class ModelProducer:
-    """What the log remembers of a producer id; `doubtful`: or may have forgotten, because it expired."""
+    """The log's state of a producer id; `doubtful`: it may have expired."""
 
     epoch: int
     batches: list[ModelBatch] = field(default_factory=list)
@@ -64,33 +64,33 @@ class ModelProducer:
 
 
 class LogModel:
-    """One partition. Offsets as in the log; `durable_end`: what is before it outlives a crash of the machine."""
+    """One partition. Offsets as in the log; records before `durable_end` survive a crash of the machine."""
 
     def __init__(self) -> None:
         self.batches: list[ModelBatch] = []
-        self.present: set[int] = set()  # offsets from `start` on that no compaction has taken
+        self.present: set[int] = set()  # offsets from `start` on that no compaction has removed
         self.compacted: set[int] = set()  # offsets
         self.compacted_to = (
-            0  # the end at the last compaction; where others truncate, Kafka too forgets producers
+            0  # the end at the last compaction; a truncation below it makes Kafka too lose producers
         )
         self.start = self.end = self.high_watermark = self.durable_end = 0
         self.checkpointed_start = self.checkpointed_high_watermark = 0
-        self.deleted_up_to = 0  # the furthest that `start` has been
+        self.deleted_up_to = 0  # the largest value of `start` so far
         self.epochs: list[tuple[int, int]] = []
         self.producers: dict[int, ModelProducer] = {}
         self.ever_expired: set[int] = set()
-        self.given_up: set[int] = set()  # producers of which the log may or may not know
-        self.lost_before = 0  # what producers wrote before it may be known no more: a crash took the snapshot
+        self.given_up: set[int] = set()  # producers that the log may or may not have
+        self.lost_before = 0  # the log may have lost producers of records below it: a crash lost the snapshot
         self.retained_since_flush = False
         self.decided: list[tuple[int, int]] = []  # transactions: first offset, the marker's
         self.stable_is_exact_from = (
             0  # once the high watermark is here, the last stable offset is known exactly
         )
 
-    # -- what happens to it --
+    # -- operations --
 
     def append(self, batch: ModelBatch) -> None:
-        """A batch has been appended, by a leader or from one."""
+        """A batch was appended, as leader or as follower."""
         assert batch.base_offset >= self.end
         self.batches.append(batch)
         self.present.update(record.offset for record in batch.records)
@@ -106,7 +106,7 @@ class LogModel:
         self.epochs.append((epoch, start_offset))
 
     def _follow(self, batch: ModelBatch) -> None:
-        """What a batch says of its producer."""
+        """Apply a batch to the state of its producer."""
         if batch.producer is None:
             return
         producer_id, epoch, _ = batch.producer
@@ -115,7 +115,7 @@ class LogModel:
         if producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches.clear()
-        # The least: a replay goes by the youngest record of the batch that compaction has left.
+        # The minimum: a replay uses the youngest record of the batch that compaction has left.
         producer.last_timestamp = min(record.timestamp for record in batch.records)
         if batch.commit is not None:
             if producer.open_batches:
@@ -132,7 +132,7 @@ class LogModel:
             producer.open_batches.append(batch)
 
     def cut_to(self, end: int) -> None:
-        """Nothing at or after `end` has ever happened."""
+        """Remove all batches at or after `end`, with their effects."""
         self.batches = [batch for batch in self.batches if batch.next_offset <= end]
         self.present = {offset for offset in self.present if offset < end}
         self.end = end
@@ -149,19 +149,19 @@ class LogModel:
         self.stable_is_exact_from = end
 
     def start_anew_at(self, offset: int) -> None:
-        """The log is empty and goes on at `offset`."""
+        """Empty the log; it continues at `offset`."""
         self.cut_to(0)
         self.start = self.end = self.high_watermark = self.durable_end = offset
         self.epochs = []
         self.stable_is_exact_from = offset
 
     def compact(self, offsets: set[int], *, happened: bool = True) -> None:
-        """A compaction has taken records away; or may have, as a restart will show."""
+        """A compaction removed records, or may have: a restart will show."""
         self.compacted |= offsets
         self.present -= offsets if happened else set()
 
     def move_start(self, start: int) -> None:
-        """The log start offset has moved forward."""
+        """The log start offset increased."""
         self.start = start
         self.deleted_up_to = max(self.deleted_up_to, start)
         self.present = {offset for offset in self.present if offset >= start}
@@ -175,7 +175,7 @@ class LogModel:
         self.retained_since_flush = False
 
     def give_up_producers_before(self, start: int) -> None:
-        """Producers that wrote nothing from `start` on may have been forgotten; they are not followed any more."""
+        """Stop tracking producers without a record from `start` on, which the log may have lost."""
         self.lost_before = max(self.lost_before, start)
         for producer_id, producer in self.producers.items():
             first = producer.txn_first_offset
@@ -184,21 +184,21 @@ class LogModel:
                 self.given_up.add(producer_id)
 
     def expire(self, before_ms: int) -> None:
-        """Producers without a transaction, silent since `before_ms`, are forgotten, unless a replay finds them."""
+        """Remove producers without a transaction and without a record since `before_ms`, unless a replay finds them."""
         for producer_id, producer in self.producers.items():
             if not producer.open_batches and producer.last_timestamp <= before_ms:
                 producer.doubtful = True
                 self.ever_expired.add(producer_id)
 
-    # -- what follows from it --
+    # -- derived values --
 
     @property
     def boundaries(self) -> list[int]:
-        """Where batches end."""
+        """The end offsets of batches."""
         return sorted({0, *(batch.next_offset for batch in self.batches)})
 
     def first_open_offset(self, *, given_up: bool) -> int | None:
-        """The first offset of the oldest transaction that no marker has ended; of those producers, or the others."""
+        """The first offset of the oldest open transaction of producers in `given_up`, or of the others."""
         return min(
             (
                 producer.txn_first_offset
@@ -210,9 +210,9 @@ class LogModel:
 
     @property
     def last_stable_offsets(self) -> tuple[int, int]:
-        """Between which the last stable offset lies; they are equal once the high watermark has moved on.
+        """Bounds of the last stable offset; they are equal once the high watermark has moved.
 
-        A transaction whose marker is not replicated is undecided too, but a restart need not remember that.
+        A transaction whose marker is not replicated is also unstable, but a restart need not restore that.
         """
         open_first = self.first_open_offset(given_up=False)
         high = self.high_watermark if open_first is None else min(self.high_watermark, open_first)
@@ -225,7 +225,7 @@ class LogModel:
         return max(low, min(self.start, self.high_watermark)), max(high, min(self.start, self.high_watermark))
 
     def visible(self, start: int, end: int) -> Iterable[ModelRecord]:
-        """What readers below `end` get from `start` on, markers included: batches that end there, and whole ones."""
+        """The records that readers below `end` receive from `start` on, markers included; of whole batches only."""
         for batch in self.batches:
             if start < batch.next_offset <= end:
                 for record in batch.records:
@@ -233,7 +233,7 @@ class LogModel:
                         yield record
 
     def data(self, start: int, end: int, *, committed_only: bool = False) -> dict[int, ModelRecord]:
-        """Offset: record of what consumers get, aborted transactions left out for those who ask for it."""
+        """Offset: record, as consumers receive them; with read_committed without aborted transactions."""
         return {
             record.offset: record
             for batch in self.batches
@@ -244,11 +244,11 @@ class LogModel:
         }
 
     def by_offset(self) -> dict[int, tuple[ModelBatch, ModelRecord]]:
-        """Every record there ever was and was not cut off."""
+        """Every record that was appended and not truncated."""
         return {record.offset: (batch, record) for batch in self.batches for record in batch.records}
 
     def end_offset_for(self, epoch: int) -> tuple[int, int] | None:
-        """(epoch, end offset) as OffsetForLeaderEpoch has it."""
+        """(epoch, end offset) as in OffsetForLeaderEpoch."""
         if not self.epochs or epoch > self.epochs[-1][0] or epoch < 0:
             return None
         if epoch == self.epochs[-1][0]:

@@ -1,8 +1,8 @@
-"""What is damaged in a log directory, and what comes of it: never an error at the start, never a wrong answer later.
+"""Damage in a log directory: it never prevents a start and never leads to a wrong answer.
 
 One directory with three segments, transactions, an idempotent producer, two leader epochs and every checkpoint is made,
-stopped cleanly (or killed), damaged in one place, and opened again. What the log then answers is held against what the
-undamaged one answers.
+stopped cleanly (or killed), damaged in one place, and opened again. The log's answers are then compared with those of
+the undamaged one.
 """
 
 import logging
@@ -39,7 +39,7 @@ def opened(env: FaultEnv, config: LogConfig | None = None) -> LogManager:
 def fill(log: UnifiedLog) -> None:
     """An aborted transaction in each segment, a committed one, and an idempotent producer throughout.
 
-    No two batches are of one time: an index that names another batch of the same time cannot be told from a right one.
+    No two batches have the same timestamp: an index that names another batch of that timestamp would look correct.
     """
     for number in range(24):
         epoch = 1 if number < 12 else 4
@@ -75,7 +75,7 @@ def made(*, clean: bool) -> FaultEnv:
 
 
 def answers(log: UnifiedLog) -> dict[str, object]:
-    """Everything that a reader or a producer could ask."""
+    """The answers to everything that a reader or a producer can ask."""
     end = log.log_end_offset
     log.update_high_watermark(end)
     aborted = {}
@@ -103,7 +103,7 @@ def answers(log: UnifiedLog) -> dict[str, object]:
     }
 
 
-# -- what is done to a file --
+# -- kinds of damage --
 
 Damage = Callable[[bytes], bytes | None]
 
@@ -133,7 +133,7 @@ def nonsense(data: bytes) -> bytes:
 
 
 def shifted(data: bytes) -> bytes:
-    """Everything a byte further: all lengths are right and nothing else is."""
+    """All bytes shifted by one: the lengths are correct, the contents are not."""
     return data[-1:] + data[:-1]
 
 
@@ -155,7 +155,7 @@ EXPECTED: dict[str, dict[str, frozenset[str]]] = {
     f"{LOG}/{0:020d}.index": {},
     f"{LOG}/{0:020d}.timeindex": {},
     f"{LOG}/{0:020d}.snapshot": {},
-    # A file that is not there says that nothing was aborted; nor can an empty one be told from that. Kafka's way too.
+    # A missing or empty file means that nothing was aborted, as in Kafka.
     f"{LOG}/FIRST.txnindex": {"gone": frozenset({"aborted"}), "emptied": frozenset({"aborted"})},
     f"{LOG}/MIDDLE.index": {},
     f"{LOG}/MIDDLE.timeindex": {},
@@ -166,7 +166,7 @@ EXPECTED: dict[str, dict[str, frozenset[str]]] = {
     f"{LOG}/leader-epoch-checkpoint": {},
     f"{LOG}/partition.metadata": dict.fromkeys(DAMAGES, frozenset({"topic id"})),
     "/a/recovery-point-offset-checkpoint": {},
-    # Without it the log begins where its first segment does.
+    # Without it the log starts at its first segment.
     "/a/log-start-offset-checkpoint": dict.fromkeys(
         DAMAGES, frozenset({"offsets", "values", "aborted", "times", "epochs"})
     ),
@@ -205,7 +205,7 @@ def wanted(clean: bool) -> dict[str, object]:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", EXPECTED)
-def test_damage(
+def test_damage_leads_to_no_error_and_no_wrong_answer(
     name: str, damage: str, clean: bool, wanted: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     env = made(clean=clean)
@@ -226,12 +226,12 @@ def test_damage(
     about = [message for message in caplog.messages if path in message]
     assert len(about) <= 1, "more than one warning about one file"
     assert not [record for record in caplog.records if record.levelno > logging.WARNING]
-    # It goes on, and the next start finds nothing to say.
+    # The log is in service, and the next start logs nothing.
     assert append(log, b"more", epoch=4, timestamp=T0 + 400) == wanted["offsets"][2]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name.startswith(LOG)])
-def test_what_was_mended_stays_mended(
+def test_a_repair_lasts(
     name: str, wanted: dict[str, object], clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     env = made(clean=clean)
@@ -241,7 +241,7 @@ def test_what_was_mended_stays_mended(
     log = manager.get_log("t", 0)
     assert log is not None
     answers(log)
-    log.assign_topic_id(TOPIC_ID)  # as the broker does it
+    log.assign_topic_id(TOPIC_ID)  # as the broker does
     manager.shutdown()
     env.crash()
     caplog.clear()
@@ -254,10 +254,10 @@ def test_what_was_mended_stays_mended(
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("seed", seeds(30))
-def test_single_wrong_entries_mislead_no_reader(
+def test_a_single_wrong_index_entry_misleads_no_reader(
     suffix: str, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The file is as long as it was and ends as it did; one entry in it points somewhere else."""
+    """The file has its length and its last entry; one entry in it points to a wrong place."""
     env = made(clean=True)
     wanted = truth(clean=True)
     rng = Random(seed)
@@ -285,7 +285,7 @@ def test_single_wrong_entries_mislead_no_reader(
     ],
 )
 def test_a_flipped_bit_misleads_no_reader(name: str, at: int, bit: int) -> None:
-    """Neither who reads what is committed, and has to hear of all aborted transactions, nor who searches by time."""
+    """Neither read_committed readers, which need all aborted transactions, nor searches by time."""
     env = made(clean=True)
     data = bytearray(env.read_file(f"{LOG}/{name}"))
     data[at] ^= 1 << bit
@@ -298,7 +298,7 @@ def test_a_flipped_bit_misleads_no_reader(name: str, at: int, bit: int) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"0\n", b"1\n0\n", b"0\n1\n", b"0\n1\nt 0\n", b"0\n1\nt x 5\n", b"\xff\xfe"]
 )
-def test_checkpoints_that_cannot_be_read(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_checkpoints_are_ignored(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
     env = made(clean=False)
     for name in ("recovery-point-offset", "replication-offset", "cleaner-offset"):
         env.write_file(f"/a/{name}-checkpoint", content)
@@ -312,8 +312,8 @@ def test_checkpoints_that_cannot_be_read(content: bytes, caplog: pytest.LogCaptu
     )
 
 
-def test_a_marker_of_nonsense_counts_as_one() -> None:
-    """Kafka looks whether the file is there, and no further."""
+def test_a_clean_shutdown_file_with_any_contents_counts() -> None:
+    """Kafka only checks whether the file exists."""
     env = made(clean=True)
     env.write_file("/a/.kafka_cleanshutdown", b"\xff nonsense")
     segment = f"{LOG}/{0:020d}.log"
@@ -325,11 +325,11 @@ def test_a_marker_of_nonsense_counts_as_one() -> None:
     assert log.truncated_bytes == 0
 
 
-# -- damage in the middle of a log: to those who read it, and to nobody else --
+# -- damage in the middle of a log affects only its readers --
 
 
 @pytest.mark.parametrize("index_interval_bytes", [100, 4096], ids=["indexed", "not indexed"])
-def test_retention_goes_on_over_a_damaged_batch(
+def test_retention_continues_over_a_damaged_batch(
     index_interval_bytes: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = small_config(retention_ms=60_000, index_interval_bytes=index_interval_bytes)
@@ -358,8 +358,8 @@ def test_retention_goes_on_over_a_damaged_batch(
     assert sum("largest timestamp is taken to be" in message for message in caplog.messages) == 1
 
 
-def test_readers_hear_of_a_damaged_batch_whether_an_index_knows_it_or_not() -> None:
-    """A consumer gives up on CORRUPT_MESSAGE, and asks again without end on KAFKA_STORAGE_ERROR."""
+def test_readers_get_an_error_for_a_damaged_batch_with_or_without_an_index_entry() -> None:
+    """A consumer fails on CORRUPT_MESSAGE, and retries without end on KAFKA_STORAGE_ERROR."""
     env = FaultEnv()
     manager = opened(env)
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
@@ -387,8 +387,8 @@ def batch_positions(data: bytes) -> list[int]:
     return [batch.position for batch in batches(data)]
 
 
-def test_what_is_uncleanable_for_a_damaged_batch_can_be_counted() -> None:
-    """Or /metrics would have no answer as long as the broker lives."""
+def test_the_uncleanable_bytes_of_a_log_with_a_damaged_batch_are_counted() -> None:
+    """Otherwise /metrics would fail as long as the broker runs."""
     config = small_config(
         cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0, max_compaction_lag_ms=1000
     )

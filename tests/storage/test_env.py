@@ -1,4 +1,4 @@
-"""The real port and the one of the tests keep the same promises."""
+"""RealEnv and FaultEnv behave the same."""
 
 import errno
 import fcntl
@@ -31,7 +31,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Env, str]:
     return env, directory
 
 
-def test_what_is_written_can_be_read(place: tuple[Env, str]) -> None:
+def test_written_bytes_can_be_read(place: tuple[Env, str]) -> None:
     env, directory = place
     file = env.open(f"{directory}/f", create=True)
     assert file.pwritev((b"abc", memoryview(b"defg")[1:]), 0) == 6
@@ -110,7 +110,7 @@ CALLS: dict[str, Callable[[Env, str], object]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_what_is_missing_is_not_found(place: tuple[Env, str], call: str) -> None:
+def test_missing_files_are_not_found(place: tuple[Env, str], call: str) -> None:
     env, directory = place
     with pytest.raises(FileNotFoundError):
         CALLS[call](env, f"{directory}/missing")
@@ -129,7 +129,7 @@ def test_a_lock_is_held_once(place: tuple[Env, str]) -> None:
 
 
 def locked_as_java_does(path: str) -> subprocess.Popen[str]:
-    """Another process that has tried to take a lock as Java takes it; it has it until its input ends."""
+    """Another process that tried to take a lock as Java does; it holds it until its input ends."""
     program = (
         "import fcntl, sys\n"
         "file = open(sys.argv[1], 'r+')\n"
@@ -147,7 +147,7 @@ def said_by(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_apache_kafka_and_barnabas_keep_each_other_out(tmp_path: Path) -> None:
+def test_apache_kafka_and_barnabas_lock_each_other_out(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     path.touch()
     with locked_as_java_does(str(path)) as kafka:
@@ -157,7 +157,7 @@ def test_apache_kafka_and_barnabas_keep_each_other_out(tmp_path: Path) -> None:
     ours = RealEnv().lock(str(path))
     assert ours is not None
     assert RealEnv().lock(str(path)) is None
-    path.read_bytes()  # which would end a lock that belongs to the process
+    path.read_bytes()  # which would release a lock of the process
     with locked_as_java_does(str(path)) as kafka:
         assert said_by(kafka) == "refused"
         kafka.communicate()
@@ -174,9 +174,7 @@ def refusing(code: int) -> Callable[..., None]:
     return refuse
 
 
-def test_where_there_are_no_locks_of_open_files_others_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_locks_without_open_file_description_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / ".lock")
     with monkeypatch.context() as patched:
         patched.setattr(fcntl, "fcntl", refusing(errno.EINVAL))
@@ -216,7 +214,7 @@ def test_a_directory_is_locked_once_and_without_a_file(place: tuple[Env, str]) -
         env.lock_dir(f"{directory}/none")
 
 
-def test_clock_dice_and_limits(place: tuple[Env, str]) -> None:
+def test_clock_random_bytes_and_limits(place: tuple[Env, str]) -> None:
     env, _ = place
     assert env.now_ms() > 1_600_000_000_000
     assert len(env.random_bytes(16)) == 16
@@ -224,7 +222,7 @@ def test_clock_dice_and_limits(place: tuple[Env, str]) -> None:
     assert env.max_open_files() > 0
 
 
-def test_short_writes_and_reads_are_carried_on() -> None:
+def test_short_writes_and_reads_are_continued() -> None:
     env = FaultEnv()
     file = env.open("/f", create=True)
     env.inject(lambda number, kind, _path: Fault(None, half=True) if number < 3 else None)
@@ -234,7 +232,7 @@ def test_short_writes_and_reads_are_carried_on() -> None:
 
 
 class Trickle:
-    """A file that gives a byte at a time, and takes none."""
+    """A file that returns one byte per read, and accepts none."""
 
     def pread(self, length: int, position: int) -> bytes:
         return b"trickle"[position : position + min(length, 1)]
@@ -243,17 +241,17 @@ class Trickle:
         return 0
 
 
-def test_a_file_may_give_less_than_was_asked() -> None:
+def test_a_file_may_return_less_than_requested() -> None:
     assert read_fully(Trickle(), 5, 1) == b"rickl"  # type: ignore[arg-type]
     assert read_fully(Trickle(), 50, 1) == b"rickle"  # type: ignore[arg-type]
 
 
-def test_a_file_that_takes_nothing_is_an_error() -> None:
+def test_a_file_that_accepts_no_bytes_is_an_error() -> None:
     with pytest.raises(OSError, match="wrote 0 of 3 bytes"):
         write_fully(Trickle(), (b"abc",), 0, 3)  # type: ignore[arg-type]
 
 
-def test_an_atomic_write_survives_the_machine_whole_or_not_at_all() -> None:
+def test_an_atomic_write_survives_a_crash_whole_or_not_at_all() -> None:
     operation, done = 0, False
     while not done:
         env = FaultEnv()
@@ -272,7 +270,7 @@ def test_an_atomic_write_survives_the_machine_whole_or_not_at_all() -> None:
         operation += 1
 
 
-def test_a_crash_takes_what_was_not_synced() -> None:
+def test_a_crash_loses_unsynced_bytes() -> None:
     env = FaultEnv()
     env.mkdir("/d")
     env.sync_dir("/")
@@ -290,7 +288,7 @@ def test_a_crash_takes_what_was_not_synced() -> None:
         file.pread(1, 0)
 
 
-def test_a_kill_takes_nothing() -> None:
+def test_a_kill_loses_nothing() -> None:
     env = FaultEnv()
     file = env.open("/f", create=True)
     file.pwritev((b"abc",), 0)
@@ -300,7 +298,7 @@ def test_a_kill_takes_nothing() -> None:
     assert env.lock("/l") is not None
 
 
-def test_injected_faults() -> None:
+def test_injected_faults_are_raised() -> None:
     env = FaultEnv()
     file = env.open("/f", create=True)
     env.inject(nth(1, Fault(errno.ENOSPC, half=True)))

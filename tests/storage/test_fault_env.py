@@ -1,4 +1,4 @@
-"""FaultEnv held against a real file system: the same random operations come to the same on both."""
+"""FaultEnv compared with a real file system: the same random operations have the same results."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ LONG_AGO_MS = 1000
 
 
 class Twins:
-    """Two file systems that are told the same, and whatever was opened in them."""
+    """Two file systems that get the same operations, and their open files."""
 
     def __init__(self, seed: int, directory: str) -> None:
         self.rng = Random(seed)
@@ -33,7 +33,7 @@ class Twins:
         return "/".join(self.rng.choices(NAMES, k=self.rng.randint(1, 3)))
 
     def both(self, what: Callable[[Env, str], object]) -> list[object]:
-        """The answers of both; errors are told by their numbers."""
+        """The results of both; errors by their numbers."""
         answers = []
         for env, directory in self.envs:
             try:
@@ -126,7 +126,7 @@ class Twins:
 
     def rename(self) -> None:
         source, target = self.path(), self.path()
-        if not source.startswith(f"{target}/"):  # the kernel's answer depends on what it looks at first
+        if not source.startswith(f"{target}/"):  # the kernel's error depends on its order of checks
             self.agree(lambda env, at: env.rename(f"{at}/{source}", f"{at}/{target}"))
 
     def remove(self) -> None:
@@ -158,14 +158,14 @@ class Twins:
         else:
             self.locks[name] = taken
 
-    # -- what came of them --
+    # -- comparison --
 
     def compare_trees(self) -> None:
-        """Names, contents, and which files have been written to since the last time; makes all of them old again."""
+        """Compare names, contents, and the files written since the last comparison; reset their modification times."""
         root = self.envs[1][0]._find(str(self.real))  # type: ignore[attr-defined]
         assert isinstance(root, Directory)
         real, fake = dict(self.real_tree()), dict(fake_tree(root))
-        # A store through a map shows in the time of a real file when the kernel sees fit.
+        # The kernel decides when a store through a map changes a real file's modification time.
         times = slice(1) if self.maps else slice(2)
         assert {name: what[times] for name, what in real.items()} == {
             name: what[times] for name, what in fake.items()
@@ -210,7 +210,7 @@ OPERATIONS = (
 
 
 @pytest.mark.parametrize("seed", seeds(20))
-def test_the_same_operations_come_to_the_same(seed: int, tmp_path: Path) -> None:
+def test_the_same_operations_have_the_same_results(seed: int, tmp_path: Path) -> None:
     twins = Twins(seed, str(tmp_path))
     done: list[str] = []
     try:

@@ -1,7 +1,7 @@
-"""A fault at every single file operation in turn, in a short life of a log.
+"""A fault at each file operation in turn, in a short sequence of steps on a log.
 
-Whatever operation fails, and however: what was acknowledged is there afterwards, nothing else but what was sent is,
-in the order in which it was sent, and the log takes appends again after a restart.
+After any failure: acknowledged records are there, all records were sent, they are
+in the order in which they were sent, and the log takes appends again after a restart.
 """
 
 import errno
@@ -33,7 +33,7 @@ SHORT_STRIDE = int(os.environ.get("BARNABAS_FAULT_STRIDE") or 3)
 
 
 class Life:
-    """A short life of a log, told as steps; a step that fails is passed over."""
+    """A short sequence of steps on a log; a step that fails is skipped."""
 
     def __init__(self, env: FaultEnv) -> None:
         self.env = env
@@ -101,7 +101,7 @@ class Life:
         self.durable |= before
 
     def truncate(self) -> None:
-        """Takes the last two back, as a follower does whose leader has something else."""
+        """Truncates the last two records, as a follower does whose leader diverged."""
         end = self.log.log_end_offset - 2
         taken_back = [
             self.acknowledged.pop(offset) for offset in (end, end + 1) if offset in self.acknowledged
@@ -120,7 +120,7 @@ class Life:
         for deletion in self.manager.take_due_deletions():
             deletion.run()
 
-    # -- and afterwards --
+    # -- afterwards --
 
     def check_after_restart(self, required: set[int]) -> None:
         manager = LogManager(self.env, ["/logs"], lambda _topic: small_config())
@@ -149,7 +149,7 @@ def new_env() -> FaultEnv:
 
 
 def lives(plan: Callable[[int], FaultPlan], *, second: bool = False) -> Iterator[Life]:
-    """One life for each operation in it, at which the plan strikes; the first in its directory or the second."""
+    """One run for each operation, at which the plan strikes; in the first or the second directory."""
     operation, went_through = 0, False
     while not went_through:
         life = Life(new_env())
@@ -214,7 +214,7 @@ def test_a_restart_that_fails_anywhere_leaves_everything_for_the_next_one(
         operation += SHORT_STRIDE
 
 
-# -- a richer life, against the model of `log_life` --
+# -- more kinds of steps, against the model of `log_life` --
 
 RICH_FAULTS: dict[
     str, tuple[Callable[[int], FaultPlan], bool]
@@ -227,12 +227,12 @@ RICH_FAULTS: dict[
     "a disk that stays full": (lambda n: from_nth(n, Fault(errno.ENOSPC, half=True)), False),
     "the end": (power_cut, False),
 }
-STRIDE = 97  # of the operations every so many is struck; any offset finds others
+STRIDE = 97  # every n-th operation is struck; each offset strikes others
 SLOW_STRIDE = int(os.environ.get("BARNABAS_FAULT_STRIDE") or 23)  # 1: each operation in turn
 
 
 def strike(kind: str, stride: int, offset: int) -> None:
-    """Strikes the rich life at every `stride`-th operation, and has process and machine end after each."""
+    """Strikes the script at every `stride`-th operation, each followed by a kill and by a crash."""
     plan, is_single = RICH_FAULTS[kind]
     operations = operations_of_a_life()
     print(f"{operations} operations, every {stride}th from {offset} on")

@@ -217,7 +217,7 @@ def test_every_example_has_a_writer() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(WRITERS))
-def test_the_example_is_what_is_written(name: str) -> None:
+def test_each_example_is_what_the_code_writes(name: str) -> None:
     env = FaultEnv()
     env.mkdir("/d")
     written = WRITERS[name](env)
@@ -228,7 +228,7 @@ def test_the_example_is_what_is_written(name: str) -> None:
         assert written.decode().rstrip("\n") == body.rstrip("\n")
 
 
-def test_the_batch_is_what_the_text_says() -> None:
+def test_the_batch_is_as_the_text_describes() -> None:
     batch = RecordBatch(bytes.fromhex("".join(BLOCKS["record-batch"][1].split())))
     batch.ensure_valid()
     (record,) = batch.records()
@@ -241,7 +241,7 @@ def block(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["message-v0", "message-v1"])
-def test_the_messages_are_what_the_text_says(name: str) -> None:
+def test_the_messages_are_as_the_text_describes(name: str) -> None:
     (entry,) = batches(block(name))
     entry.ensure_valid()
     (record,) = entry.records()
@@ -249,7 +249,7 @@ def test_the_messages_are_what_the_text_says(name: str) -> None:
     assert record.timestamp == (STAMP if name == "message-v1" else -1)
 
 
-def test_the_delete_horizon_is_what_the_text_says() -> None:
+def test_the_delete_horizon_is_as_the_text_describes() -> None:
     batch = RecordBatch(block("delete-horizon"))
     batch.ensure_valid()
     (record,) = batch.records()
@@ -257,15 +257,15 @@ def test_the_delete_horizon_is_what_the_text_says() -> None:
     assert (batch.delete_horizon_ms, batch.last_offset) == (1795340045794, 15)
 
 
-def test_the_empty_batch_is_what_the_text_says() -> None:
+def test_the_empty_batch_is_as_the_text_describes() -> None:
     batch = RecordBatch(block("empty-batch"))
     batch.ensure_valid()
     assert list(batch.records()) == []
     assert (batch.base_offset, batch.last_offset, batch.base_sequence, batch.last_sequence) == (20, 24, 6, 10)
 
 
-def test_the_line_of_a_dump_is_what_is_printed(tmp_path: Path) -> None:
-    """Of the batch that the page has as its first example."""
+def test_the_line_of_a_dump_is_what_dump_log_prints(tmp_path: Path) -> None:
+    """The batch of the page's first example."""
     from click.testing import CliRunner
 
     from barnabas.cli.main import main

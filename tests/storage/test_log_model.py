@@ -1,9 +1,9 @@
-"""Random lives of one log against a model, crashes of process and machine included.
+"""Random steps on one log against a model, kills and crashes included.
 
-What must hold after any sequence of steps: the log holds exactly the records that the model does, reads from any
-offset, by any isolation, timestamp and epoch find what the model finds, what was flushed survives a crash of the
-machine, what was appended survives a crash of the process, producers and transactions stand where they stood, and
-nothing is ever there that was not appended.
+After any sequence of steps: the log has exactly the records of the model, reads from any
+offset, by any isolation, timestamp and epoch return what the model returns, flushed records survive a crash of the
+machine, appended records survive a kill of the process, producers and transactions keep their states, and
+no record is there that was not appended.
 
 BARNABAS_MODEL_STEPS says how many steps the long run takes. The seed is part of the test's name and printed on failure;
 BARNABAS_SEED brings the same steps again.
@@ -63,7 +63,7 @@ FIXED_STEPS = 10_000
 
 
 class LogMachine(RuleBasedStateMachine):
-    """The steps as Hypothesis takes them, so that what fails is told in as few of them as can be."""
+    """The steps as a Hypothesis state machine, which shrinks a failure to few steps."""
 
     life: LogLife
 
@@ -93,7 +93,7 @@ TestLog = LogMachine.TestCase
 
 
 def live(seed: int, steps: int, taken: "Counter[str]") -> None:
-    """A life of so many steps; when it fails, says how to live it again."""
+    """Takes so many steps; a failure names the seed that repeats it."""
     rng = Random(seed)
     life = LogLife(rng.randrange(1 << 32))
     done: list[str] = []
@@ -109,7 +109,7 @@ def live(seed: int, steps: int, taken: "Counter[str]") -> None:
 
 
 def live_many(seed: int, steps: int) -> None:
-    """Lives with seeds from one on, until so many steps are taken."""
+    """Runs seeds from a first one on, until so many steps are taken."""
     taken: Counter[str] = Counter()
     while taken.total() < steps:
         live(seed, LIFETIME, taken)
@@ -118,12 +118,12 @@ def live_many(seed: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(1, fixed=1))
-def test_random_lives(seed: int) -> None:
+def test_log_and_model_agree_after_random_steps(seed: int) -> None:
     live_many(seed, FIXED_STEPS if run_seed() is None else DEFAULT_STEPS)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("seed", seeds(1, fixed=1000))
-def test_many_random_lives(seed: int) -> None:
+def test_log_and_model_agree_after_many_random_steps(seed: int) -> None:
     live_many(seed, int(os.environ.get("BARNABAS_MODEL_STEPS") or DEFAULT_STEPS))

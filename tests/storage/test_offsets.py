@@ -1,4 +1,4 @@
-"""The small values."""
+"""Offset metadata and file records: the small value classes."""
 
 from barnabas.storage.offsets import (
     AbortedTransaction,
@@ -19,7 +19,7 @@ def test_offset_metadata() -> None:
     assert not known.on_same_segment(LogOffsetMetadata(9, 7, 300))
 
 
-def test_values_compare_by_what_they_say() -> None:
+def test_values_compare_by_their_fields() -> None:
     pairs: list[tuple[object, object, object]] = [
         (LogOffsetMetadata(5, 0, 100), LogOffsetMetadata(5, 0, 100), LogOffsetMetadata(5)),
         (TimestampAndOffset(1, 2, 3), TimestampAndOffset(1, 2, 3), TimestampAndOffset(1, 2)),

@@ -1,4 +1,4 @@
-"""What random lives have found (`test_log_model`): each told on purpose, as short as can be."""
+"""Failures that `test_log_model` has found, each as a test of as few steps as possible."""
 
 from random import Random
 
@@ -25,7 +25,7 @@ def env() -> FaultEnv:
 
 
 def opened(env: FaultEnv, **config: object) -> tuple[LogManager, UnifiedLog]:
-    """The log of t-0 in a manager, all of it visible."""
+    """The log of t-0 in a manager, its high watermark at the end."""
     manager = LogManager(env, ["/logs"], lambda _topic: small_config(**config))
     manager.dirs.lock()
     manager.load_logs()
@@ -40,9 +40,7 @@ def check_all_indexes(log: UnifiedLog) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_recovery_wrote_is_on_the_disk_before_the_recovery_point_passes_it(
-    env: FaultEnv, seed: int
-) -> None:
+def test_recovery_is_synced_before_the_recovery_point_passes_it(env: FaultEnv, seed: int) -> None:
     _, log = opened(env)
     log.append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 0)
     fill(log, 20)
@@ -58,7 +56,7 @@ def test_what_recovery_wrote_is_on_the_disk_before_the_recovery_point_passes_it(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_roll_right_after_a_flush_leaves_indexes_to_be_built_anew(env: FaultEnv, seed: int) -> None:
+def test_a_power_cut_after_a_flush_and_a_roll_leaves_indexes_to_rebuild(env: FaultEnv, seed: int) -> None:
     manager, log = opened(env)
     fill(log, 4)
     log.flush()
@@ -71,7 +69,7 @@ def test_a_roll_right_after_a_flush_leaves_indexes_to_be_built_anew(env: FaultEn
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_clean_stop_is_one_even_if_the_power_goes_right_after_it(env: FaultEnv, seed: int) -> None:
+def test_a_clean_stop_survives_a_power_cut_right_after_it(env: FaultEnv, seed: int) -> None:
     manager, log = opened(env)
     fill(log, 13)
     manager.shutdown()
@@ -100,7 +98,7 @@ def test_deleted_records_stay_deleted_when_the_deletion_of_their_segments_does_n
     assert log.log_start_offset == start
 
 
-def test_what_was_preallocated_is_trimmed_although_the_setting_has_changed(env: FaultEnv) -> None:
+def test_preallocated_room_is_trimmed_after_preallocate_is_turned_off(env: FaultEnv) -> None:
     manager, log = opened(env, preallocate=True)
     append(log, b"one")
     log.update_config(small_config())
@@ -112,7 +110,7 @@ def test_what_was_preallocated_is_trimmed_although_the_setting_has_changed(env: 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_preallocated_segment_that_a_roll_has_trimmed_stays_so(env: FaultEnv, seed: int) -> None:
+def test_a_preallocated_segment_trimmed_by_a_roll_stays_trimmed(env: FaultEnv, seed: int) -> None:
     manager, log = opened(env, preallocate=True)
     append(log, b"one")
     log.flush()
@@ -143,7 +141,7 @@ def test_a_segment_that_is_active_again_is_sealed_once(env: FaultEnv) -> None:
     assert log.recovery_point == 10
 
 
-def test_retention_makes_up_for_a_snapshot_that_a_roll_could_not_take(env: FaultEnv) -> None:
+def test_retention_takes_a_snapshot_that_a_roll_could_not(env: FaultEnv) -> None:
     manager, log = opened(env, retention_ms=-1, retention_bytes=-1)
     log.append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 0)
     env.inject(lambda _number, kind, path: nth(0)(0, kind, path) if path.endswith(".snapshot") else None)
@@ -160,8 +158,8 @@ def test_retention_makes_up_for_a_snapshot_that_a_roll_could_not_take(env: Fault
     assert log.append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 0).duplicate
 
 
-def test_a_crash_amid_retention_forgets_no_producer(env: FaultEnv) -> None:
-    """Whatever has been renamed by then: the segment goes before the snapshot that it begins with."""
+def test_a_crash_during_retention_loses_no_producer(env: FaultEnv) -> None:
+    """After any of its renames: the segment is renamed before the snapshot at its start."""
     _, log = opened(env, retention_bytes=0)
     for sequence in range(3):
         log.append_as_leader(make_batch(b"x", producer=(7 + sequence, 0, 0)), 0)
@@ -176,7 +174,7 @@ def test_a_crash_amid_retention_forgets_no_producer(env: FaultEnv) -> None:
             assert log.append_as_leader(make_batch(b"x", producer=(7 + sequence, 0, 0)), 0).duplicate
 
 
-def test_a_truncation_leaves_no_transaction_undecided_that_was_decided(env: FaultEnv) -> None:
+def test_a_truncation_reopens_no_ended_transaction(env: FaultEnv) -> None:
     from barnabas.storage.offsets import AppendOrigin
     from tests.storage.helpers import end_txn
 

@@ -1,4 +1,4 @@
-"""The worker process: its loop over two pipes, what it makes of failures, and when it ends."""
+"""The worker process: its loop over two pipes, its failures, and its end."""
 
 import errno
 import os
@@ -55,8 +55,8 @@ def test_a_log_is_cleaned(compacted: Compacted) -> None:
     assert compacted.log.segment_count == 2
 
 
-def test_two_never_clean_the_same_directory(compacted: Compacted) -> None:
-    """The worker of a broker that was killed may live a moment longer than the broker."""
+def test_two_workers_never_clean_the_same_directory(compacted: Compacted) -> None:
+    """The worker of a killed broker may outlive it for a moment."""
     lock = compacted.env.lock_dir("/a/t-0")
     assert lock is not None
     job = Job("clean", compacted.plan(compacted.grab()))
@@ -76,7 +76,7 @@ def test_two_never_clean_the_same_directory(compacted: Compacted) -> None:
         (ZeroDivisionError("a bug"), FailureKind.JOB),
     ],
 )
-def test_kinds_of_failures(jobs: dict[str, Any], error: Exception, kind: FailureKind) -> None:
+def test_each_kind_of_failure_is_reported(jobs: dict[str, Any], error: Exception, kind: FailureKind) -> None:
     def fails(_env: Env, _argument: object, _on_progress: OnProgress) -> None:
         raise error
 
@@ -87,13 +87,13 @@ def test_kinds_of_failures(jobs: dict[str, Any], error: Exception, kind: Failure
     assert "Traceback" in failed.traceback
 
 
-def test_a_job_that_does_not_exist_fails() -> None:
+def test_an_unknown_job_fails() -> None:
     failed = perform(RealEnv(), Job("make coffee", None), ignore)
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.JOB
 
 
-def test_a_disk_that_fails_under_a_cleaning(compacted: Compacted) -> None:
+def test_a_disk_failure_during_a_cleaning_is_reported(compacted: Compacted) -> None:
     plan = compacted.plan(compacted.grab())
     assert isinstance(compacted.env, FaultEnv)
     compacted.env.inject(lambda _, kind, path: Fault() if kind == "pwritev" and "cleaned" in path else None)
@@ -156,11 +156,11 @@ def test_jobs_are_done_one_after_the_other(jobs: dict[str, Any], parent: Parent)
     assert [parent.receive() for _ in range(4)] == [Progress(0.5), Done(2), Progress(0.5), Done(4)]
 
 
-def test_a_parent_that_dies_in_the_middle_of_a_job_ends_the_worker(parent: Parent) -> None:
+def test_the_worker_ends_when_its_parent_dies_during_a_job(parent: Parent) -> None:
     parent.send(pickle.dumps(Job("double", 1))[:7])
 
 
-def test_a_large_answer_comes_whole(jobs: dict[str, Any], parent: Parent) -> None:
+def test_a_large_result_arrives_whole(jobs: dict[str, Any], parent: Parent) -> None:
     jobs["large"] = lambda _env, size, _on_progress: b"x" * size
     parent.send(pickle.dumps(Job("large", 500_000)))
     assert parent.receive() == Done(b"x" * 500_000)
@@ -180,13 +180,13 @@ def process() -> Iterator["subprocess.Popen[bytes]"]:
         stream.close()
 
 
-def test_it_ends_when_its_parent_closes_the_pipe(process: "subprocess.Popen[bytes]") -> None:
+def test_the_process_ends_when_its_parent_closes_the_pipe(process: "subprocess.Popen[bytes]") -> None:
     assert process.stdin is not None
     process.stdin.close()
     assert process.wait(LIMIT_S) == 0
 
 
-def test_it_answers(process: "subprocess.Popen[bytes]") -> None:
+def test_the_process_answers(process: "subprocess.Popen[bytes]") -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     pickle.dump(Job("make coffee", None), process.stdin)
@@ -196,7 +196,7 @@ def test_it_answers(process: "subprocess.Popen[bytes]") -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_it_inherits_pipes_and_nothing_else(process: "subprocess.Popen[bytes]") -> None:
+def test_the_process_inherits_only_the_pipes(process: "subprocess.Popen[bytes]") -> None:
     import socket
 
     assert process.stdin is not None
@@ -222,7 +222,7 @@ def test_it_inherits_pipes_and_nothing_else(process: "subprocess.Popen[bytes]") 
     assert os.getpriority(os.PRIO_PROCESS, process.pid) >= os.getpriority(os.PRIO_PROCESS, 0)
 
 
-def test_what_the_parent_runs_from_goes_before_what_lies_about() -> None:
+def test_the_process_imports_the_parents_packages_before_others() -> None:
     assert worker._environment({"A": "b"}, "/root") == {"A": "b", "PYTHONPATH": "/root"}
     both = worker._environment({"PYTHONPATH": "/x"}, "/root")["PYTHONPATH"]
     assert both == os.pathsep.join(["/root", "/x"])

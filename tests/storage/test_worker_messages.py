@@ -15,7 +15,7 @@ MESSAGES = [
 ]
 
 
-def test_messages_come_out_as_they_went_in() -> None:
+def test_messages_are_read_as_they_were_written() -> None:
     stream = io.BytesIO(b"".join(map(pickle.dumps, MESSAGES)))
     assert [pickle.load(stream) for _ in MESSAGES] == MESSAGES
     assert not stream.read()

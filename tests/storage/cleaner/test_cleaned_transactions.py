@@ -1,4 +1,4 @@
-"""Which aborted transactions the cleaner learns of, and what it makes of batches and markers."""
+"""The aborted transactions that the cleaner finds, and the batches and markers that it keeps."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def env() -> FaultEnv:
         (0, 1000, [9, 120, 130, 320]),
     ],
 )
-def test_transactions_that_overlap_wherever_their_marker_is(
+def test_overlapping_transactions_are_found_wherever_their_marker_is(
     env: FaultEnv, first: int, end: int, markers: list[int]
 ) -> None:
     found = AbortedTransactionFiles(env, DIRECTORY).overlapping(first, first, end)
     assert [each.last_offset for each in found] == markers
 
 
-def test_an_entry_that_is_being_written_is_none_yet(env: FaultEnv) -> None:
+def test_a_partly_written_entry_is_ignored(env: FaultEnv) -> None:
     data = env.file(segment_path(DIRECTORY, 300, ".txnindex")).data
     data += packed((9, 1, 2, 3))[:20]
     found = AbortedTransactionFiles(env, DIRECTORY).overlapping(300, 300, 1000)
     assert [each.last_offset for each in found] == [320]
 
 
-def test_an_entry_of_another_version(env: FaultEnv) -> None:
+def test_an_entry_of_another_version_is_rejected(env: FaultEnv) -> None:
     env.write_file(segment_path(DIRECTORY, 300, ".txnindex"), packed((9, 1, 2, 3), version=1))
     with pytest.raises(CorruptIndexError):
         AbortedTransactionFiles(env, DIRECTORY).overlapping(300, 300, 1000)
@@ -84,10 +84,10 @@ def marker(producer_id: int, offset: int, *, commit: bool) -> RecordBatch:
     return RecordBatch(batch)
 
 
-def test_an_aborted_transaction_whose_data_are_seen_keeps_its_marker_and_entry() -> None:
+def test_an_aborted_transaction_with_data_keeps_its_marker_and_entry() -> None:
     transactions = CleanedTransactions()
     aborted = entry(1, 5, 9, 10)
-    transactions.add_aborted([aborted, aborted])  # two segments may tell of it
+    transactions.add_aborted([aborted, aborted])  # two segments may have its entry
     assert not transactions.may_discard(data(2, 3))
     assert transactions.may_discard(data(1, 5))
     assert not transactions.may_discard(marker(1, 9, commit=False))
@@ -96,7 +96,7 @@ def test_an_aborted_transaction_whose_data_are_seen_keeps_its_marker_and_entry()
     assert not transactions.may_discard(data(1, 10))  # its next transaction
 
 
-def test_a_marker_without_data_may_go() -> None:
+def test_a_marker_without_data_may_be_removed() -> None:
     transactions = CleanedTransactions()
     transactions.add_aborted([entry(1, 5, 9, 10)])
     assert transactions.may_discard(marker(1, 9, commit=False))
@@ -104,14 +104,14 @@ def test_a_marker_without_data_may_go() -> None:
     assert transactions.take_retained() == []
 
 
-def test_a_commit_whose_data_are_seen_keeps_its_marker_once() -> None:
+def test_a_commit_with_data_keeps_its_marker_once() -> None:
     transactions = CleanedTransactions()
     assert not transactions.may_discard(data(1, 5))
     assert not transactions.may_discard(marker(1, 6, commit=True))
     assert transactions.may_discard(marker(1, 7, commit=True))
 
 
-def test_other_control_batches_stay_and_emptied_ones_may_go() -> None:
+def test_other_control_batches_stay_and_empty_ones_may_be_removed() -> None:
     transactions = CleanedTransactions()
     change = build_batch(
         [(control_record_key(ControlRecordType.LEADER_CHANGE), b"", T0, ())], is_control=True

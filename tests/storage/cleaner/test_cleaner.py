@@ -1,4 +1,4 @@
-"""Cleaner: what stays of a log and what goes, the files that it leaves, how it fails; its loops plain and compiled."""
+"""Cleaner: the records it keeps and removes, the files it writes, how it fails; its loops interpreted and compiled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.storage.helpers import DIRECTORY, T0, end_txn, make_batch, names, new
 from tests.support.loops import FORMS
 
 RETENTION_MS = 100_000
-HORIZON = T0 + 1_000_000 + RETENTION_MS  # of what the plans of these tests clean first
+HORIZON = T0 + 1_000_000 + RETENTION_MS  # of the records that these plans clean first
 
 
 @pytest.fixture(params=FORMS, autouse=True)
@@ -93,7 +93,7 @@ def test_the_last_value_of_each_key_stays_where_it_was() -> None:
     assert stats.bytes_read == stats.map_bytes_read > stats.bytes_written > 0
 
 
-def test_records_of_the_active_segment_stay_and_hide_nothing() -> None:
+def test_records_of_the_active_segment_stay_and_supersede_nothing() -> None:
     log = Compacted()
     log.put(b"a", b"1")
     log.roll()
@@ -102,7 +102,7 @@ def test_records_of_the_active_segment_stay_and_hide_nothing() -> None:
     assert log.contents == {0: (b"a", b"1"), 1: (b"a", b"2")}
 
 
-def test_only_the_dirty_part_decides() -> None:
+def test_only_keys_of_the_dirty_part_supersede_records() -> None:
     log = Compacted()
     for value in (b"1", b"2"):
         log.put(b"a", value)
@@ -113,7 +113,7 @@ def test_only_the_dirty_part_decides() -> None:
     assert log.contents == {0: (b"a", b"1"), 1: (b"a", b"2"), 2: (b"b", b"3")}
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     log = Compacted()
     log.put(None, b"1")
     log.put(b"a", b"2")
@@ -144,7 +144,7 @@ def test_a_batch_that_loses_nothing_is_copied_as_it_stands() -> None:
     assert log.env.file(segment_path(DIRECTORY, 0, ".log")).data == before
 
 
-def test_a_tombstone_gets_a_delete_horizon_and_goes_after_it() -> None:
+def test_a_tombstone_gets_a_delete_horizon_and_is_removed_after_it() -> None:
     log = Compacted()
     log.put(b"a", b"1")
     log.put(b"a", None)
@@ -160,7 +160,7 @@ def test_a_tombstone_gets_a_delete_horizon_and_goes_after_it() -> None:
 
 
 def test_a_delete_retention_beyond_all_times_keeps_tombstones_and_markers_for_ever() -> None:
-    """delete.retention.ms=9223372036854775807, a horizon that no int64 holds: none is set, as by Kafka."""
+    """delete.retention.ms=9223372036854775807 gives a horizon beyond int64: like Kafka, the cleaner sets none."""
     for_ever = (1 << 63) - 1
     log = Compacted()
     log.put(b"a", b"1")
@@ -179,7 +179,7 @@ def test_a_delete_retention_beyond_all_times_keeps_tombstones_and_markers_for_ev
     assert log.contents == {4: (b"b", b"3")}, "it goes once the setting is another"
 
 
-def test_times_survive_the_delete_horizon() -> None:
+def test_timestamps_survive_the_delete_horizon() -> None:
     log = Compacted()
     log.put(b"a", None, timestamp=T0 + 77)
     log.roll()
@@ -189,7 +189,7 @@ def test_times_survive_the_delete_horizon() -> None:
     assert (record.timestamp, batch.max_timestamp, batch.base_timestamp) == (T0 + 77, T0 + 77, HORIZON)
 
 
-def test_the_last_batch_of_a_cleaning_stays_empty() -> None:
+def test_the_last_batch_of_a_cleaning_is_kept_empty() -> None:
     log = Compacted()
     log.put(b"a", b"1")
     log.put(None, b"2")
@@ -201,7 +201,7 @@ def test_the_last_batch_of_a_cleaning_stays_empty() -> None:
 # -- producers and transactions --
 
 
-def test_the_last_batch_of_a_producer_stays_empty() -> None:
+def test_the_last_batch_of_a_producer_is_kept_empty() -> None:
     log = Compacted()
     for sequence in range(3):
         log.put(b"a", b"1", producer=(7, 0, sequence))
@@ -224,7 +224,7 @@ def test_the_last_batch_of_a_producer_stays_empty() -> None:
     assert [batch.base_offset for batch in log.batches] == [3]
 
 
-def test_aborted_data_go_at_once_and_their_marker_two_cleanings_later() -> None:
+def test_aborted_data_are_removed_at_once_and_their_marker_two_cleanings_later() -> None:
     log = Compacted()
     log.put(b"a", b"1")
     log.put(b"a", b"2", producer=(7, 0, 0), transactional=True)
@@ -257,7 +257,7 @@ def test_the_marker_of_a_commit_stays_while_its_data_do() -> None:
         assert log.batches[1].delete_horizon_ms is None
 
 
-def test_a_producer_of_whom_only_a_marker_is_left_keeps_it() -> None:
+def test_a_producer_with_only_a_marker_left_keeps_it() -> None:
     log = Compacted()
     log.put(b"a", b"1", producer=(7, 0, 0), transactional=True)
     log.end(7, commit=False)
@@ -271,7 +271,7 @@ def test_a_producer_of_whom_only_a_marker_is_left_keeps_it() -> None:
     assert (marker.is_control, marker.record_count, marker.producer_id) == (True, 0, 7)
 
 
-def test_an_abort_whose_marker_lies_beyond_what_is_cleaned() -> None:
+def test_an_abort_whose_marker_is_beyond_the_cleaned_segments() -> None:
     log = Compacted()
     log.put(b"a", b"1")
     log.put(b"a", b"2", producer=(7, 0, 0), transactional=True)
@@ -308,7 +308,7 @@ def test_message_sets_become_batches(magic: int, codec: CompressionType) -> None
     assert {batch.compression_type for batch in log.batches} == {codec}
 
 
-def test_message_sets_have_no_horizon_either_where_no_time_is_late_enough() -> None:
+def test_message_sets_have_no_horizon_beyond_int64() -> None:
     log = Compacted()
     log.put(b"z", b"9")
     log.roll()
@@ -352,7 +352,7 @@ def test_segments_are_grouped_by_the_size_of_log_and_indexes() -> None:
     assert grouped(segment(0, time_index=60), segment(10, time_index=41)) == [[0], [10]]
 
 
-def test_groups_reach_no_further_than_relative_offsets_do() -> None:
+def test_groups_are_bounded_by_relative_offsets() -> None:
     far = (1 << 31) - 1
     assert grouped(segment(0), segment(5), end=far + 1) == [[0, 5]]
     assert grouped(segment(0), segment(5), end=far + 2) == [[0], [5]]
@@ -360,7 +360,7 @@ def test_groups_reach_no_further_than_relative_offsets_do() -> None:
     assert grouped(segment(0), segment(5, 0), end=far + 2) == [[0, 5]]
 
 
-def test_small_segments_become_one() -> None:
+def test_small_segments_are_merged() -> None:
     log = Compacted()
     for number in range(40):
         log.put(b"%d" % (number % 5), bytes(100))
@@ -375,7 +375,7 @@ def test_small_segments_become_one() -> None:
 # -- the map is small --
 
 
-def test_a_map_that_is_full_ends_the_round_within_a_segment() -> None:
+def test_a_full_map_ends_the_round_within_a_segment() -> None:
     log = Compacted(segment_bytes=1 << 20)
     for number in range(20):
         log.put(b"%d" % (number % 10), b"%d" % number)
@@ -391,7 +391,7 @@ def test_a_map_that_is_full_ends_the_round_within_a_segment() -> None:
     assert log.contents == {offset: (b"%d" % (offset % 10), b"%d" % offset) for offset in range(10, 20)}
 
 
-def test_nothing_dirty_is_nothing_to_do() -> None:
+def test_a_log_without_a_dirty_part_is_not_cleaned() -> None:
     log = Compacted()
     log.put(b"a", b"1")
     log.roll()
@@ -413,7 +413,7 @@ def test_offsets_below_the_log_start_are_not_dirty() -> None:
 # -- files --
 
 
-def test_indexes_are_those_that_appending_leaves() -> None:
+def test_indexes_are_the_same_as_after_appends() -> None:
     log = Compacted(segment_bytes=1 << 20)
     for number in range(30):
         log.put(b"%d" % number, bytes(60), timestamp=T0 + number % 7)
@@ -442,7 +442,7 @@ def test_cleaned_segments_keep_the_age_of_the_last_source() -> None:
             assert log.env.mtime_ms(path) == ages[cleaned.replaces[-1]]
 
 
-def test_a_cleaned_segment_without_records_is_there_and_empty() -> None:
+def test_a_cleaned_segment_without_records_is_an_empty_file() -> None:
     log = Compacted()
     log.put(b"a", b"1")
     log.roll()
@@ -452,7 +452,7 @@ def test_a_cleaned_segment_without_records_is_there_and_empty() -> None:
     assert [(cleaned.base_offset, cleaned.size > 0) for cleaned in result.segments] == [(0, False), (1, True)]
 
 
-def test_what_an_earlier_try_left_is_overwritten() -> None:
+def test_files_of_an_earlier_cleaning_are_overwritten() -> None:
     log = Compacted()
     log.put(b"a", b"1")
     log.roll()
@@ -464,7 +464,7 @@ def test_what_an_earlier_try_left_is_overwritten() -> None:
     assert not log.env.exists(segment_path(DIRECTORY, 0, ".txnindex") + ".cleaned")
 
 
-def test_batches_larger_than_the_buffers() -> None:
+def test_batches_larger_than_the_buffers_are_cleaned() -> None:
     log = Compacted(segment_bytes=1 << 20, max_message_bytes=1 << 20)
     for number in range(6):
         log.put(b"%d" % (number % 4), bytes(30_000))
@@ -500,7 +500,7 @@ def test_progress_grows_to_the_end() -> None:
     assert heard[-1] == 1.0
 
 
-def test_stopping_leaves_nothing() -> None:
+def test_a_stopped_cleaning_leaves_no_files() -> None:
     log = filled()
     before = names(log.env)
     for allowed in range(0, 60, 7):
@@ -514,7 +514,7 @@ def test_stopping_leaves_nothing() -> None:
         assert names(log.env) == before
 
 
-def test_a_fault_at_any_operation_leaves_nothing_and_the_log_as_it_was() -> None:
+def test_a_fault_at_any_operation_leaves_no_files_and_the_log_unchanged() -> None:
     log = filled()
     plan = plan_for(log.env, log.log)
     files = {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in names(log.env)}
@@ -533,7 +533,7 @@ def test_a_fault_at_any_operation_leaves_nothing_and_the_log_as_it_was() -> None
         assert all(log.env.file(f"{DIRECTORY}/{name}").data == data for name, data in files.items())
 
 
-def test_after_a_power_cut_the_next_try_comes_out_the_same() -> None:
+def test_a_cleaning_after_a_power_cut_has_the_same_result() -> None:
     log = filled()
     log.env.sync_dir(DIRECTORY)
     for name in names(log.env):
@@ -556,7 +556,7 @@ def test_after_a_power_cut_the_next_try_comes_out_the_same() -> None:
         }
 
 
-def test_when_it_is_done_all_is_on_stable_storage() -> None:
+def test_a_completed_cleaning_is_on_stable_storage() -> None:
     log = filled()
     result = clean(log.env, plan_for(log.env, log.log))
     wanted = {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(log)}
@@ -583,7 +583,7 @@ def test_damaged_bytes_are_not_copied(codec: CompressionType) -> None:
         assert cleaned_files(log) == []
 
 
-def test_a_segment_that_ends_within_a_batch() -> None:
+def test_a_segment_that_ends_within_a_batch_is_damaged() -> None:
     log = Compacted()
     log.put(b"a", b"1")
     log.roll()
@@ -595,7 +595,7 @@ def test_a_segment_that_ends_within_a_batch() -> None:
             clean(log.env, plan._replace(segments=(only._replace(size=size),)))
 
 
-def test_offsets_too_far_from_the_base_offset() -> None:
+def test_offsets_too_far_from_the_base_offset_are_damage() -> None:
     log = Compacted()
     log.put(b"a", b"1")
     log.roll()
@@ -609,7 +609,7 @@ def test_offsets_too_far_from_the_base_offset() -> None:
     assert cleaned_files(log) == []
 
 
-def test_a_disk_that_is_full() -> None:
+def test_a_full_disk_fails_the_cleaning() -> None:
     log = filled()
     log.env.inject(
         lambda _number, kind, path: (
@@ -627,7 +627,7 @@ def test_a_disk_that_is_full() -> None:
 
 
 class Clock:
-    """Time that passes only when somebody sleeps."""
+    """A clock that advances only in sleep()."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -636,11 +636,11 @@ class Clock:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        assert seconds <= 0.5  # so that a stop is heard
+        assert seconds <= 0.5  # so that a stop takes effect
         self.now += seconds
 
 
-def test_the_throttle_keeps_the_rate() -> None:
+def test_the_throttle_bounds_the_rate() -> None:
     log = filled()
     clock = Clock()
     plan = plan_for(log.env, log.log, max_io_bytes_per_second=500.0, io_buffer_bytes=100)
@@ -651,7 +651,7 @@ def test_the_throttle_keeps_the_rate() -> None:
     assert stats.elapsed_seconds == pytest.approx(clock.now)
 
 
-def test_a_stop_is_heard_while_the_throttle_waits() -> None:
+def test_a_stop_takes_effect_while_the_throttle_waits() -> None:
     log = filled()
     clock = Clock()
     plan = plan_for(log.env, log.log, max_io_bytes_per_second=0.001)

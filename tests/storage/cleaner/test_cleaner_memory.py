@@ -54,7 +54,7 @@ def write_segments(directory: Path, codec: CompressionType) -> list[SegmentToCle
         writer = CleanedSegmentWriter(
             env, str(directory), base_offset, index_interval_bytes=4096, index_bytes=INDEX_BYTES
         )
-        # Such a batch is packed to a small part of its size: as many go in as if it were not.
+        # Such a batch is compressed to a small part of its size; a segment gets as many as without compression.
         for number in range(SEGMENT_BYTES // BATCH_BYTES):
             count = BATCH_BYTES // (len(value) + 20)
             rows = [(b"%d-%d" % (number, at), value, offset, ()) for at in range(count)]
@@ -103,5 +103,5 @@ def test_memory_is_bounded(tmp_path: Path, codec: CompressionType) -> None:
     promised = DEDUPE_BYTES * 9 // 8 + 12 * (BATCH_BYTES + 1024) + 2 * INDEX_BYTES
     assert DEDUPE_BYTES / 2 < after - before < promised + SLACK_BYTES
     unpacked = SEGMENTS * SEGMENT_BYTES
-    assert promised + SLACK_BYTES < unpacked / 2  # else it would show nothing
+    assert promised + SLACK_BYTES < unpacked / 2  # otherwise the test would prove nothing
     assert codec or bytes_read > 0.9 * unpacked

@@ -1,10 +1,10 @@
-"""Compaction among everything else that happens to a log, at random, against a simple model.
+"""Compaction between random other operations on a log, compared with a simple model.
 
-The model is the list of all records that were ever appended and not truncated away. Of a compacted log it knows: what
-is there was appended, at that offset; and of each key the last record is there, unless it is a tombstone. A power cut
-may take what was not flushed, and then the same holds for what is left: above all, no flushed record is gone because
-of one that the power cut took. (What a truncation takes may well have been the reason why older records went. So none
-goes below what was compacted, as in life none goes below the high watermark.)
+The model is the list of all records that were appended and not truncated. A compacted log holds only records that were
+appended, each at its offset, and the last record of each key unless that is a tombstone. After a power cut, which may
+lose unflushed records, the same holds for the rest: above all, no flushed record is removed because of a record that
+the power cut lost. (A truncation may cut records that superseded older ones, which compaction has removed. So the test
+never truncates below the compacted part, as a broker never truncates below the high watermark.)
 """
 
 import os
@@ -31,7 +31,7 @@ Record = tuple[bytes, bytes | None]
 
 
 class Life:
-    """A log, the model of it, and a cleaning that may be under way."""
+    """A log, its model, and the cleaning in progress, if any."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -55,7 +55,7 @@ class Life:
     def open(self) -> None:
         config = compacted(delete_retention_ms=DELETE_RETENTION_MS)
         group_bytes = self.dice.choice([900, 2500, 16_384])
-        self.house = Compacted(self.env, config, group_bytes=group_bytes)
+        self.harness = Compacted(self.env, config, group_bytes=group_bytes)
 
     @property
     def steps(self) -> list[Callable[[], None]]:
@@ -81,38 +81,38 @@ class Life:
             step()
             self.check(step.__name__)
 
-    # -- what happens --
+    # -- steps --
 
     def append(self) -> None:
         for _ in range(self.dice.randint(1, 4)):
             key = self.dice.choice(KEYS)
             value = None if self.dice.random() < 0.1 else b"%d" % self.end + bytes(self.dice.randrange(150))
             timestamp = T0 + self.end
-            assert put(self.house.log, key, value, timestamp=timestamp) == self.end
+            assert put(self.harness.log, key, value, timestamp=timestamp) == self.end
             self.records[self.end] = key, value
             self.end += 1
 
     def clean(self) -> None:
-        """The next step of the cleaning that is under way, or the first of another one."""
+        """Take the next step of the cleaning in progress, or start one."""
         if self.found is None:
-            self.found = self.house.cleaner.grab_filthiest_log()
+            self.found = self.harness.cleaner.grab_filthiest_log()
             if self.found is not None:
-                self.house.cleaner.on_abort(self.house.key, self.stop_cleaning)
+                self.harness.cleaner.on_abort(self.harness.key, self.stop_cleaning)
         elif self.result is None:
-            self.result = self.house.clean(self.found)
+            self.result = self.harness.clean(self.found)
         elif self.claim is None:
             segments = self.result.segments
-            self.claim = SwapClaim(self.env, self.house.log.directory, segments, paths_to_sync(self.found))
+            self.claim = SwapClaim(self.env, self.harness.log.directory, segments, paths_to_sync(self.found))
             self.claim.run()
             self.durable_end = max(self.durable_end, self.found.offsets.first_uncleanable_offset)
         elif self.swap is not None:
-            assert self.house.log.replace_segments(self.swap.cleaned)
+            assert self.harness.log.replace_segments(self.swap.cleaned)
             self.swapped_in()
             self.swap = None
             self.swapped += 1
         elif self.swapped < len(self.result.segments):
             cleaned = self.result.segments[self.swapped]
-            self.swap = SwapPreparation(self.env, self.house.log.directory, cleaned)
+            self.swap = SwapPreparation(self.env, self.harness.log.directory, cleaned)
             self.swap.run()
         else:
             self.end_cleaning(self.result.next_first_dirty_offset)
@@ -129,10 +129,10 @@ class Life:
     def end_cleaning(self, next_dirty_offset: int | None) -> None:
         assert self.found is not None
         if next_dirty_offset is None:
-            remove_cleaned(self.env, self.house.log.directory)
+            remove_cleaned(self.env, self.harness.log.directory)
         if self.claim is not None:
             self.claim.release()
-        self.house.cleaner.done_cleaning(self.found, next_dirty_offset)
+        self.harness.cleaner.done_cleaning(self.found, next_dirty_offset)
         self.forget_cleaning()
 
     def forget_cleaning(self) -> None:
@@ -140,23 +140,23 @@ class Life:
         self.swapped = 0
 
     def flush(self) -> None:
-        self.house.log.flush()
+        self.harness.log.flush()
         self.durable_end = self.end
 
     def checkpoint(self) -> None:
-        self.house.manager.dirs.checkpoint_all()
+        self.harness.manager.dirs.checkpoint_all()
 
     def roll(self) -> None:
-        self.house.log.roll()
+        self.harness.log.roll()
 
     def wait(self) -> None:
         self.env.time_ms += self.dice.choice([1, DELETE_RETENTION_MS, 60_000])
 
     def truncate(self) -> None:
         offset = self.dice.randint(max(self.start, self.end - 12, self.compacted_to), self.end)
-        self.house.manager.truncate_to(self.house.log, offset)
-        self.house.log.update_high_watermark(self.house.log.log_end_offset)
-        if self.found is not None and self.house.cleaner.is_aborted(self.house.key):
+        self.harness.manager.truncate_to(self.harness.log, offset)
+        self.harness.log.update_high_watermark(self.harness.log.log_end_offset)
+        if self.found is not None and self.harness.cleaner.is_aborted(self.harness.key):
             self.end_cleaning(None)
         self.cut(offset)
         self.durable_end = min(self.durable_end, offset)
@@ -168,18 +168,18 @@ class Life:
     def delete_records(self) -> None:
         offset = self.dice.randint(self.start, min(self.start + 8, self.end))
         reason = LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION
-        if self.house.log.maybe_increment_log_start_offset(offset, reason):
+        if self.harness.log.maybe_increment_log_start_offset(offset, reason):
             self.start = offset
-        self.house.manager.dirs.checkpoint_all()
+        self.harness.manager.dirs.checkpoint_all()
 
     def retain(self) -> None:
-        self.house.cleaner.delete_old_segments()
+        self.harness.cleaner.delete_old_segments()
 
     def remove_due(self) -> None:
-        for deletion in self.house.manager.take_due_deletions():
+        for deletion in self.harness.manager.take_due_deletions():
             deletion.run()
 
-    # -- how it may end, and go on --
+    # -- stops and restarts --
 
     def kill(self) -> None:
         self.env.kill()
@@ -189,21 +189,21 @@ class Life:
         self.env.crash(self.dice if self.dice.random() < 0.5 else None)
         durable_end = self.durable_end
         self.come_back(durable_end)
-        found = contents(self.house.log)
+        found = contents(self.harness.log)
         self.has_gaps = self.has_gaps or any(at not in found for at in self.records)
         self.records = {at: record for at, record in self.records.items() if at < durable_end or at in found}
 
     def come_back(self, least_end: int) -> None:
         if self.swap is not None:
-            self.swapped_in()  # loading completes it
+            self.swapped_in()  # loading completes the swap
         self.forget_cleaning()
         self.open()
-        end = self.house.log.log_end_offset
-        # An end that was cut into a gap, where no file is that tells of it, does not outlast the process.
+        end = self.harness.log.log_end_offset
+        # A log end truncated into a gap is in no file, so a restart does not restore it.
         assert self.has_gaps or end >= least_end, (least_end, end)
         assert end <= self.end
-        assert self.house.log.log_start_offset >= self.start
-        self.start = self.house.log.log_start_offset
+        assert self.harness.log.log_start_offset >= self.start
+        self.start = self.harness.log.log_start_offset
         self.cut(end)
         self.durable_end = min(self.durable_end, end)
         self.compacted_to = min(self.compacted_to, end)
@@ -212,17 +212,17 @@ class Life:
 
     def stop(self) -> None:
         if self.found is not None:
-            self.house.cleaner.abort_cleaning(self.house.key)
+            self.harness.cleaner.abort_cleaning(self.harness.key)
             self.end_cleaning(None)
-        self.house.manager.shutdown()
+        self.harness.manager.shutdown()
         self.env.kill()
         self.durable_end = self.end
         self.come_back(self.end)
 
-    # -- what must be true --
+    # -- checks --
 
     def check(self, step: str) -> None:
-        log = self.house.log
+        log = self.harness.log
         assert not log.is_failed
         assert log.log_end_offset == self.end
         found = {at: record for at, record in contents(log).items() if at >= self.start}
@@ -238,6 +238,6 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", seeds(RUNS))
-def test_whatever_happens(seed: int) -> None:
+def test_the_log_agrees_with_the_model_after_every_step(seed: int) -> None:
     life = Life(seed)
     life.live()

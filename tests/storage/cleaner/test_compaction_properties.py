@@ -47,7 +47,7 @@ ROUNDS = st.lists(
     st.tuples(
         st.sampled_from([0, RETENTION_MS // 2, 2 * RETENTION_MS]),  # ms between cleanings
         st.booleans(),  # with a map that is too small for all keys at once
-        st.booleans(),  # what was cleaned before counts as clean
+        st.booleans(),  # later cleanings start after the cleaned part
     ),
     min_size=1,
     max_size=4,
@@ -55,7 +55,7 @@ ROUNDS = st.lists(
 
 
 class Writer:
-    """Carries out steps on a log; those that the log refuses leave it as it is."""
+    """Applies steps to a log; a rejected step leaves it unchanged."""
 
     def __init__(self, env: FaultEnv) -> None:
         self.log: UnifiedLog = new_log(env, small_config(segment_bytes=600))
@@ -68,7 +68,7 @@ class Writer:
         elif kind == "append":
             self._append(producer, rows, codec)
         elif producer >= 20:
-            if kind == "fence":  # as a coordinator does it: the marker has the next epoch
+            if kind == "fence":  # as a coordinator does: the marker has the next epoch
                 self.epochs[producer] += 1
                 self.sequences[producer] = 0
             self._end(producer, commit=commit)
@@ -93,7 +93,7 @@ class Writer:
         self.log.append_as_leader(marker, 0, origin=AppendOrigin.COORDINATOR)
 
     def finish(self) -> None:
-        """Decides all transactions, rolls and closes."""
+        """Ends all transactions, rolls and closes."""
         for producer in PRODUCERS:
             state = self.log.producer_state_manager.producers.get(producer)
             if state is not None and state.current_txn_first_offset >= 0:
@@ -104,7 +104,7 @@ class Writer:
 
 
 def producers_of(env: FaultEnv) -> dict[int, tuple[int, int, int]]:
-    """What the batches alone, without a snapshot, say of each producer: epoch, last sequence, transaction."""
+    """State of each producer by the batches alone, without a snapshot: epoch, last sequence, transaction."""
     for name in env.listdir(DIRECTORY):
         if name.endswith(".snapshot"):
             env.remove(f"{DIRECTORY}/{name}")
@@ -133,7 +133,7 @@ def check(form: str, steps: list[Any], rounds: list[Any]) -> None:
         try:
             writer.step(*step)
         except StorageError:
-            continue  # a transaction that is not open, say
+            continue  # for example, a transaction that is not open
     writer.finish()
     producers = producers_of(env)
     all_before = contents(stored_records(env, DIRECTORY))
@@ -170,7 +170,7 @@ def all_offsets_grow(env: FaultEnv) -> bool:
 
 
 def check_convergence(env: FaultEnv, plan: Any, log: UnifiedLog) -> None:
-    """After enough time and cleanings there is one record at most for each key, none of them a tombstone's."""
+    """After enough time and cleanings each key has at most one record, and no tombstone is left."""
     expected = last_values(committed_records(env, DIRECTORY))
     plan = plan._replace(segment_bytes=1 << 20)
     last: dict[str, bytes] = {}
@@ -196,13 +196,13 @@ def check_convergence(env: FaultEnv, plan: Any, log: UnifiedLog) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(form=st.sampled_from(FORMS), steps=STEPS, rounds=ROUNDS)
-def test_any_log(form: str, steps: list[Any], rounds: list[Any]) -> None:
+def test_compaction_of_any_log_in_memory(form: str, steps: list[Any], rounds: list[Any]) -> None:
     with running(form):
         check(form, steps, rounds)
 
 
-def test_real_files(tmp_path: Any) -> None:
-    """The same through the operating system, where ages and holes of files are real."""
+def test_compaction_of_any_log_in_real_files(tmp_path: Any) -> None:
+    """The same through the operating system, with real modification times and sparse files."""
     env = RealEnv()
     directory = tmp_path / "t-0"
     directory.mkdir()

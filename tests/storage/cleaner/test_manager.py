@@ -1,4 +1,4 @@
-"""Which log is compacted next, and which must be left alone."""
+"""LogCleanerManager: the log that is compacted next, and the logs that must not be."""
 
 import errno
 import logging
@@ -29,17 +29,17 @@ def env() -> FaultEnv:
 
 
 @pytest.fixture
-def house(env: FaultEnv) -> Compacted:
+def harness(env: FaultEnv) -> Compacted:
     """A log of segments 0, 5, 10, 15 and an active one at 20."""
-    house = Compacted(env)
-    house.fill(22)
-    return house
+    harness = Compacted(env)
+    harness.fill(22)
+    return harness
 
 
-def offsets(house: Compacted) -> tuple[int, int]:
+def offsets(harness: Compacted) -> tuple[int, int]:
     """First dirty and first uncleanable offset of what would be cleaned now."""
-    found = house.grab()
-    house.cleaner.done_cleaning(found, None)
+    found = harness.grab()
+    harness.cleaner.done_cleaning(found, None)
     return found.offsets.first_dirty_offset, found.offsets.first_uncleanable_offset
 
 
@@ -47,118 +47,120 @@ def saved(env: FaultEnv) -> str:
     return env.read_file("/a/cleaner-offset-checkpoint").decode()
 
 
-def other_log(house: Compacted, count: int, *, topic: str = "u") -> UnifiedLog:
-    log = house.manager.get_or_create_log(topic, 0, TOPIC_ID)
+def other_log(harness: Compacted, count: int, *, topic: str = "u") -> UnifiedLog:
+    log = harness.manager.get_or_create_log(topic, 0, TOPIC_ID)
     for number in range(count):
         put(log, b"key %d" % number, bytes(100))
     return log
 
 
-# -- what may be cleaned --
+# -- the dirty part --
 
 
-def test_the_active_segment_is_left_out(house: Compacted) -> None:
-    assert offsets(house) == (0, 20)
+def test_the_active_segment_is_not_cleaned(harness: Compacted) -> None:
+    assert offsets(harness) == (0, 20)
 
 
 def test_a_log_that_never_rolled_has_nothing_to_clean(env: FaultEnv) -> None:
-    house = Compacted(env)
-    house.fill(3)
-    assert house.cleaner.grab_filthiest_log() is None
-    assert house.cleaner.dirtiest_ratio == 0
+    harness = Compacted(env)
+    harness.fill(3)
+    assert harness.cleaner.grab_filthiest_log() is None
+    assert harness.cleaner.dirtiest_ratio == 0
 
 
-def test_a_log_without_records_neither(env: FaultEnv) -> None:
+def test_a_log_without_records_has_nothing_to_clean(env: FaultEnv) -> None:
     assert Compacted(env).cleaner.grab_filthiest_log() is None
 
 
-def test_cleaning_begins_where_the_last_one_ended(house: Compacted) -> None:
-    house.compact()
-    house.fill(10)
-    assert offsets(house) == (20, 30)
+def test_a_cleaning_begins_at_the_end_of_the_last_one(harness: Compacted) -> None:
+    harness.compact()
+    harness.fill(10)
+    assert offsets(harness) == (20, 30)
 
 
-def test_a_transaction_that_is_open_ends_it(env: FaultEnv) -> None:
-    """Its segment and those after it wait: whole segments only."""
-    house = Compacted(env)
-    house.fill(12)
-    house.log.append_as_leader(make_batch(b"x", producer=(7, 0, 0), transactional=True), 0)
-    house.fill(10)
-    assert house.log.last_stable_offset == 12
-    assert offsets(house) == (0, 10)
-    house.log.append_as_leader(end_txn(7, 0, commit=True), 0, AppendOrigin.COORDINATOR)
-    house.log.update_high_watermark(house.log.log_end_offset)
-    assert offsets(house) == (0, 20)
+def test_an_open_transaction_ends_the_cleanable_part(env: FaultEnv) -> None:
+    """Only whole segments are cleaned: its segment and those after it wait."""
+    harness = Compacted(env)
+    harness.fill(12)
+    harness.log.append_as_leader(make_batch(b"x", producer=(7, 0, 0), transactional=True), 0)
+    harness.fill(10)
+    assert harness.log.last_stable_offset == 12
+    assert offsets(harness) == (0, 10)
+    harness.log.append_as_leader(end_txn(7, 0, commit=True), 0, AppendOrigin.COORDINATOR)
+    harness.log.update_high_watermark(harness.log.log_end_offset)
+    assert offsets(harness) == (0, 20)
 
 
-def test_what_is_not_replicated_is_not_cleaned(env: FaultEnv) -> None:
-    house = Compacted(env)
+def test_records_above_the_high_watermark_are_not_cleaned(env: FaultEnv) -> None:
+    harness = Compacted(env)
     for number in range(22):
-        house.log.append_as_leader(make_batch(bytes(120), key=b"%d" % number), 0)
-    house.log.update_high_watermark(13)
-    assert offsets(house) == (0, 10)
+        harness.log.append_as_leader(make_batch(bytes(120), key=b"%d" % number), 0)
+    harness.log.update_high_watermark(13)
+    assert offsets(harness) == (0, 10)
 
 
-def test_min_compaction_lag(env: FaultEnv) -> None:
-    """Counted by the youngest record of a segment."""
-    house = Compacted(env, compacted(min_compaction_lag_ms=5 * MINUTE_MS))
+def test_segments_younger_than_the_min_compaction_lag_are_not_cleaned(env: FaultEnv) -> None:
+    """The youngest record of a segment decides."""
+    harness = Compacted(env, compacted(min_compaction_lag_ms=5 * MINUTE_MS))
     for minute in range(22):
-        put(house.log, b"key", bytes(110), timestamp=T0 + minute * MINUTE_MS)
+        put(harness.log, b"key", bytes(110), timestamp=T0 + minute * MINUTE_MS)
     env.time_ms = T0 + 13 * MINUTE_MS
-    assert offsets(house) == (0, 5)
+    assert offsets(harness) == (0, 5)
     env.time_ms = T0 + 15 * MINUTE_MS
-    assert offsets(house) == (0, 10)
+    assert offsets(harness) == (0, 10)
     env.time_ms = T0 + MINUTE_MS
-    assert house.cleaner.grab_filthiest_log() is None
+    assert harness.cleaner.grab_filthiest_log() is None
 
 
-def test_the_log_start_bounds_the_dirty_part(house: Compacted) -> None:
-    house.log.maybe_increment_log_start_offset(7, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
-    assert offsets(house) == (7, 20)
+def test_the_log_start_bounds_the_dirty_part(harness: Compacted) -> None:
+    harness.log.maybe_increment_log_start_offset(7, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+    assert offsets(harness) == (7, 20)
 
 
-# -- checkpoints that cannot be --
+# -- invalid checkpoints --
 
 
-def test_a_checkpoint_before_the_log_start_is_put_right(
-    house: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
+def test_a_checkpoint_before_the_log_start_is_corrected(
+    harness: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.compact()
-    house.fill(10)
-    house.log.maybe_increment_log_start_offset(27, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
-    assert offsets(house) == (27, 30)
+    harness.compact()
+    harness.fill(10)
+    harness.log.maybe_increment_log_start_offset(27, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+    assert offsets(harness) == (27, 30)
     assert "before its log start offset 27" in caplog.text
     assert "t 0 27" in saved(env)
 
 
-def test_with_compact_and_delete_that_happens_all_the_time(
+def test_a_checkpoint_before_the_log_start_is_normal_with_compact_and_delete(
     env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house = Compacted(env, compacted(cleanup_policy=frozenset({"compact", "delete"})))
-    house.fill(22)
-    house.compact()
-    house.fill(10)
-    house.log.maybe_increment_log_start_offset(27, LogStartOffsetIncrementReason.SEGMENT_DELETION)
-    assert offsets(house) == (27, 30)
+    harness = Compacted(env, compacted(cleanup_policy=frozenset({"compact", "delete"})))
+    harness.fill(22)
+    harness.compact()
+    harness.fill(10)
+    harness.log.maybe_increment_log_start_offset(27, LogStartOffsetIncrementReason.SEGMENT_DELETION)
+    assert offsets(harness) == (27, 30)
     assert "before its log start" not in caplog.text
 
 
-def test_a_checkpoint_beyond_the_end_is_put_right(house: Compacted, caplog: pytest.LogCaptureFixture) -> None:
-    house.manager.dirs[0].cleaner_offsets[house.key] = 23
-    assert offsets(house) == (0, 20)
+def test_a_checkpoint_beyond_the_end_is_corrected(
+    harness: Compacted, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness.manager.dirs[0].cleaner_offsets[harness.key] = 23
+    assert offsets(harness) == (0, 20)
     assert "beyond its end 22" in caplog.text
-    assert house.checkpoint == 0
+    assert harness.checkpoint == 0
 
 
-def test_a_checkpoint_within_the_active_segment_stands(house: Compacted) -> None:
-    assert cleanable_offsets(house.log, 21, T0) == (21, 21, False)
-    house.manager.dirs[0].cleaner_offsets[house.key] = 21
-    assert house.cleaner.grab_filthiest_log() is None
+def test_a_checkpoint_within_the_active_segment_is_kept(harness: Compacted) -> None:
+    assert cleanable_offsets(harness.log, 21, T0) == (21, 21, False)
+    harness.manager.dirs[0].cleaner_offsets[harness.key] = 21
+    assert harness.cleaner.grab_filthiest_log() is None
 
 
-def test_it_survives_a_restart(house: Compacted, env: FaultEnv) -> None:
-    house.compact()
-    house.log.flush()
+def test_the_checkpoint_survives_a_restart(harness: Compacted, env: FaultEnv) -> None:
+    harness.compact()
+    harness.log.flush()
     env.kill()
     again = Compacted(env)
     assert again.checkpoint == 20
@@ -169,190 +171,190 @@ def test_it_survives_a_restart(house: Compacted, env: FaultEnv) -> None:
 # -- which log --
 
 
-def test_the_dirtiest_first(house: Compacted) -> None:
-    other = other_log(house, 12)
-    house.compact()  # both are all dirty: the one or the other
-    house.compact()
-    house.fill(5)
+def test_the_dirtiest_log_is_cleaned_first(harness: Compacted) -> None:
+    other = other_log(harness, 12)
+    harness.compact()  # both are entirely dirty: either may be first
+    harness.compact()
+    harness.fill(5)
     for _ in range(20):
         put(other, b"key", bytes(120))
-    assert house.grab().log is other
-    assert house.cleaner.dirtiest_ratio > 0.5
-    assert house.grab().log is house.log
+    assert harness.grab().log is other
+    assert harness.cleaner.dirtiest_ratio > 0.5
+    assert harness.grab().log is harness.log
 
 
-def test_min_cleanable_dirty_ratio_has_to_be_exceeded(env: FaultEnv) -> None:
-    house = Compacted(env, compacted(min_cleanable_dirty_ratio=0.5))
-    house.group_bytes = 900  # nothing is merged
+def test_logs_within_the_min_cleanable_dirty_ratio_are_not_cleaned(env: FaultEnv) -> None:
+    harness = Compacted(env, compacted(min_cleanable_dirty_ratio=0.5))
+    harness.group_bytes = 900  # no segments are merged
     for number in range(22):
-        put(house.log, b"unique %d" % number, bytes(120))
-    house.compact()
+        put(harness.log, b"unique %d" % number, bytes(120))
+    harness.compact()
     ratios = [0.0]
     for number in range(60):
-        if (found := house.cleaner.grab_filthiest_log()) is not None:
+        if (found := harness.cleaner.grab_filthiest_log()) is not None:
             break
-        ratios.append(house.cleaner.dirtiest_ratio)
-        put(house.log, b"another %d" % number, bytes(120))
+        ratios.append(harness.cleaner.dirtiest_ratio)
+        put(harness.log, b"another %d" % number, bytes(120))
     assert found is not None
     assert found.cleanable_ratio > 0.5 >= max(ratios) > 0.3
 
 
-def test_max_compaction_lag_goes_before_the_ratio(env: FaultEnv) -> None:
+def test_max_compaction_lag_has_priority_over_the_ratio(env: FaultEnv) -> None:
     config = compacted(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=10 * MINUTE_MS)
-    house = Compacted(env, config)
+    harness = Compacted(env, config)
     for number in range(12):
-        put(house.log, b"%d" % number, bytes(120), timestamp=T0 + number)
+        put(harness.log, b"%d" % number, bytes(120), timestamp=T0 + number)
     env.time_ms = T0 + 10 * MINUTE_MS
-    assert house.cleaner.grab_filthiest_log() is None
+    assert harness.cleaner.grab_filthiest_log() is None
     env.time_ms += 7
-    found = house.grab()
+    found = harness.grab()
     assert found.compaction_delay_ms == 7
-    assert house.cleaner.pre_clean_stats == (1, 1, 7)
+    assert harness.cleaner.pre_clean_stats == (1, 1, 7)
 
 
-def test_max_compaction_lag_closes_segments_in_time(env: FaultEnv) -> None:
-    house = Compacted(env, compacted(max_compaction_lag_ms=MINUTE_MS, segment_ms=60 * MINUTE_MS))
-    put(house.log, b"k", b"v", timestamp=T0)
-    put(house.log, b"k", b"v", timestamp=T0 + MINUTE_MS)
-    assert house.log.segment_count == 1
-    put(house.log, b"k", b"v", timestamp=T0 + MINUTE_MS + 1)
-    assert house.log.segment_count == 2
+def test_max_compaction_lag_rolls_the_active_segment(env: FaultEnv) -> None:
+    harness = Compacted(env, compacted(max_compaction_lag_ms=MINUTE_MS, segment_ms=60 * MINUTE_MS))
+    put(harness.log, b"k", b"v", timestamp=T0)
+    put(harness.log, b"k", b"v", timestamp=T0 + MINUTE_MS)
+    assert harness.log.segment_count == 1
+    put(harness.log, b"k", b"v", timestamp=T0 + MINUTE_MS + 1)
+    assert harness.log.segment_count == 2
 
 
-def test_logs_that_are_not_compacted_are_no_matter(env: FaultEnv) -> None:
-    house = Compacted(env, small_config(min_cleanable_dirty_ratio=0.0))
-    house.fill(22)
-    assert house.cleaner.grab_filthiest_log() is None
+def test_logs_without_compaction_are_ignored(env: FaultEnv) -> None:
+    harness = Compacted(env, small_config(min_cleanable_dirty_ratio=0.0))
+    harness.fill(22)
+    assert harness.cleaner.grab_filthiest_log() is None
 
 
-def test_a_change_of_policy_takes_effect(house: Compacted) -> None:
-    """From compact to delete and back: what was compacted stays so, the rest is dirty."""
-    house.compact()
-    house.manager.update_configs(lambda _: small_config())
-    house.fill(10)
-    assert house.cleaner.grab_filthiest_log() is None
-    assert house.cleaner.may_retain(house.log)
-    house.manager.update_configs(lambda _: compacted())
-    assert not house.cleaner.may_retain(house.log)
-    assert offsets(house) == (20, 30)
+def test_a_changed_cleanup_policy_takes_effect(harness: Compacted) -> None:
+    """From compact to delete and back: the compacted part stays clean, the rest is dirty."""
+    harness.compact()
+    harness.manager.update_configs(lambda _: small_config())
+    harness.fill(10)
+    assert harness.cleaner.grab_filthiest_log() is None
+    assert harness.cleaner.may_retain(harness.log)
+    harness.manager.update_configs(lambda _: compacted())
+    assert not harness.cleaner.may_retain(harness.log)
+    assert offsets(harness) == (20, 30)
 
 
-def test_a_cleaning_ends_when_the_log_is_not_to_be_compacted_any_more(house: Compacted) -> None:
-    found = house.grab()
-    house.manager.update_configs(lambda _: compacted(retention_ms=1))
-    assert not house.cleaner.is_aborted(found.key)
-    house.manager.update_configs(lambda _: small_config())
-    assert house.cleaner.is_aborted(found.key)
+def test_a_cleaning_is_aborted_when_the_policy_no_longer_compacts(harness: Compacted) -> None:
+    found = harness.grab()
+    harness.manager.update_configs(lambda _: compacted(retention_ms=1))
+    assert not harness.cleaner.is_aborted(found.key)
+    harness.manager.update_configs(lambda _: small_config())
+    assert harness.cleaner.is_aborted(found.key)
 
 
-def test_a_log_that_is_offline_is_left_out(house: Compacted) -> None:
-    house.log.fail("a test says so")
-    assert house.cleaner.grab_filthiest_log() is None
+def test_an_offline_log_is_not_cleaned(harness: Compacted) -> None:
+    harness.log.fail("a test says so")
+    assert harness.cleaner.grab_filthiest_log() is None
 
 
 def test_a_log_that_cannot_be_checked_is_uncleanable_and_others_continue(
-    house: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
+    harness: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = other_log(house, 12)
-    forget_times(house, env)
+    other = other_log(harness, 12)
+    forget_times(harness, env)
     env.inject(lambda _, kind, path: Fault() if kind == "open" and "/t-0/" in path else None)
-    assert house.grab().log is other
-    assert house.cleaner.is_uncleanable(house.key)
+    assert harness.grab().log is other
+    assert harness.cleaner.is_uncleanable(harness.key)
     assert "cannot be checked" in caplog.text
 
 
-def forget_times(house: Compacted, env: FaultEnv) -> None:
-    """Has the times of the log's records asked for, and nothing but its segments to read them from."""
+def forget_times(harness: Compacted, env: FaultEnv) -> None:
+    """Makes the manager read the timestamps of the log's records from its segments."""
     lagging = compacted(min_compaction_lag_ms=1)
-    house.manager.update_configs(lambda log: lagging if log is house.log else log.config)
-    house.log.release()
+    harness.manager.update_configs(lambda log: lagging if log is harness.log else log.config)
+    harness.log.release()
     for name in names(env, "/a/t-0"):
         if name.endswith("index"):
             env.remove(f"/a/t-0/{name}")
-    house.log.segments[0]._max_timestamp = None
+    harness.log.segments[0]._max_timestamp = None
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM])
 def test_a_log_is_checked_again_later_after_a_transient_error(
-    house: Compacted, env: FaultEnv, code: int
+    harness: Compacted, env: FaultEnv, code: int
 ) -> None:
-    forget_times(house, env)
+    forget_times(harness, env)
     env.inject(lambda _, kind, __: Fault(code) if kind == "open" else None)
-    assert house.cleaner.grab_filthiest_log() is None
+    assert harness.cleaner.grab_filthiest_log() is None
     env.inject(None)
-    assert house.cleaner.grab_filthiest_log() is None, "not at once"
+    assert harness.cleaner.grab_filthiest_log() is None, "not at once"
     env.time_ms += FIRST_RETRY_MS
-    assert house.grab().log is house.log
+    assert harness.grab().log is harness.log
 
 
 # -- one at a time --
 
 
-def test_a_log_is_cleaned_by_one_at_a_time(house: Compacted) -> None:
-    found = house.grab()
-    assert house.key in house.cleaner._states
-    assert house.cleaner.grab_filthiest_log() is None
-    house.cleaner.done_cleaning(found, None)
-    assert house.key not in house.cleaner._states
-    assert house.checkpoint is None
-    assert house.grab().log is house.log
+def test_a_log_is_cleaned_by_one_at_a_time(harness: Compacted) -> None:
+    found = harness.grab()
+    assert harness.key in harness.cleaner._states
+    assert harness.cleaner.grab_filthiest_log() is None
+    harness.cleaner.done_cleaning(found, None)
+    assert harness.key not in harness.cleaner._states
+    assert harness.checkpoint is None
+    assert harness.grab().log is harness.log
 
 
-def test_what_is_aborted_leaves_no_trace(house: Compacted) -> None:
-    found = house.grab()
+def test_an_aborted_cleaning_leaves_no_state(harness: Compacted) -> None:
+    found = harness.grab()
     stopped: list[str] = []
-    house.cleaner.on_abort(house.key, lambda: stopped.append("now"))
-    house.cleaner.abort_cleaning(house.key)
-    house.cleaner.abort_cleaning(house.key)
+    harness.cleaner.on_abort(harness.key, lambda: stopped.append("now"))
+    harness.cleaner.abort_cleaning(harness.key)
+    harness.cleaner.abort_cleaning(harness.key)
     assert stopped == ["now"]
-    assert house.cleaner.is_aborted(house.key)
-    assert house.cleaner.grab_filthiest_log() is None, "its worker may still be about"
-    house.cleaner.done_cleaning(found, 20)
-    assert house.checkpoint is None
-    assert house.grab().log is house.log
+    assert harness.cleaner.is_aborted(harness.key)
+    assert harness.cleaner.grab_filthiest_log() is None, "its worker may still be about"
+    harness.cleaner.done_cleaning(found, 20)
+    assert harness.checkpoint is None
+    assert harness.grab().log is harness.log
 
 
-def test_nothing_to_abort(house: Compacted) -> None:
-    house.cleaner.abort_cleaning(house.key)
-    assert house.key not in house.cleaner._states
+def test_an_abort_without_a_cleaning_does_nothing(harness: Compacted) -> None:
+    harness.cleaner.abort_cleaning(harness.key)
+    assert harness.key not in harness.cleaner._states
 
 
-def test_pauses_are_counted(house: Compacted) -> None:
-    found = house.grab()
-    house.cleaner.abort_and_pause_cleaning(house.key)
-    house.cleaner.abort_and_pause_cleaning(house.key)
-    house.cleaner.done_cleaning(found, 20)
-    assert house.cleaner.grab_filthiest_log() is None
-    house.cleaner.resume_cleaning(house.key)
-    assert house.cleaner.grab_filthiest_log() is None
-    house.cleaner.resume_cleaning(house.key)
-    assert house.grab().log is house.log
+def test_pauses_are_counted(harness: Compacted) -> None:
+    found = harness.grab()
+    harness.cleaner.abort_and_pause_cleaning(harness.key)
+    harness.cleaner.abort_and_pause_cleaning(harness.key)
+    harness.cleaner.done_cleaning(found, 20)
+    assert harness.cleaner.grab_filthiest_log() is None
+    harness.cleaner.resume_cleaning(harness.key)
+    assert harness.cleaner.grab_filthiest_log() is None
+    harness.cleaner.resume_cleaning(harness.key)
+    assert harness.grab().log is harness.log
     with pytest.raises(AssertionError):
-        house.cleaner.resume_cleaning(house.key)
+        harness.cleaner.resume_cleaning(harness.key)
 
 
-def test_retention_goes_on_while_a_log_is_paused(house: Compacted) -> None:
-    """A replica that moves to another log directory is paused for as long as that takes."""
-    log = house.log
-    found = house.grab()
+def test_retention_of_a_paused_log_goes_on(harness: Compacted) -> None:
+    """Cleaning of a replica is paused while it moves to another log directory."""
+    log = harness.log
+    found = harness.grab()
     log.update_config(log.config._replace(cleanup_policy=frozenset({"delete"})))
-    assert not house.cleaner.may_retain(log)
-    house.cleaner.abort_and_pause_cleaning(house.key)
-    house.cleaner.done_cleaning(found, None)
-    assert house.cleaner.may_retain(log)
-    house.cleaner.resume_cleaning(house.key)
-    assert house.cleaner.may_retain(log)
+    assert not harness.cleaner.may_retain(log)
+    harness.cleaner.abort_and_pause_cleaning(harness.key)
+    harness.cleaner.done_cleaning(found, None)
+    assert harness.cleaner.may_retain(log)
+    harness.cleaner.resume_cleaning(harness.key)
+    assert harness.cleaner.may_retain(log)
 
 
-# -- with what else happens to a log --
+# -- other operations on the log --
 
 
-def swapping(house: Compacted, env: FaultEnv) -> None:
-    """A cleaning whose result waits as .swap; it ends by the book when it is aborted."""
-    found = house.grab()
-    result = house.clean(found)
+def swapping(harness: Compacted, env: FaultEnv) -> None:
+    """A cleaning whose result waits as .swap, and which an abort cancels."""
+    found = harness.grab()
+    result = harness.clean(found)
     swap = SwapPreparation(env, "/a/t-0", result.segments[0])
-    house.cleaner.on_abort(house.key, swap.cancel)
+    harness.cleaner.on_abort(harness.key, swap.cancel)
     swap.run()
 
 
@@ -360,191 +362,191 @@ def no_swap(env: FaultEnv, directory: str = "/a/t-0") -> bool:
     return not [name for name in names(env, directory) if name.endswith(".swap")]
 
 
-def test_truncation_calls_a_cleaning_off(house: Compacted, env: FaultEnv) -> None:
-    house.log.flush()
-    swapping(house, env)
+def test_truncation_aborts_a_cleaning(harness: Compacted, env: FaultEnv) -> None:
+    harness.log.flush()
+    swapping(harness, env)
     assert not no_swap(env)
-    house.manager.truncate_to(house.log, 12)
-    assert house.cleaner.is_aborted(house.key)
+    harness.manager.truncate_to(harness.log, 12)
+    assert harness.cleaner.is_aborted(harness.key)
     assert no_swap(env)
     env.crash()
     assert list(contents(Compacted(env).log)) == list(range(12))
 
 
-def test_truncation_of_the_active_segment_does_not(house: Compacted) -> None:
-    house.grab()
-    house.manager.truncate_to(house.log, 21)
-    assert not house.cleaner.is_aborted(house.key)
+def test_truncation_of_the_active_segment_aborts_no_cleaning(harness: Compacted) -> None:
+    harness.grab()
+    harness.manager.truncate_to(harness.log, 21)
+    assert not harness.cleaner.is_aborted(harness.key)
 
 
-def test_truncation_takes_the_checkpoint_back(house: Compacted, env: FaultEnv) -> None:
-    """On disk before anything is appended: what comes at those offsets then was never compacted."""
-    house.compact()
-    house.fill(20)
-    house.compact()
-    assert house.checkpoint == 40
-    house.manager.truncate_to(house.log, 30)
-    active = house.log.segments[-1].base_offset
-    assert house.checkpoint == active <= 30
+def test_truncation_moves_the_checkpoint_back(harness: Compacted, env: FaultEnv) -> None:
+    """On disk before the next append, because records appended at those offsets were never compacted."""
+    harness.compact()
+    harness.fill(20)
+    harness.compact()
+    assert harness.checkpoint == 40
+    harness.manager.truncate_to(harness.log, 30)
+    active = harness.log.segments[-1].base_offset
+    assert harness.checkpoint == active <= 30
     assert f"t 0 {active}" in saved(env)
 
 
-def test_truncation_of_everything(house: Compacted, env: FaultEnv) -> None:
-    house.compact()
-    house.fill(10)
-    swapping(house, env)
-    house.manager.truncate_fully_and_start_at(house.log, 5)
-    assert house.cleaner.is_aborted(house.key)
-    assert house.checkpoint == 5
+def test_truncation_of_the_whole_log_aborts_a_cleaning(harness: Compacted, env: FaultEnv) -> None:
+    harness.compact()
+    harness.fill(10)
+    swapping(harness, env)
+    harness.manager.truncate_fully_and_start_at(harness.log, 5)
+    assert harness.cleaner.is_aborted(harness.key)
+    assert harness.checkpoint == 5
     assert no_swap(env)
 
 
-def test_deletion_calls_a_cleaning_off_and_takes_the_checkpoint_away(house: Compacted, env: FaultEnv) -> None:
-    house.compact()
-    house.fill(10)
+def test_deletion_aborts_a_cleaning_and_removes_the_checkpoint(harness: Compacted, env: FaultEnv) -> None:
+    harness.compact()
+    harness.fill(10)
     assert "t 0 20" in saved(env)
-    found = house.grab()
-    house.manager.delete_log("t", 0)
-    assert house.cleaner.is_aborted(house.key)
+    found = harness.grab()
+    harness.manager.delete_log("t", 0)
+    assert harness.cleaner.is_aborted(harness.key)
     assert "t 0" not in saved(env)
-    house.cleaner.done_cleaning(found, 30)
-    assert house.checkpoint is None
+    harness.cleaner.done_cleaning(found, 30)
+    assert harness.checkpoint is None
 
 
-def test_a_partition_that_comes_back_waits_until_the_old_cleaning_has_ended(
-    house: Compacted, env: FaultEnv
+def test_a_recreated_partition_waits_until_the_old_cleaning_has_ended(
+    harness: Compacted, env: FaultEnv
 ) -> None:
-    found = house.grab()
-    house.manager.delete_log("t", 0)
-    house.log = house.manager.get_or_create_log("t", 0, TOPIC_ID)
-    house.fill(22)
-    assert house.cleaner.grab_filthiest_log() is None
-    house.cleaner.done_cleaning(found, 20)
-    assert house.checkpoint is None
-    assert offsets(house) == (0, 20)
+    found = harness.grab()
+    harness.manager.delete_log("t", 0)
+    harness.log = harness.manager.get_or_create_log("t", 0, TOPIC_ID)
+    harness.fill(22)
+    assert harness.cleaner.grab_filthiest_log() is None
+    harness.cleaner.done_cleaning(found, 20)
+    assert harness.checkpoint is None
+    assert offsets(harness) == (0, 20)
 
 
-def test_a_stale_checkpoint_is_gone_before_the_partition_is_made_anew(env: FaultEnv) -> None:
+def test_a_stale_checkpoint_is_removed_before_the_partition_is_recreated(env: FaultEnv) -> None:
     env.write_file("/a/cleaner-offset-checkpoint", b"0\n1\nt 0 15\n")
-    house = Compacted(env)
-    assert house.checkpoint is None
+    harness = Compacted(env)
+    assert harness.checkpoint is None
     assert saved(env) == "0\n0\n"
 
 
-def test_a_swap_that_cannot_be_taken_back_stops_a_truncation(house: Compacted, env: FaultEnv) -> None:
+def test_a_swap_that_cannot_be_reverted_stops_a_truncation(harness: Compacted, env: FaultEnv) -> None:
     def stop() -> None:
         raise KafkaStorageError("no")
 
-    house.grab()
-    house.cleaner.on_abort(house.key, stop)
+    harness.grab()
+    harness.cleaner.on_abort(harness.key, stop)
     with pytest.raises(KafkaStorageError):
-        house.manager.truncate_to(house.log, 3)
-    assert house.log.log_end_offset == 22
+        harness.manager.truncate_to(harness.log, 3)
+    assert harness.log.log_end_offset == 22
 
 
-def no_way_back(house: Compacted) -> None:
-    """A cleaning with a swap that cannot be taken back."""
+def no_way_back(harness: Compacted) -> None:
+    """A cleaning with a swap that cannot be reverted."""
 
     def stop() -> None:
         raise KafkaStorageError("the disk is gone")
 
-    house.grab()
-    house.cleaner.on_abort(house.key, stop)
+    harness.grab()
+    harness.cleaner.on_abort(harness.key, stop)
 
 
-def test_a_swap_that_cannot_be_taken_back_keeps_no_log_from_its_configuration(
-    house: Compacted, caplog: pytest.LogCaptureFixture
+def test_a_swap_that_cannot_be_reverted_does_not_prevent_a_change_of_configuration(
+    harness: Compacted, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = other_log(house, 3)
-    no_way_back(house)
+    other = other_log(harness, 3)
+    no_way_back(harness)
     config = small_config(retention_ms=1)
-    house.manager.update_configs(lambda _: config, [house.log, other])
-    assert house.log.config is other.config is config
-    assert house.cleaner.is_aborted(house.key)
+    harness.manager.update_configs(lambda _: config, [harness.log, other])
+    assert harness.log.config is other.config is config
+    assert harness.cleaner.is_aborted(harness.key)
     assert "the disk is gone" in caplog.text
 
 
-def test_a_swap_that_cannot_be_reverted_does_not_prevent_a_pause(house: Compacted) -> None:
-    no_way_back(house)
-    house.cleaner.abort_and_pause_cleaning(house.key)
-    assert house.cleaner.is_aborted(house.key)
-    house.cleaner.resume_cleaning(house.key)
-    assert house.key in house.cleaner._states, "as long as the cleaning has not ended"
+def test_a_swap_that_cannot_be_reverted_does_not_prevent_a_pause(harness: Compacted) -> None:
+    no_way_back(harness)
+    harness.cleaner.abort_and_pause_cleaning(harness.key)
+    assert harness.cleaner.is_aborted(harness.key)
+    harness.cleaner.resume_cleaning(harness.key)
+    assert harness.key in harness.cleaner._states, "as long as the cleaning has not ended"
 
 
 # -- retention --
 
 
 def expired(env: FaultEnv, policy: frozenset[str]) -> Compacted:
-    house = Compacted(env, compacted(cleanup_policy=policy, retention_ms=MINUTE_MS))
-    house.fill(22)
+    harness = Compacted(env, compacted(cleanup_policy=policy, retention_ms=MINUTE_MS))
+    harness.fill(22)
     env.time_ms += 2 * MINUTE_MS
-    return house
+    return harness
 
 
-def test_the_cleaner_sees_to_the_retention_of_compacted_logs(env: FaultEnv) -> None:
-    house = expired(env, frozenset({"compact", "delete"}))
-    assert house.manager.cleanup_logs() == 0
-    assert house.cleaner.delete_old_segments() == 5
-    assert house.log.log_start_offset == 22
+def test_the_cleaner_applies_retention_to_compacted_logs(env: FaultEnv) -> None:
+    harness = expired(env, frozenset({"compact", "delete"}))
+    assert harness.manager.cleanup_logs() == 0
+    assert harness.cleaner.delete_old_segments() == 5
+    assert harness.log.log_start_offset == 22
 
 
-def test_without_compaction_the_log_manager_has_the_retention_of_all_logs(house: Compacted) -> None:
-    assert not house.cleaner.may_retain(house.log)
-    house.cleaner.is_enabled = False
-    assert house.cleaner.may_retain(house.log)
-    found = house.grab()
-    assert not house.cleaner.may_retain(house.log), (
+def test_without_the_cleaner_the_log_manager_applies_retention_to_all_logs(harness: Compacted) -> None:
+    assert not harness.cleaner.may_retain(harness.log)
+    harness.cleaner.is_enabled = False
+    assert harness.cleaner.may_retain(harness.log)
+    found = harness.grab()
+    assert not harness.cleaner.may_retain(harness.log), (
         "a cleaning that was called off may still read the segments"
     )
-    house.cleaner.done_cleaning(found, None)
+    harness.cleaner.done_cleaning(found, None)
 
 
-def test_without_delete_only_what_is_below_the_log_start_goes(env: FaultEnv) -> None:
-    house = expired(env, frozenset({"compact"}))
-    assert house.cleaner.delete_old_segments() == 0
-    house.log.maybe_increment_log_start_offset(11, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
-    assert house.cleaner.delete_old_segments() == 2
-    assert house.log.segments[0].base_offset == 10
+def test_without_delete_only_segments_below_the_log_start_are_removed(env: FaultEnv) -> None:
+    harness = expired(env, frozenset({"compact"}))
+    assert harness.cleaner.delete_old_segments() == 0
+    harness.log.maybe_increment_log_start_offset(11, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+    assert harness.cleaner.delete_old_segments() == 2
+    assert harness.log.segments[0].base_offset == 10
 
 
-def test_retention_waits_for_a_cleaning_and_the_other_way_round(env: FaultEnv) -> None:
-    house = expired(env, frozenset({"compact", "delete"}))
-    found = house.grab()
-    assert house.cleaner.delete_old_segments() == 0
-    house.swap(found, house.clean(found))
-    assert house.cleaner.delete_old_segments() > 0
+def test_retention_and_a_cleaning_wait_for_each_other(env: FaultEnv) -> None:
+    harness = expired(env, frozenset({"compact", "delete"}))
+    found = harness.grab()
+    assert harness.cleaner.delete_old_segments() == 0
+    harness.swap(found, harness.clean(found))
+    assert harness.cleaner.delete_old_segments() > 0
 
 
-def test_retention_of_a_log_whose_policy_changed_waits_too(env: FaultEnv) -> None:
-    house = expired(env, frozenset({"compact"}))
-    found = house.grab()
-    house.manager.update_configs(lambda _: small_config(retention_ms=MINUTE_MS))
-    assert house.manager.cleanup_logs() == 0
-    house.cleaner.done_cleaning(found, None)
-    assert house.manager.cleanup_logs() == 5
+def test_retention_after_a_change_of_policy_waits_for_the_cleaning(env: FaultEnv) -> None:
+    harness = expired(env, frozenset({"compact"}))
+    found = harness.grab()
+    harness.manager.update_configs(lambda _: small_config(retention_ms=MINUTE_MS))
+    assert harness.manager.cleanup_logs() == 0
+    harness.cleaner.done_cleaning(found, None)
+    assert harness.manager.cleanup_logs() == 5
 
 
-def test_deleted_records_stay_deleted_when_a_cleaning_ends(house: Compacted) -> None:
-    """DeleteRecords does not wait and calls nothing off."""
-    found = house.grab()
-    result = house.clean(found)
-    house.log.maybe_increment_log_start_offset(18, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
-    house.swap(found, result)
-    assert min(contents(house.log)) >= 18
-    assert house.cleaner.delete_old_segments() == 0
-    house.fill(3)
-    assert last_values(house.log).keys() == {b"key 0", b"key 1", b"key 2", b"key 3"}
+def test_deleted_records_stay_deleted_when_a_cleaning_ends(harness: Compacted) -> None:
+    """DeleteRecords does not wait and aborts nothing."""
+    found = harness.grab()
+    result = harness.clean(found)
+    harness.log.maybe_increment_log_start_offset(18, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+    harness.swap(found, result)
+    assert min(contents(harness.log)) >= 18
+    assert harness.cleaner.delete_old_segments() == 0
+    harness.fill(3)
+    assert last_values(harness.log).keys() == {b"key 0", b"key 1", b"key 2", b"key 3"}
 
 
-def test_a_disk_that_fails_in_retention_takes_the_directory_offline(
-    house: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
+def test_a_disk_failure_in_retention_takes_the_directory_offline(
+    harness: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     failed: list[str] = []
-    house.manager.on_log_dir_failed = failed.append
-    house.log.maybe_increment_log_start_offset(11, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+    harness.manager.on_log_dir_failed = failed.append
+    harness.log.maybe_increment_log_start_offset(11, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
     env.inject(lambda _, kind, __: Fault() if kind == "rename" else None)
-    assert house.cleaner.delete_old_segments() == 0
+    assert harness.cleaner.delete_old_segments() == 0
     assert failed == ["/a"], "as it does for a log that is not compacted"
     assert "retention" in caplog.text
 
@@ -552,148 +554,148 @@ def test_a_disk_that_fails_in_retention_takes_the_directory_offline(
 # -- failures --
 
 
-def test_what_failed_is_tried_again_less_and_less_often(house: Compacted, env: FaultEnv) -> None:
+def test_a_failed_cleaning_is_retried_with_growing_pauses(harness: Compacted, env: FaultEnv) -> None:
     delay_ms = FIRST_RETRY_MS
     for _ in range(12):
-        found = house.grab()
-        assert house.cleaner.failed(found) == delay_ms
-        house.cleaner.done_cleaning(found, None)
+        found = harness.grab()
+        assert harness.cleaner.failed(found) == delay_ms
+        harness.cleaner.done_cleaning(found, None)
         env.time_ms += delay_ms - 1
-        assert house.cleaner.grab_filthiest_log() is None
+        assert harness.cleaner.grab_filthiest_log() is None
         env.time_ms += 1
         delay_ms = min(2 * delay_ms, LAST_RETRY_MS)
-    house.compact()
-    house.fill(10)
-    found = house.grab()
-    assert house.cleaner.failed(found) == FIRST_RETRY_MS, "a success counts as a new beginning"
+    harness.compact()
+    harness.fill(10)
+    found = harness.grab()
+    assert harness.cleaner.failed(found) == FIRST_RETRY_MS, "a success counts as a new beginning"
 
 
-def test_what_cannot_be_cleaned_is_left_alone(house: Compacted, caplog: pytest.LogCaptureFixture) -> None:
-    found = house.grab()
-    house.cleaner.mark_uncleanable(found.log, "a key without a door")
-    house.cleaner.done_cleaning(found, None)
-    (directory,) = house.manager.dirs
-    assert house.cleaner.grab_filthiest_log() is None
-    assert house.cleaner.delete_old_segments() == 0
-    assert house.cleaner.uncleanable_partitions(directory) == [house.key]
-    assert house.cleaner.uncleanable_bytes(directory) == sum(
-        segment.size for segment in house.log.segments[:-1]
+def test_an_uncleanable_log_is_not_retried(harness: Compacted, caplog: pytest.LogCaptureFixture) -> None:
+    found = harness.grab()
+    harness.cleaner.mark_uncleanable(found.log, "a key without a door")
+    harness.cleaner.done_cleaning(found, None)
+    (directory,) = harness.manager.dirs
+    assert harness.cleaner.grab_filthiest_log() is None
+    assert harness.cleaner.delete_old_segments() == 0
+    assert harness.cleaner.uncleanable_partitions(directory) == [harness.key]
+    assert harness.cleaner.uncleanable_bytes(directory) == sum(
+        segment.size for segment in harness.log.segments[:-1]
     )
     assert "a key without a door" in caplog.text
-    house.manager.delete_log("t", 0)
-    assert house.cleaner.uncleanable_partitions(directory) == []
-    assert house.cleaner.uncleanable_bytes(directory) == 0
+    harness.manager.delete_log("t", 0)
+    assert harness.cleaner.uncleanable_partitions(directory) == []
+    assert harness.cleaner.uncleanable_bytes(directory) == 0
 
 
-def test_a_failed_directory_is_left_alone(house: Compacted) -> None:
-    house.grab()
-    house.cleaner.handle_log_dir_failure("/a")
-    assert house.cleaner.is_aborted(house.key)
-    other_log(house, 12)
-    assert house.cleaner.grab_filthiest_log() is None
-    house.cleaner.handle_log_dir_failure("/nowhere")
+def test_logs_of_a_failed_directory_are_not_cleaned(harness: Compacted) -> None:
+    harness.grab()
+    harness.cleaner.handle_log_dir_failure("/a")
+    assert harness.cleaner.is_aborted(harness.key)
+    other_log(harness, 12)
+    assert harness.cleaner.grab_filthiest_log() is None
+    harness.cleaner.handle_log_dir_failure("/nowhere")
 
 
 def test_a_failed_directory_may_fail_while_it_is_released(
-    house: Compacted, caplog: pytest.LogCaptureFixture
+    harness: Compacted, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stop() -> None:
         raise KafkaStorageError("the disk is gone")
 
-    house.grab()
-    house.cleaner.on_abort(house.key, stop)
+    harness.grab()
+    harness.cleaner.on_abort(harness.key, stop)
     with caplog.at_level(logging.WARNING):
-        house.cleaner.handle_log_dir_failure("/a")
+        harness.cleaner.handle_log_dir_failure("/a")
     assert "the disk is gone" in caplog.text
 
 
-def test_a_partition_that_moves_takes_its_checkpoint_along(house: Compacted, env: FaultEnv) -> None:
-    house.compact()
-    source, target = house.manager.dirs[0], LogDir(env, "/b")
-    house.cleaner.mark_uncleanable(house.log, "no reason")
-    house.cleaner.alter_checkpoint_dir(house.key, source, target)
-    assert (source.cleaner_offsets, target.cleaner_offsets) == ({}, {house.key: 20})
+def test_the_checkpoint_moves_with_its_partition(harness: Compacted, env: FaultEnv) -> None:
+    harness.compact()
+    source, target = harness.manager.dirs[0], LogDir(env, "/b")
+    harness.cleaner.mark_uncleanable(harness.log, "no reason")
+    harness.cleaner.alter_checkpoint_dir(harness.key, source, target)
+    assert (source.cleaner_offsets, target.cleaner_offsets) == ({}, {harness.key: 20})
     assert "t 0 20" in env.read_file("/b/cleaner-offset-checkpoint").decode()
     assert "t 0" not in saved(env)
-    assert house.cleaner.uncleanable_partitions(target) == [house.key]
-    house.cleaner.alter_checkpoint_dir(("other", 1), source, target)
+    assert harness.cleaner.uncleanable_partitions(target) == [harness.key]
+    harness.cleaner.alter_checkpoint_dir(("other", 1), source, target)
 
 
 # -- on request --
 
 
-def test_a_request_goes_before_the_ratio(env: FaultEnv) -> None:
-    house = Compacted(env, compacted(min_cleanable_dirty_ratio=1.0))
-    house.fill(22)
-    assert house.cleaner.grab_filthiest_log() is None
-    assert house.cleaner.request(house.log) == 22
-    assert house.cleaner.is_requested(house.key)
-    found = house.grab()
+def test_a_request_has_priority_over_the_ratio(env: FaultEnv) -> None:
+    harness = Compacted(env, compacted(min_cleanable_dirty_ratio=1.0))
+    harness.fill(22)
+    assert harness.cleaner.grab_filthiest_log() is None
+    assert harness.cleaner.request(harness.log) == 22
+    assert harness.cleaner.is_requested(harness.key)
+    found = harness.grab()
     assert (found.offsets.first_dirty_offset, found.offsets.first_uncleanable_offset) == (0, 22)
-    house.swap(found, house.clean(found))
-    assert not house.cleaner.is_requested(house.key)
-    assert list(contents(house.log)) == [18, 19, 20, 21]
+    harness.swap(found, harness.clean(found))
+    assert not harness.cleaner.is_requested(harness.key)
+    assert list(contents(harness.log)) == [18, 19, 20, 21]
 
 
-def test_a_request_goes_before_dirtier_logs(house: Compacted) -> None:
-    house.compact()
-    other_log(house, 30)
-    house.fill(5)
-    house.cleaner.request(house.log)
-    assert house.grab().log is house.log
+def test_a_request_has_priority_over_dirtier_logs(harness: Compacted) -> None:
+    harness.compact()
+    other_log(harness, 30)
+    harness.fill(5)
+    harness.cleaner.request(harness.log)
+    assert harness.grab().log is harness.log
 
 
-def test_a_request_with_nothing_new_cleans_everything_once_more(house: Compacted) -> None:
-    """So tombstones go whose time is over."""
-    house.compact()
-    house.cleaner.request(house.log)
-    house.compact()
-    assert not house.cleaner.is_requested(house.key)
-    assert house.cleaner.grab_filthiest_log() is None
-    house.cleaner.request(house.log)
-    assert offsets(house) == (0, 22)
-    house.compact()
-    assert not house.cleaner.is_requested(house.key)
-    assert house.cleaner.grab_filthiest_log() is None
+def test_a_request_for_a_clean_log_cleans_all_of_it_again(harness: Compacted) -> None:
+    """This removes tombstones past their delete horizon."""
+    harness.compact()
+    harness.cleaner.request(harness.log)
+    harness.compact()
+    assert not harness.cleaner.is_requested(harness.key)
+    assert harness.cleaner.grab_filthiest_log() is None
+    harness.cleaner.request(harness.log)
+    assert offsets(harness) == (0, 22)
+    harness.compact()
+    assert not harness.cleaner.is_requested(harness.key)
+    assert harness.cleaner.grab_filthiest_log() is None
 
 
-def test_a_request_for_an_empty_log_is_met_at_once(env: FaultEnv) -> None:
-    house = Compacted(env)
-    house.cleaner.request(house.log)
-    assert house.cleaner.grab_filthiest_log() is None
-    assert not house.cleaner.is_requested(house.key)
+def test_a_request_for_an_empty_log_completes_at_once(env: FaultEnv) -> None:
+    harness = Compacted(env)
+    harness.cleaner.request(harness.log)
+    assert harness.cleaner.grab_filthiest_log() is None
+    assert not harness.cleaner.is_requested(harness.key)
 
 
-def test_a_request_is_met_as_far_as_an_open_transaction_allows(env: FaultEnv) -> None:
-    house = Compacted(env)
-    house.fill(12)
-    house.log.append_as_leader(make_batch(b"x", producer=(7, 0, 0), transactional=True), 0)
-    house.fill(5)
-    house.cleaner.request(house.log)
-    house.compact()
-    assert house.checkpoint == 10
-    assert not house.cleaner.is_requested(house.key)
+def test_a_request_completes_at_an_open_transaction(env: FaultEnv) -> None:
+    harness = Compacted(env)
+    harness.fill(12)
+    harness.log.append_as_leader(make_batch(b"x", producer=(7, 0, 0), transactional=True), 0)
+    harness.fill(5)
+    harness.cleaner.request(harness.log)
+    harness.compact()
+    assert harness.checkpoint == 10
+    assert not harness.cleaner.is_requested(harness.key)
 
 
-def test_a_request_gives_another_chance(house: Compacted) -> None:
-    found = house.grab()
-    house.cleaner.mark_uncleanable(house.log, "no reason")
-    house.cleaner.done_cleaning(found, None)
-    house.cleaner.request(house.log)
-    found = house.grab()
-    house.cleaner.failed(found)
-    house.cleaner.done_cleaning(found, None)
-    assert not house.cleaner.is_requested(house.key), "it is not tried for ever"
-    house.cleaner.request(house.log)
-    house.compact()
+def test_a_request_retries_an_uncleanable_log(harness: Compacted) -> None:
+    found = harness.grab()
+    harness.cleaner.mark_uncleanable(harness.log, "no reason")
+    harness.cleaner.done_cleaning(found, None)
+    harness.cleaner.request(harness.log)
+    found = harness.grab()
+    harness.cleaner.failed(found)
+    harness.cleaner.done_cleaning(found, None)
+    assert not harness.cleaner.is_requested(harness.key), "it is not tried for ever"
+    harness.cleaner.request(harness.log)
+    harness.compact()
 
 
-def test_a_request_during_a_cleaning_is_met_by_the_next(house: Compacted) -> None:
-    found = house.grab()
-    house.cleaner.request(house.log)
-    house.swap(found, house.clean(found))
-    assert house.checkpoint == 20
-    assert house.cleaner.is_requested(house.key)
-    house.compact()
-    assert house.checkpoint == 22
-    assert not house.cleaner.is_requested(house.key)
+def test_the_next_cleaning_completes_a_request_made_during_one(harness: Compacted) -> None:
+    found = harness.grab()
+    harness.cleaner.request(harness.log)
+    harness.swap(found, harness.clean(found))
+    assert harness.checkpoint == 20
+    assert harness.cleaner.is_requested(harness.key)
+    harness.compact()
+    assert harness.checkpoint == 22
+    assert not harness.cleaner.is_requested(harness.key)

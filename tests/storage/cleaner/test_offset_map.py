@@ -1,4 +1,4 @@
-"""OffsetMap: every key's last offset in bounded memory, whoever chose the keys; the same plain and compiled."""
+"""OffsetMap: every key's last offset in bounded memory, for hostile keys too; the same interpreted and compiled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_last_offset_of_every_key(form: str, puts: list[tuple[bytes, int]]) 
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_full_map_refuses_new_keys_and_finds_all(form: str) -> None:
+def test_a_full_map_rejects_new_keys_and_finds_all(form: str) -> None:
     with running(form):
         offset_map = OffsetMap(ENTRY_BYTES * 8, 1.0, SECRET)
         assert offset_map.max_entries == 7  # one slot stays empty, where searches end
@@ -47,7 +47,7 @@ def test_a_full_map_refuses_new_keys_and_finds_all(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("slots", [3, 4, 5, 31, 64, 65, 1000])
-def test_it_grows_with_what_is_in_it_and_loses_nothing(
+def test_the_map_grows_with_its_entries_and_loses_none(
     form: str, slots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables, _ = forms_of_the_loops(form)
@@ -67,8 +67,8 @@ def test_it_grows_with_what_is_in_it_and_loses_nothing(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_while_it_grows_an_eighth_more_is_taken_at_most(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked of the system, in the order in which it is; what came before the last is given back then."""
+def test_growth_takes_at_most_an_eighth_more_memory(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sizes requested from the system, in order; each but the last is released by then."""
     tables, _ = forms_of_the_loops(form)
     taken: list[int] = []
     take = tables._zeros
@@ -109,13 +109,13 @@ def test_siphash(form: str, length: int, expected: str) -> None:
 
 
 @given(key=st.binary(max_size=200))
-def test_siphash_is_the_same_plain_and_compiled(key: bytes) -> None:
+def test_siphash_is_the_same_interpreted_and_compiled(key: bytes) -> None:
     hashes = {forms_of_the_loops(form)[0].KeyTable(1000, SECRET).hash_of(key) for form in FORMS}
     assert len(hashes) == 1
 
 
 @pytest.mark.parametrize(("memory", "load_factor"), [(ENTRY_BYTES, 0.9), (ENTRY_BYTES * 10, 0.1), (0, 0.9)])
-def test_a_map_for_not_even_one_key(memory: int, load_factor: float) -> None:
+def test_a_map_without_room_for_one_key(memory: int, load_factor: float) -> None:
     with pytest.raises(OffsetMapTooSmallError):
         OffsetMap(memory, load_factor, SECRET)
 
@@ -125,6 +125,6 @@ def test_max_entries_follow_the_load_factor() -> None:
     assert OffsetMap(ENTRY_BYTES * 2, 0.9, SECRET).max_entries == 1
 
 
-def test_plain_and_compiled_count_alike() -> None:
+def test_interpreted_and_compiled_maps_count_alike() -> None:
     forms: list[Any] = [forms_of_the_loops(form)[0] for form in FORMS]
     assert {tables.KeyTable(ENTRY_BYTES * 10 + 5, SECRET).slots for tables in forms} == {10}

@@ -1,4 +1,4 @@
-"""Throttler: bytes a second, by a clock that only the throttle moves."""
+"""Throttler: bytes per second, by a clock that only the throttler moves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_no_limit_never_waits() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 100, 30_000, 5_000_000])
-def test_the_rate_is_kept_whatever_the_pieces(size: int) -> None:
+def test_the_rate_holds_for_pieces_of_any_size(size: int) -> None:
     clock = Clock()
     throttle = throttler(10_000.0, clock)
     pieces = max(200_000 // size, 2)
@@ -43,7 +43,7 @@ def test_the_rate_is_kept_whatever_the_pieces(size: int) -> None:
     assert max(clock.sleeps) <= LONGEST_SLEEP_S
 
 
-def test_what_is_slow_by_itself_is_not_slowed() -> None:
+def test_work_below_the_rate_is_not_throttled() -> None:
     clock = Clock()
     throttle = throttler(10_000.0, clock)
     for _ in range(20):

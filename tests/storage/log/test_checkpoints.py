@@ -1,4 +1,4 @@
-"""The text files: byte for byte as Kafka's, read back, and refused when they make no sense."""
+"""Checkpoints and other text files: byte for byte as Kafka's, read back, rejected when they are invalid."""
 
 from contextlib import suppress
 
@@ -55,7 +55,7 @@ def test_an_offset_checkpoint_may_be_empty_or_missing(env: FaultEnv, data: bytes
         b"\0\0\0\0",
     ],
 )
-def test_a_corrupt_offset_checkpoint_is_refused(env: FaultEnv, data: bytes) -> None:
+def test_a_corrupt_offset_checkpoint_is_rejected(env: FaultEnv, data: bytes) -> None:
     env.write_file("/d/c", data)
     with pytest.raises(CorruptCheckpointError, match="/d/c"):
         OffsetCheckpointFile(env, "/d/c").read()
@@ -69,7 +69,7 @@ def test_the_same_offsets_are_not_written_twice(env: FaultEnv) -> None:
     assert env.operations == 0
 
 
-def test_a_write_that_failed_is_not_taken_for_done(env: FaultEnv) -> None:
+def test_a_failed_write_is_repeated(env: FaultEnv) -> None:
     from tests.storage.fault_env import nth
 
     checkpoint = OffsetCheckpointFile(env, "/d/c")
@@ -98,7 +98,7 @@ def test_leader_epoch_checkpoint_is_kafkas(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("data", [b"0\n1\n1\n", b"0\n1\na b\n", b"0\n2\n3 0\n1 5\n", b"nonsense"])
-def test_a_corrupt_leader_epoch_checkpoint_is_refused(env: FaultEnv, data: bytes) -> None:
+def test_a_corrupt_leader_epoch_checkpoint_is_rejected(env: FaultEnv, data: bytes) -> None:
     env.write_file("/d/c", data)
     with pytest.raises(CorruptCheckpointError):
         LeaderEpochCheckpointFile(env, "/d/c").read()
@@ -127,7 +127,7 @@ def test_a_process_that_is_killed_leaves_partition_metadata_whole_or_not_at_all(
 @pytest.mark.parametrize(
     "data", [b"", b"version: 1\ntopic_id: LW00YoydQdsdyrrfEjidEQ", b"version: 0\ntopic_id: !"]
 )
-def test_a_corrupt_partition_metadata_is_refused(env: FaultEnv, data: bytes) -> None:
+def test_a_corrupt_partition_metadata_is_rejected(env: FaultEnv, data: bytes) -> None:
     env.write_file("/d/p", data)
     with pytest.raises(CorruptCheckpointError):
         PartitionMetadataFile(env, "/d/p").read()
@@ -150,7 +150,7 @@ def test_meta_properties_are_kafkas(env: FaultEnv) -> None:
     )
 
 
-def test_meta_properties_keep_what_they_do_not_know(env: FaultEnv) -> None:
+def test_meta_properties_keep_unknown_keys(env: FaultEnv) -> None:
     env.write_file("/d/meta.properties", b"! old\nbroker.id = 7\nversion=0\ncluster.id=abc\nfuture.key=x=y\n")
     found = MetaProperties.read(env, "/d")
     assert found is not None
@@ -165,7 +165,7 @@ def test_meta_properties_keep_what_they_do_not_know(env: FaultEnv) -> None:
 
 
 def test_meta_properties_are_escaped_as_java_does(env: FaultEnv) -> None:
-    """Kafka takes a cluster id with the padding of base64, and keeps it with its `=` escaped."""
+    """Kafka accepts a cluster id with base64 padding, and writes its `=` escaped."""
     written = b"node.id=2147483647\nversion=1\ncluster.id=MkU3OEVBNTcwNTJENDM2QQ\\=\\=\no\\ k=\\u00E9\\uD83D\\uDE00\n"
     env.write_file("/d/meta.properties", written)
     found = MetaProperties.read(env, "/d")
@@ -191,13 +191,13 @@ def test_meta_properties_are_escaped_as_java_does(env: FaultEnv) -> None:
         b"",
     ],
 )
-def test_meta_properties_that_make_no_sense_are_refused(env: FaultEnv, data: bytes) -> None:
+def test_invalid_meta_properties_are_rejected(env: FaultEnv, data: bytes) -> None:
     env.write_file("/d/meta.properties", data)
     with pytest.raises(InconsistentMetadataError):
         MetaProperties.read(env, "/d")
 
 
-def test_the_marker_of_a_clean_stop_is_kafkas(env: FaultEnv) -> None:
+def test_the_clean_shutdown_file_is_kafkas(env: FaultEnv) -> None:
     marker = CleanShutdownFile(env, "/d")
     assert not marker.exists()
     marker.write(11)
@@ -210,7 +210,7 @@ def test_the_marker_of_a_clean_stop_is_kafkas(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"brokerEpoch":"x"}'])
-def test_a_marker_without_an_epoch_is_one_all_the_same(env: FaultEnv, data: bytes) -> None:
+def test_a_clean_shutdown_file_without_an_epoch_counts(env: FaultEnv, data: bytes) -> None:
     env.write_file("/d/.kafka_cleanshutdown", data)
     marker = CleanShutdownFile(env, "/d")
     assert marker.exists()

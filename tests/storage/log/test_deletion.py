@@ -1,4 +1,4 @@
-"""Deletions wait their time and can be repeated."""
+"""Deletions of files are delayed and can be repeated."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from barnabas.storage.log.deletion import DeletionQueue
 from tests.storage.fault_env import FaultEnv, nth
 
 
-def test_what_is_due_is_handed_over_once() -> None:
+def test_a_due_deletion_is_taken_once() -> None:
     env = FaultEnv()
     queue = DeletionQueue(env)
     for name in ("a", "b"):
@@ -24,7 +24,7 @@ def test_what_is_due_is_handed_over_once() -> None:
     assert "/a" in repr(first)
 
 
-def test_a_directory_goes_with_all_that_is_in_it() -> None:
+def test_a_directory_is_removed_with_its_contents() -> None:
     env = FaultEnv()
     env.mkdir("/d/below")
     env.write_file("/d/below/f", b"")
@@ -41,7 +41,7 @@ def test_a_directory_goes_with_all_that_is_in_it() -> None:
     assert "/d" in repr(deletion)
 
 
-def test_files_are_found_where_their_directory_is_now() -> None:
+def test_files_of_a_renamed_directory_are_removed() -> None:
     env = FaultEnv()
     queue = DeletionQueue(env)
     queue.add(0, ["/d/t-0.x-future/a", "/d/t-0.x-future-too/b"])

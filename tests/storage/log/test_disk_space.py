@@ -1,4 +1,4 @@
-"""How much room there is: the guard's states, what a full disk may not do to a log, and a real one that is full."""
+"""Disk space: the guard's states, a log on a full disk, and a real disk that is full."""
 
 import errno
 import logging
@@ -38,7 +38,7 @@ from tests.storage.helpers import (
 
 
 class Disk(FaultEnv):
-    """A disk that says what it is told to, and counts how often it is asked."""
+    """A disk that reports the given space, and counts the queries."""
 
     def __init__(self, total: int, free: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Disk(FaultEnv):
         return self.total, self.free
 
 
-def test_the_limit_is_what_is_set_or_a_twentieth() -> None:
+def test_the_limit_is_configured_or_a_twentieth() -> None:
     for setting, total, limit in [
         (5000, 100_000, 5000),
         (AUTOMATIC, 100_000, 5000),
@@ -83,20 +83,20 @@ def test_appends_are_counted_and_measured_only_near_the_limit() -> None:
         space.take(1000)
         env.free -= 1000
     assert (env.asked, space.free_bytes, space.is_full) == (1, 16_000, False)
-    env.free = 16_500  # others gave a little back
+    env.free = 16_500  # other processes freed a little
     space.take(1)
     assert (env.asked, space.is_full) == (2, False)
-    space.take(900)  # a sixteenth of the limit is not worth asking for
+    space.take(900)  # a sixteenth of the limit needs no new measurement
     assert env.asked == 2
     env.free = 15_000
     space.take(200)
     assert (env.asked, space.is_full) == (3, True)
 
 
-def test_a_write_that_found_no_space_keeps_producers_out_for_a_while(
+def test_a_write_that_found_no_space_rejects_producers_for_a_while(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A quota, or the last inode: what is measured says nothing of it."""
+    """A quota, or the last inode: the measured space does not show it."""
     env = Disk(1 << 30, 1 << 29)
     space = DiskSpace(env, "/d", 5000)
     space.ran_out()
@@ -109,7 +109,7 @@ def test_a_write_that_found_no_space_keeps_producers_out_for_a_while(
     assert len(caplog.messages) == 2
 
 
-def test_without_a_guard_nothing_is_refused() -> None:
+def test_without_a_guard_nothing_is_rejected() -> None:
     env = Disk(1 << 30, 0)
     space = DiskSpace(env, "/d", 0)
     space.check()
@@ -119,7 +119,7 @@ def test_without_a_guard_nothing_is_refused() -> None:
     assert not space.wants_reserve
 
 
-def test_a_disk_that_does_not_answer_changes_nothing() -> None:
+def test_a_failed_measurement_changes_nothing() -> None:
     env = FaultEnv()
     env.mkdir("/d")
     space = DiskSpace(env, "/d", 5000)
@@ -129,7 +129,7 @@ def test_a_disk_that_does_not_answer_changes_nothing() -> None:
     assert (space.is_full, space.free_bytes) == (False, UNLIMITED)
 
 
-def test_the_reserve_is_made_with_plenty_of_room_and_given_up_with_none(
+def test_the_reserve_is_written_with_plenty_of_room_and_released_with_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     env = FaultEnv()
@@ -151,7 +151,7 @@ def test_the_reserve_is_made_with_plenty_of_room_and_given_up_with_none(
     env.disk_bytes = RESERVE_BYTES + DISK_BLOCK_BYTES
     again.check()
     needs.append(again.needs_reserve)
-    assert needs == [False, True]  # at first there is some left
+    assert needs == [False, True]  # at first some space is left
     again.release_reserve()
     assert not env.exists(f"/d/{RESERVE_FILE}")
     assert "reserve of 1048576 bytes is released" in caplog.text
@@ -165,13 +165,13 @@ def test_the_reserve_is_made_with_plenty_of_room_and_given_up_with_none(
 
 
 def free_blocks(env: FaultEnv, blocks: int) -> None:
-    """Leaves so many blocks free."""
+    """Leave so many blocks free."""
     env.disk_bytes = UNLIMITED
     total, free = env.disk_space("/")
     env.disk_bytes = total - free + blocks * DISK_BLOCK_BYTES
 
 
-def test_an_append_for_which_there_is_no_room_is_undone() -> None:
+def test_an_append_without_disk_space_is_undone() -> None:
     env = FaultEnv()
     log = new_log(env)
     fill(log, 12)
@@ -189,7 +189,7 @@ def test_an_append_for_which_there_is_no_room_is_undone() -> None:
     assert set(files) <= set(names(env))
 
 
-def test_at_every_write_of_an_append_the_disk_may_be_full() -> None:
+def test_a_full_disk_at_any_write_of_an_append() -> None:
     operation, went_through = 0, False
     while not went_through:
         env = FaultEnv()
@@ -231,14 +231,14 @@ def test_retention_and_deletions_go_on_on_a_full_disk() -> None:
     assert not log.is_failed
     env.time_ms += 5000
     env.inject(lambda _n, kind, _p: Fault(errno.ENOSPC) if kind in ("rename", "open") else None)
-    log.delete_old_segments()  # all of it is due, and there is no room for the new segment that would be needed
+    log.delete_old_segments()  # all segments are due, and there is no room for the new segment that their removal needs
     env.inject(None)
     assert not log.is_failed
     assert log.segment_count == 1
     assert log.delete_old_segments() == 1
 
 
-def test_a_flush_without_room_for_the_epochs_is_made_up_for() -> None:
+def test_a_flush_without_room_for_the_epochs_is_repeated() -> None:
     env = FaultEnv()
     log = new_log(env)
     append(log, b"a", epoch=3)
@@ -281,7 +281,7 @@ def test_an_aborted_transaction_without_room_in_its_index_is_kept_in_memory() ->
 @pytest.mark.parametrize("blocks", [0, 1, 3])
 @pytest.mark.parametrize("guard", [0, 4 * DISK_BLOCK_BYTES])
 def test_a_directory_is_opened_on_a_full_disk(blocks: int, guard: int) -> None:
-    """After a kill as well, when everything would be built anew."""
+    """Also after a kill, when every index would be rebuilt."""
     env = FaultEnv()
     env.mkdir("/logs")
 
@@ -314,7 +314,7 @@ def test_a_directory_is_opened_on_a_full_disk(blocks: int, guard: int) -> None:
     assert env.exists("/logs/.kafka_cleanshutdown")
 
 
-def test_a_client_is_refused_and_a_coordinator_is_not() -> None:
+def test_a_client_is_rejected_and_a_coordinator_is_not() -> None:
     env = FaultEnv()
     log = new_log(env)
     log.append_as_leader(make_batch(b"once", producer=(1, 0, 0)), 0)
@@ -323,7 +323,7 @@ def test_a_client_is_refused_and_a_coordinator_is_not() -> None:
     space.check()
     with pytest.raises(DiskFullError, match="Nothing was written"):
         append(log, b"x")
-    assert log.append_as_leader(make_batch(b"once", producer=(1, 0, 0)), 0).duplicate  # it is there already
+    assert log.append_as_leader(make_batch(b"once", producer=(1, 0, 0)), 0).duplicate  # it exists already
     log.append_as_leader(make_batch(b"own"), 0, AppendOrigin.COORDINATOR)
     assert (log.log_end_offset, space.rejections) == (2, 1)
 
@@ -420,7 +420,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_real_disk_that_is_full_does_not_end_the_process(small_disk: Path) -> None:
-    """In a process of its own: what must not come is SIGBUS, which nobody can catch."""
+    """In a process of its own: it must not end by SIGBUS, which cannot be caught."""
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK_LIFE, str(small_disk)],
         capture_output=True,
@@ -432,7 +432,7 @@ def test_a_real_disk_that_is_full_does_not_end_the_process(small_disk: Path) -> 
     assert (done.returncode, done.stdout.strip()) == (0, "alive"), done.stderr
 
 
-def test_the_system_says_how_much_is_free(small_disk: Path) -> None:
+def test_free_space_is_that_of_the_system(small_disk: Path) -> None:
     env = RealEnv()
     assert env.disk_space(str(small_disk)) == (2 << 20, 2 << 20)
     (small_disk / "x").write_bytes(bytes(4096))

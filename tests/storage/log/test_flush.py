@@ -1,4 +1,4 @@
-"""FlushJob: it syncs what it was given, notes failures, and shrugs at what has been deleted."""
+"""FlushJob: it syncs its files, records failures, and skips deleted files."""
 
 from barnabas.storage.log.checkpoints import LeaderEpochCheckpointFile
 from barnabas.storage.log.flush import FlushJob
@@ -40,7 +40,7 @@ def test_files_paths_directory_and_epochs_are_made_durable() -> None:
     }
 
 
-def test_a_failure_is_noted_wherever_it_happens() -> None:
+def test_a_failure_of_any_sync_is_recorded() -> None:
     operation, error = 0, True
     while error:
         env = new_env()
@@ -55,7 +55,7 @@ def test_a_failure_is_noted_wherever_it_happens() -> None:
     assert operation > 8
 
 
-def test_what_has_been_deleted_needs_no_sync() -> None:
+def test_deleted_files_are_skipped() -> None:
     env = new_env()
     job = new_job(env)
     job.include_epochs(LeaderEpochCheckpointFile(env, "/d/epochs"), [(3, 5)])

@@ -1,4 +1,4 @@
-"""LeaderEpochFileCache: against a naive model, and its table of answers."""
+"""LeaderEpochFileCache: a table of its answers, and a comparison with a naive model."""
 
 import pytest
 from hypothesis import given
@@ -23,9 +23,9 @@ def new_cache(entries: list[tuple[int, int]]) -> tuple[FaultEnv, LeaderEpochFile
         (7, EpochEndOffset(7, 100)),  # the latest
         (8, None),  # beyond it
         (-1, None),
-        (1, EpochEndOffset(1, 10)),  # below the first: as asked, where the first begins
+        (1, EpochEndOffset(1, 10)),  # below the first: the requested epoch, with the start of the first
         (2, EpochEndOffset(2, 20)),
-        (3, EpochEndOffset(2, 20)),  # not there: the one below
+        (3, EpochEndOffset(2, 20)),  # absent: the one below
         (4, EpochEndOffset(4, 50)),
         (6, EpochEndOffset(4, 50)),
     ],
@@ -57,7 +57,7 @@ def test_an_epoch_begins_once() -> None:
     assert cache.latest_epoch == 2
 
 
-def test_a_contradiction_drops_what_was_known_before() -> None:
+def test_a_contradiction_drops_earlier_entries() -> None:
     _, cache = new_cache([(0, 0), (1, 10), (2, 20)])
     cache.assign(3, 10)
     assert cache.entries == [(0, 0), (3, 10)]
@@ -65,14 +65,14 @@ def test_a_contradiction_drops_what_was_known_before() -> None:
     assert cache.entries == [(0, 0), (1, 40)]
 
 
-def test_impossible_epochs_are_our_mistake() -> None:
+def test_invalid_epochs_fail_an_assertion() -> None:
     _, cache = new_cache([])
     for epoch, offset in ((-2, 0), (0, -1)):
         with pytest.raises(ValueError, match="epoch"):
             cache.assign(epoch, offset)
 
 
-def test_epochs_and_truncations_wait_for_the_flush() -> None:
+def test_epochs_and_truncations_are_written_by_the_flush() -> None:
     env, cache = new_cache([])
     cache.assign(1, 0)
     assert not env.exists("/d/leader-epoch-checkpoint")
@@ -90,7 +90,7 @@ def test_epochs_and_truncations_wait_for_the_flush() -> None:
     assert cache.latest_epoch == -1
 
 
-def test_the_start_moves_the_epoch_in_force_along() -> None:
+def test_a_new_log_start_moves_the_epoch_at_that_offset() -> None:
     _, cache = new_cache([(0, 0), (1, 10), (2, 20)])
     cache.truncate_from_start(15)
     assert cache.entries == [(1, 15), (2, 20)]
@@ -106,8 +106,8 @@ starts = st.tuples(st.just("start"), st.integers(0, 60), st.just(0))
 
 
 @given(st.lists(appends | ends | starts, max_size=30))
-def test_it_agrees_with_a_list_of_every_offset(steps: list[tuple[str, int, int]]) -> None:
-    """The model is the epoch of every single offset."""
+def test_the_cache_agrees_with_a_list_of_every_offset(steps: list[tuple[str, int, int]]) -> None:
+    """The model is a list with the epoch of each offset."""
     _, cache = new_cache([])
     start = end = epoch = 0
     written: dict[int, int] = {}
@@ -140,7 +140,7 @@ def test_it_agrees_with_a_list_of_every_offset(steps: list[tuple[str, int, int]]
 def test_odd_epochs_and_offsets() -> None:
     _, cache = new_cache([(0, 0), (2, 10)])
     assert cache.end_offset_for(-1, 20) is None
-    assert cache.end_offset_for(-2, 20) == EpochEndOffset(-2, 0)  # below all that there are, as Kafka answers
+    assert cache.end_offset_for(-2, 20) == EpochEndOffset(-2, 0)  # below all epochs, as Kafka answers
     assert cache.end_offset_for(-(1 << 31), 20) == EpochEndOffset(-(1 << 31), 0)
     assert cache.end_offset_for((1 << 31) - 1, 20) is None
     for offset in (-1, -5):

@@ -36,8 +36,8 @@ def test_segments_keep_their_order() -> None:
     assert len(segments) == 2
 
 
-def test_what_lies_between_is_passed_over() -> None:
-    """Offsets that compaction took: the read goes on to the next batch, in a later segment if need be."""
+def test_a_read_skips_compacted_offsets() -> None:
+    """A read at an offset that compaction removed returns the next batch, if need be of a later segment."""
     env = FaultEnv()
     log = new_log(env)
     for base_offset in (0, 5, 20):
@@ -70,7 +70,7 @@ def test_offsets_before_the_first_segment_are_out_of_range() -> None:
             local.read(offset, 10, local.log_end_offset_metadata, min_one_message=True)
 
 
-def test_an_empty_segment_with_full_indexes_is_made_anew() -> None:
+def test_an_empty_segment_with_full_indexes_is_recreated() -> None:
     env = FaultEnv()
     log = new_log(env, small_config(segment_index_bytes=8))
     local = log._local
@@ -81,15 +81,15 @@ def test_an_empty_segment_with_full_indexes_is_made_anew() -> None:
     assert log.segment_count == 2
 
 
-def test_a_roll_leaves_room_for_offsets_to_come() -> None:
-    """A follower rolls at the first offset that it is given, which may lie beyond its end."""
+def test_a_roll_at_an_offset_beyond_the_end() -> None:
+    """A follower rolls at the first offset of an append, which may be beyond its log end."""
     log = new_log(FaultEnv())
     fill(log, 4)
     log.append_as_follower(make_batch(bytes(900), base_offset=70, epoch=0), 0)
     assert [segment.base_offset for segment in log.segments] == [0, 70]
 
 
-def test_offsets_that_outgrow_an_index_get_a_segment_of_their_own() -> None:
+def test_offsets_too_large_for_an_index_get_a_new_segment() -> None:
     log = new_log(FaultEnv())
     log.append_as_follower(make_batch(b"a", base_offset=0, epoch=0), 0)
     log.append_as_follower(make_batch(b"b", base_offset=1 << 31, epoch=0), 0)
@@ -97,8 +97,8 @@ def test_offsets_that_outgrow_an_index_get_a_segment_of_their_own() -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 1 << 31]
 
 
-def test_the_end_moves_forward_only() -> None:
-    """Offsets that are in the log already would be a mistake of ours, not of the disk: it is not written."""
+def test_the_end_offset_only_increases() -> None:
+    """Offsets that the log has already would be a bug, not a disk error: they are not written."""
     env = FaultEnv()
     log = new_log(env)
     fill(log, 3)
@@ -109,7 +109,7 @@ def test_the_end_moves_forward_only() -> None:
     assert (log.log_end_offset, log.size) == (3, size)
 
 
-# -- following the log at its end --
+# -- readers at the log end --
 
 
 def read(log: UnifiedLog, offset: int, max_bytes: int = 10_000) -> tuple[bytes, LogOffsetMetadata]:
@@ -117,11 +117,11 @@ def read(log: UnifiedLog, offset: int, max_bytes: int = 10_000) -> tuple[bytes, 
     return found.records.read(), found.fetch_offset_metadata
 
 
-def test_who_goes_on_where_a_read_ended_is_answered_without_a_look_at_the_file() -> None:
+def test_a_read_from_the_end_of_another_does_not_search_the_file() -> None:
     env = FaultEnv()
     log = new_log(env)
     append(log, b"a")
-    for _ in range(2):  # two who follow
+    for _ in range(2):  # two readers
         assert read(log, 0)[0]
         assert read(log, 1)[0] == b""
     append(log, b"b", b"c")
@@ -138,7 +138,7 @@ def test_who_goes_on_where_a_read_ended_is_answered_without_a_look_at_the_file()
     assert read(log, 3)[1] == LogOffsetMetadata(3, 0, position)
 
 
-def test_fewer_bytes_than_there_are_come_as_they_always_did() -> None:
+def test_a_read_of_fewer_bytes_than_available_is_unchanged() -> None:
     log = new_log(FaultEnv())
     append(log, b"a")
     read(log, 0)
@@ -151,7 +151,7 @@ def test_fewer_bytes_than_there_are_come_as_they_always_did() -> None:
     assert (incomplete.first_entry_incomplete, incomplete.records.size) == (True, 1)
 
 
-def test_what_was_cut_off_is_not_gone_on_from() -> None:
+def test_a_read_end_above_a_truncation_is_forgotten() -> None:
     log = new_log(FaultEnv())
     fill(log, 2)
     read(log, 0)
@@ -165,8 +165,8 @@ def test_what_was_cut_off_is_not_gone_on_from() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(20))
-def test_followers_see_what_a_search_finds(seed: int) -> None:
-    """Appends, rolls, truncations and readers at any offset: what is answered is what a search would have found."""
+def test_reads_from_remembered_ends_equal_searches(seed: int) -> None:
+    """Appends, rolls, truncations and readers at any offset: each read returns what a search finds."""
     rng = random.Random(seed)
     env = FaultEnv()
     log = new_log(env)
@@ -185,7 +185,7 @@ def test_followers_see_what_a_search_finds(seed: int) -> None:
         isolation = rng.choice(list(FetchIsolation))
         max_bytes = rng.choice((1, 200, 10_000))
         found = log.read(offset, max_bytes, isolation, min_one_message=True)
-        log._local._set_log_end_offset(log.log_end_offset)  # forgets where reads have ended
+        log._local._set_log_end_offset(log.log_end_offset)  # forgets the ends of reads
         again = log.read(offset, max_bytes, isolation, min_one_message=True)
         assert found.fetch_offset_metadata == again.fetch_offset_metadata
         assert found.records.read() == again.records.read()

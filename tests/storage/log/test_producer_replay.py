@@ -1,4 +1,4 @@
-"""Producers followed through the batches of segments."""
+"""ProducerReplay: producer state rebuilt from the batches of segments."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.storage.helpers import T0, end_txn, fill, make_batch, new_log
 from tests.storage.segment.test_segment import new_segment
 
 
-def test_an_aborted_transaction_goes_into_the_index_of_its_marker() -> None:
+def test_an_aborted_transaction_is_in_the_index_of_its_markers_segment() -> None:
     env = FaultEnv()
     env.mkdir("/d")
     segment = new_segment(env)
@@ -43,8 +43,8 @@ def test_a_damaged_transaction_index_is_reported() -> None:
         _ = segment.txn_index.transactions
 
 
-def test_producers_are_followed_from_a_snapshot_to_any_offset() -> None:
-    """A truncation goes back to the snapshot at a segment's start, and from there through data and markers."""
+def test_producers_are_replayed_from_a_snapshot_to_any_offset() -> None:
+    """A truncation loads the snapshot at a segment's start, and replays data and markers from there."""
     env = FaultEnv()
     log = new_log(env)
     fill(log, 6)
@@ -75,7 +75,7 @@ def test_the_replay_ends_at_the_given_offset() -> None:
     assert log.producer_state_manager.producers[7].last_sequence == 1
 
 
-def test_a_snapshot_beyond_what_is_left_of_a_segment_ends_the_replay() -> None:
+def test_a_snapshot_beyond_the_end_of_a_segment_ends_the_replay() -> None:
     env = FaultEnv()
     log = new_log(env)
     fill(log, 4)

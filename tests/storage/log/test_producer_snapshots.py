@@ -1,4 +1,4 @@
-"""Producer snapshots: Kafka's bytes, read back, refused when damaged."""
+"""Producer snapshots: Kafka's bytes, read back, rejected when damaged."""
 
 import pytest
 
@@ -70,13 +70,13 @@ def test_a_log_without_producers_has_ten_bytes(env: FaultEnv) -> None:
         bytes(56),
     ],
 )
-def test_damage_is_noticed(env: FaultEnv, data: bytes) -> None:
+def test_a_damaged_snapshot_is_rejected(env: FaultEnv, data: bytes) -> None:
     env.write_file("/d/00000000000000000005.snapshot", data)
     with pytest.raises(CorruptSnapshotError, match=r"5\.snapshot"):
         ProducerSnapshotFiles(env, "/d", env.listdir("/d")).read(5)
 
 
-def test_a_snapshot_that_has_gone_is_as_bad_as_damage(env: FaultEnv) -> None:
+def test_a_missing_snapshot_is_rejected_like_a_damaged_one(env: FaultEnv) -> None:
     with pytest.raises(CorruptSnapshotError):
         ProducerSnapshotFiles(env, "/d", ["00000000000000000005.snapshot"]).read(5)
 
@@ -89,7 +89,7 @@ def some(env: FaultEnv, *offsets: int) -> ProducerSnapshotFiles:
     return ProducerSnapshotFiles(env, "/d", env.listdir("/d"))
 
 
-def test_those_outside_the_log_go(env: FaultEnv) -> None:
+def test_snapshots_outside_the_log_are_removed(env: FaultEnv) -> None:
     files = some(env, 30, 10, 20, 40)
     files.remove_outside(20, 30)
     assert files.offsets == [20, 30]
@@ -100,7 +100,7 @@ def test_those_outside_the_log_go(env: FaultEnv) -> None:
 @pytest.mark.parametrize(
     ("bases", "left"), [({0, 20}, [20, 40]), ({0, 50}, []), ({0, 40}, [40]), (set(), [40])]
 )
-def test_those_of_no_segment_go_except_that_of_a_clean_stop(
+def test_snapshots_of_no_segment_are_removed_except_the_last(
     env: FaultEnv, bases: set[int], left: list[int]
 ) -> None:
     files = some(env, 10, 20, 40)
@@ -108,7 +108,7 @@ def test_those_of_no_segment_go_except_that_of_a_clean_stop(
     assert files.offsets == left
 
 
-def test_one_goes_with_its_segment(env: FaultEnv) -> None:
+def test_a_snapshot_is_removed_with_its_segment(env: FaultEnv) -> None:
     files = some(env, 10)
     assert files.detach(11, ".deleted") is None
     assert files.detach(10, ".deleted") == "/d/00000000000000000010.snapshot.deleted"
@@ -117,7 +117,7 @@ def test_one_goes_with_its_segment(env: FaultEnv) -> None:
     files.remove(10)
 
 
-def test_writing_again_replaces(env: FaultEnv) -> None:
+def test_a_second_write_replaces_the_snapshot(env: FaultEnv) -> None:
     files = some(env, 10)
     files.write(10, [ENTRY], sync=False)
     files.write(10, [], sync=False)

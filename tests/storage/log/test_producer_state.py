@@ -1,4 +1,4 @@
-"""ProducerStateManager: who may append what, what survives a snapshot, and which transactions are open."""
+"""ProducerStateManager: checks of appends, snapshots, and open transactions."""
 
 import pytest
 
@@ -23,7 +23,7 @@ CLIENT = AppendOrigin.CLIENT
 
 
 class Producers:
-    """A manager, the log's end, and appends as a leader does them: check, then update."""
+    """A manager, the log end, and appends as by a leader: check, then update."""
 
     def __init__(self) -> None:
         self.env = FaultEnv()
@@ -46,7 +46,7 @@ class Producers:
         timestamp: int = T0,
         origin: AppendOrigin = CLIENT,
     ) -> tuple[int, int]:
-        """(first, last) offset: new ones, or those of the first time."""
+        """Returns (first, last) offset: new ones, or for a repeated batch those of the first append."""
         data = make_batch(
             *(b"v",) * count,
             producer=(pid, epoch, sequence),
@@ -78,7 +78,7 @@ class Producers:
         return completed
 
     def reload(self) -> None:
-        """A restart: what the snapshot of now says."""
+        """Restart from a snapshot taken now."""
         self.manager.take_snapshot(sync=True)
         self.manager = self.fresh()
         self.manager.truncate_and_reload(0, self.end, self.env.time_ms)
@@ -100,14 +100,14 @@ def test_the_last_five_batches_are_answered_with_their_offsets(log: Producers) -
 
 
 @pytest.mark.parametrize(("sequence", "count"), [(0, 2), (1, 2), (3, 1), (4, 1), (4, 2), (6, 1), (7, 1)])
-def test_what_only_overlaps_a_known_batch_is_out_of_order(log: Producers, sequence: int, count: int) -> None:
+def test_a_batch_that_overlaps_a_known_one_is_out_of_order(log: Producers, sequence: int, count: int) -> None:
     log.append(0, 3)
     log.append(3, 2)
     with pytest.raises(OutOfOrderSequenceError, match=f"sequence {sequence}, expected 5"):
         log.append(sequence, count)
 
 
-def test_an_unknown_producer_may_begin_anywhere(log: Producers) -> None:
+def test_an_unknown_producer_may_begin_at_any_sequence(log: Producers) -> None:
     assert log.append(77) == (0, 0)
     with pytest.raises(OutOfOrderSequenceError):
         log.append(79)
@@ -134,7 +134,7 @@ def test_a_new_epoch_begins_at_zero_and_fences_the_old(log: Producers) -> None:
     with pytest.raises(InvalidProducerEpochError, match="epoch 0"):
         log.append(5)
     with pytest.raises(InvalidProducerEpochError):
-        log.append(0, 5)  # a repetition, but by a producer that has been fenced
+        log.append(0, 5)  # a repeated batch, but of a fenced producer
     assert log.append(1, epoch=1) == (6, 6)
 
 
@@ -148,19 +148,19 @@ def test_no_epoch_is_below_minus_one(log: Producers, epoch: int) -> None:
         log.append(0, epoch=-1)
 
 
-def test_replicas_take_what_the_leader_has_taken(log: Producers) -> None:
+def test_followers_check_neither_sequences_nor_epochs(log: Producers) -> None:
     log.append(0, epoch=2)
     assert log.append(50, epoch=1, origin=AppendOrigin.REPLICATION) == (1, 1)
 
 
-def test_coordinators_write_without_sequences(log: Producers) -> None:
+def test_coordinators_append_without_sequences(log: Producers) -> None:
     log.append(5, origin=AppendOrigin.COORDINATOR)
     log.append(0, origin=AppendOrigin.COORDINATOR)
     with pytest.raises(InvalidProducerEpochError):
         log.append(0, epoch=-1, origin=AppendOrigin.COORDINATOR)
 
 
-def test_producers_do_not_mind_each_other(log: Producers) -> None:
+def test_producers_are_independent(log: Producers) -> None:
     log.append(0, pid=1)
     log.append(0, pid=2)
     assert log.append(1, pid=1) == (2, 2)
@@ -187,8 +187,8 @@ def test_a_snapshot_is_taken_once_for_each_point(log: Producers) -> None:
     assert log.manager.take_snapshot(sync=True) is None
 
 
-def test_batches_without_sequences_come_back_from_a_snapshot(log: Producers) -> None:
-    """A coordinator writes such for offsets that a transaction commits."""
+def test_batches_without_sequences_survive_a_snapshot(log: Producers) -> None:
+    """A coordinator appends such batches for offsets committed in a transaction."""
     log.append(-1, 2, transactional=True, origin=AppendOrigin.COORDINATOR)
     log.end_txn(commit=True)
     log.manager.take_snapshot(sync=True)
@@ -199,7 +199,7 @@ def test_batches_without_sequences_come_back_from_a_snapshot(log: Producers) -> 
 
 
 def test_snapshots_have_producers_in_the_order_of_javas_hash_map(log: Producers) -> None:
-    """Both lists are what Java's HashMap says of these ids; with the thirteenth its table doubles."""
+    """Both lists are the order of Java's HashMap for these ids; at the thirteenth its table doubles."""
     for pid in (15, 16, 17, 1001, 1 << 32 | 7):
         log.append(0, pid=pid)
     assert order_in_snapshot(log) == [16, 17, 1 << 32 | 7, 1001, 15]
@@ -209,12 +209,12 @@ def test_snapshots_have_producers_in_the_order_of_javas_hash_map(log: Producers)
 
 
 def order_in_snapshot(log: Producers) -> list[int]:
-    """The producers as the file has them that is written now."""
+    """The producers in the order of a snapshot file written now."""
     log.manager.take_snapshot(sync=False)
     return [entry.producer_id for entry in log.manager.snapshots.read(log.end)]
 
 
-def test_a_damaged_snapshot_gives_way_to_the_one_before(log: Producers) -> None:
+def test_the_snapshot_before_a_damaged_one_is_loaded(log: Producers) -> None:
     log.append(0)
     log.manager.take_snapshot(sync=True)
     log.append(1)
@@ -228,7 +228,7 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before(log: Producers) -> None:
     assert log.manager.snapshots.offsets == [1]
 
 
-def test_going_back_to_where_it_is_changes_nothing(log: Producers) -> None:
+def test_a_truncation_to_the_current_end_changes_nothing(log: Producers) -> None:
     log.append(0)
     log.append(1)
     log.manager.truncate_and_reload(0, 2, T0)
@@ -238,7 +238,7 @@ def test_going_back_to_where_it_is_changes_nothing(log: Producers) -> None:
     assert log.manager.map_end_offset == 0
 
 
-def test_the_silent_are_forgotten_unless_they_have_a_transaction_open(log: Producers) -> None:
+def test_silent_producers_without_an_open_transaction_expire(log: Producers) -> None:
     log.append(0, pid=1, timestamp=T0)
     log.append(0, pid=2, timestamp=T0 + 500)
     log.append(0, pid=3, timestamp=T0, transactional=True)
@@ -270,7 +270,7 @@ def test_a_transaction_is_unstable_until_its_marker_is_replicated(log: Producers
     assert manager.first_unstable_offset is None
 
 
-def test_what_a_marker_ends(log: Producers) -> None:
+def test_the_transaction_that_a_marker_ends(log: Producers) -> None:
     assert log.end_txn(commit=True) is None  # nothing was open
     log.append(0, transactional=True)
     log.append(1, transactional=True)
@@ -284,7 +284,7 @@ def test_what_a_marker_ends(log: Producers) -> None:
     )
 
 
-def test_a_marker_with_a_new_epoch_starts_the_sequence_anew(log: Producers) -> None:
+def test_a_marker_with_a_new_epoch_resets_the_sequence(log: Producers) -> None:
     log.append(0, 4, transactional=True)
     log.end_txn(commit=True, epoch=1)
     with pytest.raises(InvalidProducerEpochError):
@@ -294,13 +294,13 @@ def test_a_marker_with_a_new_epoch_starts_the_sequence_anew(log: Producers) -> N
     assert log.append(0, epoch=1, transactional=True) == (5, 5)
 
 
-def test_an_open_transaction_admits_nothing_else(log: Producers) -> None:
+def test_an_open_transaction_rejects_other_batches_of_its_producer(log: Producers) -> None:
     log.append(0, transactional=True)
     with pytest.raises(InvalidTxnStateError):
         log.append(1)
 
 
-def test_coordinators_that_were_replaced_are_kept_out(log: Producers) -> None:
+def test_replaced_coordinators_are_fenced(log: Producers) -> None:
     log.manager.check_coordinator_epoch(PID, 0)
     log.append(0, transactional=True)
     log.end_txn(commit=True, coordinator_epoch=3)
@@ -317,7 +317,7 @@ def test_open_transactions_survive_a_restart(log: Producers) -> None:
     assert log.end_txn(commit=True) is not None
 
 
-def test_the_start_of_the_log_takes_transactions_along(log: Producers) -> None:
+def test_a_new_log_start_removes_transactions_below_it(log: Producers) -> None:
     log.append(0, transactional=True)
     log.end_txn(commit=True)
     log.manager.on_log_start_offset_incremented(1)
@@ -326,14 +326,14 @@ def test_the_start_of_the_log_takes_transactions_along(log: Producers) -> None:
     assert log.manager.first_unstable_offset is None
 
 
-def test_control_batches_of_the_metadata_log_mean_nothing_here(log: Producers) -> None:
+def test_control_batches_of_the_metadata_log_are_ignored(log: Producers) -> None:
     from barnabas.protocol.records.batch import build_batch
 
     data = build_batch([(b"\0\0\0\2", b"leader", T0, [])], producer_id=PID, producer_epoch=0, is_control=True)
     assert log.manager.update(RecordBatch(data), 0, 0) is None
 
 
-def test_emptied_logs_know_no_producer(log: Producers) -> None:
+def test_an_emptied_log_has_no_producers(log: Producers) -> None:
     log.append(0, transactional=True)
     log.manager.take_snapshot(sync=True)
     log.manager.truncate_fully_and_start_at(10)
@@ -358,7 +358,7 @@ def guard(
 
 
 def take(log: Producers, sequence: int, held: VerificationGuard | None, epoch: int = 0) -> None:
-    """A transactional batch that comes with a guard."""
+    """Append a transactional batch with a guard."""
     data = make_batch(b"v", producer=(PID, epoch, sequence), transactional=True)
     batch = RecordBatch(data)
     assert log.manager.check_append(batch, CLIENT, held) is None
@@ -366,7 +366,7 @@ def take(log: Producers, sequence: int, held: VerificationGuard | None, epoch: i
     log.end += 1
 
 
-def test_a_transaction_begins_with_its_guard_and_goes_on_without(verified: Producers) -> None:
+def test_only_the_first_batch_of_a_transaction_needs_a_guard(verified: Producers) -> None:
     held = guard(verified)
     with pytest.raises(InvalidTxnStateError, match="outside of any transaction"):
         take(verified, 0, None)
@@ -377,26 +377,26 @@ def test_a_transaction_begins_with_its_guard_and_goes_on_without(verified: Produ
     with pytest.raises(InvalidTxnStateError):
         take(verified, 2, None)
     with pytest.raises(InvalidTxnStateError):
-        take(verified, 2, held)  # that was for the transaction before
+        take(verified, 2, held)  # this guard was for the last transaction
     take(verified, 2, guard(verified, 2))
 
 
-def test_an_abort_overtakes_the_verification(verified: Producers) -> None:
+def test_an_abort_during_the_verification_invalidates_the_guard(verified: Producers) -> None:
     held = guard(verified)
     verified.end_txn(commit=False)
     with pytest.raises(InvalidTxnStateError):
         take(verified, 0, held)
 
 
-def test_an_open_transaction_of_another_epoch_is_not_ours(verified: Producers) -> None:
+def test_an_open_transaction_of_another_epoch_does_not_verify(verified: Producers) -> None:
     take(verified, 0, guard(verified))
     with pytest.raises(InvalidTxnStateError):
         take(verified, 0, None, epoch=1)
 
 
 @pytest.mark.parametrize("bumps", [False, True])
-def test_an_epoch_that_is_over_is_not_verified(verified: Producers, bumps: bool) -> None:
-    """Nor does it hold up the producer that took over."""
+def test_an_old_epoch_is_not_verified(verified: Producers, bumps: bool) -> None:
+    """Nor does it block the producer of the new epoch."""
     take(verified, 0, guard(verified, epoch=1, bumps=bumps), epoch=1)
     with pytest.raises(InvalidProducerEpochError):
         guard(verified, bumps=bumps)
@@ -409,7 +409,7 @@ def test_an_epoch_that_is_over_is_not_verified(verified: Producers, bumps: bool)
     take(verified, 1, None, epoch=2)
 
 
-def test_an_epoch_that_is_over_is_said_before_a_guard_is_asked_for(verified: Producers) -> None:
+def test_an_old_epoch_is_reported_before_a_missing_guard(verified: Producers) -> None:
     take(verified, 0, guard(verified, epoch=1), epoch=1)
     with pytest.raises(InvalidProducerEpochError):
         take(verified, 0, None)
@@ -417,7 +417,7 @@ def test_an_epoch_that_is_over_is_said_before_a_guard_is_asked_for(verified: Pro
         take(verified, 0, None, epoch=2)
 
 
-def test_who_is_ahead_of_a_batch_that_is_to_be_sent_again_has_to_wait(verified: Producers) -> None:
+def test_a_batch_behind_one_to_be_resent_is_rejected(verified: Producers) -> None:
     held = guard(verified, 3)
     assert guard(verified, 8) is held
     with pytest.raises(OutOfOrderSequenceError, match=r"sequence 8 .* where 3 is the first"):
@@ -433,8 +433,8 @@ def test_with_an_epoch_for_each_transaction_an_unknown_producer_begins_at_zero(v
     take(verified, 0, held)
 
 
-def test_the_lowest_sequence_counts_even_where_all_begin_at_zero(verified: Producers) -> None:
-    """As in Kafka a batch that cannot be, here without a sequence number, holds up what follows until a marker."""
+def test_the_lowest_sequence_counts_with_an_epoch_for_each_transaction_too(verified: Producers) -> None:
+    """As in Kafka, an invalid batch (here without a sequence number) blocks later ones until a marker."""
     held = guard(verified, -1, bumps=True)
     with pytest.raises(OutOfOrderSequenceError, match="where -1 is the first"):
         take(verified, 0, held)
@@ -442,13 +442,15 @@ def test_the_lowest_sequence_counts_even_where_all_begin_at_zero(verified: Produ
     take(verified, 0, guard(verified, epoch=1, bumps=True), epoch=1)
 
 
-def test_a_marker_takes_no_guard_of_its_own_epoch_where_each_transaction_has_one(verified: Producers) -> None:
+def test_a_marker_clears_no_guard_of_its_own_epoch_where_each_transaction_has_one(
+    verified: Producers,
+) -> None:
     held = guard(verified, epoch=1, bumps=True)
     marker(verified, 1, 2)  # which ends the transaction of epoch 0
     take(verified, 0, held, epoch=1)
 
 
-def test_what_is_not_transactional_needs_no_guard(verified: Producers) -> None:
+def test_a_batch_without_a_transaction_needs_no_guard(verified: Producers) -> None:
     assert verified.append(0) == (0, 0)
     assert verified.append(1, origin=AppendOrigin.COORDINATOR) == (1, 1)
 
@@ -488,7 +490,7 @@ def test_a_marker_of_version_two_has_a_higher_epoch(
         assert log.manager.has_ongoing_transaction(PID, 5)
 
 
-def test_a_repeated_marker_is_let_through_once_the_transaction_is_over(log: Producers) -> None:
+def test_a_repeated_marker_is_accepted_once_the_transaction_has_ended(log: Producers) -> None:
     log.append(0, epoch=5, transactional=True)
     marker(log, 6, 2)
     marker(log, 6, 2)
@@ -496,14 +498,14 @@ def test_a_repeated_marker_is_let_through_once_the_transaction_is_over(log: Prod
         marker(log, 5, 2)
 
 
-def test_the_last_epoch_ends_with_itself(log: Producers) -> None:
+def test_a_marker_of_the_last_epoch_keeps_the_epoch(log: Producers) -> None:
     log.append(0, epoch=LAST_EPOCH, transactional=True)
     marker(log, LAST_EPOCH, 2)
     assert not log.manager.has_ongoing_transaction(PID, LAST_EPOCH)
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_marker_has_an_epoch_even_if_its_producer_is_not_known(log: Producers, version: int) -> None:
+def test_the_epoch_of_a_marker_is_checked_for_an_unknown_producer_too(log: Producers, version: int) -> None:
     with pytest.raises(InvalidProducerEpochError):
         marker(log, -2, version)
     with pytest.raises(TransactionCoordinatorFencedError):
@@ -511,7 +513,7 @@ def test_a_marker_has_an_epoch_even_if_its_producer_is_not_known(log: Producers,
     marker(log, 0, version, coordinator_epoch=-1)
 
 
-def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(log: Producers) -> None:
+def test_a_marker_of_a_replaced_coordinator_is_rejected(log: Producers) -> None:
     log.append(0, transactional=True)
     marker(log, 0, 0, coordinator_epoch=3)
     with pytest.raises(TransactionCoordinatorFencedError):
@@ -532,7 +534,7 @@ def test_a_transaction_is_late_five_minutes_after_the_longest_timeout(log: Produ
     assert not log.manager.has_late_transaction(T0 + 10**9, limit_ms)
 
 
-def test_the_time_after_which_producers_are_forgotten_may_change(log: Producers) -> None:
+def test_the_expiration_time_of_producers_may_change(log: Producers) -> None:
     log.append(0)
     assert log.manager.remove_expired_producers(T0 + 999) == 0
     guard(log)

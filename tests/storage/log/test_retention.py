@@ -1,4 +1,4 @@
-"""Which segments may go: the table in `storage.log.retention`, row by row."""
+"""The segments that retention removes: the table in `storage.log.retention`, row by row."""
 
 import pytest
 
@@ -16,7 +16,7 @@ BOTH = frozenset({"compact", "delete"})
 
 
 def new_local(sizes: list[int], ages_ms: list[int]) -> LocalLog:
-    """Segments of ten offsets each, with that many bytes and that old at T0."""
+    """Segments of ten offsets each, of the given sizes and ages at T0."""
     env = FaultEnv()
     env.mkdir("/d")
     segments = []
@@ -55,13 +55,13 @@ def new_local(sizes: list[int], ages_ms: list[int]) -> LocalLog:
         ({}, 9, 40, []),
         ({}, 10, 40, [0]),
         ({}, 39, 40, [0, 10, 20]),
-        ({}, 40, 40, [0, 10, 20]),  # never the active one on that account
+        ({}, 40, 40, [0, 10, 20]),  # never the active one for this reason
         ({"cleanup_policy": COMPACT}, 20, 40, [0, 10]),
         ({"retention_bytes": 399}, 0, 40, []),
         ({"retention_bytes": 300}, 0, 40, [0]),
         ({"retention_bytes": 201}, 0, 40, [0]),
         ({"retention_bytes": 0}, 0, 40, [0, 10, 20, 30]),
-        ({"retention_bytes": 0}, 0, 25, [0, 10]),  # the high watermark holds the others
+        ({"retention_bytes": 0}, 0, 25, [0, 10]),  # the high watermark keeps the others
         ({"retention_bytes": 0, "cleanup_policy": COMPACT}, 0, 40, []),
         ({"retention_bytes": 0, "cleanup_policy": BOTH}, 0, 40, [0, 10, 20, 30]),
         ({"retention_ms": 5000}, 0, 40, []),
@@ -73,7 +73,9 @@ def new_local(sizes: list[int], ages_ms: list[int]) -> LocalLog:
         ({"retention_ms": 3999, "retention_bytes": 200}, 10, 40, [0, 10]),
     ],
 )
-def test_the_table(config: dict[str, object], log_start: int, high_watermark: int, gone: list[int]) -> None:
+def test_the_retention_table(
+    config: dict[str, object], log_start: int, high_watermark: int, gone: list[int]
+) -> None:
     local = new_local([100, 100, 100, 100], [4000, 3000, 2000, 1])
     usual = {"retention_bytes": -1, "retention_ms": -1}
     found = deletable_segments(local, small_config(**{**usual, **config}), log_start, high_watermark, T0 + 1)
@@ -86,7 +88,7 @@ def test_an_empty_active_segment_stays() -> None:
     assert [segment.base_offset for segment in found] == [0]
 
 
-def test_a_younger_segment_holds_those_after_it() -> None:
+def test_a_younger_segment_keeps_those_after_it() -> None:
     local = new_local([100, 100, 100], [4000, 10, 4000])
     found = deletable_segments(local, small_config(retention_ms=1000), 0, 30, T0)
     assert [segment.base_offset for segment in found] == [0]

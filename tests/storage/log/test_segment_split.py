@@ -1,4 +1,4 @@
-"""Segments that reach further than their indexes can say: nothing of them is lost."""
+"""Segments with offsets beyond what their indexes can hold are split without loss."""
 
 from random import Random
 
@@ -25,7 +25,7 @@ def env() -> FaultEnv:
 
 
 def overflowed(env: FaultEnv, *, indexes: bool = True, damage: bytes = b"") -> None:
-    """A directory with that segment and the active one, synced."""
+    """A directory with such a segment and the active one, synced."""
     env.mkdir(DIRECTORY)
     batches = [make_batch(value, base_offset=offset, epoch=0) for offset, value in VALUES.items()]
     data = b"".join(batches) + damage
@@ -49,7 +49,7 @@ def logs(env: FaultEnv) -> list[int]:
     return [int(name[:20]) for name in names(env) if name.endswith(".log")]
 
 
-def test_recovery_splits_it(env: FaultEnv) -> None:
+def test_recovery_splits_an_overflowed_segment(env: FaultEnv) -> None:
     overflowed(env)
     log = new_log(env)
     assert read_values(log) == ALL
@@ -61,14 +61,14 @@ def test_recovery_splits_it(env: FaultEnv) -> None:
     assert not any(name.endswith((".swap", ".cleaned")) for name in names(env))
 
 
-def test_so_does_a_clean_start_that_finds_no_index(env: FaultEnv) -> None:
+def test_a_clean_start_without_an_index_splits_the_segment(env: FaultEnv) -> None:
     overflowed(env, indexes=False)
     log = new_log(env, is_clean=True)
     assert read_values(log) == ALL
     assert logs(env) == [0, FAR, 2 * FAR + 2, ACTIVE]
 
 
-def test_the_first_batch_may_be_the_one(env: FaultEnv) -> None:
+def test_the_first_batch_may_overflow(env: FaultEnv) -> None:
     write(env, 0, make_batch(b"far", base_offset=FAR, epoch=0))
     write(env, ACTIVE, b"")
     log = new_log(env)
@@ -76,14 +76,14 @@ def test_the_first_batch_may_be_the_one(env: FaultEnv) -> None:
     assert log.log_end_offset == ACTIVE
 
 
-def test_damage_behind_it_is_cut_all_the_same(env: FaultEnv) -> None:
+def test_damage_behind_an_overflow_is_truncated(env: FaultEnv) -> None:
     overflowed(env, damage=b"torn")
     log = new_log(env)
-    assert read_values(log) == VALUES  # and what comes after damage goes
+    assert read_values(log) == VALUES  # and the segments after damage are removed
     assert log.truncated_bytes > 4
 
 
-def test_a_batch_too_far_off_that_is_damaged_is_damage(env: FaultEnv) -> None:
+def test_a_damaged_batch_beyond_the_index_is_damage(env: FaultEnv) -> None:
     far = bytearray(make_batch(b"far", base_offset=FAR, epoch=0))
     far[-1] ^= 1
     write(env, 0, make_batch(b"near", base_offset=0, epoch=0) + far)
@@ -94,7 +94,7 @@ def test_a_batch_too_far_off_that_is_damaged_is_damage(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("following", [None, FAR])
-def test_an_offset_that_does_not_fit_what_follows_is_damage(env: FaultEnv, following: int | None) -> None:
+def test_an_offset_that_contradicts_the_next_is_damage(env: FaultEnv, following: int | None) -> None:
     """No checksum covers it."""
     near, far = make_batch(b"near", base_offset=0, epoch=0), make_batch(b"far", base_offset=FAR, epoch=0)
     write(env, 0, near + far)

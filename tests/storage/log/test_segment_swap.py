@@ -1,4 +1,4 @@
-"""A cleaned segment takes the place of those it stands for; whatever comes between, no key loses its last value."""
+"""A cleaned segment replaces its sources; whatever interrupts the swap, no key loses its last value."""
 
 import errno
 import random
@@ -42,153 +42,153 @@ def env() -> FaultEnv:
 
 
 @pytest.fixture
-def house(env: FaultEnv) -> Compacted:
+def harness(env: FaultEnv) -> Compacted:
     """A log of segments 0, 5, 10, 15 and an active one at 20, with keys in turn."""
-    house = Compacted(env)
-    house.fill(22)
-    return house
+    harness = Compacted(env)
+    harness.fill(22)
+    return harness
 
 
-def bases(house: Compacted) -> list[int]:
-    return [segment.base_offset for segment in house.log.segments]
+def bases(harness: Compacted) -> list[int]:
+    return [segment.base_offset for segment in harness.log.segments]
 
 
-# -- in life --
+# -- in service --
 
 
-def test_segments_become_one(house: Compacted, env: FaultEnv) -> None:
-    before = last_values(house.log)
-    assert bases(house) == [0, 5, 10, 15, 20]
-    result = house.compact()
-    assert bases(house) == [0, 20]
-    assert last_values(house.log) == before
-    assert list(contents(house.log)) == [16, 17, 18, 19, 20, 21]
-    assert house.checkpoint == result.next_first_dirty_offset == 20
-    assert house.log.log_end_offset == 22
-    assert house.log.size == sum(env.size(path(base)) for base in (0, 20))
+def test_segments_are_replaced_by_one(harness: Compacted, env: FaultEnv) -> None:
+    before = last_values(harness.log)
+    assert bases(harness) == [0, 5, 10, 15, 20]
+    result = harness.compact()
+    assert bases(harness) == [0, 20]
+    assert last_values(harness.log) == before
+    assert list(contents(harness.log)) == [16, 17, 18, 19, 20, 21]
+    assert harness.checkpoint == result.next_first_dirty_offset == 20
+    assert harness.log.log_end_offset == 22
+    assert harness.log.size == sum(env.size(path(base)) for base in (0, 20))
     assert not [name for name in names(env, DIRECTORY) if name.endswith((".cleaned", ".swap"))]
 
 
-def test_the_old_files_go_after_a_while(house: Compacted, env: FaultEnv) -> None:
-    house.compact()
+def test_the_old_files_are_removed_after_the_delay(harness: Compacted, env: FaultEnv) -> None:
+    harness.compact()
     assert env.exists(path(5, "log.deleted"))
-    env.time_ms += house.log.config.file_delete_delay_ms
-    for deletion in house.manager.take_due_deletions():
+    env.time_ms += harness.log.config.file_delete_delay_ms
+    for deletion in harness.manager.take_due_deletions():
         deletion.run()
     assert not [name for name in names(env, DIRECTORY) if name.endswith(".deleted")]
 
 
-def test_what_was_read_before_stays_readable(house: Compacted) -> None:
-    old = house.log.read(0, 10_000, FetchIsolation.LOG_END, min_one_message=True).records
+def test_a_read_before_the_swap_stays_readable(harness: Compacted) -> None:
+    old = harness.log.read(0, 10_000, FetchIsolation.LOG_END, min_one_message=True).records
     wanted = old.read()
-    house.compact()
+    harness.compact()
     assert old.read() == wanted
 
 
-def test_a_read_from_a_gap_goes_on_after_it(house: Compacted) -> None:
-    house.compact()
-    found = house.log.read(3, 10_000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
+def test_a_read_from_a_gap_returns_the_next_record(harness: Compacted) -> None:
+    harness.compact()
+    found = harness.log.read(3, 10_000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
     assert found.records.read()[:8] == (16).to_bytes(8, "big")
 
 
-def test_by_time_the_new_segment_is_searched(env: FaultEnv) -> None:
-    house = Compacted(env)
+def test_a_search_by_time_uses_the_new_segment(env: FaultEnv) -> None:
+    harness = Compacted(env)
     for number in range(12):
-        put(house.log, b"key %d" % (number % 2), b"v" * 100, timestamp=1_700_000_000_000 + number)
-    house.compact()
-    found = house.log.fetch_offset_by_timestamp(1_700_000_000_003)
+        put(harness.log, b"key %d" % (number % 2), b"v" * 100, timestamp=1_700_000_000_000 + number)
+    harness.compact()
+    found = harness.log.fetch_offset_by_timestamp(1_700_000_000_003)
     assert found is not None
-    assert found.offset == min(contents(house.log))
+    assert found.offset == min(contents(harness.log))
 
 
-def test_snapshots_of_vanished_segments_go_with_them(house: Compacted, env: FaultEnv) -> None:
-    assert house.log.producer_state_manager.snapshots.offsets == [5, 10, 15, 20]
-    house.compact()
-    assert house.log.producer_state_manager.snapshots.offsets == [20]
+def test_snapshots_of_replaced_segments_are_removed(harness: Compacted, env: FaultEnv) -> None:
+    assert harness.log.producer_state_manager.snapshots.offsets == [5, 10, 15, 20]
+    harness.compact()
+    assert harness.log.producer_state_manager.snapshots.offsets == [20]
     assert env.exists(path(5, "snapshot.deleted"))
 
 
-def test_a_high_watermark_that_stood_in_an_old_segment_is_looked_up_again(env: FaultEnv) -> None:
-    """It was noted as a position in a segment that was the active one then, and is shorter now."""
-    house = Compacted(env)
-    house.fill(10)
-    assert house.log.high_watermark_metadata.segment_base_offset == 5
-    house.log.append_as_leader(make_batch(b"x" * 120, key=b"not replicated yet"), 0)
-    house.log.offsets.first_unstable_offset = None
-    assert bases(house) == [0, 5, 10]
-    house.compact()
-    metadata = house.log.high_watermark_metadata
+def test_a_high_watermark_in_an_old_segment_is_looked_up_again(env: FaultEnv) -> None:
+    """It was a position in a segment that was active then, and is shorter now."""
+    harness = Compacted(env)
+    harness.fill(10)
+    assert harness.log.high_watermark_metadata.segment_base_offset == 5
+    harness.log.append_as_leader(make_batch(b"x" * 120, key=b"not replicated yet"), 0)
+    harness.log.offsets.first_unstable_offset = None
+    assert bases(harness) == [0, 5, 10]
+    harness.compact()
+    metadata = harness.log.high_watermark_metadata
     assert (metadata.message_offset, metadata.segment_base_offset, metadata.position) == (10, 10, 0)
-    visible = house.log.read(0, 100_000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
+    visible = harness.log.read(0, 100_000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
     assert visible.records.position + visible.records.size <= env.size(path(0))
 
 
-def test_a_flush_under_way_ends_as_if_nothing_had_been(house: Compacted) -> None:
-    job = house.log.prepare_flush()
-    house.compact()
+def test_a_flush_under_way_completes(harness: Compacted) -> None:
+    job = harness.log.prepare_flush()
+    harness.compact()
     job.run()
-    house.log.complete_flush(job)
-    assert house.log.recovery_point == 22
-    assert not house.log._local.has_unflushed
+    harness.log.complete_flush(job)
+    assert harness.log.recovery_point == 22
+    assert not harness.log._local.has_unflushed
 
 
-def test_retention_truncation_and_appends_go_on_after_it(house: Compacted) -> None:
-    house.compact()
-    house.fill(10)
-    house.manager.truncate_to(house.log, 25)
-    assert house.log.log_end_offset == 25
-    assert list(contents(house.log)) == [*range(16, 25)]
-    house.compact()
-    assert list(contents(house.log)) == [21, 22, 23, 24]
-    house.manager.truncate_to(house.log, 22)
-    assert list(contents(house.log)) == [21]
-    assert house.checkpoint == 0
+def test_retention_truncation_and_appends_after_a_swap(harness: Compacted) -> None:
+    harness.compact()
+    harness.fill(10)
+    harness.manager.truncate_to(harness.log, 25)
+    assert harness.log.log_end_offset == 25
+    assert list(contents(harness.log)) == [*range(16, 25)]
+    harness.compact()
+    assert list(contents(harness.log)) == [21, 22, 23, 24]
+    harness.manager.truncate_to(harness.log, 22)
+    assert list(contents(harness.log)) == [21]
+    assert harness.checkpoint == 0
 
 
-def test_again_and_again(house: Compacted) -> None:
+def test_repeated_swaps(harness: Compacted) -> None:
     for _ in range(5):
-        house.fill(11)
-        before = last_values(house.log)
-        house.compact()
-        assert last_values(house.log) == before
-    assert len(bases(house)) <= 4
+        harness.fill(11)
+        before = last_values(harness.log)
+        harness.compact()
+        assert last_values(harness.log) == before
+    assert len(bases(harness)) <= 4
 
 
-def test_segments_that_are_not_there_any_more_are_not_replaced(house: Compacted, env: FaultEnv) -> None:
-    before = dict(contents(house.log))
+def test_missing_segments_are_not_replaced(harness: Compacted, env: FaultEnv) -> None:
+    before = dict(contents(harness.log))
     for replaces in ((0, 10), (5, 10, 15, 20), (1, 5), (30,), (15, 20)):
-        assert not house.log.replace_segments(CleanedSegment(replaces[0], 1, replaces))
-    assert contents(house.log) == before
+        assert not harness.log.replace_segments(CleanedSegment(replaces[0], 1, replaces))
+    assert contents(harness.log) == before
     assert not [name for name in names(env, DIRECTORY) if name.endswith(".deleted")]
 
 
-def test_a_log_that_is_offline_takes_nothing(house: Compacted) -> None:
-    house.log.fail("a test says so")
+def test_an_offline_log_rejects_a_swap(harness: Compacted) -> None:
+    harness.log.fail("a test says so")
     with pytest.raises(KafkaStorageError):
-        house.log.replace_segments(CleanedSegment(0, 1, (0,)))
+        harness.log.replace_segments(CleanedSegment(0, 1, (0,)))
 
 
-def test_a_disk_that_fails_in_the_swap_takes_the_log_offline(house: Compacted, env: FaultEnv) -> None:
-    found = house.grab()
-    result = house.clean(found)
+def test_a_disk_failure_in_the_swap_takes_the_log_offline(harness: Compacted, env: FaultEnv) -> None:
+    found = harness.grab()
+    result = harness.clean(found)
     swap = SwapPreparation(env, DIRECTORY, result.segments[0])
     swap.run()
-    before = last_values(house.log)
+    before = last_values(harness.log)
     env.inject(lambda _, kind, where: Fault() if kind == "rename" and where.endswith(".swap") else None)
     with pytest.raises(KafkaStorageError, match="swapping"):
-        house.log.replace_segments(result.segments[0])
-    assert house.log.is_failed
+        harness.log.replace_segments(result.segments[0])
+    assert harness.log.is_failed
     env.kill()
     again = Compacted(env)
     assert last_values(again.log) == before
     assert bases(again) == [0, 20]
 
 
-# -- the directory to itself --
+# -- the claim of the directory --
 
 
-def test_strays_go_before_a_swap(house: Compacted, env: FaultEnv) -> None:
-    result = house.clean(house.grab())
+def test_stray_files_are_removed_before_a_swap(harness: Compacted, env: FaultEnv) -> None:
+    result = harness.clean(harness.grab())
     ours = [name for name in names(env, DIRECTORY) if name.endswith(".cleaned")]
     env.write_file(path(3, "log.cleaned"), b"stray")
     env.write_file(f"{DIRECTORY}/odd.cleaned", b"stray")
@@ -202,28 +202,26 @@ def test_strays_go_before_a_swap(house: Compacted, env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("is_synced", [True, False])
-def test_what_makes_a_record_superfluous_is_on_the_disk_before_that_goes(
-    env: FaultEnv, is_synced: bool
-) -> None:
-    """A power cut when the first segment is swapped in, and what came later was written and not synced."""
-    house = Compacted(env, group_bytes=900)
-    house.fill(4)
-    house.log.flush()
-    durable = last_values(house.log)
-    house.fill(18)
-    found = house.grab()
-    result = house.clean(found)
+def test_a_superseding_record_is_synced_before_the_old_one_is_removed(env: FaultEnv, is_synced: bool) -> None:
+    """A power cut after the first segment is swapped in, while later ones are written but not synced."""
+    harness = Compacted(env, group_bytes=900)
+    harness.fill(4)
+    harness.log.flush()
+    durable = last_values(harness.log)
+    harness.fill(18)
+    found = harness.grab()
+    result = harness.clean(found)
     SwapClaim(env, DIRECTORY, result.segments, paths_to_sync(found) if is_synced else ()).run()
     SwapPreparation(env, DIRECTORY, result.segments[0]).run()
-    house.log.replace_segments(result.segments[0])
+    harness.log.replace_segments(result.segments[0])
     env.crash()
     left_over = last_values(Compacted(env).log).keys()
     assert (left_over == durable.keys()) is is_synced, "without the sync the keys would be gone"
 
 
-def test_a_sync_that_fails_is_remembered(house: Compacted, env: FaultEnv) -> None:
-    found = house.grab()
-    result = house.clean(found)
+def test_a_sync_that_fails_is_remembered(harness: Compacted, env: FaultEnv) -> None:
+    found = harness.grab()
+    result = harness.clean(found)
     claim = SwapClaim(env, DIRECTORY, result.segments, paths_to_sync(found))
     env.inject(lambda _, kind, __: Fault() if kind == "sync" else None)
     with pytest.raises(OSError, match="injected"):
@@ -232,12 +230,12 @@ def test_a_sync_that_fails_is_remembered(house: Compacted, env: FaultEnv) -> Non
 
 
 @pytest.mark.parametrize("kind", ["open", "sync_dir"])
-def test_a_sync_that_has_no_descriptor_is_made_up_for_by_the_next_claim(
-    house: Compacted, env: FaultEnv, kind: str
+def test_a_sync_without_a_descriptor_is_repeated_by_the_next_claim(
+    harness: Compacted, env: FaultEnv, kind: str
 ) -> None:
-    """No fsync has failed then, so nothing can be lost."""
-    found = house.grab()
-    result = house.clean(found)
+    """No fsync failed, so nothing can be lost."""
+    found = harness.grab()
+    result = harness.clean(found)
     claim = SwapClaim(env, DIRECTORY, result.segments, paths_to_sync(found))
     env.inject(lambda _, wanted, __: Fault(errno.EMFILE) if wanted == kind else None)
     with pytest.raises(OSError, match="injected"):
@@ -251,14 +249,14 @@ def test_a_sync_that_has_no_descriptor_is_made_up_for_by_the_next_claim(
     assert list(contents(Compacted(env).log)) == list(range(20)), "all that was read is on the disk"
 
 
-def test_what_was_flushed_is_not_synced_again(house: Compacted) -> None:
-    found = house.grab()
+def test_flushed_files_are_not_synced_again(harness: Compacted) -> None:
+    found = harness.grab()
     assert [path[-24:] for path in paths_to_sync(found)] == [f"{base:020d}.log" for base in (0, 5, 10, 15)]
-    house.log.flush()
+    harness.log.flush()
     assert paths_to_sync(found) == []
 
 
-def test_a_locked_directory_is_not_claimed(house: Compacted, env: FaultEnv) -> None:
+def test_a_locked_directory_is_not_claimed(harness: Compacted, env: FaultEnv) -> None:
     lock = env.lock_dir(DIRECTORY)
     assert lock is not None
     claim = SwapClaim(env, DIRECTORY, ())
@@ -268,11 +266,11 @@ def test_a_locked_directory_is_not_claimed(house: Compacted, env: FaultEnv) -> N
     assert env.lock_dir(DIRECTORY) is None
 
 
-# -- the first step, and taking it back --
+# -- the preparation, and reverting it --
 
 
-def prepared(house: Compacted, env: FaultEnv) -> SwapPreparation:
-    result = house.clean(house.grab())
+def prepared(harness: Compacted, env: FaultEnv) -> SwapPreparation:
+    result = harness.clean(harness.grab())
     return SwapPreparation(env, DIRECTORY, result.segments[0])
 
 
@@ -280,16 +278,16 @@ def left(env: FaultEnv) -> list[str]:
     return [name[20:] for name in names(env, DIRECTORY) if name.endswith((".cleaned", ".swap"))]
 
 
-def test_what_is_cancelled_before_is_never_done(house: Compacted, env: FaultEnv) -> None:
-    swap = prepared(house, env)
+def test_a_swap_cancelled_before_it_runs_does_nothing(harness: Compacted, env: FaultEnv) -> None:
+    swap = prepared(harness, env)
     swap.cancel()
     swap.run()
     assert not swap.is_done
     assert all(name.endswith(".cleaned") for name in left(env))
 
 
-def test_what_is_cancelled_afterwards_is_taken_back(house: Compacted, env: FaultEnv) -> None:
-    swap = prepared(house, env)
+def test_a_swap_cancelled_after_it_ran_is_reverted(harness: Compacted, env: FaultEnv) -> None:
+    swap = prepared(harness, env)
     swap.run()
     assert sorted(left(env)) == [".index.swap", ".log.swap", ".timeindex.swap"]
     swap.cancel()
@@ -301,24 +299,24 @@ def test_what_is_cancelled_afterwards_is_taken_back(house: Compacted, env: Fault
     assert len(contents(Compacted(env).log)) <= 22
 
 
-def test_a_failure_takes_back_what_was_done(house: Compacted, env: FaultEnv) -> None:
-    swap = prepared(house, env)
+def test_a_failed_swap_is_reverted(harness: Compacted, env: FaultEnv) -> None:
+    swap = prepared(harness, env)
     env.inject(lambda _, kind, __: Fault(errno.EIO) if kind == "sync_dir" else None)
     with pytest.raises(OSError, match="injected"):
         swap.run()
     assert ".log.swap" not in left(env)
 
 
-def test_taking_back_may_be_interrupted_anywhere(env: FaultEnv) -> None:
-    """Whatever is left, loading goes back to the old segments, never to a mixture of both."""
+def test_a_revert_may_be_interrupted_anywhere(env: FaultEnv) -> None:
+    """Whatever is left, loading restores the old segments, never a mixture of both."""
     operation, ended = 0, False
     while not ended:
         env = new_env()
-        house = Compacted(env)
-        house.fill(22)
-        house.log.flush()
-        wanted = contents(house.log)
-        swap = prepared(house, env)
+        harness = Compacted(env)
+        harness.fill(22)
+        harness.log.flush()
+        wanted = contents(harness.log)
+        swap = prepared(harness, env)
         swap.run()
         env.inject(power_cut(operation))
         try:
@@ -335,45 +333,47 @@ def test_taking_back_may_be_interrupted_anywhere(env: FaultEnv) -> None:
     assert operation > 4
 
 
-def test_removing_what_is_left_of_a_deleted_partition(env: FaultEnv) -> None:
+def test_removing_the_files_of_a_deleted_partition(env: FaultEnv) -> None:
     remove_cleaned(env, "/nowhere")
 
 
 # -- crashes --
 
 
-def compaction(house: Compacted) -> None:
-    house.compact()
+def compaction(harness: Compacted) -> None:
+    harness.compact()
 
 
-def rest_of_life(house: Compacted) -> None:
-    """A compaction, what is due, more records, another compaction of all."""
-    house.compact()
-    house.env.time_ms += 60_000  # type: ignore[attr-defined]
-    for deletion in house.manager.take_due_deletions():
+def rest_of_life(harness: Compacted) -> None:
+    """A compaction, due deletions, more records, and another compaction of the whole log."""
+    harness.compact()
+    harness.env.time_ms += 60_000  # type: ignore[attr-defined]
+    for deletion in harness.manager.take_due_deletions():
         deletion.run()
-    house.fill(11)
-    house.log.flush()
-    house.compact()
+    harness.fill(11)
+    harness.log.flush()
+    harness.compact()
 
 
 def started(env: FaultEnv) -> Compacted:
     """A log whose compaction swaps two segments in, one after the other."""
-    house = Compacted(env, group_bytes=3000)
-    house.fill(22)
-    house.log.append_as_leader(make_batch(b"a" * 90, key=ABORTED, producer=(7, 0, 0), transactional=True), 0)
-    house.log.append_as_leader(end_txn(7, 0, commit=False), 0, AppendOrigin.COORDINATOR)
-    house.log.update_high_watermark(house.log.log_end_offset)
-    append(house.log, b"last")
-    house.log.roll()
-    house.log.flush()
-    house.manager.dirs.checkpoint_all()
-    return house
+    harness = Compacted(env, group_bytes=3000)
+    harness.fill(22)
+    harness.log.append_as_leader(
+        make_batch(b"a" * 90, key=ABORTED, producer=(7, 0, 0), transactional=True), 0
+    )
+    harness.log.append_as_leader(end_txn(7, 0, commit=False), 0, AppendOrigin.COORDINATOR)
+    harness.log.update_high_watermark(harness.log.log_end_offset)
+    append(harness.log, b"last")
+    harness.log.roll()
+    harness.log.flush()
+    harness.manager.dirs.checkpoint_all()
+    return harness
 
 
-def committed(house: Compacted) -> set[bytes]:
-    """What a reader of committed records finds under the key of the aborted transaction."""
-    log = house.log
+def committed(harness: Compacted) -> set[bytes]:
+    """The records with the aborted transaction's key that a read_committed reader finds."""
+    log = harness.log
     info = log.read(log.log_start_offset, 1 << 20, FetchIsolation.TXN_COMMITTED, min_one_message=True)
     assert info.aborted_transactions is not None
     return {ABORTED} if not info.aborted_transactions and ABORTED in info.records.read() else set()
@@ -393,16 +393,16 @@ def test_a_crash_at_every_operation(life: Callable[[Compacted], None], ending: s
     operation, ended = 0, False
     while not ended:
         env = new_env()
-        house = started(env)
-        durable = last_values(house.log)
+        harness = started(env)
+        durable = last_values(harness.log)
         env.inject(power_cut(operation))
         try:
-            life(house)
+            life(harness)
             ended = True
         except PowerCut:
             pass
         env.inject(None)
-        latest = durable if not ended else last_values(house.log)
+        latest = durable if not ended else last_values(harness.log)
         env.kill() if ending == "kill" else env.crash(
             random.Random(operation) if ending == "crash in doubt" else None
         )
@@ -424,14 +424,14 @@ def test_a_crash_at_every_operation(life: Callable[[Compacted], None], ending: s
 
 @pytest.mark.parametrize("ending", ["kill", "crash"])
 def test_a_crash_while_loading_completes_a_swap(ending: str) -> None:
-    """The loading that completes a swap is itself interrupted, at every operation."""
+    """The loading that completes a swap is interrupted at every operation."""
     operation, ended = 0, False
     while not ended:
         env = new_env()
-        house = started(env)
-        wanted = last_values(house.log)
-        found = house.grab()
-        result = house.clean(found)
+        harness = started(env)
+        wanted = last_values(harness.log)
+        found = harness.grab()
+        result = harness.clean(found)
         SwapPreparation(env, DIRECTORY, result.segments[0]).run()
         env.kill()
         env.inject(power_cut(operation))
@@ -451,20 +451,20 @@ def test_a_crash_while_loading_completes_a_swap(ending: str) -> None:
 
 @pytest.mark.parametrize("fault", [Fault(), Fault(errno.ENOSPC, half=True)])
 def test_a_fault_at_every_operation(fault: Fault) -> None:
-    """Not the end of anything: the log goes on as it was, or says that it is offline."""
+    """The log is unchanged and in service, or offline."""
     operation, was_hit = 0, True
     while was_hit:
         env = new_env()
-        house = started(env)
-        wanted = last_values(house.log)
+        harness = started(env)
+        wanted = last_values(harness.log)
         env.inject(nth(operation, fault))
         with suppress(OSError, KafkaStorageError):
-            house.compact()
+            harness.compact()
         was_hit = env.operations > operation
         env.inject(None)
-        if not house.log.is_failed:
-            assert last_values(house.log) == wanted, operation
-            put(house.log, b"one more", b"x")
+        if not harness.log.is_failed:
+            assert last_values(harness.log) == wanted, operation
+            put(harness.log, b"one more", b"x")
         env.kill()
         again = Compacted(env)
         assert {**wanted, b"one more": b"x"}.items() >= last_values(again.log).items()
@@ -473,14 +473,14 @@ def test_a_fault_at_every_operation(fault: Fault) -> None:
     assert operation > 40
 
 
-# -- what Kafka leaves --
+# -- files that Kafka leaves --
 
 
-def test_indexes_alone_that_are_still_to_be_renamed_get_their_names(house: Compacted, env: FaultEnv) -> None:
+def test_indexes_left_as_swap_without_a_log_are_renamed(harness: Compacted, env: FaultEnv) -> None:
     """Kafka renames the .log first; a crash after that leaves only its indexes as .swap."""
-    house.compact()
+    harness.compact()
     wanted = {suffix: env.read_file(path(0, suffix)) for suffix in ("index", "timeindex")}
-    house.log.flush()
+    harness.log.flush()
     env.kill()
     for suffix in wanted:
         env.rename(path(0, suffix), path(0, f"{suffix}.swap"))
@@ -489,16 +489,16 @@ def test_indexes_alone_that_are_still_to_be_renamed_get_their_names(house: Compa
     assert list(contents(again.log)) == [*range(16, 22)]
 
 
-def test_an_index_of_nothing_goes(env: FaultEnv) -> None:
+def test_an_index_without_a_log_is_removed(env: FaultEnv) -> None:
     env.mkdir(DIRECTORY)
     env.write_file(path(7, "index.swap"), b"12345678")
-    house = Compacted(env)
-    assert bases(house) == [0]
+    harness = Compacted(env)
+    assert bases(harness) == [0]
     assert not left(env)
     assert not env.exists(path(7, "index"))
 
 
-def test_an_empty_cleaned_segment_replaces_its_own(env: FaultEnv) -> None:
+def test_an_empty_cleaned_segment_replaces_the_one_of_its_name(env: FaultEnv) -> None:
     env.mkdir(DIRECTORY)
     files = {
         path(0, "log"): b"old",
@@ -514,7 +514,7 @@ def test_an_empty_cleaned_segment_replaces_its_own(env: FaultEnv) -> None:
     assert env.read_file(path(0)) == b""
 
 
-def test_nothing_to_complete_touches_nothing(house: Compacted, env: FaultEnv) -> None:
+def test_loading_without_a_swap_writes_nothing(harness: Compacted, env: FaultEnv) -> None:
     env.inject(None)
     complete_swaps(env, DIRECTORY, set(env.listdir(DIRECTORY)))
     assert env.operations == 1

@@ -1,4 +1,4 @@
-"""VerificationStates: which guard lets a transaction's first batch in, and what is forgotten when."""
+"""VerificationStates: the guard that a transaction's first batch needs, and when states are removed."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def start(
 def test_a_guard_lasts_until_it_is_cleared() -> None:
     states = VerificationStates()
     first = start(states)
-    assert start(states) is first  # a second request while the coordinator is asked
+    assert start(states) is first  # a second request while the coordinator verifies
     assert states.allows(PID, first)
     assert not states.allows(PID, None)
     assert not states.allows(PID + 1, first)
@@ -25,7 +25,7 @@ def test_a_guard_lasts_until_it_is_cleared() -> None:
     assert states.allows(PID, first)
     states.clear_after(PID, 0, is_marker=False)
     assert not states.allows(PID, first)
-    assert start(states) is not first  # what was answered for the old one opens nothing
+    assert start(states) is not first  # the answer for the old one verifies nothing
     assert not states.allows(PID, first)
 
 
@@ -39,7 +39,7 @@ def test_a_guard_lasts_until_it_is_cleared() -> None:
         (True, 5, True, False),
     ],
 )
-def test_a_marker_leaves_alone_what_is_verified_in_its_own_epoch(
+def test_a_marker_keeps_a_verification_of_its_own_epoch(
     bumps: bool, epoch: int, is_marker: bool, stays: bool
 ) -> None:
     states = VerificationStates()
@@ -59,7 +59,7 @@ def test_the_lowest_sequence_of_the_newest_epoch_is_kept() -> None:
     assert seen == [(5, 1), (5, 1), (3, 1), (9, 2), (9, 2), (9, 2)]
 
 
-def test_what_was_never_answered_expires() -> None:
+def test_a_verification_without_an_answer_expires() -> None:
     states = VerificationStates()
     start(states)
     states.remove_expired(T0 + 999, 1000)

@@ -58,7 +58,7 @@ def log(env: FaultEnv) -> UnifiedLog:
 # -- appending as leader --
 
 
-def test_result_of_an_append(log: UnifiedLog) -> None:
+def test_the_result_of_an_append(log: UnifiedLog) -> None:
     append(log, b"before")
     info = log.append_as_leader(make_batch(b"a", b"b", b"c", timestamp=T0 - 7), 4)
     assert (info.first_offset, info.last_offset, info.record_count, info.duplicate) == (1, 3, 3, False)
@@ -81,7 +81,7 @@ def test_log_append_time_is_returned(env: FaultEnv) -> None:
     assert (again.duplicate, again.log_append_time_ms) == (True, T0 + 99)
 
 
-def test_a_repeated_batch_is_answered_and_not_written(log: UnifiedLog) -> None:
+def test_a_repeated_batch_returns_its_offsets_and_is_not_written(log: UnifiedLog) -> None:
     first = make_batch(b"a", b"b", producer=(7, 0, 0))
     log.append_as_leader(first, 0)
     log.append_as_leader(make_batch(b"c", producer=(7, 0, 2)), 0)
@@ -93,7 +93,7 @@ def test_a_repeated_batch_is_answered_and_not_written(log: UnifiedLog) -> None:
     assert log.log_end_offset == 3
 
 
-def test_a_rejected_append_leaves_no_trace(log: UnifiedLog) -> None:
+def test_a_rejected_append_changes_nothing(log: UnifiedLog) -> None:
     append(log, b"a")
     before = (log.log_end_offset, log.size, log.latest_epoch)
     for data in (b"", make_batch(b"b")[:-1] + b"x", make_batch(b"b") + make_batch(b"c")):
@@ -136,14 +136,14 @@ def test_segment_jitter_is_within_bounds(env: FaultEnv) -> None:
     assert all(0 <= jitter < 50 for jitter in jitters)
 
 
-def test_the_segment_that_a_log_opens_with_has_jitter_too(env: FaultEnv) -> None:
-    """Or all partitions of a topic, or of a broker that starts, would roll their first segment together."""
+def test_the_first_segment_of_an_opened_log_has_jitter_too(env: FaultEnv) -> None:
+    """Otherwise all partitions of a new topic, or of a starting broker, would roll their first segment together."""
     config = small_config(segment_jitter_ms=1 << 40, segment_ms=1 << 41)
     assert new_log(env, config).segments[0].roll_jitter_ms > 0
     assert new_log(env, config, is_clean=True).segments[0].roll_jitter_ms > 0
 
 
-def test_time_rolls_a_segment(env: FaultEnv) -> None:
+def test_a_segment_rolls_by_time(env: FaultEnv) -> None:
     log = new_log(env, small_config(segment_ms=1000))
     append(log, b"a", timestamp=T0)
     append(log, b"b", timestamp=T0 + 1000)
@@ -170,7 +170,7 @@ def test_a_follower_stops_at_a_later_epoch(log: UnifiedLog) -> None:
     assert log.log_end_offset == 1
 
 
-def test_appends_that_a_follower_rejects(log: UnifiedLog) -> None:
+def test_appends_as_follower_that_are_rejected(log: UnifiedLog) -> None:
     fill(log, 3)
     with pytest.raises(UnexpectedAppendOffsetError) as caught:
         log.append_as_follower(make_batch(b"a", base_offset=2, epoch=0), 1)
@@ -184,7 +184,7 @@ def test_appends_that_a_follower_rejects(log: UnifiedLog) -> None:
     assert log.log_end_offset == 3
 
 
-def test_a_follower_knows_the_producers(log: UnifiedLog) -> None:
+def test_a_follower_tracks_producers(log: UnifiedLog) -> None:
     log.append_as_follower(make_batch(b"a", base_offset=0, epoch=0, producer=(7, 0, 41)), 0)
     assert log.append_as_leader(make_batch(b"a", producer=(7, 0, 41)), 1).duplicate
     assert log.append_as_leader(make_batch(b"b", producer=(7, 0, 42)), 1).first_offset == 1
@@ -193,7 +193,7 @@ def test_a_follower_knows_the_producers(log: UnifiedLog) -> None:
 # -- reading --
 
 
-def test_reads_end_at_the_limit_of_their_isolation(log: UnifiedLog) -> None:
+def test_reads_end_at_the_offset_of_their_isolation(log: UnifiedLog) -> None:
     fill(log, 8)
     log.append_as_leader(make_batch(b"open", producer=(7, 0, 0), transactional=True), 0)
     append(log, b"after it")
@@ -213,7 +213,7 @@ def test_reads_end_at_the_limit_of_their_isolation(log: UnifiedLog) -> None:
             assert (info.high_watermark, info.last_stable_offset, info.log_start_offset) == (10, 8, 0)
 
 
-def test_offsets_outside_are_out_of_range(log: UnifiedLog) -> None:
+def test_offsets_outside_the_log_are_out_of_range(log: UnifiedLog) -> None:
     fill(log, 8)
     log.maybe_increment_log_start_offset(3, DELETED)
     for offset in (2, 9, -1):
@@ -227,7 +227,7 @@ def test_offsets_outside_are_out_of_range(log: UnifiedLog) -> None:
     assert log.read(8, 100, FetchIsolation.LOG_END, min_one_message=True).records.read() == b""
 
 
-def test_a_read_stays_within_a_segment_and_goes_on_in_the_next(log: UnifiedLog) -> None:
+def test_a_read_returns_records_of_one_segment(log: UnifiedLog) -> None:
     fill(log, 12)
     info = log.read(3, 1 << 20, FetchIsolation.LOG_END, min_one_message=True)
     assert RecordBatch(info.records.read()).base_offset == 3
@@ -236,7 +236,7 @@ def test_a_read_stays_within_a_segment_and_goes_on_in_the_next(log: UnifiedLog) 
     assert list(read_values(log)) == list(range(12))
 
 
-def test_what_was_read_stays_readable(env: FaultEnv, log: UnifiedLog) -> None:
+def test_records_of_a_read_stay_readable(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 12)
     info = log.read(0, 1 << 20, FetchIsolation.LOG_END, min_one_message=True)
     log.delete()
@@ -272,8 +272,8 @@ def test_aborted_transactions_are_returned_with_the_records(log: UnifiedLog) -> 
     assert log.read(14, 300, FetchIsolation.HIGH_WATERMARK, min_one_message=True).aborted_transactions is None
 
 
-def test_a_limit_of_nothing_gives_the_aborted_transaction_at_hand(log: UnifiedLog) -> None:
-    """As in Kafka, whose limits on the partitions of a request may leave nothing for the last of them."""
+def test_a_read_of_zero_bytes_returns_the_aborted_transaction_at_its_offset(log: UnifiedLog) -> None:
+    """As in Kafka, where the size limit of a request may leave 0 bytes for its last partitions."""
     log.append_as_leader(make_batch(bytes(100), producer=(1, 0, 0), transactional=True), 0)
     log.append_as_leader(end_txn(1, 0, commit=False), 0, AppendOrigin.COORDINATOR)
     log.update_high_watermark(log.log_end_offset)
@@ -283,7 +283,7 @@ def test_a_limit_of_nothing_gives_the_aborted_transaction_at_hand(log: UnifiedLo
     assert log.read(2, 0, FetchIsolation.TXN_COMMITTED, min_one_message=False).aborted_transactions == []
 
 
-def test_search_by_time_over_segments(log: UnifiedLog) -> None:
+def test_a_search_by_time_over_segments(log: UnifiedLog) -> None:
     for number in range(12):
         append(log, bytes(100), timestamp=T0 + 10 * number)
     assert log.segment_count > 2
@@ -302,7 +302,7 @@ def test_search_by_time_over_segments(log: UnifiedLog) -> None:
     assert (youngest.offset, youngest.timestamp) == (11, T0 + 110)
 
 
-def test_an_empty_log_has_no_times(log: UnifiedLog) -> None:
+def test_an_empty_log_has_no_timestamps(log: UnifiedLog) -> None:
     assert log.fetch_offset_by_timestamp(0) is None
     assert log.offset_of_max_timestamp() is None
 
@@ -310,7 +310,7 @@ def test_an_empty_log_has_no_times(log: UnifiedLog) -> None:
 # -- offsets --
 
 
-def test_the_start_moves_forward_up_to_the_high_watermark(log: UnifiedLog) -> None:
+def test_the_log_start_increases_up_to_the_high_watermark(log: UnifiedLog) -> None:
     fill(log, 8)
     log.update_high_watermark(6)
     with pytest.raises(OffsetOutOfRangeError, match="high watermark 6"):
@@ -376,7 +376,7 @@ def test_truncation_below_the_first_segment_empties_the_log(log: UnifiedLog) -> 
     assert append(log, b"b") == 50
 
 
-def test_truncation_takes_a_transaction_back(log: UnifiedLog) -> None:
+def test_truncation_removes_an_open_transaction(log: UnifiedLog) -> None:
     append(log, b"plain")
     log.append_as_leader(make_batch(b"a", producer=(7, 0, 0), transactional=True), 0)
     assert log.offsets.first_unstable_offset == 1
@@ -433,7 +433,7 @@ def test_retention_by_time(env: FaultEnv, log: UnifiedLog) -> None:
     assert log.log_start_offset == log.log_end_offset == 12
 
 
-def test_segments_below_the_log_start_go_under_any_policy(env: FaultEnv, log: UnifiedLog) -> None:
+def test_segments_below_the_log_start_are_removed_under_any_policy(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 12)
     log.maybe_increment_log_start_offset(9, DELETED)
     config = {"cleanup_policy": frozenset({"compact"}), "retention_bytes": 0, "retention_ms": 0}
@@ -443,7 +443,7 @@ def test_segments_below_the_log_start_go_under_any_policy(env: FaultEnv, log: Un
     assert (log.log_start_offset, log.segment_count) == (10, 1)
 
 
-def test_nothing_above_the_high_watermark_goes(env: FaultEnv, log: UnifiedLog) -> None:
+def test_segments_above_the_high_watermark_are_kept(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 12)
     log.update_high_watermark(9)
     assert keep(env, log, retention_bytes=0) == 1
@@ -465,7 +465,7 @@ def test_files_are_renamed_now_and_removed_when_due(env: FaultEnv) -> None:
     assert len(deletions) == 0
 
 
-def test_idempotent_producers_outlive_what_they_wrote(env: FaultEnv, log: UnifiedLog) -> None:
+def test_idempotent_producers_outlive_their_records(env: FaultEnv, log: UnifiedLog) -> None:
     log.append_as_leader(make_batch(bytes(900), producer=(7, 0, 0)), 0)
     fill(log, 3)
     assert keep(env, log, retention_bytes=0) == 2
@@ -487,7 +487,7 @@ def test_a_retention_that_fails_takes_the_log_offline(env: FaultEnv, log: Unifie
 # -- flush --
 
 
-def test_a_flush_reaches_what_was_there_when_it_began(env: FaultEnv, log: UnifiedLog) -> None:
+def test_a_flush_covers_the_log_as_it_was_at_its_start(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 7)
     assert log.unflushed_messages == 7
     job = log.prepare_flush()
@@ -516,7 +516,7 @@ def test_when_a_flush_is_due(env: FaultEnv) -> None:
     assert not log.needs_flush()
 
 
-def test_a_flush_with_nothing_to_do_touches_nothing(env: FaultEnv, log: UnifiedLog) -> None:
+def test_a_flush_of_a_flushed_log_writes_nothing(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 6)
     log.roll()
     log.flush()
@@ -530,8 +530,8 @@ def test_a_flush_with_nothing_to_do_touches_nothing(env: FaultEnv, log: UnifiedL
     assert env.read_file(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n2\n0 0\n9 6\n"
 
 
-def test_a_flush_takes_indexes_snapshots_and_epochs_along(env: FaultEnv, log: UnifiedLog) -> None:
-    """After it, the machine may die: nothing that lies before the recovery point is built anew."""
+def test_a_flush_syncs_indexes_snapshots_and_epochs(env: FaultEnv, log: UnifiedLog) -> None:
+    """After a crash of the machine, nothing before the recovery point is rebuilt."""
     fill(log, 6, epoch=1)
     fill(log, 6, epoch=2)
     log.flush()
@@ -562,10 +562,10 @@ def test_a_flush_that_fails_takes_the_log_offline(env: FaultEnv, log: UnifiedLog
 
 
 @pytest.mark.parametrize("kind", ["open", "sync_dir"])
-def test_a_flush_without_descriptors_is_made_up_for_by_the_next(
+def test_a_flush_without_descriptors_is_repeated_by_the_next(
     env: FaultEnv, log: UnifiedLog, kind: str
 ) -> None:
-    """Nothing has been lost then: only what could not be opened could not be synced."""
+    """Nothing is lost: files that could not be opened were not synced, and the next flush syncs them."""
     fill(log, 6, epoch=1)
     fill(log, 6, epoch=2)
     job = log.prepare_flush()
@@ -608,7 +608,7 @@ def test_a_deleted_log_may_be_flushed(env: FaultEnv, log: UnifiedLog) -> None:
 # -- failures of appends --
 
 
-def test_an_append_that_could_be_undone_leaves_the_log_in_service(env: FaultEnv, log: UnifiedLog) -> None:
+def test_a_failed_append_that_is_undone_leaves_the_log_online(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 2)
     env.inject(nth(0, Fault(half=True)))
     with pytest.raises(KafkaStorageError) as caught:
@@ -622,7 +622,7 @@ def test_an_append_that_could_be_undone_leaves_the_log_in_service(env: FaultEnv,
     assert read_values(log)[2] == b"kept"
 
 
-def test_an_append_that_could_not_be_undone_takes_it_offline(env: FaultEnv, log: UnifiedLog) -> None:
+def test_a_failed_append_that_cannot_be_undone_takes_the_log_offline(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 2)
     env.inject(lambda _number, kind, _path: Fault(half=True) if kind in ("pwritev", "truncate") else None)
     with pytest.raises(KafkaStorageError):
@@ -637,10 +637,10 @@ def test_an_append_that_could_not_be_undone_takes_it_offline(env: FaultEnv, log:
 
 
 @pytest.mark.parametrize(("restarted", "first"), [(False, 0), (True, 0), (True, 1)])
-def test_an_append_without_descriptors_leaves_the_log_in_service(
+def test_an_append_without_descriptors_leaves_the_log_online(
     env: FaultEnv, log: UnifiedLog, *, restarted: bool, first: int
 ) -> None:
-    """After a start, and where many segments share what may be open, the first append opens the segment."""
+    """The first append opens the segment after a start, and where many segments share the limit of open files."""
     config = small_config(index_interval_bytes=1)
     log.update_config(config)
     fill(log, 2)
@@ -671,7 +671,7 @@ def test_an_append_without_descriptors_leaves_the_log_in_service(
     assert read_values(log)[2] == b"kept"
 
 
-def test_a_roll_that_fails_can_be_tried_again(env: FaultEnv, log: UnifiedLog) -> None:
+def test_a_failed_roll_can_be_retried(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 5)
     for operation in range(8):
         env.inject(nth(operation))
@@ -695,7 +695,7 @@ def test_a_failed_snapshot_is_skipped(env: FaultEnv, log: UnifiedLog) -> None:
     assert read_values(new_log(env)) == {0: b"a", 1: b"b"}
 
 
-def test_an_aborted_transaction_that_cannot_be_noted_takes_the_log_offline(
+def test_an_aborted_transaction_that_cannot_be_indexed_takes_the_log_offline(
     env: FaultEnv, log: UnifiedLog
 ) -> None:
     log.append_as_leader(make_batch(b"a", producer=(7, 0, 0), transactional=True), 0)
@@ -707,7 +707,7 @@ def test_an_aborted_transaction_that_cannot_be_noted_takes_the_log_offline(
 
 
 @pytest.mark.parametrize("call", ["read", "time", "youngest"])
-def test_a_read_that_fails_raises_and_can_be_repeated(env: FaultEnv, log: UnifiedLog, call: str) -> None:
+def test_a_failed_read_raises_and_can_be_repeated(env: FaultEnv, log: UnifiedLog, call: str) -> None:
     fill(log, 12)
     log.release()
     env.inject(nth(0))
@@ -724,10 +724,10 @@ def test_a_read_that_fails_raises_and_can_be_repeated(env: FaultEnv, log: Unifie
     assert calls[call]() is not None
 
 
-# -- the end --
+# -- renames, closing, and other cases --
 
 
-def test_a_directory_gets_another_name(env: FaultEnv, log: UnifiedLog) -> None:
+def test_a_log_directory_can_be_renamed(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 12)
     log.rename_dir("/logs/t-0.abc-delete")
     assert not env.exists(DIRECTORY)
@@ -739,7 +739,7 @@ def test_a_directory_gets_another_name(env: FaultEnv, log: UnifiedLog) -> None:
     assert list(read_values(log)) == list(range(24))
 
 
-def test_a_closed_log_is_as_it_was(env: FaultEnv, log: UnifiedLog) -> None:
+def test_a_closed_log_reopens_unchanged(env: FaultEnv, log: UnifiedLog) -> None:
     fill(log, 12, epoch=3)
     log.append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 3)
     log.flush()
@@ -756,15 +756,15 @@ def test_a_closed_log_is_as_it_was(env: FaultEnv, log: UnifiedLog) -> None:
     assert {name: env.read_file(f"{DIRECTORY}/{name}") for name in names(env)} == files
 
 
-def test_an_epoch_without_records_goes_when_the_log_is_cut_at_its_end(log: UnifiedLog) -> None:
-    """A leader that was replaced before it appended anything."""
+def test_a_truncation_at_the_log_end_removes_an_epoch_without_records(log: UnifiedLog) -> None:
+    """Such an epoch is of a leader that was replaced before it appended."""
     fill(log, 3, epoch=1)
     log.assign_epoch_start_offset(2, 3)
     assert not log.truncate_to(7)
     assert log.leader_epoch_cache.entries == [(1, 0)]
 
 
-def test_a_raft_leader_numbers_its_batches_itself(log: UnifiedLog) -> None:
+def test_batches_of_a_raft_leader_have_their_offsets_and_epoch(log: UnifiedLog) -> None:
     batch = make_batch(b"a", b"b", base_offset=0, epoch=4)
     info = log.append_as_leader(batch, 4, AppendOrigin.RAFT_LEADER)
     assert (info.first_offset, info.last_offset, log.latest_epoch) == (0, 1, 4)
@@ -794,7 +794,7 @@ def test_a_transaction_is_verified_before_its_first_batch(log: UnifiedLog) -> No
 
 
 def test_timestamps_from_the_future_are_logged_once(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
-    """They keep their segment, and all behind it, from being deleted by age."""
+    """They prevent retention by time of their segment and of all after it."""
     log = new_log(env, small_config(retention_ms=1000))
     append(log, b"old", timestamp=T0 - 5000)
     log.roll()
@@ -812,8 +812,8 @@ def test_timestamps_from_the_future_are_logged_once(env: FaultEnv, caplog: pytes
     assert log.delete_old_segments() == 2
 
 
-def test_deleted_records_stay_away_after_a_stop_and_may_come_back_after_a_crash(env: FaultEnv) -> None:
-    """The start offset is in its checkpoint now and then, not at once: that is how Apache Kafka has it."""
+def test_deleted_records_stay_deleted_after_a_stop_and_may_return_after_a_crash(env: FaultEnv) -> None:
+    """As in Apache Kafka, the log start offset is checkpointed periodically, not at once."""
 
     def opened() -> tuple[LogManager, UnifiedLog]:
         manager = LogManager(env, ["/logs"], lambda _topic: small_config())
@@ -840,8 +840,8 @@ def test_deleted_records_stay_away_after_a_stop_and_may_come_back_after_a_crash(
     assert min(read_values(log)) == 6
 
 
-def test_lookup_by_time_in_segments_that_do_not_grow_younger(env: FaultEnv) -> None:
-    """Which closed segment is the first that is young enough is remembered, and forgotten when segments come or go."""
+def test_lookup_by_time_in_segments_out_of_order_in_time(env: FaultEnv) -> None:
+    """The first closed segment that is young enough is cached, until segments are added or removed."""
     log = new_log(env)
     times = [50, 10, 90, 90, 20, 130, 5, 60, 131, 7, 7, 140, 1, 2, 3, 4]
     for number, time in enumerate(times):

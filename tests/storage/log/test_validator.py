@@ -1,4 +1,4 @@
-"""LogValidator: what is refused and how it is told, and what an accepted batch looks like in the log."""
+"""LogValidator: the batches it rejects, its errors, and the form of an accepted batch in the log."""
 
 import struct
 from typing import Any
@@ -45,7 +45,7 @@ def validate(
 
 
 def written(result: ValidatedRecords) -> RecordBatch:
-    """The one batch as the file will have it."""
+    """The only batch in the form in which the file gets it."""
     data = b"".join(result.buffers)
     assert len(data) == result.size
     batch = RecordBatch(data)
@@ -57,7 +57,7 @@ def written(result: ValidatedRecords) -> RecordBatch:
 
 
 def with_field(data: bytes, layout: str, position: int, value: int) -> bytes:
-    """The batch with one field changed, and a right CRC again."""
+    """The batch with one field changed and a correct CRC."""
     from barnabas.protocol.records.checksum import crc32c
 
     changed = bytearray(data)
@@ -81,7 +81,7 @@ def test_a_good_batch_is_stamped_and_not_copied() -> None:
 
 
 def test_a_small_batch_is_written_in_one_piece() -> None:
-    """Copying it costs less than a second buffer in the system call."""
+    """A copy costs less than a second buffer in the system call."""
     data = make_batch(b"a", b"b", timestamp=T0 - 5)
     result = validate(data)
     assert len(result.buffers) == 1
@@ -89,14 +89,14 @@ def test_a_small_batch_is_written_in_one_piece() -> None:
     assert bytes(result.buffers[0])[16:] == data[16:]
 
 
-def test_a_view_of_a_frame_will_do() -> None:
+def test_a_view_of_a_frame_is_accepted() -> None:
     data = make_batch(b"a")
     frame = b"header" + data + b"trailer"
     assert written(validate(memoryview(frame)[6 : 6 + len(data)])).base_offset == 40
 
 
 @pytest.mark.parametrize("codec", list(CompressionType))
-def test_every_codec_is_looked_into(codec: CompressionType) -> None:
+def test_records_of_every_codec_are_checked(codec: CompressionType) -> None:
     data = make_batch(b"a" * 500, b"b" * 500, compression=codec)
     assert written(validate(data)).compression_type is codec
     broken = bytearray(data)
@@ -105,7 +105,7 @@ def test_every_codec_is_looked_into(codec: CompressionType) -> None:
         validate(with_field(bytes(broken), ">q", 43, -1))
 
 
-# -- refused as a whole --
+# -- batches rejected as a whole --
 
 
 def test_wrong_bytes_are_corrupt() -> None:
@@ -115,7 +115,7 @@ def test_wrong_bytes_are_corrupt() -> None:
         validate(bytes(data))
 
 
-def test_too_large_a_batch() -> None:
+def test_a_too_large_batch_is_rejected() -> None:
     data = make_batch(bytes(500))
     with pytest.raises(RecordTooLargeError, match="t-0"):
         validate(data, max_message_bytes=len(data) - 1)
@@ -123,18 +123,18 @@ def test_too_large_a_batch() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"short", make_batch(b"cut off")[:16]])
-def test_no_batch_at_all(data: bytes) -> None:
+def test_an_append_without_a_batch(data: bytes) -> None:
     with pytest.raises(InvalidRecordError, match="no record batch"):
         validate(data)
 
 
 @pytest.mark.parametrize("length", [17, 60, 61, -1])
-def test_a_batch_that_is_cut_off(length: int) -> None:
+def test_an_incomplete_batch_is_rejected(length: int) -> None:
     with pytest.raises(CorruptRecordError):
         validate(make_batch(b"cut off")[:length])
 
 
-def test_a_producer_sends_one_batch_and_others_may_send_more() -> None:
+def test_only_a_producers_append_is_limited_to_one_batch() -> None:
     two = make_batch(b"a") + make_batch(b"b", b"c")
     with pytest.raises(InvalidRecordError, match="2 record batches"):
         validate(two)
@@ -148,7 +148,7 @@ def test_a_producer_sends_one_batch_and_others_may_send_more() -> None:
     [
         (">i", 57, 0),  # no records
         (">i", 57, -1),
-        (">i", 57, 3),  # fewer, or more, than there are
+        (">i", 57, 3),  # fewer, or more, than the records
         (">i", 57, 1),
         (">i", 23, 0),  # last offset delta
         (">i", 23, -5),
@@ -157,37 +157,37 @@ def test_a_producer_sends_one_batch_and_others_may_send_more() -> None:
         (">q", 43, 9),  # a producer without a sequence
     ],
 )
-def test_a_header_that_contradicts_the_rules(layout: str, position: int, value: int) -> None:
+def test_invalid_headers_are_rejected(layout: str, position: int, value: int) -> None:
     with pytest.raises(InvalidRecordError):
         validate(with_field(make_batch(b"a", b"b"), layout, position, value))
 
 
-def test_a_count_and_a_delta_that_agree_against_the_records() -> None:
+def test_a_count_and_a_delta_that_contradict_the_records() -> None:
     data = with_field(with_field(make_batch(b"a", b"b"), ">i", 57, 3), ">i", 23, 2)
     with pytest.raises(InvalidRecordError):
         validate(data)
 
 
-def test_an_unknown_codec() -> None:
+def test_an_unknown_codec_is_rejected() -> None:
     with pytest.raises(UnsupportedCompressionError):
         validate(with_field(make_batch(b"a"), ">h", 21, 7))
 
 
-def test_control_batches_are_for_coordinators() -> None:
+def test_control_batches_of_clients_are_rejected() -> None:
     marker = end_txn(9, 0, commit=True)
     with pytest.raises(InvalidRecordError, match="control"):
         validate(marker)
     assert written(validate(marker, AppendOrigin.COORDINATOR)).is_control
 
 
-def test_a_bomb_is_refused() -> None:
+def test_a_decompression_bomb_is_rejected() -> None:
     data = make_batch(bytes(70 * 1024 * 1024), compression=CompressionType.ZSTD)
     assert len(data) < 100_000
     with pytest.raises(RecordTooLargeError, match="unpacks to more than"):
         validate(data)
 
 
-# -- refused for some of its records --
+# -- batches rejected for some of their records --
 
 
 def test_a_gap_in_the_offsets_names_the_record() -> None:
@@ -198,7 +198,7 @@ def test_a_gap_in_the_offsets_names_the_record() -> None:
     assert [index for index, _ in caught.value.record_errors] == [1]
 
 
-def test_compacted_topics_want_keys_and_say_which_are_missing() -> None:
+def test_compacted_topics_name_the_records_without_a_key() -> None:
     data = build_batch(
         [(b"k", b"v", T0, []), (None, b"v", T0, []), (b"", b"v", T0, []), (None, None, T0, [])]
     )
@@ -208,7 +208,7 @@ def test_compacted_topics_want_keys_and_say_which_are_missing() -> None:
     assert [index for index, _ in caught.value.record_errors] == [1, 3]
 
 
-def test_timestamps_have_limits_and_the_offenders_are_named() -> None:
+def test_timestamps_beyond_the_limits_are_named() -> None:
     times = [T0 - 101, T0 - 100, T0, T0 + 50, T0 + 51, -1]
     data = build_batch([(b"k", b"v", time, []) for time in times])
     limits: dict[str, Any] = {"message_timestamp_before_max_ms": 100, "message_timestamp_after_max_ms": 50}
@@ -231,21 +231,21 @@ def test_one_limit_at_a_time(time: int, fine: bool) -> None:
             validate(make_batch(b"v", timestamp=time), **limits)
 
 
-def test_the_future_is_an_hour_by_default() -> None:
+def test_timestamps_are_at_most_an_hour_ahead_by_default() -> None:
     validate(make_batch(b"v", timestamp=T0 + 3_600_000))
     validate(make_batch(b"v", timestamp=0))
     with pytest.raises(InvalidTimestampError):
         validate(make_batch(b"v", timestamp=T0 + 3_600_001))
 
 
-def test_the_past_is_as_long_as_a_timestamp_reaches_by_default() -> None:
+def test_timestamps_may_be_as_old_as_int64_allows_by_default() -> None:
     oldest = T0 - ((1 << 63) - 1)
     validate(make_batch(b"v", timestamp=oldest))
     with pytest.raises(InvalidTimestampError):
         validate(make_batch(b"v", timestamp=oldest - 1))
 
 
-# -- changed on the way --
+# -- changes to accepted batches --
 
 
 def test_log_append_time_is_stamped() -> None:
@@ -259,16 +259,16 @@ def test_log_append_time_is_stamped() -> None:
 @pytest.mark.parametrize(
     ("sent", "kept"), [(0x0000, 0x08), (0x40, 0x48), (0x80, 0x08), (-0x80, 0x08), (0x7F40, 0x48)]
 )
-def test_attributes_that_do_not_exist_go_where_the_time_is_stamped(sent: int, kept: int) -> None:
+def test_unknown_attributes_are_cleared_where_the_timestamp_is_stamped(sent: int, kept: int) -> None:
     data = with_field(make_batch(b"a", timestamp=7), ">h", 21, sent)
     assert written(validate(data, message_timestamp_type="LogAppendTime")).attributes == kept
     assert written(validate(data)).attributes == sent
-    data = with_field(data, ">q", 35, 99)  # the greatest timestamp, which is 7
+    data = with_field(data, ">q", 35, 99)  # the largest timestamp, which is 7
     assert written(validate(data)).attributes == kept & ~0x08
 
 
-def test_a_batch_that_claims_the_time_of_its_append_has_one_timestamp_for_all() -> None:
-    """Where it is taken at all, the records keep times that are older than the batch says."""
+def test_a_producers_batch_with_log_append_time_has_one_timestamp_for_all() -> None:
+    """Where such a batch is accepted, its records keep older timestamps than the batch's."""
     data = bytearray(make_batch(b"a", b"b", timestamp=7))
     stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, 99)
     assert written(validate(bytes(data))).max_timestamp == 99
@@ -276,7 +276,7 @@ def test_a_batch_that_claims_the_time_of_its_append_has_one_timestamp_for_all() 
         validate(bytes(data), now=200, message_timestamp_before_max_ms=100)
 
 
-def test_a_wrong_max_timestamp_is_put_right() -> None:
+def test_a_wrong_max_timestamp_is_corrected() -> None:
     data = bytearray(make_batch(b"a", timestamp=7))
     stamp_max_timestamp(data, 0, TimestampType.CREATE_TIME, 99)
     batch = written(validate(bytes(data)))
@@ -285,13 +285,13 @@ def test_a_wrong_max_timestamp_is_put_right() -> None:
 
 @pytest.mark.parametrize("timestamp", [-1, -2, -(2**40)])
 def test_no_batch_has_a_max_timestamp_below_minus_one(timestamp: int) -> None:
-    """The records keep theirs."""
+    """The records keep their timestamps."""
     batch = written(validate(make_batch(b"a", b"b", timestamp=timestamp)))
     assert (batch.base_timestamp, batch.max_timestamp) == (timestamp, -1)
     assert batch.is_valid_crc()
 
 
-def test_the_time_of_the_append_is_not_the_producers_to_give() -> None:
+def test_a_producer_cannot_set_the_log_append_time() -> None:
     data = bytearray(make_batch(b"a", b"b", timestamp=7))
     stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, 99)
     with pytest.raises(InvalidTimestampError, match=r"due to invalid timestamp$") as caught:
@@ -302,7 +302,7 @@ def test_the_time_of_the_append_is_not_the_producers_to_give() -> None:
     assert (batch.timestamp_type, batch.is_valid_crc()) == (TimestampType.CREATE_TIME, True)
 
 
-def test_offsets_are_not_the_producers_to_give() -> None:
+def test_a_producer_cannot_set_offsets() -> None:
     data = bytearray(make_batch(b"a"))
     data[7] = 77
     with pytest.raises(InvalidRecordError, match="base offset 77"):
@@ -311,7 +311,7 @@ def test_offsets_are_not_the_producers_to_give() -> None:
 
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("source", [CompressionType.NONE, CompressionType.LZ4])
-def test_the_topics_compression_wins(target: str, source: CompressionType) -> None:
+def test_the_topics_compression_has_priority(target: str, source: CompressionType) -> None:
     data = make_batch(
         b"a" * 300, b"b" * 300, timestamp=7, compression=source, producer=(9, 1, 4), transactional=True
     )
@@ -339,7 +339,7 @@ def test_markers_are_not_compressed() -> None:
     assert not marker.is_compressed
 
 
-def test_what_grows_in_compression_may_become_too_large() -> None:
+def test_a_batch_that_compression_makes_too_large_is_rejected() -> None:
     data = make_batch(bytes(range(256)), compression=CompressionType.NONE)
     with pytest.raises(RecordTooLargeError, match="gzip"):
         validate(data, compression_type="gzip", max_message_bytes=len(data))
@@ -349,8 +349,8 @@ def test_what_grows_in_compression_may_become_too_large() -> None:
     ("max_message_bytes", "most"),
     [(0, 64 << 20), (1 << 20, 64 << 20), (3 << 20, 192 << 20), (8 << 20, 256 << 20), (2**31 - 1, 256 << 20)],
 )
-def test_what_is_taken_unpacks_to_no_more_than_readers_take(max_message_bytes: int, most: int) -> None:
-    """Or else a log could never be compacted again, nor searched by time."""
+def test_accepted_batches_decompress_within_the_limit_of_readers(max_message_bytes: int, most: int) -> None:
+    """Otherwise a log could no longer be compacted or searched by time."""
     assert most_unpacked_bytes(max_message_bytes) == most
     assert most <= DEFAULT_MAX_DECOMPRESSED_BYTES
 
@@ -362,8 +362,8 @@ def test_old_message_sets_become_batches() -> None:
     assert (batch.base_offset, batch.partition_leader_epoch) == (40, 5)
 
 
-def test_every_record_has_its_own_fault_and_times_weigh_more() -> None:
-    """As Apache Kafka has it: one answer names them all, and it is about times if one of them is."""
+def test_each_record_has_its_own_error_and_timestamp_errors_have_priority() -> None:
+    """As in Apache Kafka, one error names all records, a timestamp error if one of them has it."""
     data = build_batch([(b"k", b"v", T0, []), (None, b"v", T0 - 200, []), (b"k", b"v", T0 - 200, [])])
     config: dict[str, Any] = {
         "cleanup_policy": frozenset({"compact"}),
@@ -377,7 +377,7 @@ def test_every_record_has_its_own_fault_and_times_weigh_more() -> None:
     ]
 
 
-def test_a_claim_to_the_time_of_the_append_without_a_time_is_refused() -> None:
+def test_log_append_time_without_a_timestamp_is_rejected() -> None:
     data = bytearray(make_batch(b"a", b"b", timestamp=-1))
     stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, -1)
     with pytest.raises(InvalidTimestampError, match=r"due to invalid timestamp$") as caught:
@@ -398,7 +398,7 @@ def test_each_kind_of_damage_to_a_batch_has_its_error() -> None:
         validate(old_message(0, b"zero", 0) + make_batch(b"a"))
 
 
-def test_records_that_were_built_anew_are_counted() -> None:
+def test_rebuilt_records_are_counted() -> None:
     assert validate(make_batch(b"a", b"b")).conversion_count == 0
     assert validate(make_batch(b"a", b"b"), compression_type="gzip").conversion_count == 2
     assert validate(old_message(0, b"zero", 0) + old_message(1, b"one", 0)).conversion_count == 2

@@ -1,4 +1,4 @@
-"""A future log gets what the log in use has, whatever that went through."""
+"""A future log becomes a copy of the current log, whatever operations the current log goes through."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def env() -> FaultEnv:
 
 
 def both(env: FaultEnv) -> tuple[LogManager, UnifiedLog, UnifiedLog]:
-    """A manager, the log in use in /a, and an empty future log in /b."""
+    """A manager, the current log in /a, and an empty future log in /b."""
     manager = opened(env)
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
     return manager, log, begun(manager, log, "/b")
@@ -51,18 +51,18 @@ def the_same(log: UnifiedLog, other: UnifiedLog) -> bool:
     return content(log) == content(other) and log.log_end_offset == other.log_end_offset
 
 
-def test_batches_with_gaps_as_compaction_leaves_them(env: FaultEnv) -> None:
+def test_batches_with_gaps_of_compaction_are_copied(env: FaultEnv) -> None:
     manager, log, future = both(env)
     for offset in (0, 3, 4, 90, 5_000_000_000, 5_000_000_007):
         log.append_as_follower(make_batch(b"v", base_offset=offset, epoch=0), 0)
     log.update_high_watermark(log.log_end_offset)
     manager.future.catch_up(log, future)
     assert the_same(log, future)
-    assert future.segment_count > 1  # no segment reaches further than its indexes can say
+    assert future.segment_count > 1  # no segment has offsets beyond what its indexes can hold
 
 
-def test_an_end_without_batches(env: FaultEnv) -> None:
-    """The newest were compacted away, and a segment begins where they ended."""
+def test_an_end_without_batches_is_copied(env: FaultEnv) -> None:
+    """Compaction removed the newest batches, and a segment begins at their end."""
     manager, log, future = both(env)
     fill(log, 3)
     log.skip_to(40)
@@ -78,7 +78,7 @@ def test_an_end_without_batches(env: FaultEnv) -> None:
     assert again.log_end_offset == 41
 
 
-def test_message_sets_of_old_formats(env: FaultEnv) -> None:
+def test_message_sets_are_copied(env: FaultEnv) -> None:
     manager, log, future = both(env)
     segment = log.segments[0]
     env.write_file(segment.path, b"".join(old_message(offset, b"old", offset % 2) for offset in range(5)))
@@ -94,7 +94,7 @@ def test_message_sets_of_old_formats(env: FaultEnv) -> None:
     assert future.size == log.size
 
 
-def test_transactions_and_their_index(env: FaultEnv) -> None:
+def test_transactions_and_their_index_are_copied(env: FaultEnv) -> None:
     manager, log, future = both(env)
     for number in range(6):
         log.append_as_leader(make_batch(b"x", producer=(7, 0, number), transactional=True), 0)
@@ -110,7 +110,7 @@ def test_transactions_and_their_index(env: FaultEnv) -> None:
     assert aborted[0] == aborted[1] != []
 
 
-def test_a_source_that_was_cut_and_went_another_way(env: FaultEnv) -> None:
+def test_a_source_that_was_truncated_and_diverged(env: FaultEnv) -> None:
     manager, log, future = both(env)
     fill(log, 20)
     manager.future.catch_up(log, future)
@@ -135,7 +135,7 @@ def test_a_source_that_shares_no_epoch(env: FaultEnv) -> None:
     assert the_same(log, future)
 
 
-def test_a_cut_in_the_middle_of_a_step(env: FaultEnv) -> None:
+def test_a_truncation_in_the_middle_of_a_step(env: FaultEnv) -> None:
     manager, log, future = both(env)
     fill(log, 9)
     step = manager.future.plan_step(log, future)
@@ -159,7 +159,7 @@ def test_damage_is_not_copied(env: FaultEnv, at: int) -> None:
     assert future.log_end_offset == 0
 
 
-def test_pieces_are_whole_batches_and_not_too_many(env: FaultEnv) -> None:
+def test_pieces_are_whole_batches_of_bounded_size(env: FaultEnv) -> None:
     batch = make_batch(b"x")
     data = batch * (PIECE_BATCHES + 3) + batch[:-1]
     assert [len(piece) for piece in pieces(data, 1 << 20)] == [len(batch) * PIECE_BATCHES, len(batch) * 3]
@@ -167,8 +167,8 @@ def test_pieces_are_whole_batches_and_not_too_many(env: FaultEnv) -> None:
     assert list(pieces(b"", 1)) == []
 
 
-def test_future_logs_that_are_found(env: FaultEnv) -> None:
-    """One in the directory of the log in use goes, and of two in others the one that has come less far."""
+def test_future_logs_found_at_a_start(env: FaultEnv) -> None:
+    """One in the current log's directory is removed, and of two in others the shorter one."""
     manager, log, future = both(env)
     fill(log, 9)
     manager.future.catch_up(log, future)
@@ -181,8 +181,8 @@ def test_future_logs_that_are_found(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_random_lives(env: FaultEnv, seed: int) -> None:
-    """Whatever comes between the steps, in the end both are the same, and one takes the place of the other."""
+def test_random_operations_on_the_source(env: FaultEnv, seed: int) -> None:
+    """After any operations between the steps both logs are the same, and the future log replaces the current one."""
     dice = Random(seed)
     manager, log, future = both(env)
     epoch = 0

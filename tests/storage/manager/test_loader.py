@@ -1,4 +1,4 @@
-"""Loading: nothing is scanned after a clean stop; after any other the log is cut where it stops making sense."""
+"""Loading: no scan after a clean stop; after any other the log is truncated at the first damage."""
 
 import pytest
 from hypothesis import assume, given, settings
@@ -53,15 +53,15 @@ def killed(env: FaultEnv, count: int = 12) -> int:
 def test_after_a_clean_stop_batches_are_not_read(env: FaultEnv) -> None:
     end = stopped(env)
     content = bytearray(env.read_file(path(0)))
-    content[100] ^= 1  # rot that nobody looks for
+    content[100] ^= 1  # damage that no check looks for
     env.write_file(path(0), bytes(content))
     log = new_log(env, is_clean=True)
     assert (log.log_end_offset, log.recovery_point, log.truncated_bytes) == (end, end, 0)
     assert log.size > 0
 
 
-def test_a_clean_stop_that_was_none_is_noticed_at_the_end(env: FaultEnv) -> None:
-    """The last segment does not end with a batch: somebody put the marker there, or copied the files badly."""
+def test_a_false_clean_stop_is_detected_at_the_log_end(env: FaultEnv) -> None:
+    """The last segment does not end with a batch: the marker file was put there by hand, or the files copied badly."""
     stopped(env)
     env.write_file(path(10), env.read_file(path(10))[:-3])
     log = new_log(env, is_clean=True)
@@ -70,7 +70,7 @@ def test_a_clean_stop_that_was_none_is_noticed_at_the_end(env: FaultEnv) -> None
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-def test_a_missing_index_is_built_anew(env: FaultEnv, suffix: str) -> None:
+def test_a_missing_index_is_rebuilt(env: FaultEnv, suffix: str) -> None:
     stopped(env)
     wanted = env.read_file(path(5, suffix))
     env.remove(path(5, suffix))
@@ -79,7 +79,7 @@ def test_a_missing_index_is_built_anew(env: FaultEnv, suffix: str) -> None:
     assert len(read_values(log)) == 12
 
 
-# -- after any other --
+# -- after an unclean stop --
 
 
 @pytest.mark.parametrize(
@@ -87,17 +87,17 @@ def test_a_missing_index_is_built_anew(env: FaultEnv, suffix: str) -> None:
     [
         (10, 250, b"\xff", 11),  # a flipped byte in the second batch of the last segment
         (10, 17, b"\0\0\0\0", 10),  # the CRC of its first
-        (5, 400, b"zap", 7),  # within an earlier segment: the later ones go
+        (5, 400, b"zap", 7),  # within an earlier segment: the later ones are removed
         (0, 0, b"\0" * 200, 0),  # everything
         (5, 8, b"\x7f\xff\xff\xff", 5),  # a length beyond the file
         (5, 8, b"\xff\xff\xff\xff", 5),  # a negative one
         (5, 8, b"\0\0\0\x01", 5),  # one that is too small
         (5, 16, b"\x09", 5),  # a format that does not exist
-        (5, 0, b"\0" * 8, 5),  # an offset from before
+        (5, 0, b"\0" * 8, 5),  # an offset below the previous one
         (10, 191, (1 << 40).to_bytes(8, "big"), 11),  # an offset out of reach of the index
     ],
 )
-def test_the_log_is_cut_at_the_first_damage(
+def test_the_log_is_truncated_at_the_first_damage(
     env: FaultEnv, segment: int, position: int, damage: bytes, end: int
 ) -> None:
     killed(env)
@@ -115,11 +115,11 @@ def test_the_log_is_cut_at_the_first_damage(
 
 @settings(max_examples=80)
 @given(st.integers(0, 2290), st.binary(min_size=1, max_size=8))
-def test_whatever_is_damaged_what_is_left_is_what_was_written(position: int, damage: bytes) -> None:
-    """Records before the damage are there, records after it are not, and nothing else is.
+def test_any_damage_leaves_only_records_that_were_written(position: int, damage: bytes) -> None:
+    """The log has the records before the damage, and no others.
 
-    Except where the format cannot tell: base offset and leader epoch lie outside of the checksum, and gaps between
-    offsets are what compaction leaves.
+    The format cannot show all damage: base offset and leader epoch are outside of the checksum, and gaps between
+    offsets may come from compaction.
     """
     env = FaultEnv()
     log = new_log(env)
@@ -145,7 +145,7 @@ def test_whatever_is_damaged_what_is_left_is_what_was_written(position: int, dam
     assert log.log_end_offset >= position // 191
 
 
-def test_only_what_is_beyond_the_recovery_point_is_read(env: FaultEnv) -> None:
+def test_only_segments_beyond_the_recovery_point_are_read(env: FaultEnv) -> None:
     killed(env)
     content = bytearray(env.read_file(path(0)))
     content[100] ^= 1
@@ -155,7 +155,7 @@ def test_only_what_is_beyond_the_recovery_point_is_read(env: FaultEnv) -> None:
     assert new_log(env, recovery_point=4).log_end_offset == 0
 
 
-def test_recovery_builds_all_indexes_anew(env: FaultEnv) -> None:
+def test_recovery_rebuilds_all_indexes(env: FaultEnv) -> None:
     stopped(env)
     wanted = {name: env.read_file(f"{DIRECTORY}/{name}") for name in names(env) if "index" in name}
     for name in wanted:
@@ -164,8 +164,8 @@ def test_recovery_builds_all_indexes_anew(env: FaultEnv) -> None:
     assert {name: env.read_file(f"{DIRECTORY}/{name}") for name in wanted} == wanted
 
 
-def test_a_segment_that_overlaps_the_one_before_goes(env: FaultEnv) -> None:
-    """What a truncation meant to delete and a crash brought back."""
+def test_a_segment_that_overlaps_the_one_before_is_removed(env: FaultEnv) -> None:
+    """A truncation deleted it, and a crash restored it."""
     killed(env, 5)
     env.write_file(path(3), make_batch(b"old", base_offset=3, epoch=0))
     log = new_log(env)
@@ -173,7 +173,7 @@ def test_a_segment_that_overlaps_the_one_before_goes(env: FaultEnv) -> None:
     assert not env.exists(path(3))
 
 
-def test_a_hole_between_segments_stays_a_hole(env: FaultEnv) -> None:
+def test_a_gap_between_segments_is_kept(env: FaultEnv) -> None:
     killed(env)
     env.remove(path(5))
     log = new_log(env)
@@ -181,8 +181,8 @@ def test_a_hole_between_segments_stays_a_hole(env: FaultEnv) -> None:
     assert log.truncated_bytes == 0
 
 
-def test_a_fault_in_recovery_is_no_damage(env: FaultEnv) -> None:
-    """The disk's error goes up; nothing is cut because of it."""
+def test_a_disk_error_in_recovery_is_not_damage(env: FaultEnv) -> None:
+    """The disk's error is raised; nothing is truncated because of it."""
     killed(env)
     env.inject(lambda _number, kind, _path: Fault() if kind == "pread" else None)
     with pytest.raises(OSError, match="injected"):
@@ -191,10 +191,10 @@ def test_a_fault_in_recovery_is_no_damage(env: FaultEnv) -> None:
     assert len(read_values(new_log(env))) == 12
 
 
-# -- what goes with it --
+# -- leader epochs, producers, transactions --
 
 
-def test_leader_epochs_come_from_the_batches(env: FaultEnv) -> None:
+def test_leader_epochs_are_rebuilt_from_the_batches(env: FaultEnv) -> None:
     log = new_log(env)
     fill(log, 3, epoch=1)
     fill(log, 3, epoch=4)
@@ -203,7 +203,7 @@ def test_leader_epochs_come_from_the_batches(env: FaultEnv) -> None:
     assert new_log(env).leader_epoch_cache.entries == [(1, 0), (4, 3)]
 
 
-def test_leader_epochs_beyond_the_log_are_cut(env: FaultEnv) -> None:
+def test_leader_epochs_beyond_the_log_are_removed(env: FaultEnv) -> None:
     log = new_log(env)
     fill(log, 3, epoch=1)
     log.assign_epoch_start_offset(9, 3)
@@ -215,7 +215,7 @@ def test_leader_epochs_beyond_the_log_are_cut(env: FaultEnv) -> None:
     assert log.leader_epoch_cache.entries == [(1, 2)]
 
 
-def test_a_damaged_epoch_checkpoint_is_done_without(env: FaultEnv) -> None:
+def test_a_damaged_epoch_checkpoint_is_rebuilt(env: FaultEnv) -> None:
     log = new_log(env)
     fill(log, 3, epoch=2)
     log.flush()
@@ -224,7 +224,7 @@ def test_a_damaged_epoch_checkpoint_is_done_without(env: FaultEnv) -> None:
     assert new_log(env).leader_epoch_cache.entries == [(2, 0)]
 
 
-def test_producers_are_followed_through_the_log(env: FaultEnv) -> None:
+def test_producers_are_replayed_through_the_log(env: FaultEnv) -> None:
     log = new_log(env)
     for sequence in range(12):
         log.append_as_leader(make_batch(bytes(100), producer=(7, 0, sequence)), 0)
@@ -238,7 +238,7 @@ def test_producers_are_followed_through_the_log(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("damage", ["removed", "damaged"])
-def test_producers_are_found_again_without_their_snapshots(env: FaultEnv, damage: str) -> None:
+def test_producers_are_restored_without_their_snapshots(env: FaultEnv, damage: str) -> None:
     log = new_log(env)
     log.append_as_leader(make_batch(bytes(100), producer=(7, 0, 0)), 0)
     fill(log, 11)
@@ -254,7 +254,7 @@ def test_producers_are_found_again_without_their_snapshots(env: FaultEnv, damage
     assert log.append_as_leader(make_batch(bytes(100), producer=(7, 0, 0)), 0).duplicate
 
 
-def test_a_snapshot_from_beyond_the_log_is_not_believed(env: FaultEnv) -> None:
+def test_a_snapshot_beyond_the_log_end_is_ignored(env: FaultEnv) -> None:
     log = new_log(env)
     fill(log, 3)
     log.append_as_leader(make_batch(b"lost", producer=(7, 0, 0)), 0)
@@ -268,7 +268,7 @@ def test_a_snapshot_from_beyond_the_log_is_not_believed(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_transactions_are_found_again(env: FaultEnv, is_clean: bool) -> None:
+def test_transactions_are_restored(env: FaultEnv, is_clean: bool) -> None:
     log = new_log(env)
     for producer, end in ((1, True), (2, False), (3, None)):
         log.append_as_leader(make_batch(bytes(100), producer=(producer, 0, 0), transactional=True), 0)
@@ -293,8 +293,8 @@ def test_transactions_are_found_again(env: FaultEnv, is_clean: bool) -> None:
     assert log.last_stable_offset == log.offsets.first_unstable_offset == 8
 
 
-def test_a_snapshot_at_the_recovery_point_is_believed(env: FaultEnv) -> None:
-    """It may know of batches that compaction has changed since, or taken, in the segment before."""
+def test_a_snapshot_at_the_recovery_point_is_used(env: FaultEnv) -> None:
+    """It may include batches that compaction has since changed or removed in the segment before."""
     log = new_log(env)
     log.append_as_leader(make_batch(b"a", producer=(7, 0, 0)), 0)
     log.roll()
@@ -307,7 +307,7 @@ def test_a_snapshot_at_the_recovery_point_is_believed(env: FaultEnv) -> None:
     assert log.producer_state_manager.producers[7].last_timestamp == entry.timestamp + 5
 
 
-def test_silent_producers_are_not_brought_back(env: FaultEnv) -> None:
+def test_expired_producers_are_not_restored(env: FaultEnv) -> None:
     log = new_log(env)
     log.append_as_leader(make_batch(b"a", producer=(7, 0, 0)), 0)
     log.flush()
@@ -317,8 +317,8 @@ def test_silent_producers_are_not_brought_back(env: FaultEnv) -> None:
     assert new_log(env, is_clean=True).producer_state_manager.is_empty
 
 
-def test_recovery_does_not_bring_silent_producers_back_either(env: FaultEnv) -> None:
-    """Each snapshot has those of the segment before it, however old; further on only who still counts is known."""
+def test_recovery_does_not_restore_expired_producers_either(env: FaultEnv) -> None:
+    """Each snapshot has all producers of the segment before it; later on only those that have not expired."""
     log = new_log(env)
     for producer_id in range(3):
         log.append_as_leader(make_batch(b"a", producer=(producer_id, 0, 0)), 0)
@@ -338,10 +338,10 @@ def test_recovery_does_not_bring_silent_producers_back_either(env: FaultEnv) -> 
     ]
 
 
-# -- where it starts --
+# -- the log start offset --
 
 
-def test_the_start_is_that_of_the_checkpoint_or_of_the_first_segment(env: FaultEnv) -> None:
+def test_the_log_start_is_the_checkpoint_or_the_first_segment(env: FaultEnv) -> None:
     end = stopped(env)
     env.remove(path(0))
     assert new_log(env, is_clean=True, log_start_offset=3).log_start_offset == 5
@@ -353,7 +353,7 @@ def test_the_start_is_that_of_the_checkpoint_or_of_the_first_segment(env: FaultE
 
 
 def test_a_log_that_ends_before_its_start_is_emptied(env: FaultEnv) -> None:
-    """Records were deleted up to an offset, and the crash took the end of the log."""
+    """Records were deleted up to an offset, and a crash lost the log end."""
     killed(env, 4)
     log = new_log(env, log_start_offset=9)
     assert (log.log_start_offset, log.log_end_offset, log.size) == (9, 9, 0)
@@ -367,10 +367,10 @@ def test_a_new_directory_begins_at_the_given_offset(env: FaultEnv) -> None:
     assert env.exists(path(7))
 
 
-# -- leftovers --
+# -- stray files --
 
 
-def test_leftovers_go(env: FaultEnv) -> None:
+def test_stray_files_are_removed(env: FaultEnv) -> None:
     stopped(env)
     before = names(env)
     for name in (
@@ -388,7 +388,7 @@ def test_leftovers_go(env: FaultEnv) -> None:
     assert names(env) == before
 
 
-def test_what_is_not_ours_stays(env: FaultEnv) -> None:
+def test_foreign_files_are_kept(env: FaultEnv) -> None:
     stopped(env)
     env.write_file(f"{DIRECTORY}/notes.txt", b"hands off")
     env.write_file(f"{DIRECTORY}/short.log", b"hands off")
@@ -397,7 +397,7 @@ def test_what_is_not_ours_stays(env: FaultEnv) -> None:
 
 
 def swap(env: FaultEnv, base_offset: int, *offsets: int) -> None:
-    """What the cleaner leaves when it is interrupted: one segment in the place of several."""
+    """The files of an interrupted cleaning: one segment in place of several."""
     data = b"".join(make_batch(b"clean %d" % offset, base_offset=offset, epoch=0) for offset in offsets)
     for suffix, content in (("log", data), ("index", b""), ("timeindex", b"")):
         env.write_file(path(base_offset, suffix) + ".swap", content)
@@ -414,7 +414,7 @@ def test_a_swap_is_completed(env: FaultEnv, is_clean: bool) -> None:
     assert not env.exists(path(5))
 
 
-def test_a_swap_after_a_cleaned_is_taken_back(env: FaultEnv) -> None:
+def test_a_swap_beside_a_cleaned_file_is_reverted(env: FaultEnv) -> None:
     stopped(env)
     swap(env, 5, 5)
     env.write_file(path(0) + ".cleaned", b"half done")
@@ -426,7 +426,7 @@ def test_a_swap_after_a_cleaned_is_taken_back(env: FaultEnv) -> None:
 # -- older formats --
 
 
-def test_segments_of_old_message_sets_are_read_as_they_stand(env: FaultEnv) -> None:
+def test_segments_of_message_sets_are_read_unchanged(env: FaultEnv) -> None:
     env.mkdir(DIRECTORY)
     data = b"".join(
         old_message(offset, b"old %d" % offset, offset % 2, timestamp=offset) for offset in range(6)
@@ -443,7 +443,7 @@ def test_segments_of_old_message_sets_are_read_as_they_stand(env: FaultEnv) -> N
     assert new_log(env).log_end_offset == 7
 
 
-def test_damage_in_old_message_sets_is_cut(env: FaultEnv) -> None:
+def test_damage_in_message_sets_is_truncated(env: FaultEnv) -> None:
     env.mkdir(DIRECTORY)
     data = bytearray(b"".join(old_message(offset, b"old", 1) for offset in range(3)))
     data[-1] ^= 1
@@ -451,7 +451,7 @@ def test_damage_in_old_message_sets_is_cut(env: FaultEnv) -> None:
     assert new_log(env).log_end_offset == 2
 
 
-def test_preallocated_logs_are_cut_to_what_they_hold(env: FaultEnv) -> None:
+def test_preallocated_logs_are_trimmed_to_their_records(env: FaultEnv) -> None:
     log = new_log(env, small_config(preallocate=True))
     fill(log, 7)
     assert env.size(path(5)) == 1024
@@ -460,8 +460,8 @@ def test_preallocated_logs_are_cut_to_what_they_hold(env: FaultEnv) -> None:
     assert list(read_values(log)) == list(range(7))
 
 
-def test_a_segment_that_lost_its_index_is_cut_where_it_is_damaged(env: FaultEnv) -> None:
-    """Even after a clean stop, as Kafka has it: the segments behind it stay, with a hole before them."""
+def test_a_damaged_segment_without_its_index_is_truncated_at_the_damage(env: FaultEnv) -> None:
+    """Even after a clean stop, as in Kafka: the segments behind it stay, with a gap before them."""
     end = stopped(env)
     content = bytearray(env.read_file(path(0)))
     content[200] ^= 1
@@ -473,7 +473,7 @@ def test_a_segment_that_lost_its_index_is_cut_where_it_is_damaged(env: FaultEnv)
 
 
 def test_the_indexes_of_the_segment_at_the_recovery_point_are_not_checked(env: FaultEnv) -> None:
-    """It is recovered, and what a crash tore there (index, records and all) is not looked at before."""
+    """It is recovered; no check looks at its torn indexes or records before."""
     log = new_log(env)
     for sequence in range(12):
         log.append_as_leader(make_batch(bytes(100), producer=(7, 0, sequence), transactional=True), 0)

@@ -1,4 +1,4 @@
-"""Several log directories: which of them work, what lies where, and what comes of one that fails."""
+"""Several log directories: their states, the placement of logs, and the failure of one."""
 
 import errno
 import logging
@@ -20,7 +20,7 @@ IDS = {"/a": "AAAAAAAAAAAAAAAAAAAACg", "/b": "AAAAAAAAAAAAAAAAAAAACw", "/c": "AA
 
 
 def new_manager(env: FaultEnv, *dirs: str, **settings: Any) -> LogManager:
-    """A manager that has done all that comes before the logs are loaded."""
+    """A manager ready to load its logs."""
     manager = LogManager(env, dirs or ["/a", "/b"], lambda _topic: small_config(), **settings)
     manager.dirs.lock()
     manager.dirs.load_meta_properties()
@@ -36,7 +36,7 @@ def opened(env: FaultEnv, *dirs: str, **settings: Any) -> LogManager:
 
 
 def refusing(path: str, *kinds: str, error: int = errno.EIO) -> Callable[[int, str, str], Fault | None]:
-    """Every operation (or those named) on what lies in `path` fails."""
+    """Fail every operation (or those named) on files in `path`."""
 
     def plan(_number: int, kind: str, at: str) -> Fault | None:
         return Fault(error) if at.startswith(path) and (not kinds or kind in kinds) else None
@@ -52,7 +52,9 @@ def env() -> FaultEnv:
 # -- at the start --
 
 
-def test_what_cannot_be_made_or_locked_is_offline(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_that_cannot_be_created_or_locked_is_offline(
+    env: FaultEnv, caplog: pytest.LogCaptureFixture
+) -> None:
     env.inject(refusing("/a"))
     manager = opened(env)
     assert [one.path for one in manager.dirs] == ["/b"]
@@ -61,19 +63,19 @@ def test_what_cannot_be_made_or_locked_is_offline(env: FaultEnv, caplog: pytest.
     assert append(manager.get_or_create_log("t", 0, TOPIC_ID), b"x") == 0
 
 
-def test_a_file_in_the_place_of_a_directory(env: FaultEnv) -> None:
+def test_a_file_in_place_of_a_log_directory(env: FaultEnv) -> None:
     env.mkdir("/b")
     env.write_file("/a", b"no directory")
     assert set(opened(env).dirs.offline) == {"/a"}
 
 
-def test_without_any_directory_there_is_no_start(env: FaultEnv) -> None:
+def test_a_start_without_an_online_directory_fails(env: FaultEnv) -> None:
     env.inject(refusing("/"))
     with pytest.raises(NoLogDirError, match=r"/a: .*; /b: "):
         new_manager(env)
 
 
-def test_nonsense_in_meta_properties_takes_one_directory_offline(env: FaultEnv) -> None:
+def test_invalid_meta_properties_take_one_directory_offline(env: FaultEnv) -> None:
     opened(env).shutdown()
     env.write_file("/a/meta.properties", b"version=77\nnode.id=1\n")
     manager = opened(env)
@@ -97,7 +99,7 @@ def test_meta_properties_from_before_directories_had_ids(env: FaultEnv) -> None:
     assert b"odd=kept" in env.read_file("/a/meta.properties")
 
 
-def test_a_copied_directory_is_refused(env: FaultEnv) -> None:
+def test_a_copied_directory_is_rejected(env: FaultEnv) -> None:
     opened(env).shutdown()
     env.write_file("/b/meta.properties", env.read_file("/a/meta.properties"))
     with pytest.raises(InconsistentMetadataError, match=r"same directory\.id"):
@@ -122,7 +124,7 @@ def test_a_log_that_cannot_be_loaded_takes_its_directory_offline(env: FaultEnv, 
     assert not any(log.directory.startswith(f"{where}/") for log in manager.all_logs())
     manager.shutdown()
     env.kill()
-    again = opened(env)  # with the disk back
+    again = opened(env)  # with the disk in order again
     assert {log.name: log.log_end_offset for log in again.all_logs()} == {
         f"t-{number}": 3 for number in range(4)
     }
@@ -131,7 +133,7 @@ def test_a_log_that_cannot_be_loaded_takes_its_directory_offline(env: FaultEnv, 
 # -- while it runs --
 
 
-def test_a_directory_that_fails_takes_its_logs_with_it(env: FaultEnv) -> None:
+def test_a_failed_directory_takes_its_logs_offline(env: FaultEnv) -> None:
     heard: list[str] = []
     manager = opened(env)
     manager.on_log_dir_failed = heard.append
@@ -180,7 +182,7 @@ def test_a_retention_that_fails_takes_the_directory_offline(env: FaultEnv) -> No
 # -- logs that are not created again --
 
 
-def test_what_may_lie_in_a_failed_directory_is_not_made_anew(env: FaultEnv) -> None:
+def test_a_log_that_may_be_in_a_failed_directory_is_not_recreated(env: FaultEnv) -> None:
     manager = opened(env)
     for partition in range(2):
         append(manager.get_or_create_log("t", partition, TOPIC_ID), b"x")
@@ -194,7 +196,9 @@ def test_what_may_lie_in_a_failed_directory_is_not_made_anew(env: FaultEnv) -> N
     for directory_id in (A_ID, bytes(16)):
         with pytest.raises(KafkaStorageError, match="not created again"):
             manager.get_or_create_log("t", in_a, TOPIC_ID, directory_id=directory_id, is_new=False)
-    with pytest.raises(KafkaStorageError, match="not created again"):  # a new one whose place has just failed
+    with pytest.raises(
+        KafkaStorageError, match="not created again"
+    ):  # a new log whose directory has just failed
         manager.get_or_create_log("u", 0, TOPIC_ID, directory_id=A_ID)
     manager.get_or_create_log("u", 1, TOPIC_ID, directory_id=b_id, is_new=False)
     manager.get_or_create_log("u", 2, TOPIC_ID)
@@ -206,14 +210,14 @@ def test_what_may_lie_in_a_failed_directory_is_not_made_anew(env: FaultEnv) -> N
     assert read_values(log) == {0: b"x"}
 
 
-def test_with_all_directories_there_what_is_lost_is_made_anew(env: FaultEnv) -> None:
-    """Its disk was exchanged: nothing is offline, so there is nothing to wait for. Kafka's way."""
+def test_with_all_directories_online_a_lost_log_is_recreated(env: FaultEnv) -> None:
+    """Its disk was exchanged: no directory is offline, so there is nothing to wait for. As in Kafka."""
     manager = opened(env)
     log = manager.get_or_create_log("t", 0, TOPIC_ID, directory_id=bytes(15) + b"\xee", is_new=False)
     assert log.log_end_offset == 0
 
 
-def test_a_new_log_goes_where_the_metadata_have_it(env: FaultEnv) -> None:
+def test_a_new_log_is_in_its_assigned_directory(env: FaultEnv) -> None:
     manager = opened(env)
     for partition in range(3):
         log = manager.get_or_create_log("t", partition, TOPIC_ID, directory_id=A_ID)
@@ -224,14 +228,14 @@ def test_a_new_log_goes_where_the_metadata_have_it(env: FaultEnv) -> None:
     assert manager.directory_of(manager.get_or_create_log("t", 9, TOPIC_ID)).path == "/a"
 
 
-def test_what_was_planned_in_a_directory_that_failed_goes_elsewhere(env: FaultEnv) -> None:
+def test_a_log_planned_in_a_failed_directory_is_placed_elsewhere(env: FaultEnv) -> None:
     manager = opened(env)
     manager.prepare_logs([("t", 0, TOPIC_ID)], {("t", 0): A_ID}).run()
     manager.log_dir_failed("/a", "it clicks")
     assert manager.directory_of(manager.get_or_create_log("t", 0, TOPIC_ID)).path == "/b"
 
 
-def test_places_are_shared_out_evenly(env: FaultEnv) -> None:
+def test_new_logs_are_distributed_evenly(env: FaultEnv) -> None:
     manager = opened(env, "/a", "/b", "/c")
     manager.get_or_create_log("t", 0, TOPIC_ID, directory_id=A_ID)
     chosen = [directory.path for directory in manager.dirs.choose(5)]
@@ -254,7 +258,7 @@ def twice(env: FaultEnv) -> None:
         env.kill()
 
 
-def test_the_same_partition_twice_is_settled_by_the_metadata(
+def test_the_assigned_directory_decides_between_two_copies_of_a_partition(
     env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     twice(env)
@@ -266,10 +270,10 @@ def test_the_same_partition_twice_is_settled_by_the_metadata(
     assert any("marked as stray" in message for message in caplog.messages)
     manager.shutdown()
     env.crash()
-    assert len(opened(env)) == 1  # for good
+    assert len(opened(env)) == 1  # permanently
 
 
-def test_the_same_partition_twice_is_an_error_without_an_assigned_directory(env: FaultEnv) -> None:
+def test_two_copies_of_a_partition_without_an_assigned_directory_are_an_error(env: FaultEnv) -> None:
     twice(env)
     with pytest.raises(InconsistentMetadataError, match="/a/t-0 and /b/t-0 are logs of the same partition"):
         opened(env)
@@ -278,7 +282,7 @@ def test_the_same_partition_twice_is_an_error_without_an_assigned_directory(env:
 # -- moving --
 
 
-def test_a_future_log_is_kept_apart_until_it_takes_its_place(env: FaultEnv) -> None:
+def test_a_future_log_is_separate_until_it_replaces_the_current_log(env: FaultEnv) -> None:
     manager = opened(env)
     log = manager.get_or_create_log("t", 0, TOPIC_ID, directory_id=A_ID)
     fill(log, 12)
@@ -342,11 +346,11 @@ def begun(manager: LogManager, log: UnifiedLog, log_dir: str) -> UnifiedLog:
         ("t-0.c", None),
     ],
 )
-def test_names_of_directories(name: str, parsed: tuple[str, int, str] | None) -> None:
+def test_names_of_partition_directories(name: str, parsed: tuple[str, int, str] | None) -> None:
     assert parse_partition_dir(name) == (PartitionDirName(*parsed) if parsed else None)
 
 
-def test_odd_names_are_read_back() -> None:
+def test_unusual_names_are_read_back() -> None:
     for suffix in ("-delete", "-future", "-stray"):
         name = odd_dir_name("x.y-z", 7, suffix, bytes(16))
         assert parse_partition_dir(name) == ("x.y-z", 7, suffix)
@@ -364,10 +368,10 @@ def test_an_empty_directory_with_a_partitions_name_is_an_empty_log(env: FaultEnv
         env.kill()
 
 
-# -- loading elsewhere --
+# -- loading in other threads --
 
 
-def test_tasks_may_end_in_any_order(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+def test_load_tasks_may_end_in_any_order(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
     manager = opened(env)
     for partition in range(6):
         fill(manager.get_or_create_log("t", partition, TOPIC_ID), partition)
@@ -389,7 +393,7 @@ def test_tasks_may_end_in_any_order(env: FaultEnv, caplog: pytest.LogCaptureFixt
     assert not caplog.messages
 
 
-def test_only_what_is_beyond_the_recovery_point_is_announced(env: FaultEnv) -> None:
+def test_only_recovery_beyond_the_recovery_point_is_reported(env: FaultEnv) -> None:
     manager = opened(env, "/a")
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
     fill(log, 12)

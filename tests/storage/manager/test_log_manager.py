@@ -57,7 +57,7 @@ def checkpoint(env: FaultEnv, name: str, directory: str = "/a") -> dict[tuple[st
 # -- directories --
 
 
-def test_a_new_directory_is_made_as_kafka_makes_it(env: FaultEnv) -> None:
+def test_a_new_directory_is_created_as_by_kafka(env: FaultEnv) -> None:
     manager = LogManager(env, ["/a/b/"], lambda _topic: small_config())
     manager.dirs.lock()
     assert manager.dirs.load_meta_properties() is None
@@ -72,7 +72,7 @@ def test_a_new_directory_is_made_as_kafka_makes_it(env: FaultEnv) -> None:
     assert (properties.cluster_id, properties.node_id, properties.directory_id) == ("cluster", 1, "dir-id")
 
 
-def test_two_brokers_are_kept_apart(env: FaultEnv) -> None:
+def test_two_brokers_cannot_share_a_directory(env: FaultEnv) -> None:
     manager = new_manager(env)
     with pytest.raises(LogDirLockedError, match="/a"):
         new_manager(env)
@@ -81,7 +81,7 @@ def test_two_brokers_are_kept_apart(env: FaultEnv) -> None:
     new_manager(env).shutdown()
 
 
-def test_directories_must_agree(env: FaultEnv) -> None:
+def test_directories_must_have_the_same_cluster_and_node(env: FaultEnv) -> None:
     manager = LogManager(env, ["/a", "/b"], lambda _topic: small_config())
     manager.dirs.lock()
     env.write_file("/a/meta.properties", b"version=1\nnode.id=1\ncluster.id=x\ndirectory.id=d1\n")
@@ -99,7 +99,7 @@ def test_directories_must_agree(env: FaultEnv) -> None:
         manager.dirs.load_meta_properties()
 
 
-def test_a_new_log_goes_where_there_are_fewest(env: FaultEnv) -> None:
+def test_a_new_log_is_in_the_directory_with_the_fewest(env: FaultEnv) -> None:
     manager = new_manager(env, "/a", "/b")
     for partition in range(4):
         manager.get_or_create_log("t", partition, TOPIC_ID)
@@ -119,7 +119,7 @@ def test_one_partition_in_two_directories_is_an_error(env: FaultEnv) -> None:
         new_manager(env, "/a", "/b")
 
 
-def test_foreign_directories_are_left_alone(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+def test_foreign_directories_are_kept(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
     foreign = ["lost+found", "backup", "t-x", f"t-1.{'b' * 32}-stray"]
     for name in [*foreign, "__cluster_metadata-0", "t-0"]:
         env.mkdir(f"/a/{name}")
@@ -142,7 +142,7 @@ def test_files_in_a_log_directory_are_ignored(env: FaultEnv, caplog: pytest.LogC
     assert env.read_file("/a/t-0") == b"hands off"
 
 
-def test_a_deletion_that_was_interrupted_is_finished(env: FaultEnv) -> None:
+def test_an_interrupted_deletion_is_completed(env: FaultEnv) -> None:
     doomed = f"/a/t-0.{'c' * 32}-delete"
     env.mkdir(doomed)
     env.write_file(f"{doomed}/x", b"")
@@ -167,7 +167,7 @@ def test_progress_is_reported(env: FaultEnv) -> None:
 # -- creating and deleting --
 
 
-def test_a_log_is_made_once(env: FaultEnv) -> None:
+def test_a_log_is_created_once(env: FaultEnv) -> None:
     manager = new_manager(env)
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
     assert manager.get_or_create_log("t", 0, TOPIC_ID) is log
@@ -181,8 +181,8 @@ def test_a_log_is_made_once(env: FaultEnv) -> None:
     assert found.topic_id == TOPIC_ID
 
 
-def test_a_log_that_cannot_be_made_is_an_error_of_the_disk(env: FaultEnv) -> None:
-    """Of the whole log directory, as in Kafka: nothing else of it is to be trusted either."""
+def test_a_log_that_cannot_be_created_is_a_storage_error(env: FaultEnv) -> None:
+    """As in Kafka, the whole log directory fails, because the rest of it cannot be trusted either."""
     manager = new_manager(env, "/a", "/b")
     env.inject(nth(3))
     with pytest.raises(KafkaStorageError, match="t-0"):
@@ -192,7 +192,7 @@ def test_a_log_that_cannot_be_made_is_an_error_of_the_disk(env: FaultEnv) -> Non
     assert manager.get_or_create_log("u", 0, TOPIC_ID).directory == "/b/u-0"
 
 
-def test_a_full_disk_in_which_a_log_is_made_stays(env: FaultEnv) -> None:
+def test_a_full_disk_at_the_creation_of_a_log_stays_online(env: FaultEnv) -> None:
     manager = new_manager(env)
     env.inject(nth(3, Fault(errno.ENOSPC)))
     with pytest.raises(DiskFullError, match="t-0"):
@@ -219,7 +219,7 @@ def test_directories_prepared_in_a_thread_are_used(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(8))
-def test_whose_a_new_log_is_outlasts_a_power_cut_once_it_was_flushed(env: FaultEnv, seed: int) -> None:
+def test_the_topic_id_of_a_flushed_log_survives_a_power_cut(env: FaultEnv, seed: int) -> None:
     manager = new_manager(env)
     manager.prepare_logs([("t", partition, TOPIC_ID) for partition in range(2)]).run()
     flushed, idle = (manager.get_or_create_log("t", partition, TOPIC_ID) for partition in range(2))
@@ -232,19 +232,19 @@ def test_whose_a_new_log_is_outlasts_a_power_cut_once_it_was_flushed(env: FaultE
     assert (log.topic_id, read_values(log)) == (TOPIC_ID, {0: b"x"})
     other = manager.get_log("t", idle.partition)
     assert other is not None
-    assert other.topic_id in (None, TOPIC_ID)  # nothing in it was promised to anybody
+    assert other.topic_id in (None, TOPIC_ID)  # no client has an acknowledgement for its records
     assert append(manager.get_or_create_log("t", 1, TOPIC_ID), b"y") == 0
 
 
 @pytest.mark.parametrize("seed", seeds(8))
-def test_a_deletion_that_was_synced_outlasts_a_power_cut(env: FaultEnv, seed: int) -> None:
-    """Otherwise what is left of the old log could be taken for the first of the next topic of that name."""
+def test_a_synced_deletion_survives_a_power_cut(env: FaultEnv, seed: int) -> None:
+    """Otherwise the rest of the old log could become part of the next topic of that name."""
     manager = new_manager(env)
     manager.prepare_logs([("t", 0, TOPIC_ID)]).run()
     append(manager.get_or_create_log("t", 0, TOPIC_ID), b"old")
     manager.delete_log("t", 0)
     manager.dirs.sync()
-    manager.prepare_logs([("t", 0, bytes(15) + b"\1")])  # and then the power goes, before it is made
+    manager.prepare_logs([("t", 0, bytes(15) + b"\1")])  # and then a power cut, before the log is created
     env.crash(Random(seed))
     manager = new_manager(env)
     assert manager.get_log("t", 0) is None
@@ -276,7 +276,7 @@ OTHER_ID = bytes(15) + b"\1"
 @pytest.mark.parametrize(
     "content", [None, b"", b"version: 0\ntopic_id: " + uuid_to_string(TOPIC_ID).encode()]
 )
-def test_the_directory_of_a_log_that_was_not_made_goes(env: FaultEnv, content: bytes | None) -> None:
+def test_the_directory_of_a_log_that_was_not_created_is_removed(env: FaultEnv, content: bytes | None) -> None:
     manager = new_manager(env, "/a", "/b")
     env.mkdir("/b/t-0")
     if content is not None:
@@ -288,7 +288,7 @@ def test_the_directory_of_a_log_that_was_not_made_goes(env: FaultEnv, content: b
     assert [name for name in env.listdir("/b") if name.startswith("t-0")] == []
 
 
-def test_a_log_that_could_not_get_its_topic_id_goes_too(env: FaultEnv) -> None:
+def test_a_log_without_a_written_topic_id_is_removed_too(env: FaultEnv) -> None:
     manager = new_manager(env)
     env.inject(
         lambda _, kind, path: (
@@ -303,7 +303,7 @@ def test_a_log_that_could_not_get_its_topic_id_goes_too(env: FaultEnv) -> None:
     assert not env.exists("/a/t-0")
 
 
-def test_what_belongs_to_another_topic_stays(env: FaultEnv) -> None:
+def test_a_log_of_another_topic_id_is_kept(env: FaultEnv) -> None:
     manager = new_manager(env)
     manager.get_or_create_log("t", 0, OTHER_ID)
     manager.discard_unfinished("t", 0, TOPIC_ID)
@@ -315,8 +315,8 @@ def test_what_belongs_to_another_topic_stays(env: FaultEnv) -> None:
     manager.discard_unfinished("t", 2, TOPIC_ID)
 
 
-def test_a_flush_of_a_deleted_log_leaves_the_next_one_of_its_name_alone(env: FaultEnv) -> None:
-    """The fsync goes on in its thread while the topic is deleted and made anew."""
+def test_a_flush_of_a_deleted_log_does_not_affect_its_successor(env: FaultEnv) -> None:
+    """The fsync runs in its thread while the topic is deleted and recreated."""
     manager = new_manager(env)
     old = manager.get_or_create_log("t", 0, TOPIC_ID)
     fill(old, 3, epoch=7)
@@ -328,7 +328,7 @@ def test_a_flush_of_a_deleted_log_leaves_the_next_one_of_its_name_alone(env: Fau
     assert "leader-epoch-checkpoint" not in env.listdir("/a/t-0")
 
 
-def test_long_names_are_cut_for_the_directory_that_is_deleted(env: FaultEnv) -> None:
+def test_long_names_are_shortened_in_the_directory_of_a_deletion(env: FaultEnv) -> None:
     manager = new_manager(env)
     manager.get_or_create_log("x" * 249, 0, TOPIC_ID)
     manager.delete_log("x" * 249, 0)
@@ -347,7 +347,7 @@ def test_stray_logs_are_renamed_and_kept(env: FaultEnv) -> None:
     assert len(manager) == 0
 
 
-def test_a_rename_that_fails_leaves_the_log(env: FaultEnv) -> None:
+def test_a_failed_rename_keeps_the_log(env: FaultEnv) -> None:
     manager = new_manager(env)
     append(manager.get_or_create_log("t", 0, TOPIC_ID), b"x")
     env.inject(lambda _number, kind, _path: Fault() if kind == "rename" else None)
@@ -360,7 +360,7 @@ def test_a_rename_that_fails_leaves_the_log(env: FaultEnv) -> None:
 
 
 def test_a_new_incarnation_does_not_inherit_checkpoints(env: FaultEnv) -> None:
-    """The old one's recovery point would have the new one's first records trusted unread."""
+    """With the old recovery point, recovery would not check the new log's first records."""
     manager = new_manager(env)
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
     fill(log, 12)
@@ -382,7 +382,7 @@ def test_a_new_incarnation_does_not_inherit_checkpoints(env: FaultEnv) -> None:
 # -- checkpoints --
 
 
-def test_checkpoints_say_what_kafkas_say(env: FaultEnv) -> None:
+def test_checkpoints_have_the_contents_of_kafkas(env: FaultEnv) -> None:
     manager = new_manager(env)
     first, second = (manager.get_or_create_log(topic, 0, TOPIC_ID) for topic in "tu")
     fill(first, 12)
@@ -403,11 +403,11 @@ def test_checkpoints_say_what_kafkas_say(env: FaultEnv) -> None:
     first.maybe_increment_log_start_offset(10, DELETED)
     first.delete_old_segments()
     manager.dirs.checkpoint_all()
-    # A crash may bring the segments before it back.
+    # A crash may restore the segments before it.
     assert checkpoint(env, "log-start-offset") == {("t", 0): 10}
 
 
-def test_checkpoints_are_read_back(env: FaultEnv) -> None:
+def test_checkpoints_are_read_at_the_next_start(env: FaultEnv) -> None:
     manager = new_manager(env)
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
     fill(log, 12)
@@ -419,7 +419,7 @@ def test_checkpoints_are_read_back(env: FaultEnv) -> None:
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (7, 9, 12)
 
 
-def test_checkpoints_beyond_the_log_are_put_right(env: FaultEnv) -> None:
+def test_checkpoints_beyond_the_log_are_corrected(env: FaultEnv) -> None:
     manager = new_manager(env)
     fill(manager.get_or_create_log("t", 0, TOPIC_ID), 3)
     env.kill()
@@ -430,9 +430,7 @@ def test_checkpoints_beyond_the_log_are_put_right(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CHECKPOINTS))
-def test_a_damaged_checkpoint_is_done_without(
-    env: FaultEnv, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_checkpoint_is_ignored(env: FaultEnv, name: str, caplog: pytest.LogCaptureFixture) -> None:
     manager = new_manager(env)
     fill(manager.get_or_create_log("t", 0, TOPIC_ID), 3)
     manager.shutdown()
@@ -465,7 +463,7 @@ def test_a_clean_stop_and_a_start(env: FaultEnv) -> None:
     assert not new_manager(env).dirs[0].had_clean_shutdown
 
 
-def test_a_stop_that_fails_leaves_no_marker(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_stop_leaves_no_clean_shutdown_file(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
     manager = new_manager(env, "/a", "/b")
     for topic in ("t", "u"):
         append(manager.get_or_create_log(topic, 0, TOPIC_ID), b"x")
@@ -485,7 +483,7 @@ def test_a_failed_log_makes_the_stop_unclean(env: FaultEnv) -> None:
     assert not env.exists("/a/.kafka_cleanshutdown")
 
 
-# -- the schedule --
+# -- scheduled work --
 
 
 def test_retention_over_all_logs(env: FaultEnv, caplog: pytest.LogCaptureFixture) -> None:
@@ -518,10 +516,10 @@ def test_retention_without_descriptors_waits_for_the_next_round(env: FaultEnv) -
 
 
 @pytest.mark.parametrize("first", range(4))
-def test_retention_without_descriptors_comes_again(
+def test_retention_without_descriptors_is_repeated(
     env: FaultEnv, first: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After a start it has to open segments, and for an active one that is due it makes a new one."""
+    """After a start it has to open segments, and it creates a new one when the active one is due."""
     config = small_config(retention_ms=1000)
     manager = new_manager(env, config=config)
     fill(manager.get_or_create_log("t", 0, TOPIC_ID), 12)
@@ -566,7 +564,7 @@ def test_configuration_changes_reach_the_logs(env: FaultEnv) -> None:
     assert [log.config.max_message_bytes for log in logs] == [77, 77]
 
 
-def test_when_producers_are_forgotten_can_change(env: FaultEnv) -> None:
+def test_the_expiration_time_of_producers_can_change(env: FaultEnv) -> None:
     manager = new_manager(env, producer_id_expiration_ms=1000)
     manager.get_or_create_log("t", 0, TOPIC_ID).append_as_leader(make_batch(b"x", producer=(7, 0, 0)), 0)
     manager.expire_producers_after(5000)
@@ -577,7 +575,7 @@ def test_when_producers_are_forgotten_can_change(env: FaultEnv) -> None:
     assert manager.remove_expired_producers() == 2
 
 
-def test_silent_producers_are_forgotten_everywhere(env: FaultEnv) -> None:
+def test_silent_producers_of_all_logs_expire(env: FaultEnv) -> None:
     manager = new_manager(env, producer_id_expiration_ms=1000)
     for topic in ("t", "u"):
         manager.get_or_create_log(topic, 0, TOPIC_ID).append_as_leader(
@@ -599,8 +597,8 @@ def test_open_files_are_bounded(env: FaultEnv) -> None:
     assert env.maps <= 4
 
 
-def test_logs_that_are_loaded_side_by_side_share_no_open_files(env: FaultEnv) -> None:
-    """One that is loaded in a thread would close what another thread works with, which ends the process."""
+def test_logs_loaded_concurrently_share_no_open_files(env: FaultEnv) -> None:
+    """Otherwise a thread would close files that another one uses, which ends the process."""
     manager = new_manager(env)
     fill(manager.get_or_create_log("t", 0, TOPIC_ID), 12)
     env.kill()
@@ -617,7 +615,7 @@ def test_logs_that_are_loaded_side_by_side_share_no_open_files(env: FaultEnv) ->
     assert len(manager.open_segments) == 3, "from then on they count together"
 
 
-def test_logs_that_are_closed_side_by_side_close_nothing_of_each_other(env: FaultEnv) -> None:
+def test_logs_closed_concurrently_do_not_close_files_of_each_other(env: FaultEnv) -> None:
     manager = new_manager(env, max_open_segments=1)
     first, second = (manager.get_or_create_log(topic, 0, TOPIC_ID) for topic in ("t", "u"))
     fill(first, 2)
@@ -647,7 +645,7 @@ def test_truncation_is_on_disk_before_the_next_append(env: FaultEnv) -> None:
 
 
 def test_truncation_below_the_log_start_offset_moves_its_checkpoint(env: FaultEnv) -> None:
-    """A start after a crash would otherwise take what was appended since for records that were deleted."""
+    """Otherwise a start after a crash would treat records appended since as deleted."""
     manager = new_manager(env)
     log = manager.get_or_create_log("t", 0, TOPIC_ID)
     fill(log, 12)
@@ -671,7 +669,7 @@ def test_truncation_below_the_log_start_offset_moves_its_checkpoint(env: FaultEn
 
 
 def open_below(directory: Path) -> int:
-    """How many descriptors of this process are of files in there; others come and go as they like."""
+    """How many descriptors of this process are of files in that directory."""
     links = []
     for name in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):
@@ -681,7 +679,7 @@ def open_below(directory: Path) -> int:
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors as Linux shows them")
 def test_descriptors_and_maps_are_bounded_with_many_partitions(tmp_path: Path) -> None:
-    """100 partitions of several segments, all written to and read: what is open stays within the limit."""
+    """100 partitions of several segments, all written to and read: open files stay within the limit."""
     limit = 8
     most = 0
 
@@ -704,7 +702,7 @@ def test_descriptors_and_maps_are_bounded_with_many_partitions(tmp_path: Path) -
     manager = LogManager(env, [str(tmp_path)], lambda _topic: small_config(), max_open_segments=limit)
     manager.dirs.lock()
     manager.load_logs()
-    # The lock; nothing of a log is open before it is used.
+    # The lock; no file of a log is open before its first use.
     assert open_below(tmp_path) <= 2
     for log in manager.all_logs():
         assert append(log, b"x") == 7

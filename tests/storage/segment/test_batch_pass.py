@@ -1,4 +1,4 @@
-"""A pass over a .log in pieces: batches across pieces, larger than one, cut off, damaged."""
+"""BatchPass over a .log in pieces: batches across pieces, larger than a piece, incomplete, damaged."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def batch(offset: int, size: int = 50, **settings: object) -> bytes:
 
 
 @pytest.mark.parametrize("piece", [61, 100, 300, 1000, 1 << 20])
-def test_the_size_of_the_pieces_makes_no_difference(piece: int) -> None:
+def test_a_pass_in_pieces_of_any_size_is_the_same(piece: int) -> None:
     """Batches of all sizes and formats, some of them larger than a piece."""
     parts = [batch(offset, 10 + 97 * (offset % 9)) for offset in range(20)]
     parts[7] = old_message(7, b"v0", 0)
@@ -44,7 +44,7 @@ def test_the_size_of_the_pieces_makes_no_difference(piece: int) -> None:
 
 @pytest.mark.parametrize("piece", [61, 200, 1 << 20])
 @pytest.mark.parametrize("size", [50, 3000])
-def test_damage_ends_it_whatever_the_size(piece: int, size: int) -> None:
+def test_damage_ends_the_pass_in_pieces_of_any_size(piece: int, size: int) -> None:
     good = batch(0) + batch(1)
     for at in (8, 16, 20, 65):
         bad = bytearray(batch(2, size))
@@ -58,7 +58,7 @@ def test_damage_ends_it_whatever_the_size(piece: int, size: int) -> None:
 
 @pytest.mark.parametrize("left", [1, 16, 17, 40, 60, 61, 100])
 @pytest.mark.parametrize("piece", [61, 1 << 20])
-def test_what_is_cut_off_at_the_end_is_damage(left: int, piece: int) -> None:
+def test_an_incomplete_batch_at_the_end_is_damage(left: int, piece: int) -> None:
     data = batch(0) + batch(1)[:left]
     scan = scanner(data)
     SegmentPass(piece_bytes=piece).run(file_of(data), len(data), scan)
@@ -66,7 +66,7 @@ def test_what_is_cut_off_at_the_end_is_damage(left: int, piece: int) -> None:
 
 
 @pytest.mark.parametrize("missing", [1, 50, 100])
-def test_a_file_that_is_shorter_than_it_was_said_to_be(missing: int) -> None:
+def test_a_file_shorter_than_its_stated_size(missing: int) -> None:
     data = batch(0) + batch(1)
     scan = scanner(data)
     SegmentPass().run(file_of(data[:-missing]), len(data), scan)
@@ -86,7 +86,7 @@ def test_damage_in_message_sets(version: int) -> None:
 
 
 @pytest.mark.parametrize("piece", [61, 1 << 20])
-def test_markers_come_after_the_runs_that_lie_before_them(piece: int) -> None:
+def test_markers_are_passed_on_after_the_runs_before_them(piece: int) -> None:
     parts = [
         make_batch(b"x", base_offset=0, producer=(3, 0, 0), transactional=True),
         _at(end_txn(3, 0, commit=True), 1),
@@ -109,7 +109,7 @@ def _at(marker: bytes, offset: int) -> bytes:
     return offset.to_bytes(8, "big") + marker[8:]
 
 
-def test_it_may_begin_and_end_in_the_middle() -> None:
+def test_a_pass_may_begin_and_end_in_the_middle() -> None:
     parts = [batch(offset) for offset in range(6)]
     data = b"".join(parts)
     size = len(parts[0])

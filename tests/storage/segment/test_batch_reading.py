@@ -1,4 +1,4 @@
-"""Batches come out of pieces as they lie in the file, however small the pieces are."""
+"""Batches are read in pieces of any size as they are in the file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ENDS = [sum(map(len, MIXED[: index + 1])) for index in range(len(MIXED))]
 
 
 @given(st.integers(1, 700), st.integers(1, 700))
-def test_the_size_of_pieces_does_not_matter(piece_bytes: int, other_bytes: int) -> None:
-    """Nor whether they were used before."""
+def test_batches_are_the_same_in_pieces_of_any_size(piece_bytes: int, other_bytes: int) -> None:
+    """Also where the buffers were used before."""
     pieces = Pieces(piece_bytes)
     for reader in (pieces, pieces, Pieces(other_bytes)):
         last_offsets = []
@@ -32,8 +32,8 @@ def test_a_walk_may_begin_and_end_anywhere_between_batches() -> None:
 
 
 @given(st.integers(1, 700), st.integers(1, len(DATA) - 1))
-def test_what_is_cut_off_at_the_end_is_damage(piece_bytes: int, end: int) -> None:
-    """Whether it is the file that ends there, or what is asked for."""
+def test_an_incomplete_batch_at_the_end_is_damage(piece_bytes: int, end: int) -> None:
+    """Whether the file or the requested range ends there."""
     for file in (file_of(DATA), file_of(DATA[:end])):
         if end in ENDS:
             assert len(list(Pieces(piece_bytes).batches(file, 0, end))) == ENDS.index(end) + 1
@@ -49,7 +49,7 @@ def test_a_file_that_is_shorter_than_it_was_is_damage(piece_bytes: int, size: in
 
 
 def test_a_batch_is_read_once() -> None:
-    """Of one that is larger than a piece only what is missing is read."""
+    """Of a batch larger than a piece, only the missing bytes are read."""
     file = file_of(DATA)
     read = []
     pread_into = file.pread_into

@@ -51,17 +51,17 @@ def test_time_index_bytes_are_kafkas(env: FaultEnv) -> None:
     assert env.read_file("/t").hex(" ") == "00 00 01 a1 fd 74 f5 e2 00 00 00 38"
 
 
-def test_nothing_is_mapped_before_it_is_needed(env: FaultEnv) -> None:
+def test_an_index_is_mapped_at_its_first_use(env: FaultEnv) -> None:
     index = offset_index(env)
     assert index.lookup(BASE + 5) == (BASE, 0)
     index.append(BASE + 5, 100)
     index.append(BASE + 9, 200)
     assert index.lookup(BASE + 9) == (BASE + 9, 200)
     assert index.lookup(BASE + 7) == (BASE + 5, 100)
-    assert env.maps == 0  # what is new is in memory anyway
+    assert env.maps == 0  # new entries are in memory anyway
     index.trim_to_valid_size()
     assert index.lookup(BASE + 9) == (BASE + 9, 200)
-    assert env.maps == 0  # and so is the end
+    assert env.maps == 0  # and so is the last entry
     assert index.lookup(BASE + 7) == (BASE + 5, 100)
     assert env.maps == 1
     index.unmap()
@@ -69,7 +69,7 @@ def test_nothing_is_mapped_before_it_is_needed(env: FaultEnv) -> None:
     assert index.lookup(BASE + 7) == (BASE + 5, 100)
 
 
-def test_the_map_shows_what_was_written_since(env: FaultEnv) -> None:
+def test_the_map_shows_entries_written_after_it(env: FaultEnv) -> None:
     index = offset_index(env, 4 * TAIL_BYTES)
     count = 3 * TAIL_BYTES // 8
     for number in range(count):
@@ -84,7 +84,7 @@ offset_entries = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 50)), max_
 
 
 def test_a_search_in_a_large_index_begins_in_the_warm_section(env: FaultEnv) -> None:
-    """The last 8192 bytes are looked into first, so that a reader near the end touches few pages."""
+    """The last 8192 bytes are searched first, so that a reader near the end touches few pages."""
     index = offset_index(env, 40_000)
     for number in range(3000):
         index.append(BASE + 3 * number + 3, number)
@@ -118,7 +118,7 @@ def test_offset_lookup_agrees_with_bisect(steps: list[tuple[int, int]], targets:
     st.integers(0, 600),
 )
 def test_time_index_agrees_with_a_list(steps: list[tuple[int, int]], target: int, cut: int) -> None:
-    """What does not make the segment younger is left out; truncation drops what is at or after the offset."""
+    """Entries with no later timestamp are left out; truncation removes entries at or after the offset."""
     index = time_index(FaultEnv(), 4000)
     kept = [(-1, BASE)]
     timestamp, offset = 0, BASE
@@ -136,7 +136,7 @@ def test_time_index_agrees_with_a_list(steps: list[tuple[int, int]], target: int
 
 
 @given(offset_entries, st.integers(0, 12_000))
-def test_truncation_keeps_what_is_before(steps: list[tuple[int, int]], cut: int) -> None:
+def test_truncation_keeps_earlier_entries(steps: list[tuple[int, int]], cut: int) -> None:
     env = FaultEnv()
     index = offset_index(env, 16_000)
     entries, offset, position = [], BASE, 0
@@ -153,7 +153,7 @@ def test_truncation_keeps_what_is_before(steps: list[tuple[int, int]], cut: int)
     assert index.lookup(BASE + 20_000) == (BASE + 20_000, 99)
 
 
-def test_a_closed_index_is_loaded_and_goes_on(env: FaultEnv) -> None:
+def test_a_closed_index_is_loaded_and_takes_more_entries(env: FaultEnv) -> None:
     index = offset_index(env)
     index.append(BASE + 3, 70)
     index.trim_to_valid_size()
@@ -168,7 +168,7 @@ def test_a_closed_index_is_loaded_and_goes_on(env: FaultEnv) -> None:
     assert OffsetIndex.load(env, "/i", BASE, 1001).entries == 2
 
 
-def test_a_closed_time_index_is_loaded_and_goes_on(env: FaultEnv) -> None:
+def test_a_closed_time_index_is_loaded_and_takes_more_entries(env: FaultEnv) -> None:
     index = time_index(env)
     index.maybe_append(50, BASE + 3)
     index.trim_to_valid_size()
@@ -185,14 +185,14 @@ def test_an_empty_file_is_an_empty_index(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("data", [bytes(7), bytes(8), bytes(80), b"\0\0\0\5\xff\xff\xff\xff", b"\xff" * 8])
-def test_a_corrupt_offset_index_is_refused(env: FaultEnv, data: bytes) -> None:
+def test_a_corrupt_offset_index_is_rejected(env: FaultEnv, data: bytes) -> None:
     env.write_file("/i", data)
     with pytest.raises(CorruptIndexError, match="/i"):
         OffsetIndex.load(env, "/i", BASE, 1001)
 
 
 @pytest.mark.parametrize("data", [bytes(13), bytes(24), b"\xff" * 12, bytes(8) + b"\xff\xff\xff\xff"])
-def test_a_corrupt_time_index_is_refused(env: FaultEnv, data: bytes) -> None:
+def test_a_corrupt_time_index_is_rejected(env: FaultEnv, data: bytes) -> None:
     env.write_file("/t", data)
     with pytest.raises(CorruptIndexError, match="/t"):
         TimeIndex.load(env, "/t", BASE, 1001)
@@ -231,7 +231,7 @@ def test_an_offset_index_is_full_at_its_last_entry(env: FaultEnv) -> None:
     assert fullness == [False, True]
 
 
-def test_reset_forgets_everything(env: FaultEnv) -> None:
+def test_reset_removes_all_entries(env: FaultEnv) -> None:
     index, times = offset_index(env), time_index(env)
     index.append(BASE + 1, 1)
     times.maybe_append(7, BASE + 1)
@@ -242,7 +242,7 @@ def test_reset_forgets_everything(env: FaultEnv) -> None:
 
 
 def test_a_full_disk_is_an_error_and_never_a_store_into_a_hole(env: FaultEnv) -> None:
-    """Maps are for reading: a store for which the disk has no block would be the end of the process."""
+    """Maps are read-only: a store for which the disk has no block would end the process."""
     index = offset_index(env, 4 * TAIL_BYTES)
     per_piece = TAIL_BYTES // 8
     for number in range(2 * per_piece):
@@ -268,7 +268,7 @@ def test_a_full_disk_is_an_error_and_never_a_store_into_a_hole(env: FaultEnv) ->
     assert index.lookup(BASE + 1) == (BASE + 1, 0)
 
 
-def test_what_a_full_disk_has_not_taken_can_be_given_up(env: FaultEnv) -> None:
+def test_entries_that_a_full_disk_rejected_can_be_abandoned(env: FaultEnv) -> None:
     index, times = offset_index(env, 4 * TAIL_BYTES), time_index(env, 4 * TAIL_BYTES)
     for number in range(TAIL_BYTES // 8 + 3):
         index.append(BASE + 1 + number, number)
@@ -289,7 +289,7 @@ def test_what_a_full_disk_has_not_taken_can_be_given_up(env: FaultEnv) -> None:
     assert (env.size("/i"), env.size("/t")) == (8 * lost, 12 * lost)
 
 
-def test_an_index_built_anew_is_written_in_few_pieces(env: FaultEnv) -> None:
+def test_a_rebuilt_index_is_written_in_few_pieces(env: FaultEnv) -> None:
     index = offset_index(env, 1 << 20)
     for number in range(100):
         index.append(BASE + 1 + number, number)
@@ -301,7 +301,7 @@ def test_an_index_built_anew_is_written_in_few_pieces(env: FaultEnv) -> None:
     for number in range(count):
         index.append(BASE + 2 + 2 * number, number)
     assert len(writes) == 1
-    assert index.lookup(BASE + 7) == (BASE + 6, 2)  # a reader has all of it
+    assert index.lookup(BASE + 7) == (BASE + 6, 2)  # a reader finds all entries
     assert index.lookup(BASE + 2 * count - 1) == (BASE + 2 * count - 2, count - 2)
     index.trim_to_valid_size()
     assert env.size("/i") == 8 * count
@@ -309,7 +309,7 @@ def test_an_index_built_anew_is_written_in_few_pieces(env: FaultEnv) -> None:
     assert [loaded.entry(slot) for slot in (0, count - 1)] == [(BASE + 2, 0), (BASE + 2 * count, count - 1)]
 
 
-def test_an_index_built_anew_on_a_full_disk_waits_in_memory(env: FaultEnv) -> None:
+def test_a_rebuilt_index_on_a_full_disk_stays_in_memory(env: FaultEnv) -> None:
     index = time_index(env, 1 << 20)
     index.begin_bulk()
     env.inject(lambda _number, kind, _path: Fault(errno.ENOSPC) if kind == "pwritev" else None)
@@ -333,7 +333,7 @@ def test_an_index_built_anew_on_a_full_disk_waits_in_memory(env: FaultEnv) -> No
     assert index.lookup(6) == (6, BASE + 6)
 
 
-def test_another_fault_than_a_full_disk_is_raised_at_once(env: FaultEnv) -> None:
+def test_errors_other_than_a_full_disk_are_raised_at_once(env: FaultEnv) -> None:
     index = offset_index(env, 1 << 20)
     index.begin_bulk()
     for number in range(BULK_BYTES // 8):
@@ -343,8 +343,8 @@ def test_another_fault_than_a_full_disk_is_raised_at_once(env: FaultEnv) -> None
         index.append(BASE + BULK_BYTES, 1)
 
 
-def test_an_index_that_a_broker_is_writing(env: FaultEnv) -> None:
-    """The entries that are in the file; neither its room nor half an entry, and nothing is mapped or written."""
+def test_reading_an_index_that_a_broker_is_writing(env: FaultEnv) -> None:
+    """Only whole entries are read, not the preallocated room, and nothing is mapped or written."""
     writer = offset_index(env)
     for number in range(1, 6):
         writer.append(BASE + 256 * number, 100 * number)
@@ -366,7 +366,9 @@ def test_an_index_that_a_broker_is_writing(env: FaultEnv) -> None:
     assert OffsetIndex.as_it_is(env, "/i", BASE).lookup(BASE + 9) == (BASE, 0)
 
 
-def test_the_room_of_an_index_is_not_read(env: FaultEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_preallocated_room_of_an_index_is_not_read(
+    env: FaultEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entries, room = 20_000, 10 << 20
     data = b"".join(OffsetIndex.ENTRY.pack(number, 5 * number) for number in range(1, entries + 1))
     write_atomically(env, "/i", data + bytes(room - len(data)))
@@ -384,7 +386,7 @@ def test_the_room_of_an_index_is_not_read(env: FaultEnv, monkeypatch: pytest.Mon
     assert sum(read) <= len(data) + 2 * BULK_BYTES
 
 
-def test_a_time_index_that_a_broker_is_writing(env: FaultEnv) -> None:
+def test_reading_a_time_index_that_a_broker_is_writing(env: FaultEnv) -> None:
     writer = time_index(env)
     for number in range(1, 4):
         writer.maybe_append(1000 * number, BASE + number)

@@ -1,11 +1,11 @@
-"""OpenSegments: never more open than allowed, and what is in use stays."""
+"""OpenSegments: never more open than allowed, and segments in use stay open."""
 
 from barnabas.storage.segment.open_segments import OpenSegments
 from tests.storage.fault_env import FaultEnv
 from tests.storage.segment.test_segment import make_segment, put
 
 
-def test_the_bound_holds_and_what_is_used_stays() -> None:
+def test_the_limit_holds_and_segments_in_use_stay_open() -> None:
     env = FaultEnv()
     shared = OpenSegments(3)
     segments = []
@@ -31,5 +31,5 @@ def test_the_bound_holds_and_what_is_used_stays() -> None:
     shared.discard(segments[5])
 
 
-def test_one_may_always_be_open() -> None:
+def test_one_segment_may_always_be_open() -> None:
     assert OpenSegments(0).limit == 1

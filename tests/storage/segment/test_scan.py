@@ -1,4 +1,4 @@
-"""Walking headers: both formats, any chunking, whatever is cut off."""
+"""The scan of batch headers: both formats, chunks of any size, incomplete batches."""
 
 import struct
 import zlib
@@ -52,8 +52,8 @@ def test_headers_of_all_formats() -> None:
 
 
 @given(st.integers(43, 400), st.integers(0, 600))
-def test_chunks_and_ends_do_not_matter(chunk_bytes: int, end: int) -> None:
-    """What is walked is what lies whole before the end, however it is read."""
+def test_headers_are_the_same_with_any_chunks_and_ends(chunk_bytes: int, end: int) -> None:
+    """The scan returns the batches that are complete before the end, in chunks of any size."""
     data = b"".join(MIXED)
     end = min(end, len(data))
     positions = [sum(map(len, MIXED[:index])) for index in range(len(MIXED) + 1)]
@@ -78,7 +78,7 @@ def test_chunks_and_ends_do_not_matter(chunk_bytes: int, end: int) -> None:
         (10, None),
     ],
 )
-def test_the_batch_that_reaches_an_offset(target: int, found: tuple[int, int] | None) -> None:
+def test_a_search_finds_the_batch_that_reaches_an_offset(target: int, found: tuple[int, int] | None) -> None:
     data = b"".join(MIXED)
     answer = find_batch(file_of(data), 0, len(data), target)
     if found is None:
@@ -88,7 +88,7 @@ def test_the_batch_that_reaches_an_offset(target: int, found: tuple[int, int] | 
         assert answer == (sum(map(len, MIXED[:index])), len(MIXED[index]), last_offset)
 
 
-def test_the_search_crosses_chunks_and_stops_before_what_is_cut_off() -> None:
+def test_the_search_crosses_chunks_and_stops_before_an_incomplete_batch() -> None:
     many = [make_batch(b"x" * 700, base_offset=number) for number in range(30)]
     data = b"".join(many)
     assert find_batch(file_of(data), 0, len(data), 29) == (sum(map(len, many[:29])), len(many[29]), 29)
@@ -99,7 +99,7 @@ def test_the_search_crosses_chunks_and_stops_before_what_is_cut_off() -> None:
     )
 
 
-def test_a_file_that_is_shorter_than_believed_ends_the_walk() -> None:
+def test_a_file_shorter_than_its_stated_size_ends_the_scan() -> None:
     data = b"".join(MIXED)
     short = file_of(data[: sum(map(len, MIXED[:2])) + 20])
     assert [header.base_offset for header in batch_headers(short, 0, len(data))] == [0, 1]
@@ -107,7 +107,7 @@ def test_a_file_that_is_shorter_than_believed_ends_the_walk() -> None:
 
 
 @pytest.mark.parametrize("damage", [bytes(50), b"\xff" * 50, struct.pack(">qiiB", 5, 3, 0, 2) + bytes(50)])
-def test_what_is_no_header_is_refused(damage: bytes) -> None:
+def test_bytes_that_are_not_a_header_are_rejected(damage: bytes) -> None:
     data = MIXED[0] + damage
     with pytest.raises(CorruptRecordError):
         list(batch_headers(file_of(data), 0, len(data)))

@@ -69,7 +69,7 @@ def test_a_preallocated_log_is_trimmed_when_it_is_full(env: FaultEnv) -> None:
     assert env.size(segment.path) == segment.size
 
 
-def test_an_index_entry_comes_once_more_than_the_interval_lies_behind(env: FaultEnv) -> None:
+def test_an_index_entry_is_added_after_more_than_the_interval(env: FaultEnv) -> None:
     """Kafka's rule: the batch that follows index.interval.bytes gets one, under its last offset."""
     segment = new_segment(env, interval=200)
     sizes = []
@@ -90,7 +90,7 @@ def test_an_index_entry_comes_once_more_than_the_interval_lies_behind(env: Fault
     )
 
 
-def test_reading_begins_with_the_batch_that_holds_the_offset(env: FaultEnv) -> None:
+def test_a_read_begins_with_the_batch_that_has_the_offset(env: FaultEnv) -> None:
     segment = new_segment(env)
     for number in range(20):
         put(segment, BASE + 3 * number, b"a", b"b", b"c")
@@ -104,7 +104,7 @@ def test_reading_begins_with_the_batch_that_holds_the_offset(env: FaultEnv) -> N
     assert segment.read(BASE + 60, 10_000, segment.size, min_one_message=True) is None
 
 
-def test_a_hole_is_passed_over(env: FaultEnv) -> None:
+def test_a_read_skips_a_gap_of_offsets(env: FaultEnv) -> None:
     segment = new_segment(env)
     put(segment, BASE)
     put(segment, BASE + 50)
@@ -136,7 +136,7 @@ def test_limits_of_a_read(
     assert len(found.records.read()) == size
 
 
-def test_what_was_read_outlives_the_segment(env: FaultEnv) -> None:
+def test_records_of_a_read_outlive_the_segment(env: FaultEnv) -> None:
     segment = new_segment(env)
     put(segment, BASE, b"still here")
     found = segment.read(BASE, 1000, segment.size, min_one_message=True)
@@ -206,7 +206,7 @@ def test_a_segment_rolls_when_an_index_is_full(env: FaultEnv) -> None:
         put(segment, BASE + number, timestamp=T0)
     assert segment.offset_index.is_full
     assert should_roll(segment)
-    put(segment, BASE + 5)  # goes in all the same: one append may hold several batches
+    put(segment, BASE + 5)  # is appended nevertheless: one append may have several batches
     assert segment.offset_index.entries == 4
 
 
@@ -218,7 +218,7 @@ def test_a_segment_rolls_when_the_time_index_is_full(env: FaultEnv) -> None:
     assert should_roll(segment)
 
 
-def test_a_segment_rolls_before_offsets_outgrow_the_index(env: FaultEnv) -> None:
+def test_a_segment_rolls_before_offsets_too_large_for_the_index(env: FaultEnv) -> None:
     segment = new_segment(env)
     assert not should_roll(segment, last_offset=BASE + MAX_RELATIVE_OFFSET)
     assert should_roll(segment, last_offset=BASE + MAX_RELATIVE_OFFSET + 1)
@@ -244,7 +244,7 @@ def test_a_failed_write_is_undone(env: FaultEnv, fault: Fault) -> None:
 
 
 def test_a_failed_index_entry_is_undone_with_its_batch(env: FaultEnv) -> None:
-    """The write succeeds, the offset index has its entry, the time index cannot write what it has collected."""
+    """The write succeeds, the offset index has its entry, the time index cannot write its pending entries."""
     segment = new_segment(env, interval=0, index_bytes=4 * TAIL_BYTES)
     entries = -(-TAIL_BYTES // 12)
     for number in range(entries + 1):
@@ -264,7 +264,7 @@ def test_a_failed_index_entry_is_undone_with_its_batch(env: FaultEnv) -> None:
 
 @pytest.mark.parametrize("full_for", ["index", "timeindex", ""])
 def test_indexes_that_a_full_disk_cuts_short_still_find_everything(env: FaultEnv, full_for: str) -> None:
-    """What is missing in one of them must not be taken for known by the other."""
+    """An entry missing in one index must not count because the other has it."""
     segment = new_segment(env, interval=0, index_bytes=4 * TAIL_BYTES)
     count = TAIL_BYTES // 12 + 200
     for number in range(count):
@@ -290,7 +290,7 @@ def test_indexes_that_a_full_disk_cuts_short_still_find_everything(env: FaultEnv
     assert again.read_next_offset() == BASE + count + 1
 
 
-def test_a_write_that_cannot_be_undone_says_so(env: FaultEnv) -> None:
+def test_a_write_that_cannot_be_undone_raises_its_own_error(env: FaultEnv) -> None:
     segment = new_segment(env)
     put(segment, BASE)
     size = segment.size
@@ -321,7 +321,7 @@ def filled(env: FaultEnv, count: int = 12) -> LogSegment:
     return segment
 
 
-def test_a_closed_segment_is_as_it_was(env: FaultEnv) -> None:
+def test_a_closed_segment_reopens_unchanged(env: FaultEnv) -> None:
     segment = reopened(env, filled(env))
     assert segment.read_next_offset() == BASE + 12
     assert segment.max_timestamp_so_far == segment.largest_timestamp == T0 + 4
@@ -330,10 +330,10 @@ def test_a_closed_segment_is_as_it_was(env: FaultEnv) -> None:
     assert segment.max_timestamp_so_far == T0 + 4
 
 
-def test_what_was_appended_without_an_index_entry_is_in_the_time_index_of_a_closed_segment(
+def test_the_time_index_of_a_closed_segment_covers_its_last_records(
     env: FaultEnv,
 ) -> None:
-    """Kafka takes the last entry for the youngest record there is, after a clean stop."""
+    """After a clean stop Kafka reads the last entry as that of the youngest record."""
     segment = reopened(env, filled(env))
     put(segment, BASE + 12, timestamp=T0 + 77)
     assert segment.offset_index.entries == 5
@@ -341,7 +341,7 @@ def test_what_was_appended_without_an_index_entry_is_in_the_time_index_of_a_clos
     assert (segment.time_index.last_timestamp, segment.time_index.last_offset) == (T0 + 77, BASE + 12)
 
 
-def test_the_youngest_batch_after_the_last_index_entry_is_found_again(env: FaultEnv) -> None:
+def test_the_youngest_batch_after_the_last_index_entry_is_restored(env: FaultEnv) -> None:
     segment = new_segment(env, interval=10_000)
     put(segment, BASE, timestamp=T0)
     put(segment, BASE + 1, timestamp=T0 + 9)
@@ -356,7 +356,7 @@ def test_the_youngest_batch_after_the_last_index_entry_is_found_again(env: Fault
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("damage", [None, bytes(24), b"\xff" * 5])
-def test_a_damaged_index_is_built_anew(env: FaultEnv, suffix: str, damage: bytes | None) -> None:
+def test_a_damaged_index_is_rebuilt(env: FaultEnv, suffix: str, damage: bytes | None) -> None:
     segment = filled(env)
     segment.close()
     good = contents(env)
@@ -373,7 +373,7 @@ def test_a_damaged_index_is_built_anew(env: FaultEnv, suffix: str, damage: bytes
     assert contents(env) == good
 
 
-def test_an_index_cannot_be_built_over_damage(env: FaultEnv) -> None:
+def test_an_index_cannot_be_rebuilt_over_damage(env: FaultEnv) -> None:
     segment = filled(env)
     segment.close()
     env.write_file(segment.path, env.read_file(segment.path)[:50] + bytes(200))
@@ -381,7 +381,7 @@ def test_an_index_cannot_be_built_over_damage(env: FaultEnv) -> None:
         make_segment(env, size=250).rebuild_indexes()
 
 
-def test_an_append_that_would_need_such_an_index_fails(env: FaultEnv) -> None:
+def test_an_append_that_needs_such_an_index_fails(env: FaultEnv) -> None:
     segment = filled(env)
     segment.close()
     env.write_file(segment.path, env.read_file(segment.path)[:50] + bytes(200))
@@ -393,14 +393,14 @@ def test_an_append_that_would_need_such_an_index_fails(env: FaultEnv) -> None:
     assert env.size(again.path) > again.size, "nobody is shown what was written"
 
 
-def test_bytes_after_the_last_batch_are_noticed(env: FaultEnv) -> None:
+def test_bytes_after_the_last_batch_are_detected(env: FaultEnv) -> None:
     segment = reopened(env, filled(env))
     segment.size -= 1
     with pytest.raises(CorruptRecordError, match="after the last batch"):
         segment.read_next_offset()
 
 
-def test_the_first_record_is_the_youngest_where_none_has_a_time(env: FaultEnv) -> None:
+def test_the_first_record_is_the_youngest_if_none_has_a_timestamp(env: FaultEnv) -> None:
     segment = new_segment(env)
     for number in range(3):
         put(segment, BASE + number, timestamp=-1)
@@ -412,7 +412,7 @@ def test_the_first_record_is_the_youngest_where_none_has_a_time(env: FaultEnv) -
         assert (found.offset, found.timestamp) == (BASE, -1)
 
 
-def test_truncation_drops_the_batch_with_the_offset_and_what_follows(env: FaultEnv) -> None:
+def test_truncation_removes_the_batch_with_the_offset_and_all_after_it(env: FaultEnv) -> None:
     segment = filled(env)
     size_before = segment.size
     dropped = segment.truncate_to(BASE + 7)
@@ -439,7 +439,7 @@ def test_truncation_is_durable(env: FaultEnv) -> None:
     assert env.size("/d/00000000000000000100.log") == size
 
 
-# -- time --
+# -- timestamps --
 
 
 def test_a_search_by_time_finds_the_first_record_that_is_young_enough(env: FaultEnv) -> None:
@@ -468,7 +468,7 @@ def test_a_segment_without_timestamps_is_as_old_as_its_file(env: FaultEnv) -> No
     assert segment.largest_timestamp == env.time_ms
 
 
-def test_what_is_released_opens_again(env: FaultEnv) -> None:
+def test_a_released_segment_reopens(env: FaultEnv) -> None:
     segment = filled(env)
     segment.release()
     assert env.maps == 0

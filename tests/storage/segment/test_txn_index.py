@@ -1,4 +1,4 @@
-"""The transaction index: the bytes of its format, and which transactions a reader has to hear of."""
+"""The transaction index: the bytes of its format, and the transactions that a reader receives."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_aborted_transactions_that_overlap_are_found(env: FaultEnv) -> None:
         assert not found.collect(0, 32)[1]
 
 
-def test_transactions_are_cut_with_their_markers(env: FaultEnv) -> None:
+def test_transactions_are_truncated_with_their_markers(env: FaultEnv) -> None:
     index = TransactionIndex(env, "/x", 0)
     index.append(AbortedTxn(1, 0, 10, 11))
     index.append(AbortedTxn(2, 5, 20, 21))
@@ -51,7 +51,7 @@ def test_transactions_are_cut_with_their_markers(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("data", [bytes(33), b"\0\1" + bytes(32)])
-def test_a_corrupt_transaction_index_is_refused(env: FaultEnv, data: bytes) -> None:
+def test_a_corrupt_transaction_index_is_rejected(env: FaultEnv, data: bytes) -> None:
     env.write_file("/x", data)
     with pytest.raises(CorruptIndexError, match="/x"):
         _ = TransactionIndex(env, "/x", 0).transactions

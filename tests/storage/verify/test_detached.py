@@ -1,4 +1,4 @@
-"""Segments that are looked at apart come to what reading the partition in one go comes to."""
+"""Segments verified separately give the same findings as one pass over the partition."""
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +25,8 @@ from tests.storage.verify.verified import LOG_DIR, TOPIC, graver, written
 from tests.support.chance import seeds
 
 
-def looked_at_apart(env: Env, *paths: str, is_deep: bool = True) -> tuple[list[Finding], dict[str, int]]:
-    """What a verification says whose segments are looked at in any order, each for itself, and what it has counted."""
+def verified_separately(env: Env, *paths: str, is_deep: bool = True) -> tuple[list[Finding], dict[str, int]]:
+    """Findings and counts of a verification whose segments are verified separately, in any order."""
 
     def verify(partitions: Sequence[PartitionToVerify]) -> Iterator[Verified]:
         for partition in partitions:
@@ -70,21 +70,21 @@ def _look(
     return sent
 
 
-def in_one_go(env: Env, *paths: str) -> tuple[list[Finding], dict[str, int]]:
+def verified_in_one_pass(env: Env, *paths: str) -> tuple[list[Finding], dict[str, int]]:
     verification = Verification(env)
     return list(verification.run(paths or (LOG_DIR,))), verification.counts.as_dict()
 
 
 def assert_same(env: Env, *paths: str) -> list[Finding]:
-    apart, counted = looked_at_apart(env, *paths)
-    together, counted_together = in_one_go(env, *paths)
+    apart, counted = verified_separately(env, *paths)
+    together, counted_together = verified_in_one_pass(env, *paths)
     assert sorted(apart, key=repr) == sorted(together, key=repr)
     assert counted == counted_together
     return apart
 
 
 @pytest.mark.parametrize("stop", [True, False])
-def test_nothing_wrong(stop: bool) -> None:
+def test_a_directory_without_damage_has_the_same_findings(stop: bool) -> None:
     env = FaultEnv()
     written(env, stop=stop)
     assert assert_same(env) == []
@@ -92,7 +92,7 @@ def test_nothing_wrong(stop: bool) -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_damage(damage: Callable[[FaultEnv], str]) -> None:
+def test_each_kind_of_damage_has_the_same_findings(damage: Callable[[FaultEnv], str]) -> None:
     env = FaultEnv()
     written(env)
     damage(env)
@@ -101,8 +101,8 @@ def test_damage(damage: Callable[[FaultEnv], str]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_any_damage(data: st.DataObject) -> None:
-    """Bytes that are others, files that are cut or gone: in whichever file."""
+def test_random_damage_has_the_same_findings(data: st.DataObject) -> None:
+    """Changed bytes, truncated files and missing files, in any file."""
     env = FaultEnv()
     written(env, stop=data.draw(st.booleans(), "stopped in order"))
     for _ in range(data.draw(st.integers(1, 3), "damages")):
@@ -119,7 +119,7 @@ def test_any_damage(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(6))
-def test_random_lives_of_a_log(seed: int) -> None:
+def test_random_operations_on_a_log_have_the_same_findings(seed: int) -> None:
     rng = Random(seed)
     life = LogLife(rng.randrange(1 << 32))
     for number, step in enumerate(rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=120)):
@@ -128,7 +128,7 @@ def test_random_lives_of_a_log(seed: int) -> None:
             assert_same(life.env, "/logs")
 
 
-def test_a_segment_that_is_deleted_meanwhile() -> None:
+def test_a_segment_deleted_during_the_verification() -> None:
     env = FaultEnv()
     written(env)
     gone = files(env, ".log")[1]
@@ -144,7 +144,7 @@ def test_a_segment_that_is_deleted_meanwhile() -> None:
 
 
 def log_of(*batches: bytes) -> FaultEnv:
-    """A partition with these batches, taken as from a leader that checked nothing."""
+    """A partition with these batches, appended as a follower, which checks no sequences."""
     env = FaultEnv()
     manager = LogManager(env, [LOG_DIR], lambda _topic: small_config())
     manager.dirs.lock()
@@ -167,9 +167,9 @@ def sequences(env: FaultEnv) -> list[tuple[str, int | None, str]]:
     return [(one.severity, one.offset, one.problem) for one in found]
 
 
-def test_sequences_that_follow() -> None:
+def test_consecutive_sequences_have_no_finding() -> None:
     env = log_of(
-        batch(0, (7, 0, 40)),  # what was before is gone
+        batch(0, (7, 0, 40)),  # earlier batches are deleted
         batch(1, (8, 3, 0), 2),
         batch(3, (7, 0, 41), 3),
         batch(6, (7, 1, 0)),
@@ -180,39 +180,39 @@ def test_sequences_that_follow() -> None:
     assert sequences(env) == []
 
 
-def test_a_gap_in_the_sequences_of_a_producer() -> None:
+def test_a_gap_in_the_sequences_of_a_producer_is_a_finding() -> None:
     env = log_of(batch(0, (7, 0, 0)), batch(1, (8, 0, 0)), batch(2, (7, 0, 1)), batch(3, (7, 0, 4)))
     assert sequences(env) == [("error", 3, "producer 7, epoch 0, goes on with sequence 4")]
 
 
-def test_a_batch_that_is_there_twice() -> None:
+def test_a_duplicate_batch_is_a_finding() -> None:
     env = log_of(batch(0, (7, 0, 0)), batch(1, (7, 0, 1), 2), batch(3, (7, 0, 1), 2), batch(5, (7, 0, 3)))
     assert sequences(env) == [("error", 3, "producer 7, epoch 0, repeats what is at offset 1")]
 
 
-def test_an_epoch_that_is_over() -> None:
+def test_an_old_producer_epoch_is_a_finding() -> None:
     env = log_of(batch(0, (7, 1, 0)), batch(1, (7, 2, 0)), batch(2, (7, 1, 1)))
     assert sequences(env) == [("error", 2, "producer 7, epoch 1, goes on with sequence 1")]
 
 
-def test_an_epoch_that_does_not_begin() -> None:
+def test_a_producer_epoch_that_does_not_begin_at_zero_is_a_finding() -> None:
     env = log_of(batch(0, (7, 1, 0)), batch(1, (7, 2, 1)))
     assert sequences(env) == [("error", 1, "producer 7, epoch 2, goes on with sequence 1")]
 
 
-def test_who_begins_anew_may_have_been_forgotten() -> None:
+def test_a_producer_that_starts_over_may_have_expired() -> None:
     env = log_of(batch(0, (7, 1, 0)), batch(1, (7, 1, 1)), batch(2, (7, 1, 0)))
     assert sequences(env) == [("note", 2, "producer 7, epoch 1, begins anew")]
 
 
-def test_what_was_compacted_may_have_gaps() -> None:
+def test_compacted_segments_may_have_gaps() -> None:
     env = log_of(batch(0, (7, 0, 0)), batch(3, (7, 0, 3)), batch(4, (7, 0, 9)))
     assert sequences(env) == []
 
 
 @pytest.mark.parametrize("damaged", range(6))
-def test_behind_damage_sequences_are_followed_anew(damaged: int) -> None:
-    """In the same segment and in later ones; of a producer's first batch there nobody knows what was due."""
+def test_sequences_are_checked_anew_after_damage(damaged: int) -> None:
+    """In the same segment and in later ones: the expected sequence of a producer's first batch there is unknown."""
     env = log_of(*(batch(number, (7, 0, number)) for number in range(6)), batch(6, (7, 0, 9)))
     places = [(path, position) for path in files(env, ".log") for position in positions(env, path)]
     path, position = places[damaged]
@@ -221,8 +221,8 @@ def test_behind_damage_sequences_are_followed_anew(damaged: int) -> None:
     assert found == [(Check.CRC, damaged), (Check.SEQUENCES, 6)][: 1 if damaged == 5 else 2]
 
 
-def test_what_a_snapshot_says_of_before_damage_is_held_against_it() -> None:
-    """It lies where the first batch of its segment is damaged; all that it can know has been read."""
+def test_a_snapshot_before_damage_is_compared() -> None:
+    """The first batch of its segment is damaged, but all batches that it covers have been read."""
     env = log_of(*(batch(number, (7, 0, number)) for number in range(4)))
     base = int(files(env, ".log")[1][-24:-4])
     snapshots = ProducerSnapshotFiles(env, TOPIC, env.listdir(TOPIC))

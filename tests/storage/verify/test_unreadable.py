@@ -1,4 +1,4 @@
-"""What a disk does not give is a finding of its own, and hides nothing that is wrong elsewhere."""
+"""An unreadable file is a finding of its own, and hides no damage elsewhere."""
 
 import errno
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def env() -> FaultEnv:
 
 
 def failing(path: str, *kinds: str) -> Callable[[int, str, str], Fault | None]:
-    """A disk that does not give this file, or directory, whoever asks."""
+    """Fail each read of this file or directory."""
     kinds = kinds or ("open", "read_file", "listdir")
     return lambda _number, kind, at: Fault() if at == path and kind in kinds else None
 
@@ -40,7 +40,7 @@ def damage_elsewhere(env: FaultEnv) -> str:
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
-def test_a_file_of_a_segment(env: FaultEnv, suffix: str) -> None:
+def test_an_unreadable_file_of_a_segment(env: FaultEnv, suffix: str) -> None:
     path, elsewhere = files(env, suffix)[0], damage_elsewhere(env)
     env.inject(failing(path))
     found = assert_same(env)
@@ -49,7 +49,7 @@ def test_a_file_of_a_segment(env: FaultEnv, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
-def test_a_file_of_a_partition(env: FaultEnv, name: str) -> None:
+def test_an_unreadable_file_of_a_partition(env: FaultEnv, name: str) -> None:
     path, damaged = f"{TOPIC}/{name}", files(env, ".log")[1]
     flip(env, damaged, 70)
     env.inject(failing(path))
@@ -67,7 +67,7 @@ def test_a_file_of_a_partition(env: FaultEnv, name: str) -> None:
         "bootstrap.checkpoint",
     ],
 )
-def test_a_file_of_a_log_directory(env: FaultEnv, name: str) -> None:
+def test_an_unreadable_file_of_a_log_directory(env: FaultEnv, name: str) -> None:
     path, elsewhere = f"{LOG_DIR}/{name}", damage_elsewhere(env)
     if not env.exists(path):
         env.write_file(path, b"")
@@ -77,7 +77,7 @@ def test_a_file_of_a_log_directory(env: FaultEnv, name: str) -> None:
     assert elsewhere in {one.path for one in found if CRC_OF in one.problem}
 
 
-def test_a_partition(env: FaultEnv) -> None:
+def test_an_unreadable_partition(env: FaultEnv) -> None:
     elsewhere = damage_elsewhere(env)
     env.inject(failing(TOPIC))
     found = findings(env)
@@ -86,15 +86,15 @@ def test_a_partition(env: FaultEnv) -> None:
 
 
 def test_a_disk_that_fails_in_the_middle_of_a_segment(env: FaultEnv) -> None:
-    """Nothing is said of what follows: nobody knows where the segment ends."""
+    """There is no finding about what follows, because the end of the segment is unknown."""
     path = files(env, ".log")[1]
     env.inject(failing(path, "pread"))
     (finding,) = graver(assert_same(env))
     assert (finding.path, finding.check) == (path, Check.BATCHES)
 
 
-def test_a_segment_that_compaction_replaces_at_that_moment(env: FaultEnv) -> None:
-    """Its name is gone between two renames, and there again when it is asked for."""
+def test_a_segment_replaced_by_compaction_during_the_read(env: FaultEnv) -> None:
+    """Its name is absent between two renames, and exists again at the next look."""
     path, left = files(env, ".log")[1], [1]
 
     def renamed(_number: int, kind: str, at: str) -> Fault | None:
@@ -135,7 +135,7 @@ def test_few_findings_are_all_reported(env: FaultEnv) -> None:
 
 
 def of_node(env: FaultEnv, log_dir: str, node_id: int) -> None:
-    """The same partitions once more, as a broker has them that follows."""
+    """The same partitions again, as on a follower."""
     written(env, log_dir)
     path = f"{log_dir}/meta.properties"
     text = env.read_file(path).replace(b"node.id=1", b"node.id=%d" % node_id)
@@ -148,7 +148,7 @@ def found_in(env: FaultEnv, *, is_of_one_broker: bool) -> set[Check]:
     return {one.check for one in verification.run(["/one", "/two"])}
 
 
-def test_replicas_on_two_brokers_are_no_mistake() -> None:
+def test_replicas_on_two_brokers_have_no_finding() -> None:
     env = FaultEnv()
     of_node(env, "/one", 1)
     of_node(env, "/two", 2)
@@ -156,7 +156,7 @@ def test_replicas_on_two_brokers_are_no_mistake() -> None:
     assert found_in(env, is_of_one_broker=True) == {Check.NAMES, Check.IDENTITY}
 
 
-def test_one_broker_has_a_partition_once() -> None:
+def test_a_partition_twice_on_one_broker_is_a_finding() -> None:
     env = FaultEnv()
     of_node(env, "/one", 1)
     of_node(env, "/two", 1)

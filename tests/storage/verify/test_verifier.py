@@ -1,4 +1,4 @@
-"""Verification finds every kind of damage, and none where there is none."""
+"""The verifier finds every kind of damage, and reports none in a sound log."""
 
 from collections.abc import Callable
 from random import Random
@@ -41,10 +41,10 @@ def positions(env: FaultEnv, path: str) -> list[int]:
     return [batch.position for batch in batches(env.read_file(path))]
 
 
-# -- nothing wrong --
+# -- no damage --
 
 
-def test_what_was_stopped_in_order_gives_no_findings(env: FaultEnv) -> None:
+def test_a_cleanly_stopped_directory_has_no_findings(env: FaultEnv) -> None:
     written(env)
     verification = Verification(env)
     assert list(verification.run([LOG_DIR])) == []
@@ -60,21 +60,21 @@ def test_what_was_stopped_in_order_gives_no_findings(env: FaultEnv) -> None:
     assert files(env, ".snapshot")
 
 
-def test_what_is_at_work_or_was_killed_gives_no_findings(env: FaultEnv) -> None:
+def test_a_running_or_killed_broker_gives_no_findings(env: FaultEnv) -> None:
     written(env, stop=False)
     assert findings(env) == []
     env.kill()
     assert findings(env) == []
 
 
-def test_a_partition_alone(env: FaultEnv) -> None:
+def test_a_single_partition_is_verified(env: FaultEnv) -> None:
     written(env)
     assert findings(env, TOPIC) == []
     flip(env, files(env, ".log")[1], 70)
     assert [finding.severity for finding in findings(env, TOPIC)] == [Severity.ERROR]
 
 
-def test_nothing_is_changed(env: FaultEnv) -> None:
+def test_the_verifier_changes_no_file(env: FaultEnv) -> None:
     written(env)
     for path in files(env, ".log"):
         flip(env, path, 70)
@@ -89,21 +89,21 @@ def test_nothing_is_changed(env: FaultEnv) -> None:
     assert len(findings(env)) > 1
 
 
-def test_snapshots_may_know_what_compaction_has_taken(env: FaultEnv) -> None:
+def test_snapshots_may_cover_compacted_batches(env: FaultEnv) -> None:
     written(env)
     for path in files(env, ".log")[:-1]:
         env.write_file(path, env.read_file(path)[: positions(env, path)[-3]])
     assert [finding for finding in findings(env) if finding.path.endswith(".snapshot")] == []
 
 
-def test_what_is_no_log_directory_is_refused(env: FaultEnv) -> None:
+def test_a_directory_that_is_not_a_log_directory_is_rejected(env: FaultEnv) -> None:
     env.mkdir("/nothing")
     for path in ("/nothing", "/missing"):
         with pytest.raises(NotALogDirectoryError, match=path):
             findings(env, path)
 
 
-def test_progress_comes_to_all_bytes(env: FaultEnv) -> None:
+def test_progress_adds_up_to_all_bytes(env: FaultEnv) -> None:
     written(env)
     seen: list[Progress] = []
     verification = Verification(env, on_progress=seen.append)
@@ -213,7 +213,7 @@ def offset_of_a_time_index_entry(env: FaultEnv) -> str:
 
 
 def a_marker_that_cannot_be_read(env: FaultEnv) -> str:
-    """Its CRC is right; what is in it is none."""
+    """Its CRC is correct, its contents are invalid."""
     path = next(path for path in files(env, ".log") if markers(env, path))
     data = bytearray(env.read_file(path))
     at = markers(env, path)[0]
@@ -294,7 +294,7 @@ def version_of_a_snapshot(env: FaultEnv) -> str:
 
 
 def state_in_a_snapshot(env: FaultEnv) -> str:
-    """One that is whole, and says something else than the batches."""
+    """An intact snapshot that contradicts the batches."""
     snapshots = ProducerSnapshotFiles(env, TOPIC, env.listdir(TOPIC))
     offset = snapshots.offsets[-1]
     entries = snapshots.read(offset)
@@ -483,7 +483,7 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_damage_is_found_where_it_is(env: FaultEnv, damage: Callable[[FaultEnv], str]) -> None:
+def test_damage_is_found_at_its_place(env: FaultEnv, damage: Callable[[FaultEnv], str]) -> None:
     written(env)
     path = damage(env)
     found = graver(findings(env))
@@ -495,8 +495,8 @@ def test_damage_is_found_where_it_is(env: FaultEnv, damage: Callable[[FaultEnv],
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
-def test_every_byte_of_a_file_counts(env: FaultEnv, suffix: str) -> None:
-    """Whichever byte of it is another, it is noticed."""
+def test_a_change_of_any_byte_is_found(env: FaultEnv, suffix: str) -> None:
+    """A change of any byte gives a finding."""
     written(env)
     path = next(path for path in files(env, suffix) if env.size(path))
     whole = env.read_file(path)
@@ -507,12 +507,12 @@ def test_every_byte_of_a_file_counts(env: FaultEnv, suffix: str) -> None:
             missed.append(at)
         env.write_file(path, whole)
     if suffix == ".log":
-        # Leader epochs are covered by no CRC: of one among its like, and growing, nothing can be said but at the first.
+        # No CRC covers leader epochs: a wrong one that keeps their order is found in the first batch only.
         missed = [at for at in missed if not 12 <= at - max(p for p in positions(env, path) if p <= at) < 16]
     assert missed == []
 
 
-# -- tails --
+# -- log ends --
 
 
 def test_a_tail_that_was_not_flushed_is_a_note(env: FaultEnv) -> None:
@@ -535,7 +535,7 @@ def test_a_last_batch_that_was_not_flushed_is_a_note(env: FaultEnv) -> None:
     assert [finding.severity for finding in findings(env)] == [Severity.NOTE]
 
 
-def test_the_same_after_a_stop_is_damage(env: FaultEnv) -> None:
+def test_an_incomplete_tail_after_a_clean_stop_is_damage(env: FaultEnv) -> None:
     written(env)
     path = files(env, ".log")[-1]
     flip(env, path, -1)
@@ -543,7 +543,7 @@ def test_the_same_after_a_stop_is_damage(env: FaultEnv) -> None:
 
 
 def test_damage_before_the_end_of_an_unflushed_log_is_a_warning(env: FaultEnv) -> None:
-    """What follows is whole, so it is no append that was cut off; a power cut may leave it so."""
+    """Intact batches follow, so it is not an interrupted append; a power cut may leave this."""
     written(env, stop=False)
     env.kill()
     path = files(env, ".log")[-1]
@@ -576,7 +576,7 @@ def test_without_a_recovery_point_only_the_end_may_be_missing(env: FaultEnv) -> 
     assert Severity.ERROR in [finding.severity for finding in findings(env, "/b/orders-0")]
 
 
-def test_room_that_is_kept_free_is_a_note(env: FaultEnv) -> None:
+def test_preallocated_room_is_a_note(env: FaultEnv) -> None:
     written(env, stop=False)
     env.kill()
     path = files(env, ".log")[-1]
@@ -590,7 +590,7 @@ def test_room_that_is_kept_free_is_a_note(env: FaultEnv) -> None:
 def test_a_youngest_record_of_time_0_at_the_first_offset_is_no_gap_in_the_time_index(
     env: FaultEnv, stop: bool
 ) -> None:
-    """Its entry is twelve bytes of zeros, which is what the room behind the entries looks like, too."""
+    """Its entry is twelve zero bytes, like the preallocated room after the entries."""
     manager = written(env, stop=False)
     log = manager.get_or_create_log("old", 0, TOPIC_ID)
     log.append_as_leader(make_batch(b"x", timestamp=0), 0)
@@ -612,13 +612,13 @@ def test_without_its_entry_for_time_0_a_time_index_ends_too_early(env: FaultEnv)
 
 
 @pytest.mark.parametrize("name", ["x.log.deleted", f"{0:020d}.log.cleaned", f"{0:020d}.log.swap", "x.tmp"])
-def test_what_is_on_its_way_is_a_note(env: FaultEnv, name: str) -> None:
+def test_temporary_files_are_notes(env: FaultEnv, name: str) -> None:
     written(env)
     env.write_file(f"{TOPIC}/{name}", b"")
     assert [(one.severity, one.path) for one in findings(env)] == [(Severity.NOTE, f"{TOPIC}/{name}")]
 
 
-def test_what_is_being_deleted_is_one_note_however_many_files(env: FaultEnv) -> None:
+def test_files_under_deletion_are_one_note(env: FaultEnv) -> None:
     written(env)
     for number in range(3):
         env.write_file(f"{TOPIC}/{number:020d}.log.deleted", b"")
@@ -637,7 +637,7 @@ def test_a_future_log_is_verified_too(env: FaultEnv) -> None:
 
 
 def test_an_empty_segment_may_lack_its_indexes(env: FaultEnv) -> None:
-    """Kafka makes them when they are needed."""
+    """Kafka creates them when they are needed."""
     path = f"{LOG_DIR}/new-0"
     written(env)
     env.mkdir(path)
@@ -647,7 +647,7 @@ def test_an_empty_segment_may_lack_its_indexes(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["delete", "stray"])
-def test_directories_on_their_way_are_notes(env: FaultEnv, suffix: str) -> None:
+def test_temporary_directories_are_notes(env: FaultEnv, suffix: str) -> None:
     written(env)
     path = f"{LOG_DIR}/orders-1.{'0a' * 16}-{suffix}"
     env.mkdir(path)
@@ -657,8 +657,8 @@ def test_directories_on_their_way_are_notes(env: FaultEnv, suffix: str) -> None:
 # -- records --
 
 
-def test_records_are_checked_unless_it_is_to_be_shallow(env: FaultEnv) -> None:
-    """A batch with the right CRC around records that are none."""
+def test_records_are_checked_unless_shallow(env: FaultEnv) -> None:
+    """A batch with a correct CRC and invalid records."""
     written(env)
     path = files(env, ".log")[0]
     data = bytearray(env.read_file(path))
@@ -681,10 +681,10 @@ def make_broken(batch: bytes) -> bytes:
     return bytes(broken)
 
 
-# -- a broker at work --
+# -- a running broker --
 
 
-def test_only_what_is_found_again_stays() -> None:
+def test_only_findings_of_a_second_look_are_reported() -> None:
     findings_of = Findings("/p")
     findings_of.error("/p/x", "one")
     findings_of.error("/p/x", "two")
@@ -695,8 +695,8 @@ def test_only_what_is_found_again_stays() -> None:
     assert again.all == []
 
 
-def test_files_that_go_while_they_are_read_are_no_damage(env: FaultEnv) -> None:
-    """Retention takes the first segment after its name was read."""
+def test_files_deleted_while_they_are_read_are_not_damage(env: FaultEnv) -> None:
+    """Retention deletes the first segment after its name was read."""
     manager = written(env, stop=False)
     gone = files(env, ".log")[0]
 
@@ -713,12 +713,12 @@ def test_files_that_go_while_they_are_read_are_no_damage(env: FaultEnv) -> None:
     manager.abandon()
 
 
-# -- whatever a broker may do --
+# -- random operations --
 
 
 @pytest.mark.parametrize("seed", seeds(12))
-def test_random_lives_of_a_log_leave_no_errors(seed: int) -> None:
-    """Of everything but power cuts, which may take what was not flushed: it is looked at live, killed and stopped."""
+def test_random_operations_on_a_log_leave_no_errors(seed: int) -> None:
+    """All operations but power cuts, which may lose unflushed bytes; verified while it runs, killed and stopped."""
     rng = Random(seed)
     life = LogLife(rng.randrange(1 << 32))
     steps = {step: weight for step, weight in WEIGHTS.items() if step is not LogLife.crash}
@@ -726,6 +726,6 @@ def test_random_lives_of_a_log_leave_no_errors(seed: int) -> None:
         step(life, rng)
         if number % 3 == 0 or step in {LogLife.kill, LogLife.stop_cleanly, LogLife.truncate, LogLife.compact}:
             errors = [one for one in findings(life.env, "/logs") if one.severity is Severity.ERROR]
-            if life.model.ever_expired:  # whom the log has forgotten may begin with any epoch and sequence
+            if life.model.ever_expired:  # an expired producer may begin with any epoch and sequence
                 errors = [one for one in errors if one.check is not Check.SEQUENCES]
             assert errors == [], f"after step {number}, {step.__name__}, of life {seed}"

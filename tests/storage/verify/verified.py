@@ -1,4 +1,4 @@
-"""A log directory with something in every kind of file, for the tests of verification."""
+"""A log directory with every kind of file, not empty, for the tests of the verifier."""
 
 from barnabas.protocol.records.batch import CompressionType
 from barnabas.storage.env import Env
@@ -16,7 +16,7 @@ DIRECTORY_ID = "qzLvuX_YJuUwQMtNPUxuzA"
 
 
 def written(env: Env, log_dir: str = LOG_DIR, *, stop: bool = True) -> LogManager:
-    """Two partitions, one with several segments, epochs and transactions; stopped in order, or killed."""
+    """Two partitions, one with several segments, epochs and transactions; stopped cleanly, or killed."""
     manager = LogManager(env, [log_dir], lambda _topic: small_config())
     manager.dirs.lock()
     manager.dirs.load_meta_properties()
@@ -49,10 +49,10 @@ def _write(log: UnifiedLog) -> None:
 
 
 def findings(env: Env, *paths: str, is_deep: bool = True) -> list[Finding]:
-    """What a verification of the directories says, by default of LOG_DIR."""
+    """The findings of a verification of the directories, by default LOG_DIR."""
     return list(Verification(env, is_deep=is_deep).run(paths or (LOG_DIR,)))
 
 
 def graver(found: list[Finding]) -> list[Finding]:
-    """Without the notes."""
+    """The findings without notes."""
     return [finding for finding in found if finding.severity is not Severity.NOTE]
