@@ -1,4 +1,4 @@
-"""The codec's engine exists twice; the tests of the codec run on each form."""
+"""The codec's engine, interpreted and compiled; the tests of the codec run on both forms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.loops import codec_in_form
 
 @pytest.fixture(params=["plain", "compiled"], scope="module")
 def engine(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Has `protocol.codec` use the engine as Python or compiled."""
+    """Make `protocol.codec` use the interpreted or the compiled engine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codec, "codec_program", codec_in_form(request.param))
         patch.setattr(codec, "_decoders", {})

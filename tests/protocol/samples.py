@@ -1,4 +1,4 @@
-"""Messages with random contents, made out of the schema: every type, every version, edges of every range.
+"""Messages with random contents, derived from the schema: every type, every version, edges of every range.
 
 A sample only holds what its version can carry, so that it must survive encoding and decoding unchanged.
 """
@@ -86,7 +86,7 @@ def _element(rng: Random, field: Field, version: int, flexible: bool) -> Any:
 
 
 def random_primitive(rng: Random, type_name: str) -> Any:
-    """A value of a primitive type, the edges of its range more often than chance would have them."""
+    """A value of a primitive type, with the edges of its range more likely."""
     if type_name in INTEGER_BITS:
         return _integer(rng, INTEGER_BITS[type_name], signed=not type_name.startswith("u"))
     if type_name == "bool":

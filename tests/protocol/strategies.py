@@ -24,7 +24,7 @@ def messages_of(message_type: type[Message], version: int) -> st.SearchStrategy[
 
 
 def messages() -> st.SearchStrategy[tuple[Message, int]]:
-    """Messages of every type, with the version that they are for."""
+    """Messages of every type, each with its version."""
     return st.sampled_from(every_version()).flatmap(
         lambda pair: st.tuples(messages_of(*pair), st.just(pair[1]))
     )

@@ -1,4 +1,4 @@
-"""The compiled codec: equal to the construct one, and harmless whatever it is fed."""
+"""The compiled codec: equal to the construct codec, and safe with any bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 
 def assert_parity(message: Message, version: int) -> None:
-    """Either codec writes the same bytes, and reads the same message out of them."""
+    """Both codecs write the same bytes, and read the same message from them."""
     data = encode(message, version)
     assert data == reference.build(message, version)
     assert decode(type(message), version, data) == message
@@ -50,7 +50,7 @@ def assert_parity(message: Message, version: int) -> None:
 
 
 def assert_no_view_of_the_frame(struct: Struct) -> None:
-    """Records are a slice of the frame and nothing else is, for UUIDs are keys and messages outlive their frames."""
+    """Only records are a slice of the frame, because UUIDs are keys and messages outlive their frames."""
     assert all(type(value) is bytes for value in (struct.unknown_tagged_fields or {}).values())
     for field in struct.fields:
         value = getattr(struct, field.name)
@@ -61,7 +61,7 @@ def assert_no_view_of_the_frame(struct: Struct) -> None:
 
 
 def outcome(read: Any, message_type: type[Message], version: int, data: bytes | memoryview) -> Message | None:
-    """What a codec makes of bytes: a message, or None for a ProtocolError."""
+    """The message that a codec reads from bytes, or None for a ProtocolError."""
     try:
         message: Message = read(message_type, version, data)
     except ProtocolError:
@@ -70,7 +70,7 @@ def outcome(read: Any, message_type: type[Message], version: int, data: bytes | 
 
 
 def assert_same_outcome(message_type: type[Message], version: int, data: bytes) -> None:
-    """Either codec reads the same message or refuses the bytes. A NaN does not equal itself, but its text does."""
+    """Both codecs read the same message or reject the bytes. A NaN does not equal itself, but its text does."""
     compiled = outcome(decode, message_type, version, data)
     interpreted = outcome(reference.parse, message_type, version, data)
     assert compiled == interpreted or repr(compiled) == repr(interpreted), data
@@ -82,7 +82,7 @@ def assert_same_outcome(message_type: type[Message], version: int, data: bytes) 
 
 
 def dice(what_for: str, message_type: type[Message], version: int) -> Random:
-    """Chance of its own for each test and version."""
+    """A random generator for each test and version."""
     return Random(f"{what_for} {message_type.__name__} {version} {seed_or(0)}")
 
 
@@ -97,7 +97,7 @@ def test_equals_the_construct_codec(message_type: type[Message], version: int) -
 
 @settings(max_examples=200)
 @given(messages())
-def test_equals_the_construct_codec_for_whatever_hypothesis_finds(case: tuple[Message, int]) -> None:
+def test_equals_the_construct_codec_for_generated_messages(case: tuple[Message, int]) -> None:
     assert_parity(*case)
 
 
@@ -112,12 +112,12 @@ def test_equals_the_construct_codec_in_depth(message_type: type[Message], versio
     check()
 
 
-# Invariant: any bytes at all are either a message or a ProtocolError, and the construct codec says the same.
+# Invariant: any bytes are either a message or a ProtocolError, and the construct codec agrees.
 
 
 @explores
 @for_every_version
-def test_cut_at_every_byte(message_type: type[Message], version: int) -> None:
+def test_a_message_cut_at_every_byte(message_type: type[Message], version: int) -> None:
     data = encode(random_message(dice("cut", message_type, version), message_type, version), version)
     for length in range(len(data)):
         with pytest.raises(ProtocolError):
@@ -146,7 +146,7 @@ def test_errors_have_the_same_text_in_both_forms() -> None:
 
 
 def words(read: Any, data: bytes) -> str | None:
-    """What a decoder says about bytes that are no message, None where they are one."""
+    """The decoder's error text for invalid bytes, None for a message."""
     try:
         read(data, 0, len(data))
     except ProtocolError as error:
@@ -155,7 +155,7 @@ def words(read: Any, data: bytes) -> str | None:
 
 
 def mutated(rng: Random, data: bytes) -> bytes:
-    """Some bytes changed, mostly to what lengths find hard; sometimes some cut out or put in."""
+    """Changes some bytes, mostly to edge cases of lengths; sometimes removes or inserts some."""
     changed = bytearray(data)
     for _ in range(rng.randrange(1, 4)):
         place = rng.randrange(len(changed) + 1)
@@ -189,7 +189,7 @@ def test_random_bytes(pair: tuple[type[Message], int], data: bytes) -> None:
         (JoinGroupRequest, 0, b"\x00\x00" + bytes(4) + b"\x00\x00\x00\x00" + b"\x7f\xff\xff\xff"),
     ],
 )
-def test_a_huge_claim_is_refused_before_anything_is_allocated(
+def test_a_huge_claimed_length_is_rejected_before_any_allocation(
     message_type: type[Message], version: int, data: bytes
 ) -> None:
     with pytest.raises(ProtocolError):
@@ -214,7 +214,7 @@ def test_elements_of_all_arrays_are_counted_if_a_limit_is_given(version: int) ->
 
 
 def test_tagged_fields_are_counted_too() -> None:
-    quorum = ProduceResponse.LeaderIdAndEpoch(leader_id=1)  # a tag that is known, with tags of its own
+    quorum = ProduceResponse.LeaderIdAndEpoch(leader_id=1)  # a known tag, with tags of its own
     quorum.unknown_tagged_fields = {4: b"", 5: b""}
     partition = ProduceResponse.PartitionProduceResponse(current_leader=quorum)
     responses = [ProduceResponse.TopicProduceResponse(partition_responses=[partition])]
@@ -227,15 +227,15 @@ def test_tagged_fields_are_counted_too() -> None:
             decoder(ProduceResponse, 10, most)(data, 0, len(data))
 
 
-# What is wrong with bytes.
+# Invalid bytes.
 
 
-def test_nothing_may_follow_a_message() -> None:
+def test_bytes_after_a_message_are_rejected() -> None:
     with pytest.raises(ProtocolError, match="1 bytes too many"):
         decode(HeartbeatRequest, 0, encode(HeartbeatRequest(), 0) + b"\x00")
 
 
-def test_a_decoder_reads_from_a_position_to_an_end_and_says_where_it_stopped() -> None:
+def test_a_decoder_reads_from_a_position_to_an_end_and_returns_its_position() -> None:
     data = encode(HeartbeatRequest(group_id="g", member_id="m", generation_id=5), 0)
     read = decoder(HeartbeatRequest, 0)
     message, position = read(b"???" + data + b"!!", 3, 3 + len(data) + 2)
@@ -248,7 +248,7 @@ def test_a_decoder_reads_from_a_position_to_an_end_and_says_where_it_stopped() -
         read(data, len(data) + 1, len(data))
 
 
-def test_null_where_no_null_can_be() -> None:
+def test_null_in_a_field_that_is_not_nullable_is_rejected() -> None:
     with pytest.raises(ProtocolError, match="group_id is null"):
         decode(HeartbeatRequest, 0, b"\xff\xff" + bytes(6))
     with pytest.raises(ProtocolError, match="group_id is null"):
@@ -302,7 +302,7 @@ def test_tags_in_any_order_and_twice_are_read_as_kafka_reads_them() -> None:
     assert encode(request, 3) == api_versions_request(b"\x02\x05\x01y\x07\x01z")
 
 
-def test_tags_that_are_cut_off_or_claim_too_much() -> None:
+def test_incomplete_tags_and_too_large_claims_are_rejected() -> None:
     for tags in (
         b"",
         b"\x01",
@@ -316,7 +316,7 @@ def test_tags_that_are_cut_off_or_claim_too_much() -> None:
             decode(ApiVersionsRequest, 3, api_versions_request(tags))
 
 
-def test_known_tags_are_left_out_while_they_have_their_defaults() -> None:
+def test_known_tags_with_their_defaults_are_omitted() -> None:
     response = ApiVersionsResponse(finalized_features_epoch=-1)
     assert encode(response, 3).endswith(b"\x00")
     response.finalized_features_epoch = 0
@@ -334,7 +334,7 @@ def test_a_known_tag_must_have_the_size_that_it_claims() -> None:
             decode(ApiVersionsResponse, 3, data)
 
 
-def test_a_tag_of_another_version_is_refused_as_kafka_refuses_it() -> None:
+def test_a_tag_of_another_version_is_rejected_as_by_kafka() -> None:
     request = FetchRequest(replica_state=FetchRequest.ReplicaState(replica_id=1, replica_epoch=2))
     data = encode(request, 15)
     tags = data[data.index(b"\x01\x01\x0d") :]
@@ -343,12 +343,12 @@ def test_a_tag_of_another_version_is_refused_as_kafka_refuses_it() -> None:
         decode(FetchRequest, 14, older[:-1] + tags)
 
 
-def test_a_known_tag_cannot_be_given_as_an_unknown_one() -> None:
+def test_a_known_tag_among_the_unknown_ones_is_rejected() -> None:
     with pytest.raises(ValueError, match="finalized_features_epoch"):
         encode(ApiVersionsResponse(unknown_tagged_fields={1: bytes(8)}), 3)
 
 
-# What is wrong with a message of ours.
+# Invalid messages.
 
 
 def test_a_field_that_a_version_cannot_carry_must_have_its_default() -> None:
@@ -362,7 +362,7 @@ def test_a_field_that_a_version_cannot_carry_must_have_its_default() -> None:
     assert encode(request, 11)
 
 
-def test_an_ignorable_field_is_left_out() -> None:
+def test_an_ignorable_field_is_omitted() -> None:
     request = FetchRequest(rack_id="r1", session_id=7)
     assert decode(FetchRequest, 4, encode(request, 4)).rack_id == ""
 
@@ -416,7 +416,7 @@ def test_a_subclass_is_written_as_its_base() -> None:
     assert encode(response, 9) == encode(plain, 9)
 
 
-def test_a_long_message() -> None:
+def test_a_long_message_is_encoded() -> None:
     names = [f"topic-{number:06}" * 100 for number in range(500)]
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
     for version in (1, 12):
@@ -424,7 +424,7 @@ def test_a_long_message() -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 14, 32767])
-def test_there_are_only_the_versions_that_there_are(version: int) -> None:
+def test_unsupported_versions_are_rejected(version: int) -> None:
     for ask in (decoder, encoder):
         with pytest.raises(ValueError, match=f"MetadataRequest has versions 0-13, not {version}"):
             ask(MetadataRequest, version)
@@ -434,7 +434,7 @@ def test_there_are_only_the_versions_that_there_are(version: int) -> None:
 
 
 class FileSlice:
-    """Records that are elsewhere until they are sent."""
+    """Records in a file, which are read when they are sent."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -476,7 +476,7 @@ def test_records_of_a_frame_that_is_a_view_are_slices_of_it() -> None:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])
-def test_records_that_are_elsewhere_stay_there_until_they_are_sent(version: int) -> None:
+def test_records_in_a_file_are_not_read_by_the_encoder(version: int) -> None:
     first, second = FileSlice(b"1" * 5), FileSlice(b"2" * 3000)
     chunks: list[Chunk] = []
     encoder(FetchResponse, version)(fetch_response(first, None, second), chunks)
@@ -494,7 +494,7 @@ def test_an_empty_slice_is_no_chunk() -> None:
     assert [partition.records for partition in partitions] == [b"", b"", b""]
 
 
-def test_long_records_in_memory_are_not_copied_either() -> None:
+def test_long_records_in_memory_are_not_copied() -> None:
     view = memoryview(b"3" * 5000)
     chunks: list[Chunk] = []
     encoder(FetchResponse, 12)(fetch_response(view, b"short"), chunks)
@@ -502,10 +502,10 @@ def test_long_records_in_memory_are_not_copied_either() -> None:
     assert len(chunks) == 3
 
 
-# By example, written down by hand from the protocol guide.
+# Examples, written by hand from the protocol guide.
 
 
-def test_request_header_v2_keeps_the_old_form_of_the_client_id() -> None:
+def test_request_header_v2_has_a_client_id_that_is_not_compact() -> None:
     header = RequestHeader(request_api_key=18, request_api_version=3, correlation_id=7, client_id="me")
     assert encode(header, 2) == b"\x00\x12\x00\x03\x00\x00\x00\x07\x00\x02me\x00"
     assert encode(header, 1) == b"\x00\x12\x00\x03\x00\x00\x00\x07\x00\x02me"
@@ -528,7 +528,7 @@ def test_join_group_v0_by_hand() -> None:
     assert decode(JoinGroupRequest, 0, encode(request, 0)).rebalance_timeout_ms == -1
 
 
-def test_a_struct_that_may_be_null_has_a_marker() -> None:
+def test_a_nullable_struct_has_a_marker() -> None:
     response = ConsumerGroupHeartbeatResponse(member_id="m")
     assert encode(response, 0).endswith(b"\xff\x00")
     response.assignment = ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=[])
@@ -539,7 +539,7 @@ def test_a_struct_that_may_be_null_has_a_marker() -> None:
         assert (assignment and assignment.topic_partitions) == expected
 
 
-def test_a_struct_that_may_be_null_has_a_varint_as_its_marker_in_a_tag() -> None:
+def test_a_nullable_struct_in_a_tag_has_a_varint_marker() -> None:
     value = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
     data = encode(value, 0)
     assert data.endswith(b"\x01\x00\x01\x00")
@@ -554,7 +554,7 @@ def test_a_struct_that_may_be_null_has_a_varint_as_its_marker_in_a_tag() -> None
         decode(ConsumerGroupMemberMetadataValue, 0, data[:-2] + b"\x05\x81\x80\x80\x80\x08")
 
 
-def test_not_a_number_survives() -> None:
+def test_nan_survives() -> None:
     operation = AlterClientQuotasRequest.OpData(key="k", value=float("nan"))
     request = AlterClientQuotasRequest(entries=[AlterClientQuotasRequest.EntryData(ops=[operation])])
     value = decode(AlterClientQuotasRequest, 1, encode(request, 1)).entries[0].ops[0].value
@@ -568,10 +568,10 @@ def test_a_state_record_with_tags() -> None:
         encode(value, 0)
 
 
-# What is made once, and how fast it is.
+# Caching and speed.
 
 
-def test_codecs_are_made_once() -> None:
+def test_codecs_are_created_once() -> None:
     assert decoder(HeartbeatRequest, 4) is decoder(HeartbeatRequest, 4)
     assert encoder(HeartbeatRequest, 4) is encoder(HeartbeatRequest, 4)
 
@@ -593,7 +593,7 @@ def test_ten_times_as_fast_as_the_construct_codec() -> None:
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_elements_that_are_encoded_ahead_are_written_as_they_are(version: int) -> None:
+def test_elements_encoded_ahead_are_written_unchanged(version: int) -> None:
     """In place of one struct, or of many in one piece."""
     topics = [
         MetadataResponse.MetadataResponseTopic(
@@ -612,7 +612,7 @@ def test_elements_that_are_encoded_ahead_are_written_as_they_are(version: int) -
     assert encode(MetadataResponse(topics=encoded), version) == expected
 
 
-def test_the_compiled_engine_takes_frames_in_one_piece_and_nothing_else() -> None:
+def test_the_compiled_engine_accepts_only_contiguous_frames() -> None:
     in_form(codec_engine, "compiled")
     read = codec_program.make_decoder(HeartbeatRequest, 0)
     data = encode(HeartbeatRequest(group_id="g"), 0)

@@ -9,7 +9,7 @@ def test_codes_run_without_a_gap() -> None:
     assert [code.value for code in ErrorCode] == list(range(-1, len(ErrorCode) - 1))
 
 
-def test_a_code_is_its_number_and_is_found_by_it() -> None:
+def test_a_code_equals_its_number_and_is_found_by_it() -> None:
     assert ErrorCode(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == 3
 
@@ -33,6 +33,6 @@ def test_api_error_shows_its_message_or_else_the_text_of_the_code() -> None:
     assert str(error) == f"INVALID_CONFIG: {ErrorCode.INVALID_CONFIG.text}"
 
 
-def test_the_two_exceptions_are_not_each_other() -> None:
+def test_neither_exception_is_a_subclass_of_the_other() -> None:
     assert not issubclass(ProtocolError, ApiError)
     assert not issubclass(ApiError, ProtocolError)

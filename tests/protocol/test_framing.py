@@ -1,4 +1,4 @@
-"""Frames come out the same however the stream is cut; nothing is believed that has not arrived."""
+"""Framing: the same frames for any split of the stream; memory is allocated only for bytes that have arrived."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_claimed_length_allocates_nothing() -> None:
     assert framer.buffered == 13
 
 
-def test_a_large_frame_takes_memory_as_it_arrives_and_gives_it_back() -> None:
+def test_a_large_frame_allocates_memory_as_it_arrives_and_releases_it() -> None:
     size = 8 * 1024 * 1024
     framer = Framer(size)
     piece = memoryview(bytes(65_536))
@@ -146,11 +146,11 @@ def test_one_frame_over_many_reads(step: int) -> None:
     assert feed(Framer(len(body)), *pieces) == [body, b"next"]
 
 
-# ---- large frames, with a place of their own
+# ---- large frames, with memory of their own
 
 
 class Places:
-    """Memory for large frames, which the test can look into."""
+    """Memory for large frames, which the test can inspect."""
 
     def __init__(self, most: int = 100) -> None:
         self.given: list[memoryview] = []
@@ -189,7 +189,7 @@ SIZES = st.one_of(st.integers(0, 50), st.integers(LARGE_FRAME_BYTES - 2, 3 * LAR
     st.one_of(st.integers(1000, 5000), st.integers(LARGE_FRAME_BYTES, 4 * LARGE_FRAME_BYTES)),
     st.integers(0, 3),
 )
-def test_large_frames_are_the_same_in_a_place_of_their_own(sizes: list[int], step: int, places: int) -> None:
+def test_large_frames_are_the_same_in_their_own_memory(sizes: list[int], step: int, places: int) -> None:
     bodies = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
     framer = Framer(1 << 20, Places(places))
     assert read_on(framer, on_the_wire(*bodies), step) == bodies
@@ -211,7 +211,7 @@ def test_the_rest_of_a_large_frame_is_read_into_its_memory() -> None:
     assert frames == [places.given[0]]
 
 
-def test_a_lost_connection_lets_go_of_its_place() -> None:
+def test_a_lost_connection_releases_its_memory() -> None:
     framer = Framer(1 << 20, Places())
     framer.feed(memoryview(size_prefix(LARGE_FRAME_BYTES) + b"begin"), [])
     framer.forget()

@@ -1,4 +1,4 @@
-"""What must hold for every declaration. That they are Kafka's declarations is checked in tests/conformance."""
+"""Rules for every message declaration. tests/conformance compares the declarations with Kafka's."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_tags_are_unique_and_only_in_flexible_versions(message: type[Message]) -
             assert message.flexible_versions.low <= field.tagged.low
 
 
-def test_reading_the_families_of_the_first_requests_reads_no_other() -> None:
+def test_importing_the_families_of_the_first_requests_imports_no_other() -> None:
     code = (
         "import sys; from barnabas.protocol.api_keys import *; request_type(3); response_type(18);"
         "print(sorted(m for m in sys.modules if m.startswith('barnabas.protocol.messages.') or m == 'construct'))"

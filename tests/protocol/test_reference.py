@@ -1,4 +1,4 @@
-"""The construct layouts: what they look like, and what they refuse. Parity with the compiled code: test_codec.py."""
+"""The construct layouts: their form, and the bytes they reject. Parity with the compiled code: test_codec.py."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_wrappers_have_the_offsets_of_their_entries() -> None:
     assert isinstance(layout(ConsumerGroupHeartbeatResponse, 0).members[-1][1], NullableStruct)
 
 
-def test_tagged_fields_are_apart_from_the_members() -> None:
+def test_tagged_fields_are_separate_from_the_members() -> None:
     tagged = layout(ApiVersionsResponse, 3).tagged
     assert tagged is not None
     assert [entry.field.name for entry in tagged.known.values()] == [
@@ -103,11 +103,11 @@ def test_tags_of_other_versions_are_misplaced() -> None:
     assert (list(eighteen.known), list(eighteen.misplaced)) == ([0, 1], [])
 
 
-def test_layouts_are_made_once() -> None:
+def test_layouts_are_created_once() -> None:
     assert layout(MetadataResponse, 12) is layout(MetadataResponse, 12)
 
 
-def test_there_is_no_layout_for_a_version_that_does_not_exist() -> None:
+def test_an_unsupported_version_has_no_layout() -> None:
     with pytest.raises(ValueError, match="ProduceRequest has versions 3-13, not 2"):
         layout(ProduceRequest, 2)
 
@@ -138,12 +138,12 @@ def test_bytes_that_are_not_a_heartbeat_are_a_protocol_error(data: bytes, reason
         parse(HeartbeatRequest, 4, data)
 
 
-def test_an_array_that_cannot_fit_is_refused_before_its_first_element() -> None:
+def test_an_array_that_cannot_fit_is_rejected_before_its_first_element() -> None:
     with pytest.raises(ProtocolError, match="2147483647 elements in fewer bytes"):
         parse(MetadataRequest, 0, b"\x7f\xff\xff\xff" + bytes(100))
 
 
-def test_errors_say_where_in_the_message() -> None:
+def test_errors_name_the_place_in_the_message() -> None:
     partition = FetchRequest.FetchPartition(partition=2**31)
     request = FetchRequest(topics=[FetchRequest.FetchTopic(partitions=[partition])])
     with pytest.raises(ValueError, match=r"FetchRequest v12: .*topics -> partitions -> partition"):
@@ -160,14 +160,14 @@ def test_a_tag_must_have_the_size_that_it_claims() -> None:
         parse(ApiVersionsResponse, 3, data.replace(b"\x01\x08", b"\x01\x09") + b"\x00")
 
 
-def test_a_known_tag_cannot_be_unknown() -> None:
+def test_a_known_tag_among_the_unknown_ones_is_rejected() -> None:
     with pytest.raises(ValueError, match="tag 1 is finalized_features_epoch"):
         build(ApiVersionsResponse(unknown_tagged_fields={1: b""}), 3)
     with pytest.raises(ProtocolError, match="tag 1 does not belong to this version"):
         parse(FetchRequest, 12, build(FetchRequest(), 12)[:-1] + b"\x01\x01\x00")
 
 
-def test_fields_that_a_version_cannot_carry() -> None:
+def test_fields_that_a_version_cannot_carry_are_rejected() -> None:
     with pytest.raises(ValueError, match="replica_id cannot be sent in version 15"):
         build(FetchRequest(replica_id=3), 15)
     with pytest.raises(ValueError, match="unknown_tagged_fields cannot be sent in version 3"):

@@ -134,7 +134,7 @@ def test_arguments_are_keywords_that_exist() -> None:
         constructor(1)
 
 
-def test_there_are_no_attributes_but_the_fields() -> None:
+def test_a_message_has_no_attributes_but_its_fields() -> None:
     with pytest.raises(AttributeError):
         Sample().numbr = 1  # type: ignore[attr-defined]
 

@@ -27,7 +27,7 @@ def test_text_of_a_uuid_is_url_safe_base64_without_padding() -> None:
 
 
 @given(st.binary(min_size=16, max_size=16))
-def test_text_of_a_uuid_leads_back_to_it(uuid: bytes) -> None:
+def test_the_text_of_a_uuid_parses_to_it(uuid: bytes) -> None:
     text = uuid_to_string(uuid)
     assert len(text) == 22
     assert uuid_from_string(text) == uuid
@@ -80,7 +80,7 @@ def test_varints_by_example(value: int, data: bytes) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_varints_survive(value: int) -> None:
+def test_varints_survive_a_round_trip(value: int) -> None:
     data = unsigned_varint(value)
     assert read_unsigned_varint(data, 0) == (value, len(data))
     with pytest.raises(ProtocolError, match="cut off"):
@@ -88,12 +88,12 @@ def test_varints_survive(value: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff\x10", b"\x80\x80\x80\x80\x80\x00", b"\xff" * 9])
-def test_varints_of_more_than_32_bits_are_refused(data: bytes) -> None:
+def test_varints_of_more_than_32_bits_are_rejected(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="more than 32 bits"):
         read_unsigned_varint(data, 0)
 
 
 @pytest.mark.parametrize("value", [-1, 2**32])
-def test_only_32_bits_can_be_written(value: int) -> None:
+def test_only_32_bits_can_be_encoded(value: int) -> None:
     with pytest.raises(ValueError, match="unsigned varint"):
         unsigned_varint(value)

@@ -1,4 +1,4 @@
-"""The module with the hot loop exists twice, as Python and compiled; its tests run on both."""
+"""The module with the hot loop, interpreted and compiled; its tests run on both forms."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from tests.support.loops import FORMS, in_form
 
 @pytest.fixture(params=FORMS, scope="session")
 def records(request: pytest.FixtureRequest) -> Any:
-    """The record module: plain Python, and compiled where it has been built."""
+    """The record module: interpreted, and compiled where it has been built."""
     return in_form(record, request.param)

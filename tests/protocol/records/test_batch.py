@@ -42,7 +42,7 @@ EXAMPLE = bytes.fromhex(
 
 @pytest.fixture(params=FORMS, scope="module")
 def form(request: pytest.FixtureRequest) -> Any:
-    """The module: plain Python, and compiled where it has been built."""
+    """The module: interpreted, and compiled where it has been built."""
     return in_form(batch_module, request.param)
 
 
@@ -127,7 +127,7 @@ def test_properties_of_a_batch_are_those_of_its_header(form: Any) -> None:
     assert batch.claims() == (len(data), 0x10, 2, 3, 1002, 9, 30)
 
 
-def test_header_only_needs_no_more_than_the_header(form: Any) -> None:
+def test_header_properties_need_only_the_header(form: Any) -> None:
     batch = form.RecordBatch(EXAMPLE[:61], header_only=True)
     assert (batch.base_offset, batch.size_in_bytes) == (5, 70)
     with pytest.raises(CorruptRecordError, match="too few"):
@@ -137,7 +137,7 @@ def test_header_only_needs_no_more_than_the_header(form: Any) -> None:
 
 
 def test_properties_that_need_more_than_the_header_are_rejected(form: Any) -> None:
-    """Nothing beyond the buffer is looked at, whatever length the header claims."""
+    """Nothing beyond the buffer is read, whatever length the header claims."""
     batch = form.RecordBatch(EXAMPLE[:61], header_only=True)
     assert not batch.is_valid_crc()
     with pytest.raises(InvalidRecordError):
@@ -199,26 +199,26 @@ def test_both_forms_read_any_header_alike(
 
 
 @pytest.mark.parametrize("end", range(len(EXAMPLE)))
-def test_cut_at_every_byte(end: int) -> None:
+def test_a_batch_cut_at_every_byte(end: int) -> None:
     with pytest.raises(CorruptRecordError):
         RecordBatch(EXAMPLE[:end])
     assert list(batches(EXAMPLE[:end])) == []
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48, 59, 2**31 - 1])
-def test_lengths_that_do_not_fit(form: Any, length: int) -> None:
+def test_invalid_lengths_are_rejected(form: Any, length: int) -> None:
     claimed = EXAMPLE[:8] + struct.pack(">i", length) + EXAMPLE[12:]
     with pytest.raises(CorruptRecordError):
         form.RecordBatch(claimed)
 
 
-def test_another_format_is_no_v2_batch(form: Any) -> None:
+def test_another_format_is_not_a_v2_batch(form: Any) -> None:
     for magic in (0, 1, 3, 255):
         with pytest.raises(CorruptRecordError, match=f"magic {magic}"):
             form.RecordBatch(EXAMPLE[:16] + bytes([magic]) + EXAMPLE[17:])
 
 
-def test_every_bit_from_the_attributes_on_is_under_the_crc(form: Any) -> None:
+def test_the_crc_covers_every_bit_from_the_attributes_on(form: Any) -> None:
     for position in range(17, len(EXAMPLE)):
         damaged = bytearray(EXAMPLE)
         damaged[position] ^= 0x10
@@ -241,7 +241,7 @@ def test_entry_header() -> None:
         entry_header(struct.pack(">qiiB", 0, 100, 0, 3))
 
 
-def test_stamp_leaves_the_crc_right() -> None:
+def test_stamp_keeps_the_crc_valid() -> None:
     buffer = bytearray(b"??" + EXAMPLE)
     stamp(memoryview(buffer), 2, 1 << 40, 17)
     batch = RecordBatch(buffer, 2)
@@ -264,14 +264,14 @@ def test_stamp_log_append_time() -> None:
 
 def test_stamping_the_same_values_changes_nothing() -> None:
     buffer = bytearray(EXAMPLE)
-    buffer[-1] ^= 1  # were the CRC computed, it would be right now
+    buffer[-1] ^= 1  # a computed CRC would be valid now
     stamp_max_timestamp(buffer, 0, TimestampType.CREATE_TIME, 77)
     assert not RecordBatch(buffer).is_valid_crc()
     stamp_max_timestamp(buffer, 0, TimestampType.CREATE_TIME, 78)
     assert RecordBatch(buffer).is_valid_crc()
 
 
-def test_a_codec_that_does_not_exist() -> None:
+def test_an_unknown_codec() -> None:
     damaged = bytearray(EXAMPLE)
     damaged[22] = 5
     batch = RecordBatch(damaged)
@@ -293,7 +293,7 @@ def test_increment_sequence() -> None:
     assert increment_sequence(2**31 - 1, 5) == 4
 
 
-def test_repr_names_what_one_looks_for() -> None:
+def test_repr_names_the_main_fields() -> None:
     assert repr(RecordBatch(EXAMPLE)).startswith(
         "RecordBatch(offsets 5..5, 1 records, 70 bytes, attributes 0x0"
     )
@@ -320,7 +320,7 @@ def test_repr_names_what_one_looks_for() -> None:
         st.binary(max_size=20),
     )
 )
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     """Any bytes at all either are batches or raise one of three exceptions, and nothing else."""
     try:
         for entry in batches(data):

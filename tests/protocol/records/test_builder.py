@@ -37,7 +37,7 @@ def test_records_keep_their_offsets() -> None:
     assert given_records[2].offset == -1
 
 
-def test_a_compacted_batch_reaches_further_than_its_records() -> None:
+def test_a_compacted_batch_may_end_after_its_records() -> None:
     kept = [Record(b"a", b"", 1, [], 7)]
     batch = RecordBatch(build_batch(kept, base_offset=5, last_offset_delta=9, base_sequence=3, producer_id=1))
     assert (batch.base_offset, batch.last_offset, batch.last_sequence) == (5, 14, 12)
@@ -45,7 +45,7 @@ def test_a_compacted_batch_reaches_further_than_its_records() -> None:
     assert (record.offset, record.sequence) == (7, 5)
 
 
-def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
+def test_a_delete_horizon_replaces_the_base_timestamp() -> None:
     batch = RecordBatch(build_batch(PLAIN, delete_horizon_ms=5000))
     assert (batch.base_timestamp, batch.delete_horizon_ms, batch.max_timestamp) == (5000, 5000, 30)
     assert [record.timestamp for record in batch.records()] == [10, 30, 20]

@@ -1,4 +1,4 @@
-"""The CRC-32C function, however it is loaded."""
+"""The CRC-32C function, loaded with or without its package."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def test_the_check_value() -> None:
         assert checksum.crc32c(buffer_type(b"123456789")) == 0xE3069283
 
 
-def test_the_package_around_it_is_not_imported() -> None:
-    """It would cost the start of the broker tens of milliseconds."""
+def test_the_package_of_the_function_is_not_imported() -> None:
+    """Its import would cost tens of milliseconds at the start of the broker."""
     code = (
         "import sys, barnabas.protocol.records.batch; print('importlib.metadata' in "
         "sys.modules, 'cramjam' in sys.modules)"
@@ -26,13 +26,13 @@ def test_the_package_around_it_is_not_imported() -> None:
 
 
 class NothingFound:
-    """A path on which no package can be taken apart."""
+    """A finder that finds no package."""
 
     @staticmethod
     def find_spec(*_: object) -> None:
         return None
 
 
-def test_a_package_of_another_shape_is_imported_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_of_another_layout_is_imported_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checksum, "PathFinder", NothingFound)
     assert checksum._load()(b"123456789") == 0xE3069283

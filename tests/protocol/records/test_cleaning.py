@@ -1,4 +1,4 @@
-"""The loops of compaction: whatever bytes they get, plain and compiled do the same, and nothing worse than refuse."""
+"""The loops of compaction: with any bytes, interpreted and compiled do the same, and at worst reject them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REFUSALS = (InvalidRecordError, CorruptRecordError, UnsupportedCompressionError)
 
 
 def run(form: str, chunk: bytes, latest_known: int) -> list[Any]:
-    """What both passes make of a chunk: results, or the kind of refusal."""
+    """The results of both passes for a chunk, or the kind of error."""
     tables, loops = forms_of_the_loops(form)
     table = tables.KeyTable(24 * 64, SECRET)
     mapper = loops.KeyMapper(table, first_offset=3, end_offset=latest_known + 1, max_entries=3)
@@ -80,7 +80,7 @@ def both(chunk: bytes, latest_known: int = 40) -> list[Any]:
     appended=st.booleans(),
     latest_known=st.integers(-1, 40),
 )
-def test_plain_and_compiled_agree(
+def test_interpreted_and_compiled_agree(
     rows: list[Any], codec: CompressionType, horizon: int | None, appended: bool, latest_known: int
 ) -> None:
     chunk, offset = b"", 0
@@ -115,7 +115,7 @@ def test_plain_and_compiled_agree(
 
 
 def hostile_batch(payload: bytes, count: int, codec: int) -> bytes:
-    """A batch whose checksum is right and whose records are anything."""
+    """A batch with a valid checksum and any bytes as records."""
     return _assemble(
         payload,
         base_offset=0,
@@ -138,7 +138,7 @@ def hostile_batch(payload: bytes, count: int, codec: int) -> bytes:
     codec=st.sampled_from([0, 0, 0, 1, 3, 5, 7]),
     packs=st.booleans(),
 )
-def test_hostile_records_are_refused_alike(payload: bytes, count: int, codec: int, packs: bool) -> None:
+def test_hostile_records_are_rejected_alike(payload: bytes, count: int, codec: int, packs: bool) -> None:
     if packs and 0 < codec < 5:
         payload = compress(CompressionType.of(codec), payload)
     both(hostile_batch(payload, count, codec))
@@ -157,14 +157,14 @@ def test_bytes_that_are_not_a_batch_are_left_to_the_caller(chunk: bytes) -> None
     both(chunk)
 
 
-def test_a_batch_that_is_cut_off_is_left_to_the_caller() -> None:
+def test_an_incomplete_batch_is_left_to_the_caller() -> None:
     batch = build_batch([(b"a", b"1", T0, ())])
     for size in range(len(batch)):
         (position, *_), _, _ = both(batch + batch[:size])
         assert position == len(batch)
 
 
-def test_an_output_that_had_to_grow_goes_back() -> None:
+def test_an_output_buffer_that_grew_is_returned() -> None:
     chunk = build_batch([(b"a", bytes(5000), T0, ())])
     _, _, written = both(chunk * 3)
     assert b"".join(data for data, _ in written) == chunk * 3

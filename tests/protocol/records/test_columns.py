@@ -1,4 +1,4 @@
-"""Columns have what the records have that `decode_records` makes of the same bytes, plain and compiled."""
+"""Columns equal the records that `decode_records` reads from the same bytes, interpreted and compiled."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def contents(found: Any) -> list[tuple[Any, ...]]:
 @same_module
 @given(batches=BATCHES, first=st.integers(0, 30), count=st.none() | st.integers(0, 30))
 def test_rows_are_the_records(columns: Any, batches: list[Any], first: int, count: int | None) -> None:
-    """Room is made as it is needed, and only the offsets that were asked for are there."""
+    """Buffers grow as needed, and only the requested offsets are read."""
     end = MAX_INT64 if count is None else first + count
     found = columns.RecordColumns(1, 1)
     expected = []
@@ -110,7 +110,7 @@ def test_any_bytes_are_validated_as_records_or_rejected(
 
 @same_module
 @given(rows=ROWS, least_offset=st.integers(0, 30), least_timestamp=st.integers(-1, 1 << 40))
-def test_the_first_record_that_is_young_enough(
+def test_a_search_finds_the_first_record_that_is_young_enough(
     columns: Any, rows: list[Any], least_offset: int, least_timestamp: int
 ) -> None:
     payload = encoded(rows, 5)
@@ -126,7 +126,7 @@ def test_the_first_record_that_is_young_enough(
 
 
 def test_lengths_count_by_their_lowest_32_bits(columns: Any) -> None:
-    """As they are checked: a longer number must not lead anywhere else."""
+    """As in the checks: a longer number must not lead to another place."""
     body = b"\0\0\0" + b"\x82\x80\x80\x80\x70" + b"k" + b"\x01\0"
     found = columns.RecordColumns()
     found.add(bytes([2 * len(body)]) + body, 1, 0, 0)
@@ -134,7 +134,7 @@ def test_lengths_count_by_their_lowest_32_bits(columns: Any) -> None:
 
 
 @pytest.mark.parametrize("base_offset", [-1, MAX_INT64])
-def test_offsets_that_no_log_has(columns: Any, base_offset: int) -> None:
+def test_invalid_offsets_are_rejected(columns: Any, base_offset: int) -> None:
     found = columns.RecordColumns()
     with pytest.raises(InvalidRecordError, match="base offset"):
         found.add(b"", 0, base_offset, 0)
@@ -152,8 +152,8 @@ def test_invalid_headers_are_rejected(data: bytes, count: int) -> None:
         decode_headers(data, count)
 
 
-def test_memory_comes_from_where_it_is_said(columns: Any) -> None:
-    """Whatever was in it before."""
+def test_memory_comes_from_the_given_allocator(columns: Any) -> None:
+    """Its previous contents do not matter."""
     given: list[int] = []
 
     def allocate(size: int) -> bytearray:
@@ -179,7 +179,7 @@ def test_timestamps_in_microseconds(columns: Any, timestamp: int) -> None:
 @pytest.mark.parametrize(
     "timestamp", [MAX_INT64 // 1000 + 1, MAX_INT64, -(MAX_INT64 // 1000) - 1, -MAX_INT64]
 )
-def test_times_that_have_no_microseconds(columns: Any, timestamp: int) -> None:
+def test_timestamps_beyond_the_range_of_microseconds(columns: Any, timestamp: int) -> None:
     found = columns.RecordColumns()
     found.add(encode_records([Record(b"k", b"v", 0, [], 0)], 0, 0), 1, 0, 0, timestamp)
     assert list(found.timestamps) == [timestamp]
@@ -189,7 +189,7 @@ def test_times_that_have_no_microseconds(columns: Any, timestamp: int) -> None:
 
 @same_module
 @given(rows=ROWS, left_out=st.sets(st.sampled_from(["keys", "values", "headers"])))
-def test_columns_that_are_not_requested_are_checked_and_left_out(
+def test_columns_not_requested_are_checked_and_omitted(
     columns: Any, rows: list[Any], left_out: set[str]
 ) -> None:
     payload = encoded(rows, 0)

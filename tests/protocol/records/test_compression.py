@@ -1,4 +1,4 @@
-"""The codecs: Kafka's framing, bounded output, refusal of everything else."""
+"""The codecs: Kafka's framing, bounded output, rejection of everything else."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_round_trip(codec: CompressionType, data: bytes, times: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_unpacked_does_not_copy_and_releases_its_memory(codec: CompressionType) -> None:
+def test_decompression_does_not_copy_and_releases_its_memory(codec: CompressionType) -> None:
     plain = b"payload " * 1000
     packed = compress(codec, plain)
     with unpacked(codec, packed, MEBIBYTE) as payload:
@@ -91,7 +91,7 @@ def test_a_failed_decompression_releases_its_memory(codec: CompressionType) -> N
         (CompressionType.ZSTD, (-50, 1, 22)),
     ],
 )
-def test_levels_are_honoured(codec: CompressionType, levels: tuple[int, ...]) -> None:
+def test_levels_are_applied(codec: CompressionType, levels: tuple[int, ...]) -> None:
     plain = b"".join(b"%d squared is %d. " % (i, i * i) for i in range(3000))
     packed = [compress(codec, plain, level) for level in levels]
     assert all(decompress(codec, data, len(plain)) == plain for data in packed)
@@ -127,7 +127,7 @@ def test_snappy_without_framing_and_in_several_streams() -> None:
         (b"\xff\xff\xff\xff\x0f" + b"\0" * 10, "claims to hold 4294967295"),
     ],
 )
-def test_snappy_refusals(data: bytes, message: str) -> None:
+def test_invalid_snappy_is_rejected(data: bytes, message: str) -> None:
     with pytest.raises(CorruptRecordError, match=message):
         decompress(CompressionType.SNAPPY, data, 1 << 30)
 
@@ -156,7 +156,7 @@ def test_lz4_block_by_block_equals_the_library(plain: bytes) -> None:
 
 
 def as_kafka_reads_lz4(data: bytes) -> bytes | None:
-    """What Kafka's Lz4BlockInputStream yields for a frame, None where it throws; written as that is."""
+    """The output of Kafka's Lz4BlockInputStream for a frame, None where it throws; written after that class."""
     if len(data) < 7 or data[:4] != b"\x04\x22\x4d\x18":
         return None
     flags, descriptor = data[4], data[5]
@@ -203,7 +203,7 @@ def assert_read_as_kafka_reads_it(data: bytes) -> None:
 
 
 @given(position=st.integers(0, 70_100), byte=st.integers(0, 255), cut=st.integers(0, 70_100) | st.none())
-def test_damaged_lz4_is_refused_as_kafka_refuses_it(position: int, byte: int, cut: int | None) -> None:
+def test_damaged_lz4_is_rejected_as_by_kafka(position: int, byte: int, cut: int | None) -> None:
     for plain in (b"Barnabas " * 9, NOISE):
         packed = bytearray(compress(CompressionType.LZ4, plain))
         packed[position % len(packed)] = byte
@@ -211,7 +211,7 @@ def test_damaged_lz4_is_refused_as_kafka_refuses_it(position: int, byte: int, cu
 
 
 def lz4_frame(plain: bytes, *, flags: int = 0x60, extra: bytes = b"", end: bytes = bytes(4)) -> bytes:
-    """A frame of stored blocks of 64 KiB, whose header has the checksum that its bytes ask for."""
+    """A frame of stored blocks of 64 KiB, whose header has the correct checksum."""
     descriptor = bytes((flags, 0x40)) + extra
     parts = [b"\x04\x22\x4d\x18", descriptor, bytes([xxh32(descriptor) >> 8 & 0xFF])]
     for start in range(0, len(plain), 1 << 16):
@@ -234,7 +234,7 @@ def lz4_frame(plain: bytes, *, flags: int = 0x60, extra: bytes = b"", end: bytes
         pytest.param({"flags": 0x70, "end": b"\0\0\0\x80"}, id="block checksums"),
     ],
 )
-def test_lz4_that_only_kafka_takes(plain: bytes, fields: Any) -> None:
+def test_lz4_that_only_kafka_accepts(plain: bytes, fields: Any) -> None:
     if fields.get("flags") == 0x70:
         plain = plain[:1000]  # the checksum of the tests is slow
     data = lz4_frame(plain, **fields)
@@ -256,14 +256,14 @@ def test_lz4_that_only_kafka_takes(plain: bytes, fields: Any) -> None:
         pytest.param({"flags": 0x40}, id="linked blocks"),
     ],
 )
-def test_lz4_that_kafka_refuses(fields: Any) -> None:
+def test_lz4_that_kafka_rejects(fields: Any) -> None:
     data = lz4_frame(b"Barnabas " * 9, **fields)
     assert as_kafka_reads_lz4(data) is None
     with pytest.raises(CorruptRecordError):
         decompress(CompressionType.LZ4, data, MEBIBYTE)
 
 
-def test_lz4_with_linked_blocks_is_refused() -> None:
+def test_lz4_with_linked_blocks_is_rejected() -> None:
     linked = cramjam.lz4.Compressor(block_linked=True)
     linked.compress(b"x" * 100)
     with pytest.raises(CorruptRecordError, match="depend on each other"):
@@ -306,10 +306,10 @@ def test_several_frames_are_one_stream(codec: CompressionType) -> None:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_cut_at_every_byte(codec: CompressionType) -> None:
+def test_compressed_data_cut_at_every_byte(codec: CompressionType) -> None:
     plain = b"Barnabas " * 9
     packed = compress(codec, plain)
-    # Between two snappy blocks nothing tells that another one is missing.
+    # Between two snappy blocks nothing shows that a block is missing.
     whole = {len(SNAPPY_HEADER)} if codec == CompressionType.SNAPPY else set()
     for end in set(range(len(packed))) - whole:
         with pytest.raises(CorruptRecordError):
@@ -323,7 +323,7 @@ def test_cut_at_every_byte(codec: CompressionType) -> None:
     damage=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3),
     tail=st.binary(max_size=8),
 )
-def test_any_bytes_are_unpacked_or_refused(
+def test_any_bytes_are_decompressed_or_rejected(
     codec: CompressionType, plain: bytes, damage: Any, tail: bytes
 ) -> None:
     packed = bytearray(compress(codec, plain) + tail)
@@ -334,7 +334,7 @@ def test_any_bytes_are_unpacked_or_refused(
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_more_than_the_first_buffer_holds(codec: CompressionType) -> None:
+def test_output_larger_than_the_first_buffer(codec: CompressionType) -> None:
     plain = bytes(5 * SCRATCH_BYTES)
     packed = compress(codec, plain)
     assert decompress(codec, packed, len(plain)) == plain
@@ -342,7 +342,7 @@ def test_more_than_the_first_buffer_holds(codec: CompressionType) -> None:
         decompress(codec, packed, len(plain) - 1)
 
 
-# In a process of its own, whose largest size so far is not that of other tests.
+# In a process of its own, whose peak memory is not that of other tests.
 BOMB = """
 import resource, sys, cramjam
 from barnabas.protocol.records.compression import CompressionType, decompress
@@ -364,13 +364,13 @@ except DecompressedTooLargeError:
 
 @pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD])
 def test_bombs_do_not_fill_the_memory(codec: CompressionType) -> None:
-    """256 MiB packed small, and 4 allowed: the process grows by a few at most."""
+    """256 MiB compressed, and 4 MiB allowed: the process grows by a few MiB at most."""
     command = [sys.executable, "-c", BOMB, codec.label]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 16 * MEBIBYTE
 
 
-def test_a_zstd_frame_that_claims_a_huge_window_is_refused() -> None:
+def test_a_zstd_frame_that_claims_a_huge_window_is_rejected() -> None:
     window_of_two_gib = bytes.fromhex("28b52ffd 00 a8 010000")
     with pytest.raises(CorruptRecordError):
         decompress(CompressionType.ZSTD, window_of_two_gib, 1 << 30)

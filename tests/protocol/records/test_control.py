@@ -20,7 +20,7 @@ def test_keys(record_type: ControlRecordType) -> None:
     assert control_record_type(control_record_key(record_type)) == record_type
 
 
-def test_types_of_later_versions_are_stepped_over() -> None:
+def test_unknown_control_types_are_skipped() -> None:
     assert control_record_type(b"\0\1\0\1and more") == ControlRecordType.COMMIT
     assert control_record_type(b"\0\0\0\x63") == ControlRecordType.UNKNOWN
     assert control_record_type(b"\0\0\xff\xff") == ControlRecordType.UNKNOWN
@@ -51,6 +51,6 @@ def test_end_transaction_marker(commit: bool) -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"\0\0\0\0\0", b"\xff\xff\0\0\0\0"])
-def test_values_that_end_no_transaction(value: bytes | None) -> None:
+def test_invalid_values_of_end_transaction_markers_are_rejected(value: bytes | None) -> None:
     with pytest.raises(InvalidRecordError):
         coordinator_epoch(value)

@@ -17,7 +17,7 @@ from tests.support.loops import FORMS, in_form
 
 @pytest.fixture(params=FORMS, scope="module")
 def batches(request: pytest.FixtureRequest) -> Any:
-    """`entries.batches`: plain Python, and compiled where it has been built."""
+    """`entries.batches`: interpreted, and compiled where it has been built."""
     return in_form(entries, request.param).batches
 
 

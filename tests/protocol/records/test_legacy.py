@@ -1,4 +1,4 @@
-"""Message sets v0 and v1: reading and refusing."""
+"""Message sets v0 and v1: reading and rejection."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def test_v0_has_no_timestamps() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", CODECS)
 def test_offsets_inside_wrappers(magic: int, compression: CompressionType) -> None:
-    """Absolute in v0, relative in v1; outside they are the same."""
+    """Absolute in v0, relative in v1; the wrapper's offset is the same in both."""
     data = message_set(MESSAGES, magic=magic, base_offset=40, compression=compression)
     assert contents(data) == expected(40, magic=magic)
     first, *_ = batches(data)
     assert (first.base_offset, first.last_offset) == ((40, 42) if compression else (40, 40))
 
 
-def test_the_wrapper_s_log_append_time_is_that_of_all_inside() -> None:
+def test_the_wrapper_s_log_append_time_is_that_of_all_its_entries() -> None:
     data = message_set(
         MESSAGES, magic=1, base_offset=40, compression=CompressionType.GZIP, log_append_time=999
     )
@@ -134,13 +134,13 @@ def test_invalid_entries_of_a_wrapper_are_rejected(data: bytes, error: type[Exce
         entry.records()
 
 
-def test_wrappers_are_unpacked_within_the_bound() -> None:
+def test_wrappers_are_decompressed_within_the_bound() -> None:
     (entry,) = batches(wrapper(gzip(message(b"k", bytes(5000), magic=1))))
     with pytest.raises(CorruptRecordError, match="more than the 1000 bytes allowed"):
         entry.records(1000)
 
 
-def test_cut_at_every_byte() -> None:
+def test_a_message_set_cut_at_every_byte() -> None:
     for data in (EXAMPLE, message(b"k", b"v", magic=0)):
         for end in range(len(data)):
             with pytest.raises(CorruptRecordError):
@@ -148,24 +148,24 @@ def test_cut_at_every_byte() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 0, 21, 25, 2**31 - 1])
-def test_lengths_that_do_not_fit(length: int) -> None:
+def test_invalid_lengths_are_rejected(length: int) -> None:
     with pytest.raises(CorruptRecordError, match=f"length {length}"):
         LegacyEntry(EXAMPLE[:8] + struct.pack(">i", length) + EXAMPLE[12:])
 
 
-def test_v2_is_no_entry_of_a_message_set() -> None:
+def test_v2_is_not_an_entry_of_a_message_set() -> None:
     with pytest.raises(CorruptRecordError, match="magic 2"):
         LegacyEntry(build_batch([(b"k", b"v", 1, [])]))
 
 
 @pytest.mark.parametrize(("position", "length"), [(26, 100), (26, 7), (26, 6), (31, 2), (31, 2**31 - 1)])
-def test_keys_and_values_that_do_not_fit(position: int, length: int) -> None:
+def test_invalid_lengths_of_keys_and_values_are_rejected(position: int, length: int) -> None:
     damaged = EXAMPLE[:position] + struct.pack(">i", length) + EXAMPLE[position + 4 :]
     with pytest.raises(CorruptRecordError, match=r"claims a key or value|ends before its value"):
         LegacyEntry(damaged).key_and_value()
 
 
-def test_a_wrong_checksum() -> None:
+def test_a_wrong_checksum_is_rejected() -> None:
     with pytest.raises(CorruptRecordError, match="claims CRC"):
         LegacyEntry(EXAMPLE[:-1] + b"w").ensure_valid()
 
@@ -195,13 +195,13 @@ def test_round_trip(rows: list[Message], magic: int, compression: CompressionTyp
     compression=st.sampled_from(CODECS),
     damage=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=3),
 )
-def test_any_bytes_are_read_or_refused(
+def test_any_bytes_are_read_or_rejected(
     rows: Any, magic: int, compression: CompressionType, damage: Any
 ) -> None:
     data = bytearray(message_set(rows, magic=magic, compression=compression))
     for position, byte in damage:
         data[position % len(data)] = byte
-    data[12:16] = struct.pack(">I", crc32(data[16:]))  # or the checksum would catch nearly everything
+    data[12:16] = struct.pack(">I", crc32(data[16:]))  # otherwise the checksum would catch nearly everything
     try:
         contents(bytes(data))
         up_convert(data)

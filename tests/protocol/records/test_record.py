@@ -1,4 +1,4 @@
-"""The loop over records: what it reads, what it refuses, the same plain and compiled."""
+"""The loop over records: what it reads and what it rejects, the same interpreted and compiled."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def test_round_trip(records: Any, rows: list[Any], gaps: list[int], base: int) -
 @given(
     rows=ROWS, flips=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=4), cut=st.integers(0)
 )
-def test_any_bytes_are_read_or_refused_by_both_loops(
+def test_any_bytes_are_read_or_rejected_by_both_loops(
     records: Any, rows: list[Any], flips: Any, cut: int
 ) -> None:
-    """Whatever the bytes, checking and decoding give the same verdict, and raise nothing but InvalidRecordError."""
+    """Validation and decoding agree on any bytes, and raise nothing but InvalidRecordError."""
     built = [records.Record(*row, offset) for offset, row in enumerate(rows)]
     payload = bytearray(records.encode_records(built, 0, rows[0][2]))
     for position, byte in flips:
@@ -84,12 +84,12 @@ def test_any_bytes_are_read_or_refused_by_both_loops(
 
 @same_module
 @given(payload=st.binary(max_size=60), count=st.integers(-2, 5))
-def test_random_bytes_are_read_or_refused(records: Any, payload: bytes, count: int) -> None:
+def test_random_bytes_are_read_or_rejected(records: Any, payload: bytes, count: int) -> None:
     agree(records, payload, count)
 
 
 def agree(records: Any, payload: bytes, count: int) -> bool:
-    """Both loops read the payload, or both refuse it."""
+    """Both loops read the payload, or both reject it."""
     try:
         summary = records.validate_records(payload, count, 0)
     except InvalidRecordError:
@@ -103,7 +103,7 @@ def agree(records: Any, payload: bytes, count: int) -> bool:
     return True
 
 
-def test_cut_at_every_byte(records: Any) -> None:
+def test_records_cut_at_every_byte(records: Any) -> None:
     sizes = (0, 100, 9000)
     headers = [("h", b"x"), ("n", None)]
     built = [records.Record(b"k" * 70, bytes(size), 5 + size, headers, i) for i, size in enumerate(sizes)]
@@ -138,19 +138,19 @@ START = b"\0\0\0"  # attributes, timestamp delta, offset delta
         (record_of(b"\0" + b"\xff" * 10 + b"\x01", b"\0\x01\x01\0"), "more than 64 bits"),
     ],
 )
-def test_what_is_refused(records: Any, payload: bytes, message: str) -> None:
+def test_invalid_records_are_rejected(records: Any, payload: bytes, message: str) -> None:
     with pytest.raises(InvalidRecordError, match=message):
         records.validate_records(payload, 1, 0)
     with pytest.raises(InvalidRecordError):
         records.decode_records(payload, 1, 0, 0)
 
 
-def test_impossible_record_counts(records: Any) -> None:
+def test_invalid_record_counts_are_rejected(records: Any) -> None:
     for count in (-1, 2, 2**31 - 1):
         assert not agree(records, EXAMPLE, count)
 
 
-def test_no_records_at_all(records: Any) -> None:
+def test_a_payload_without_records(records: Any) -> None:
     summary = records.validate_records(b"", 0, 17)
     assert (summary.min_timestamp, summary.max_timestamp, summary.max_timestamp_index) == (-1, -1, -1)
     assert records.decode_records(b"", 0, 0, 0) == []
@@ -165,7 +165,7 @@ def test_timestamps_stay_within_64_bits(records: Any) -> None:
     assert records.decode_records(EXAMPLE, 1, 0, INT64 - 5, log_append_time=9)[0].timestamp == 9
 
 
-def test_numbers_longer_than_their_type_lose_the_bits_above_it(records: Any) -> None:
+def test_numbers_longer_than_their_type_are_truncated(records: Any) -> None:
     """As Kafka's ByteUtils does: five bytes hold 35 bits, of which 32 count."""
     payload = record_of(START, b"\x82\x80\x80\x80\x70k", b"\x01\0")
     assert records.decode_records(payload, 1, 0, 0)[0].key == b"k"
@@ -178,7 +178,7 @@ def test_negative_lengths_other_than_minus_one_are_null_too(records: Any) -> Non
     assert agree(records, payload, 1)
 
 
-def test_header_keys_that_are_no_utf8_are_read_all_the_same(records: Any) -> None:
+def test_header_keys_that_are_not_utf8_are_read(records: Any) -> None:
     payload = record_of(START, b"\x01\x01\x02", b"\x02\xff\x01")
     assert records.decode_records(payload, 1, 0, 0)[0].headers == [("\ufffd", None)]
 
@@ -196,14 +196,14 @@ def test_log_append_time_is_every_record_s_time(records: Any) -> None:
 
 
 @pytest.mark.parametrize(("offset", "timestamp"), [(9, 0), (10 + (1 << 31), 0), (10, -INT64), (10, INT64)])
-def test_out_of_reach_of_the_base(records: Any, offset: int, timestamp: int) -> None:
+def test_offsets_and_timestamps_too_far_from_the_base(records: Any, offset: int, timestamp: int) -> None:
     with pytest.raises(ValueError, match="cannot be in a batch"):
         records.encode_records(
             [records.Record(None, None, timestamp, [], offset)], 10, timestamp and -timestamp
         )
 
 
-def test_records_compare_by_what_they_hold(records: Any) -> None:
+def test_records_compare_by_their_fields(records: Any) -> None:
     one = records.Record(b"k", b"v", 5, (("h", None),), 3, sequence=2)
     assert one == records.Record(b"k", b"v", 5, [("h", None)], 3, sequence=2)
     for field, other in (("key", None), ("value", b""), ("timestamp", 6), ("headers", []), ("offset", 4)):
@@ -218,8 +218,8 @@ def test_records_compare_by_what_they_hold(records: Any) -> None:
         hash(one)
 
 
-def test_compiled_is_as_new_as_its_source() -> None:
-    """A stale build would hide what the source says."""
+def test_the_compiled_module_is_as_new_as_its_source() -> None:
+    """A stale compiled module would shadow the changed source file."""
     if not record.COMPILED:
         pytest.skip("record.py is not compiled here")
     built = Path(record.__file__)

@@ -1,4 +1,4 @@
-"""The scan over the batches of a segment: the plain loop and the compiled one, against one batch at a time."""
+"""The scan over the batches of a segment: the interpreted and the compiled loop, compared with one batch at a time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def batch(offset: int, *, records: int = 1, epoch: int = 0, size: int = 20, **se
 
 
 def scan(scanner: Any, data: bytes, piece: int = 1 << 20) -> int:
-    """Feeds it all, in pieces; stops where it is not asked for more. The last `stop`."""
+    """Feeds all bytes in pieces, until the scan needs no more; returns the last `stop`."""
     while scanner.position < len(data):
         part = data[scanner.position : scanner.position + piece]
         at = scanner.scan(part, 0, len(part), len(data))
@@ -58,7 +58,7 @@ def test_complete_batches_are_applied(module: Any) -> None:
     assert len(scanner.offset_index) == 8 * scanner.offset_entry_count
 
 
-def test_an_incomplete_batch_is_left(module: Any) -> None:
+def test_an_incomplete_batch_is_left_for_the_next_piece(module: Any) -> None:
     data = batch(BASE) + batch(BASE + 1)
     scanner = new_scanner(module)
     assert scanner.scan(data, 0, len(data) - 1, len(data)) == len(batch(BASE))
@@ -66,7 +66,7 @@ def test_an_incomplete_batch_is_left(module: Any) -> None:
 
 
 @pytest.mark.parametrize("hole", [8, 16, 17, 30, 60, 70])
-def test_a_flipped_byte_ends_it(module: Any, hole: int) -> None:
+def test_a_flipped_byte_ends_the_scan(module: Any, hole: int) -> None:
     good = b"".join(batch(BASE + number) for number in range(7))
     bad = bytearray(batch(BASE + 7))
     bad[hole] ^= 0x40
@@ -77,7 +77,7 @@ def test_a_flipped_byte_ends_it(module: Any, hole: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, BASE - 1, BASE + 1, BASE + (1 << 31)])
-def test_offsets_that_cannot_be_end_it(module: Any, offset: int) -> None:
+def test_invalid_offsets_end_the_scan(module: Any, offset: int) -> None:
     data = batch(BASE, records=2) + batch(offset)
     scanner = new_scanner(module)
     assert scan(scanner, data) == scanning.DAMAGED
@@ -85,7 +85,7 @@ def test_offsets_that_cannot_be_end_it(module: Any, offset: int) -> None:
     assert scanner.next_offset == BASE + 2
 
 
-def test_lengths_that_cannot_be_end_it(module: Any) -> None:
+def test_invalid_lengths_end_the_scan(module: Any) -> None:
     for length in (0, 48, 1 << 20, -1):
         data = bytearray(batch(BASE) + batch(BASE + 1))
         data[len(batch(BASE)) + 8 : len(batch(BASE)) + 12] = length.to_bytes(4, "big", signed=True)
@@ -95,7 +95,7 @@ def test_lengths_that_cannot_be_end_it(module: Any) -> None:
         assert scanner.position == len(batch(BASE))
 
 
-def test_checksums_may_be_left_out(module: Any) -> None:
+def test_checksums_may_be_skipped(module: Any) -> None:
     data = bytearray(batch(BASE) + batch(BASE + 1))
     data[70] ^= 1
     scanner = new_scanner(module, check_crc=False)
@@ -103,7 +103,7 @@ def test_checksums_may_be_left_out(module: Any) -> None:
     assert scanner.next_offset == BASE + 2
 
 
-def test_message_sets_are_the_callers(module: Any) -> None:
+def test_message_sets_are_left_to_the_caller(module: Any) -> None:
     entry = old_message(BASE + 1, b"old", 1, timestamp=7)
     data = batch(BASE) + entry + batch(BASE + 2)
     scanner = new_scanner(module)
@@ -118,7 +118,7 @@ def test_message_sets_are_the_callers(module: Any) -> None:
     assert scanner.damage == "why not"
 
 
-def test_markers_are_the_callers(module: Any) -> None:
+def test_markers_are_left_to_the_caller(module: Any) -> None:
     marker = build_batch(
         [(b"\0\0\0\1", b"\0\0\0\0\0\0", T0, [])],
         base_offset=BASE + 1,
@@ -136,11 +136,11 @@ def test_markers_are_the_callers(module: Any) -> None:
     assert (run.producer_id, run.txn_first_offset) == (9, BASE)
     assert scanner.take_runs() == []
     assert scanner.scan(data, at, len(data), len(data)) == len(data)
-    scanner = new_scanner(module, follow_from=BASE + 2)  # what nobody follows, nobody is asked about
+    scanner = new_scanner(module, follow_from=BASE + 2)  # markers below it are not passed on
     assert scan(scanner, data) == scanning.AT_END
 
 
-def test_a_header_is_enough_if_the_caller_has_checked_the_batch(module: Any) -> None:
+def test_headers_suffice_if_the_caller_has_checked_the_batches(module: Any) -> None:
     data = batch(BASE, records=5, epoch=3)
     scanner = new_scanner(module)
     assert scanner.add_header(data[:61], len(data))
@@ -152,21 +152,21 @@ def test_a_header_is_enough_if_the_caller_has_checked_the_batch(module: Any) -> 
         scanner.add_header(data[:60], len(data))
 
 
-def test_bytes_outside_of_the_piece_are_not_touched(module: Any) -> None:
+def test_bytes_outside_of_the_piece_are_not_read(module: Any) -> None:
     scanner = new_scanner(module)
     for at, length in ((0, 101), (-1, 100), (50, 40)):
         with pytest.raises(ValueError, match="bytes"):
             scanner.scan(bytes(100), at, length, 1000)
 
 
-def test_a_full_index_takes_no_more(module: Any) -> None:
+def test_a_full_index_gets_no_more_entries(module: Any) -> None:
     data = b"".join(batch(BASE + number, timestamp=T0 + number) for number in range(20))
     scanner = new_scanner(module, index_interval_bytes=0, index_bytes=48)
     scan(scanner, data)
     assert (scanner.offset_entry_count, scanner.time_entry_count) == (6, 3)
 
 
-# -- against one batch at a time --
+# -- comparison with one batch at a time --
 
 
 def random_log(rng: Random, count: int) -> bytes:
@@ -200,7 +200,7 @@ def random_log(rng: Random, count: int) -> bytes:
 
 
 def expected(data: bytes, interval: int) -> tuple[Any, ...]:
-    """What the module says of itself, written down slowly."""
+    """The documented result of the module, computed in a plain way."""
     offset_entries, time_entries, epochs = b"", b"", []
     youngest, youngest_offset, since, last_time, latest, next_offset = -1, BASE, 0, -1, -1, BASE
     producers: dict[int, tuple[int, list[tuple[int, int, int, int]]]] = {}
@@ -248,7 +248,7 @@ def test_the_filter_equals_one_batch_at_a_time(module: Any, seed: int, count: in
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 1 << 32), at=st.integers(0, 1 << 16), damage=st.binary(min_size=1, max_size=12))
-def test_whatever_is_damaged_both_say_the_same(seed: int, at: int, damage: bytes) -> None:
+def test_both_forms_agree_on_any_damage(seed: int, at: int, damage: bytes) -> None:
     data = bytearray(random_log(Random(seed), 30))
     at %= len(data)
     data[at : at + len(damage)] = damage[: len(data) - at]

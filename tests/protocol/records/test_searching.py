@@ -1,4 +1,4 @@
-"""The loops of lookups: the plain ones and the compiled ones."""
+"""The loops of lookups, interpreted and compiled."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_entries_are_found(module: Any, fields: list[int], target: int, wide: bo
         assert found == bisect_right(fields, target)
 
 
-def test_entries_beyond_the_memory_are_refused(module: Any) -> None:
+def test_entries_beyond_the_memory_are_rejected(module: Any) -> None:
     with pytest.raises(ValueError, match="entries"):
         module.count_at_most(bytes(16), 0, 3, 8, 1)
 
