@@ -1,4 +1,4 @@
-"""The command as it is installed: everything but `serve` goes to click."""
+"""The installed command: click parses every command but `serve`."""
 
 from __future__ import annotations
 

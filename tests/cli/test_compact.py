@@ -68,7 +68,7 @@ async def test_a_topic_is_compacted(server: Server) -> None:
     assert log.size < 200
 
 
-async def test_without_waiting(server: Server) -> None:
+async def test_the_command_without_waiting(server: Server) -> None:
     fill(server)
     result = await compact(server, "t")
     assert (result.exit_code, result.stdout) == (0, "t: 1 partitions will be compacted\n")
@@ -92,19 +92,19 @@ def test_a_wrong_command_line() -> None:
     assert barnabas("t", "--no-such-option").exit_code == 2
 
 
-def test_help_tells_the_exit_codes() -> None:
+def test_help_names_the_exit_codes() -> None:
     result = barnabas("--help")
     assert result.exit_code == 0
     assert "Exit codes:" in result.stdout
     assert "BARNABAS_URL" in result.stdout
 
 
-# ---- against a broker that answers as the test wants
+# ---- against a broker with set responses
 
 
 @contextmanager
 def answering(*answers: Any) -> Iterator[str]:
-    """An HTTP port that gives one answer after the other; its URL."""
+    """An HTTP port that returns one response after the other; returns its URL."""
     left = list(answers)
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -135,7 +135,7 @@ def partition(state: str, percent: int = 0, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_it_waits_until_nothing_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_waits_until_no_cleaning_is_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact_cli, "POLL_INTERVAL_S", 0)
     states = [(200, partition(state, 50)) for state in compact_cli.BUSY]
     with answering((202, partition("queued")), *states, (200, partition("idle", 100))) as url:
@@ -147,14 +147,14 @@ def test_it_waits_until_nothing_goes_on(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     "end", [partition("uncleanable", error="rot"), partition("idle", error="killed"), partition("offline")]
 )
-def test_a_failure_is_one(end: dict[str, Any]) -> None:
+def test_a_failed_cleaning_fails_the_command(end: dict[str, Any]) -> None:
     with answering((202, partition("queued")), (200, end)) as url:
         result = barnabas("t", "--wait", "--url", url)
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1].startswith("t-0: ")
 
 
-def test_an_answer_that_makes_no_sense() -> None:
+def test_an_invalid_response_is_an_error() -> None:
     for answer in ((500, b"<html>"), (200, b"<html>"), (500, {"no": "error"})):
         with answering(answer) as url:
             result = barnabas("t", "--url", url)

@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "server.properties"
 
 
-def test_a_good_file_is_fine(file: Path) -> None:
+def test_a_valid_file_passes(file: Path) -> None:
     file.write_text("num.partitions=3\nbarnabas.profile=dev\n")
     result = check(str(file), "--strict")
     assert (result.exit_code, result.output) == (
@@ -30,7 +30,7 @@ def test_a_good_file_is_fine(file: Path) -> None:
     )
 
 
-def test_the_file_may_be_left_out() -> None:
+def test_the_file_may_be_omitted() -> None:
     assert check().exit_code == 0
 
 
@@ -71,7 +71,7 @@ def test_errors_fail_and_all_findings_are_printed(file: Path) -> None:
     assert result.output.splitlines()[-1] == "2 errors, 1 warning, 1 note"
 
 
-def test_overrides_and_variables_count(file: Path) -> None:
+def test_overrides_and_environment_variables_apply(file: Path) -> None:
     file.write_text("barnabas.profile=dev\n")
     assert check(str(file), "--override", "num.partitions=0").exit_code == 2
     result = check(str(file), environ={"KAFKA_LOG_DIRZ": "x"})
@@ -93,7 +93,7 @@ def test_show_prints_values_that_are_not_defaults_and_their_sources(file: Path) 
     assert "secret" not in result.output
 
 
-def test_nothing_but_defaults_is_one_line() -> None:
+def test_defaults_alone_are_one_line() -> None:
     assert len(effective_settings(BrokerConfig()).splitlines()) == 1
 
 

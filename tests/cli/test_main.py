@@ -42,7 +42,7 @@ def barnabas(*arguments: str | Path, environ: dict[str, str] | None = None) -> R
     return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environ)
 
 
-# ---- what is there
+# ---- help and version
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
@@ -70,7 +70,9 @@ def test_config_is_a_command_like_the_others() -> None:
     assert barnabas("config", "docs").stdout == render()
 
 
-def test_it_runs_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_runs_as_a_module(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", ["barnabas", "--version"])
     monkeypatch.delitem(sys.modules, "barnabas.cli.main")
     with pytest.raises(SystemExit) as ended:
@@ -79,7 +81,7 @@ def test_it_runs_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert capsys.readouterr().out == f"barnabas {VERSION}\n"
 
 
-# ---- what is wrong
+# ---- errors
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_a_wrong_command_line_is_a_usage_error(arguments: list[str]) -> None:
     assert result.stderr
 
 
-def test_everything_that_is_wrong_with_a_file_is_named_at_once(file: Path) -> None:
+def test_all_errors_of_a_file_are_named_at_once(file: Path) -> None:
     file.write_text("num.partitions=0\nlog.segment.bytes=lots\nlisteners=nowhere\n")
     result = barnabas("serve", file, "--override", "fetch.max.bytes=1")
     assert result.exit_code == EXIT_USAGE
@@ -116,7 +118,7 @@ def test_everything_that_is_wrong_with_a_file_is_named_at_once(file: Path) -> No
     assert "Traceback" not in result.output
 
 
-# ---- what would be done
+# ---- --show-config and exit codes
 
 
 def test_show_config_prints_each_setting_and_its_source(file: Path) -> None:
@@ -137,7 +139,7 @@ def test_show_config_prints_each_setting_and_its_source(file: Path) -> None:
     assert "secret" not in result.stdout
 
 
-def test_without_a_file_there_are_defaults_to_show() -> None:
+def test_show_config_without_a_file_prints_the_defaults() -> None:
     result = barnabas("serve", "--show-config")
     assert result.exit_code == 0
     assert result.stdout.startswith("profile ")

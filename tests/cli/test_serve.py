@@ -1,4 +1,4 @@
-"""The command line of `barnabas serve`, from both ways in."""
+"""The command line of `barnabas serve`, from both entry points."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILE = __file__
         (["--override="], (None, [""])),
     ],
 )
-def test_both_ways_in_read_a_line_alike(
+def test_both_entry_points_parse_a_command_line_alike(
     words: list[str], line: Any, enter: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: list[Any] = []
@@ -43,7 +43,7 @@ def test_both_ways_in_read_a_line_alike(
     assert (ended.value.code, called) == (7, [line])
 
 
-def test_an_interrupt_before_the_broker_listens_to_it_ends_quietly(
+def test_an_interrupt_before_the_brokers_handler_exits_quietly(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object) -> int:
@@ -56,7 +56,7 @@ def test_an_interrupt_before_the_broker_listens_to_it_ends_quietly(
     assert (ended.value.code, capsys.readouterr().err) == (1, "Aborted!\n")
 
 
-def test_serving_needs_nothing_heavy() -> None:
+def test_serve_imports_no_heavy_modules() -> None:
     code = (
         "import sys, barnabas.cli.__main__, barnabas.cli.serve, "
         "barnabas.broker.startup.serving, barnabas.broker.startup.server; print(*sys.modules)"

@@ -1,4 +1,4 @@
-"""`barnabas format` and `barnabas storage`; the conformance checks hold all they say against kafka-storage."""
+"""`barnabas format` and `barnabas storage`; the conformance tests compare their output with kafka-storage."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_wrong_command_line_is_a_usage_error(properties: Path) -> None:
     assert run("format", "-t", CLUSTER_ID, "-c", properties.parent / "none").exit_code == 2
 
 
-def test_look_ups() -> None:
+def test_feature_lookups() -> None:
     assert run("storage", "version-mapping", "-r", "3.9").stdout.startswith("metadata.version=21 (3.9)\n")
     needs = run("storage", "feature-dependencies", "-f", "eligible.leader.replicas.version=1").stdout
     assert needs == "eligible.leader.replicas.version=1 requires:\n    metadata.version=23 (4.0-IV1)\n"

@@ -1,4 +1,4 @@
-"""A broker that says what a test wants, on real sockets, in the project's own protocol package; no broker is behind it.
+"""A fake broker with the responses that a test sets, on real sockets, by the project's own protocol package.
 
     with FakeCluster() as cluster:
         cluster.topics["t"] = 3
@@ -61,7 +61,7 @@ class FakeBroker:
         self._threads[0].start()
 
     def stop(self) -> None:
-        """Nobody is there any more."""
+        """Closes the socket and its connections."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -110,7 +110,7 @@ class FakeBroker:
 
 
 class FakeCluster:
-    """Some brokers who know of each other, and what each of them says.
+    """Some brokers in one cluster, and their responses.
 
     `topics` has the number of partitions of each topic, led by the brokers in turn. `served` can be narrowed.
     """
@@ -136,7 +136,7 @@ class FakeCluster:
         return f"{LOCALHOST}:{self.brokers[1].port}"
 
     def on(self, key: ApiKey, *answers: Answer) -> None:
-        """What to answer: one thing after the other, or what a function makes of request and version."""
+        """Sets the responses to an API: one after the other, or by a function of request and version."""
         left = list(answers)
 
         def next_answer(request: Any, version: int) -> Answer:
@@ -146,26 +146,26 @@ class FakeCluster:
         self._handlers[key] = next_answer
 
     def without(self, *keys: ApiKey) -> None:
-        """Takes APIs out of what is served."""
+        """Removes APIs from the served ones."""
         for key in keys:
             del self.served[key]
 
     def asked(self, key: ApiKey) -> list[Any]:
-        """The requests of one kind that came, in their order."""
+        """The requests of an API that were received, in order."""
         return [request for _, asked, request, _ in self.requests if asked == key]
 
     def who(self, key: ApiKey) -> list[int]:
-        """Which brokers they went to."""
+        """The brokers that received them."""
         return [node_id for node_id, asked, _, _ in self.requests if asked == key]
 
     def versions(self, key: ApiKey) -> list[int]:
-        """The versions they came in."""
+        """Their versions."""
         return [version for _, asked, _, version in self.requests if asked == key]
 
     def answer(self, broker: FakeBroker, key: ApiKey, request: Any, version: int) -> Answer:
         with self._lock:
             self.requests.append((broker.node_id, key, request, version))
-            assert key in self._handlers, f"nobody said what to answer to {key.name}"
+            assert key in self._handlers, f"no response is set for {key.name}"
             return self._handlers[key](request, version)
 
     def __enter__(self) -> FakeCluster:
@@ -177,7 +177,7 @@ class FakeCluster:
         for broker in self.brokers.values():
             broker.stop()
 
-    # ---- what every cluster answers
+    # ---- default responses
 
     def _api_versions(self, request: Any, version: int) -> Answer:
         keys = [
@@ -237,7 +237,7 @@ class FakeCluster:
         return partition % len(self.brokers) + 1
 
     def _describe_partitions(self, request: Any, version: int) -> Message:
-        """Page by page, as many partitions as the request allows."""
+        """In pages of as many partitions as the request allows."""
         start = (request.cursor.topic_name, request.cursor.partition_index) if request.cursor else ("", 0)
         wanted = [
             (topic.name, index)

@@ -16,7 +16,7 @@ from tests.support.ports import held_ports
 
 
 class ManualClock:
-    """Time passes only in sleep()."""
+    """A clock that advances only in sleep()."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -31,14 +31,14 @@ class ManualClock:
 
 
 def client_of(bootstrap: str, **settings: Any) -> tuple[AdminClient, ManualClock, list[str]]:
-    clock, told = ManualClock(), list[str]()
+    clock, reports = ManualClock(), list[str]()
     client = AdminClient(
-        ClientSettings(parse_bootstrap(bootstrap))._replace(**settings), clock=clock, on_wait=told.append
+        ClientSettings(parse_bootstrap(bootstrap))._replace(**settings), clock=clock, on_wait=reports.append
     )
-    return client, clock, told
+    return client, clock, reports
 
 
-def test_the_newest_version_of_both(cluster: FakeCluster, client: AdminClient) -> None:
+def test_the_newest_version_that_both_support_is_used(cluster: FakeCluster, client: AdminClient) -> None:
     cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse())
     client.send(ListGroupsRequest())
     client.send(ListGroupsRequest(), versions="0-3")
@@ -48,29 +48,27 @@ def test_the_newest_version_of_both(cluster: FakeCluster, client: AdminClient) -
 def test_transient_errors_are_retried(cluster: FakeCluster) -> None:
     busy = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     cluster.on(ApiKey.LIST_GROUPS, *[busy] * 5, ListGroupsResponse())
-    client, clock, told = client_of(cluster.bootstrap)
+    client, clock, reports = client_of(cluster.bootstrap)
     assert client.send(ListGroupsRequest()).error_code == 0
     assert len(cluster.asked(ApiKey.LIST_GROUPS)) == 6
     assert 0.08 <= clock.pauses[0] <= 0.12
     assert 0.16 <= clock.pauses[1] <= 0.24
-    said = f"the broker at {cluster.bootstrap} answers COORDINATOR_LOAD_IN_PROGRESS; trying for 59 s"
-    assert told == [said], "once, and not before it has taken a while"
+    report = f"the broker at {cluster.bootstrap} answers COORDINATOR_LOAD_IN_PROGRESS; trying for 59 s"
+    assert reports == [report], "reported once, after a delay"
     client.close()
 
 
-def test_pauses_grow_up_to_a_limit(cluster: FakeCluster) -> None:
+def test_retry_pauses_grow_up_to_a_limit(cluster: FakeCluster) -> None:
     cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
     client, clock, _ = client_of(cluster.bootstrap, default_api_timeout_ms=10_000)
     answer = client.send(ListGroupsRequest())
-    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, (
-        "the caller is told what it was in the end"
-    )
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, "the caller gets the last error"
     assert clock.time == pytest.approx(10)
     assert max(clock.pauses) <= 1.2
     client.close()
 
 
-def test_other_codes_are_for_the_caller(cluster: FakeCluster, client: AdminClient) -> None:
+def test_other_error_codes_are_returned_to_the_caller(cluster: FakeCluster, client: AdminClient) -> None:
     cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     assert client.send(ListGroupsRequest()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert len(cluster.asked(ApiKey.LIST_GROUPS)) == 1
@@ -78,15 +76,15 @@ def test_other_codes_are_for_the_caller(cluster: FakeCluster, client: AdminClien
 
 def test_a_lost_connection_is_opened_again(cluster: FakeCluster) -> None:
     cluster.on(ApiKey.LIST_GROUPS, CLOSE, ListGroupsResponse())
-    client, clock, told = client_of(cluster.bootstrap)
+    client, clock, reports = client_of(cluster.bootstrap)
     client.send(ListGroupsRequest())
     assert len(cluster.asked(ApiKey.LIST_GROUPS)) == 2
     assert len(clock.pauses) == 1
-    assert not told
+    assert not reports
     client.close()
 
 
-def test_as_many_attempts_as_are_allowed(cluster: FakeCluster) -> None:
+def test_attempts_are_limited(cluster: FakeCluster) -> None:
     cluster.on(ApiKey.LIST_GROUPS, CLOSE)
     client, clock, _ = client_of(cluster.bootstrap, retries=2)
     with pytest.raises(NotReachableError, match="closed the connection"):
@@ -95,7 +93,7 @@ def test_as_many_attempts_as_are_allowed(cluster: FakeCluster) -> None:
     client.close()
 
 
-def test_the_first_server_that_answers(cluster: FakeCluster) -> None:
+def test_the_first_reachable_bootstrap_server_is_used(cluster: FakeCluster) -> None:
     cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse())
     client, clock, _ = client_of(f"{LOCALHOST}:{held_ports(1)[0]},{cluster.bootstrap}")
     client.send(ListGroupsRequest())
@@ -103,18 +101,18 @@ def test_the_first_server_that_answers(cluster: FakeCluster) -> None:
     client.close()
 
 
-def test_nobody_answers() -> None:
+def test_no_reachable_bootstrap_server() -> None:
     port = held_ports(1)[0]
-    client, clock, told = client_of(f"{LOCALHOST}:{port}")
+    client, clock, reports = client_of(f"{LOCALHOST}:{port}")
     with pytest.raises(
         NotReachableError, match=f"timed out after 60 s: no server answers at {LOCALHOST}:{port}"
     ):
         client.cluster()
     assert clock.time == pytest.approx(60)
-    assert told == [f"no server answers at {LOCALHOST}:{port}: Connection refused; trying for 59 s"]
+    assert reports == [f"no server answers at {LOCALHOST}:{port}: Connection refused; trying for 59 s"]
 
 
-def test_hosts_that_there_are_not_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_hosts_are_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
     def unknown(*_: object, **__: object) -> None:
@@ -127,7 +125,7 @@ def test_hosts_that_there_are_not_are_not_waited_for(monkeypatch: pytest.MonkeyP
     assert not clock.pauses
 
 
-def test_an_api_that_is_not_served_is_not_waited_for(cluster: FakeCluster) -> None:
+def test_an_unsupported_api_is_not_retried(cluster: FakeCluster) -> None:
     cluster.without(ApiKey.LIST_GROUPS)
     client, clock, _ = client_of(cluster.bootstrap)
     with pytest.raises(UnsupportedApiError, match="ListGroups"):
@@ -136,7 +134,7 @@ def test_an_api_that_is_not_served_is_not_waited_for(cluster: FakeCluster) -> No
     client.close()
 
 
-def test_an_answer_that_makes_no_sense(cluster: FakeCluster) -> None:
+def test_an_invalid_response_is_an_error(cluster: FakeCluster) -> None:
     cluster.on(ApiKey.LIST_GROUPS, b"\x00\x00\x00\x05\x00\x00\x00\x02\x00")
     client, _, _ = client_of(cluster.bootstrap)
     with pytest.raises(NotReachableError, match="cannot be decoded"):
@@ -144,7 +142,7 @@ def test_an_answer_that_makes_no_sense(cluster: FakeCluster) -> None:
     client.close()
 
 
-def test_each_request_goes_where_it_belongs() -> None:
+def test_each_request_goes_to_its_broker() -> None:
     with FakeCluster(3) as cluster:
         cluster.coordinator = 2
         cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse())
@@ -158,7 +156,7 @@ def test_each_request_goes_where_it_belongs() -> None:
         client.close()
 
 
-def test_a_coordinator_that_has_moved_is_looked_for_again() -> None:
+def test_a_moved_coordinator_is_looked_up_again() -> None:
     with FakeCluster(2) as cluster:
 
         def moved(request: object, version: int) -> ListGroupsResponse:
@@ -178,9 +176,9 @@ def test_a_missing_coordinator_is_retried(cluster: FakeCluster) -> None:
         return FindCoordinatorResponse(coordinators=[coordinator])
 
     cluster.on(ApiKey.FIND_COORDINATOR, *[found(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 4, found(0))
-    client, _, told = client_of(cluster.bootstrap)
+    client, _, reports = client_of(cluster.bootstrap)
     assert client.coordinator_of("g") == 1
-    assert told == ["group 'g' has no coordinator: COORDINATOR_NOT_AVAILABLE; trying for 59 s"]
+    assert reports == ["group 'g' has no coordinator: COORDINATOR_NOT_AVAILABLE; trying for 59 s"]
     cluster.on(ApiKey.FIND_COORDINATOR, found(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     with pytest.raises(ServerError, match="GROUP_AUTHORIZATION_FAILED"):
         client.coordinator_of("h")

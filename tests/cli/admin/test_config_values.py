@@ -21,7 +21,7 @@ from barnabas.protocol.messages.security import ScramMechanism
         ),
     ],
 )
-def test_settings_to_add(text: str, found: dict[str, str]) -> None:
+def test_settings_to_add_are_parsed(text: str, found: dict[str, str]) -> None:
     assert parse_added(text) == found
 
 
@@ -31,7 +31,7 @@ def test_invalid_settings_are_rejected(text: str) -> None:
         parse_added(text)
 
 
-def test_a_file_of_settings(tmp_path: Path) -> None:
+def test_a_file_of_settings_is_parsed(tmp_path: Path) -> None:
     file = tmp_path / "add.properties"
     file.write_text("retention.ms = 5\ncleanup.policy=compact,delete\n")
     assert read_added(file) == {"retention.ms": "5", "cleanup.policy": "compact,delete"}
@@ -45,7 +45,7 @@ def test_a_file_of_settings(tmp_path: Path) -> None:
         read_added(tmp_path)
 
 
-def test_secrets() -> None:
+def test_scram_secrets_are_parsed() -> None:
     sha_256 = ScramMechanism.SCRAM_SHA_256
     assert parse_secret(sha_256, "password=a,b") == Secret(4096, "a,b")
     assert parse_secret(sha_256, "iterations=8192,password=x") == Secret(8192, "x")
@@ -59,7 +59,7 @@ def test_secrets() -> None:
     assert "geheim" not in str(refused.value)
 
 
-def test_numbers_of_quotas() -> None:
+def test_quota_values_are_parsed() -> None:
     assert parse_number("k", "1.5") == 1.5
     with pytest.raises(ValueError, match="Cannot parse quota configuration value for k: x"):
         parse_number("k", "x")

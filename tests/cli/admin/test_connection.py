@@ -31,7 +31,7 @@ def connection(cluster: FakeCluster) -> Iterator[Connection]:
     connection.close()
 
 
-def test_it_asks_first_which_versions_there_are(cluster: FakeCluster, connection: Connection) -> None:
+def test_the_first_request_is_api_versions(cluster: FakeCluster, connection: Connection) -> None:
     assert cluster.versions(ApiKey.API_VERSIONS) == [4]
     assert cluster.asked(ApiKey.API_VERSIONS)[0].client_software_name == "barnabas"
     assert connection.version_of(ApiKey.LIST_GROUPS) == 5
@@ -39,11 +39,11 @@ def test_it_asks_first_which_versions_there_are(cluster: FakeCluster, connection
     assert connection.serves(ApiKey.LIST_GROUPS)
 
 
-def test_versions_that_may_still_change_are_not_used(connection: Connection) -> None:
+def test_unstable_versions_are_not_used(connection: Connection) -> None:
     assert connection.version_of(ApiKey.INIT_PRODUCER_ID) == 5
 
 
-def test_an_older_broker_says_which_version_of_the_question_it_knows(cluster: FakeCluster) -> None:
+def test_an_older_broker_names_its_version_of_api_versions(cluster: FakeCluster) -> None:
     cluster.served[ApiKey.API_VERSIONS] = VersionRange(0, 2)
     cluster.served[ApiKey.LIST_GROUPS] = VersionRange(0, 2)
     connection = connect(cluster.brokers[1].port)
@@ -52,7 +52,7 @@ def test_an_older_broker_says_which_version_of_the_question_it_knows(cluster: Fa
     connection.close()
 
 
-def test_an_api_that_is_not_served_is_named_with_its_key(cluster: FakeCluster) -> None:
+def test_an_unsupported_api_is_named_with_its_key(cluster: FakeCluster) -> None:
     cluster.without(ApiKey.LIST_GROUPS)
     connection = connect(cluster.brokers[1].port)
     assert not connection.serves(ApiKey.LIST_GROUPS)
@@ -61,7 +61,7 @@ def test_an_api_that_is_not_served_is_named_with_its_key(cluster: FakeCluster) -
     connection.close()
 
 
-def test_versions_that_do_not_meet_are_named(cluster: FakeCluster) -> None:
+def test_versions_without_overlap_are_named(cluster: FakeCluster) -> None:
     cluster.served[ApiKey.LIST_GROUPS] = VersionRange(6, 7)
     connection = connect(cluster.brokers[1].port)
     with pytest.raises(UnsupportedApiError, match=r"in versions 6-7, and this needs one of 0-5"):
@@ -69,31 +69,31 @@ def test_versions_that_do_not_meet_are_named(cluster: FakeCluster) -> None:
     connection.close()
 
 
-def test_question_and_answer(cluster: FakeCluster, connection: Connection) -> None:
+def test_a_request_gets_its_response(cluster: FakeCluster, connection: Connection) -> None:
     cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=7))
     assert connection.ask(ListGroupsRequest(), 5, PATIENCE_S).error_code == 7
     assert connection.ask(ListGroupsRequest(), 0, PATIENCE_S).error_code == 7
 
 
-def test_a_connection_that_is_closed(cluster: FakeCluster, connection: Connection) -> None:
+def test_a_closed_connection_is_an_error(cluster: FakeCluster, connection: Connection) -> None:
     cluster.on(ApiKey.LIST_GROUPS, CLOSE)
     with pytest.raises(LostConnectionError, match="closed the connection"):
         connection.ask(ListGroupsRequest(), 5, PATIENCE_S)
 
 
-def test_an_answer_to_something_else(cluster: FakeCluster, connection: Connection) -> None:
+def test_a_response_to_another_request_is_an_error(cluster: FakeCluster, connection: Connection) -> None:
     cluster.on(ApiKey.LIST_GROUPS, struct.pack(">ii", 4, 999))
     with pytest.raises(ProtocolError):
         connection.ask(ListGroupsRequest(), 0, PATIENCE_S)
 
 
-def test_an_answer_that_makes_no_sense(cluster: FakeCluster, connection: Connection) -> None:
+def test_an_invalid_response_is_an_error(cluster: FakeCluster, connection: Connection) -> None:
     cluster.on(ApiKey.LIST_GROUPS, struct.pack(">iih", 6, 2, 0))
     with pytest.raises(ProtocolError):
         connection.ask(ListGroupsRequest(), 0, PATIENCE_S)
 
 
-def test_an_answer_that_does_not_come() -> None:
+def test_a_missing_response_times_out() -> None:
     with (
         socket.create_server((LOCALHOST, 0)) as silent,
         pytest.raises(LostConnectionError, match="no answer"),
@@ -101,13 +101,13 @@ def test_an_answer_that_does_not_come() -> None:
         connect(silent.getsockname()[1], timeout_s=0.05)
 
 
-def test_a_peer_with_another_protocol(cluster: FakeCluster) -> None:
+def test_a_peer_of_another_protocol_is_an_error(cluster: FakeCluster) -> None:
     cluster.on(ApiKey.API_VERSIONS, b"HTTP/1.1 400 Bad Request\r\n\r\n")
     with pytest.raises(NotReachableError, match=r"does not speak Kafka's protocol in plain text.*HTTP"):
         connect(cluster.brokers[1].port)
 
 
-def test_nobody() -> None:
+def test_a_refused_connection_is_an_error() -> None:
     with pytest.raises(LostConnectionError, match=f"no server answers at {LOCALHOST}"):
         connect(held_ports(1)[0])
 
@@ -129,7 +129,7 @@ def test_an_unknown_host_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_value_that_cannot_be_encoded_is_an_error(connection: Connection, unsendable: Message) -> None:
-    """A number of twenty digits on a command line, or bytes that are no text: people have typed it."""
+    """Such as a number of twenty digits, or bytes that are not UTF-8, from a command line."""
     version = connection.version_of(ApiKey(unsendable.api_key or 0))
     with pytest.raises(
         UnsendableError, match=f"^the request cannot be encoded: .*{type(unsendable).__name__}.*$"

@@ -36,7 +36,7 @@ def test_files_of_partitions(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_files_that_are_wrong(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "p.json"
     file.write_text(text)
     with pytest.raises(BadFileError, match=said):

@@ -1,4 +1,4 @@
-"""What all commands have in common, seen through one of them."""
+"""The common options of all commands, tested on one of them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from tests.support.ports import held_ports
 Barnabas = Callable[..., Result]
 
 
-def test_where_the_brokers_are(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:
-    nobody = f"127.0.0.1:{held_ports(1)[0]}"
+def test_the_options_of_bootstrap_servers(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:
+    unreachable = f"127.0.0.1:{held_ports(1)[0]}"
     file = tmp_path / "client.properties"
-    file.write_text(f"bootstrap.servers={nobody}\n")
+    file.write_text(f"bootstrap.servers={unreachable}\n")
     config = ("--command-config", str(file))
     assert barnabas("topics", "--list").exit_code == 0, "from the environment"
     assert barnabas("topics", "--list", "--bootstrap-server", cluster.bootstrap, *config).exit_code == 0
-    assert barnabas("topics", "--list", f"--bootstrap-server={nobody},{cluster.bootstrap}").exit_code == 0
-    file.write_text(f"bootstrap.servers={nobody}\ndefault.api.timeout.ms=1\n")
+    assert (
+        barnabas("topics", "--list", f"--bootstrap-server={unreachable},{cluster.bootstrap}").exit_code == 0
+    )
+    file.write_text(f"bootstrap.servers={unreachable}\ndefault.api.timeout.ms=1\n")
     result = barnabas("topics", "--list", *config)
     assert result.exit_code == 1
-    assert f"no server answers at {nobody}" in result.stderr
+    assert f"no server answers at {unreachable}" in result.stderr
 
 
 def test_the_client_id_and_software_name(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:
@@ -54,7 +56,7 @@ def test_a_command_without_options_names_the_missing_ones(barnabas: Barnabas) ->
     assert "Exactly one of --list, --describe, --create, --alter, --delete is needed" in result.stderr
 
 
-def test_what_was_given_and_what_was_not() -> None:
+def test_checks_of_given_options() -> None:
     given = Given({"partitions": 0, "topic": None, "list": False, "config": (), "describe": True})
     assert given.has("partitions")
     assert given.has("describe")

@@ -31,8 +31,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert not out.is_terminal
 
 
-def test_json_of_a_name_that_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """It was typed, or it is of a file: JSON has a way to write it, UTF-8 has none."""
+def test_json_of_a_name_that_is_not_utf8(capsys: pytest.CaptureFixture[str]) -> None:
+    """From a command line or a file: JSON can represent it, UTF-8 cannot."""
     Output(as_json=True).row(OffsetRow("odd\udcff", 0, 1))
     shown = capsys.readouterr().out
     assert "odd\\udcff" in shown
@@ -50,7 +50,7 @@ def test_a_table_on_a_terminal() -> None:
     assert "─" in shown
 
 
-def test_failures_are_remembered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_are_printed_and_recorded(capsys: pytest.CaptureFixture[str]) -> None:
     out = Output(as_json=False)
     out.failed("gone wrong")
     assert out.has_failed

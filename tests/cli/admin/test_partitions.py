@@ -35,7 +35,7 @@ def test_invalid_partitions_are_rejected(text: str) -> None:
         ("[[]", "[", True),
     ],
 )
-def test_patterns_of_topics(pattern: str, topic: str, allowed: bool) -> None:
+def test_topic_patterns(pattern: str, topic: str, allowed: bool) -> None:
     assert TopicPattern(pattern).allows(topic) is allowed
 
 

@@ -14,7 +14,7 @@ from barnabas.cli.admin.partitions import TopicPartition
 from barnabas.cli.admin.reassignment import Replica, no_throttles, plan_text, read_plan, spread, throttles
 
 
-def test_plans(tmp_path: Path) -> None:
+def test_plans_are_parsed(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text(
         '{"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "/d"]},'
@@ -36,14 +36,14 @@ def test_plans(tmp_path: Path) -> None:
         ('"replicas": ["1"]', "a list is expected"),
     ],
 )
-def test_plans_that_make_no_sense(tmp_path: Path, entry: str, said: str) -> None:
+def test_invalid_plans_are_rejected(tmp_path: Path, entry: str, said: str) -> None:
     file = tmp_path / "plan.json"
     file.write_text('{"partitions": [{"topic": "t", "partition": 0, ' + entry + "}]}")
     with pytest.raises(BadFileError, match=said):
         read_plan(file, is_complete=True)
 
 
-def test_proposals_use_the_brokers_in_turn() -> None:
+def test_generated_plans_use_the_brokers_in_turn() -> None:
     current = {TopicPartition("t", number): [1, 2] for number in range(6)}
     proposed = spread(current, [5, 6, 7], draw=lambda _: 0)
     assert list(proposed.values()) == [[5, 6], [6, 7], [7, 5], [5, 7], [6, 5], [7, 6]]

@@ -47,11 +47,11 @@ def test_an_invalid_server_is_named(text: str) -> None:
         parse_bootstrap(text)
 
 
-def test_an_address_reads_as_it_is_typed() -> None:
+def test_an_address_is_printed_as_it_was_typed() -> None:
     assert [str(each) for each in parse_bootstrap("a:1,[::1]:2")] == ["a:1", "[::1]:2"]
 
 
-def test_flags_win_over_the_file_and_the_file_over_the_default(file: Path) -> None:
+def test_flags_override_the_file_and_the_file_the_default(file: Path) -> None:
     assert load().bootstrap == (Address("localhost", 9092),)
     file.write_text("bootstrap.servers=file:1\n")
     assert load(file).bootstrap == (Address("file", 1),)
@@ -59,7 +59,7 @@ def test_flags_win_over_the_file_and_the_file_over_the_default(file: Path) -> No
     assert load(file, controller="flag:3") == ClientSettings((Address("flag", 3),), is_controller=True)
 
 
-def test_the_file_of_properties(file: Path) -> None:
+def test_the_properties_file(file: Path) -> None:
     file.write_text(
         "client.id = me\nrequest.timeout.ms=1\ndefault.api.timeout.ms=2\nretries=3\nretry.backoff.ms=4\n"
         "retry.backoff.max.ms=5\nsocket.connection.setup.timeout.ms=6\nsecurity.protocol=PLAINTEXT\n"
@@ -69,7 +69,7 @@ def test_the_file_of_properties(file: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])
-def test_other_security_protocols_are_refused(file: Path, protocol: str) -> None:
+def test_other_security_protocols_are_rejected(file: Path, protocol: str) -> None:
     file.write_text(f"security.protocol={protocol}\n")
     with pytest.raises(
         AdminError, match=f"security.protocol={protocol} is not supported yet, only PLAINTEXT"
@@ -77,7 +77,7 @@ def test_other_security_protocols_are_refused(file: Path, protocol: str) -> None
         load(file)
 
 
-def test_properties_without_effect_are_warned_of(file: Path) -> None:
+def test_properties_without_effect_give_a_warning(file: Path) -> None:
     file.write_text("retry.backof.ms=4\n\nsasl.mechanism=PLAIN\n")
     warnings: list[str] = []
     load_settings(server=None, controller=None, file=file, default=DEFAULT, warn=warnings.append)
@@ -96,13 +96,13 @@ def test_properties_without_effect_are_warned_of(file: Path) -> None:
         ("bootstrap.servers=a:1\nbootstrap.controllers=b:1", "only one of"),
     ],
 )
-def test_values_that_cannot_be_are_named(file: Path, text: str, said: str) -> None:
+def test_invalid_values_are_named(file: Path, text: str, said: str) -> None:
     file.write_text(text)
     with pytest.raises(AdminError, match=said):
         load(file)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path, file: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path, file: Path) -> None:
     with pytest.raises(BadFileError, match="cannot be read"):
         load(tmp_path)
     file.write_text("a=b\nc=\\u12")

@@ -9,7 +9,7 @@ from barnabas.cli.admin.times import parse_datetime, parse_duration
     ("text", "milliseconds"),
     [
         ("1970-01-01T00:00:00.000", 0),
-        ("1970-01-01T00:00:01.5Z", 1005),  # as Java reads it: five milliseconds
+        ("1970-01-01T00:00:01.5Z", 1005),  # as in Java: five milliseconds
         ("2023-11-14T22:13:25.001", 1_700_000_005_001),
         ("2023-11-14T22:13:25.001Z", 1_700_000_005_001),
         ("2023-11-14T23:13:25.001+01:00", 1_700_000_005_001),

@@ -1,4 +1,4 @@
-"""dump-log by itself; tests/conformance holds it against Kafka's tool."""
+"""dump-log alone; tests/conformance compares it with Kafka's tool."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def dump(*arguments: str | Path) -> Result:
 
 
 def lines(*arguments: str | Path) -> list[str]:
-    """What it prints, of something that can be read."""
+    """The lines printed for a readable file."""
     result = dump(*arguments)
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()
@@ -87,7 +87,7 @@ BATCH = (
 )
 
 
-def test_batches(log: Path) -> None:
+def test_batches_are_printed(log: Path) -> None:
     found = lines("--files", log)
     assert found[:2] == [f"Dumping {log}", "Log starting offset: 7"]
     assert found[2].startswith(BATCH)
@@ -96,7 +96,7 @@ def test_batches(log: Path) -> None:
     assert len(found) == 4
 
 
-def test_records(log: Path) -> None:
+def test_records_are_printed(log: Path) -> None:
     found = lines(log, "--deep-iteration")
     metadata = [line for line in found if line.startswith("|")]
     assert metadata == [
@@ -107,7 +107,7 @@ def test_records(log: Path) -> None:
     ]
 
 
-def test_data(log: Path) -> None:
+def test_keys_and_values_are_printed(log: Path) -> None:
     found = lines(log, "--print-data-log")
     assert found[3].endswith("headerKeys: [h,i] key: k payload: hello")
     assert found[4].endswith("headerKeys: []")
@@ -120,7 +120,7 @@ def test_non_consecutive_offsets_are_printed_at_the_end(log: Path) -> None:
     assert result.stderr.splitlines() == [f"Non-consecutive offsets in {log}", "  -1 is followed by 7"]
 
 
-def test_older_formats(tmp_path: Path) -> None:
+def test_message_sets_are_printed(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     packed = [(b"k%d" % number, b"v", T + number) for number in range(2)]
     path.write_bytes(
@@ -140,8 +140,8 @@ def test_older_formats(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 30, 60])
-def test_a_log_that_grows_or_was_cut(log: Path, cut: int) -> None:
-    """The last batch is being written: what is there of it is counted and not shown."""
+def test_a_log_that_ends_within_a_batch(log: Path, cut: int) -> None:
+    """The last batch is being written: its bytes are counted and not shown."""
     size = log.stat().st_size
     whole = lines(log)
     log.write_bytes(log.read_bytes()[:-cut])
@@ -153,7 +153,7 @@ def test_a_log_that_grows_or_was_cut(log: Path, cut: int) -> None:
     )
 
 
-def test_room_at_the_end_is_no_problem(log: Path) -> None:
+def test_preallocated_room_at_the_end_is_no_problem(log: Path) -> None:
     log.write_bytes(log.read_bytes() + bytes(1000))
     assert lines(log)[-1] == f"Found 1000 invalid bytes at the end of {LOG}"
 
@@ -162,7 +162,7 @@ def test_a_limit_of_bytes(log: Path) -> None:
     assert len(lines(log, "--max-bytes", "150")) == 3
 
 
-# -- what is wrong --
+# -- errors and damage --
 
 
 def test_a_wrong_checksum_is_shown(log: Path) -> None:
@@ -172,9 +172,9 @@ def test_a_wrong_checksum_is_shown(log: Path) -> None:
     assert lines(log)[2].endswith("isvalid: false")
 
 
-def test_a_batch_that_cannot_be_read_is_a_problem_and_the_dump_goes_on(log: Path) -> None:
+def test_an_unreadable_batch_is_reported_and_the_dump_continues(log: Path) -> None:
     data = bytearray(log.read_bytes())
-    data[22] |= 7  # a codec that there is not
+    data[22] |= 7  # a codec that does not exist
     log.write_bytes(data)
     result = dump(log)
     assert result.exit_code == 1
@@ -183,7 +183,7 @@ def test_a_batch_that_cannot_be_read_is_a_problem_and_the_dump_goes_on(log: Path
     assert "isControl: true" in result.stdout
 
 
-def test_a_length_that_cannot_be_ends_the_file_and_not_the_dump(log: Path, tmp_path: Path) -> None:
+def test_an_invalid_length_ends_the_file_and_not_the_dump(log: Path, tmp_path: Path) -> None:
     other = tmp_path / f"{9:020d}.log"
     other.write_bytes(log.read_bytes())
     data = bytearray(log.read_bytes())
@@ -209,7 +209,7 @@ def test_an_unreadable_file_is_a_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [[], ["--value-decoder-class", "my.Decoder", "x.log"], ["--max-bytes", "x", "y"]]
 )
-def test_a_wrong_command_line(arguments: list[str]) -> None:
+def test_a_wrong_command_line_is_a_usage_error(arguments: list[str]) -> None:
     assert dump(*arguments).exit_code == 2
 
 
@@ -229,7 +229,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_the_other_files(directory: Path) -> None:
+def test_indexes_and_snapshots_are_printed(directory: Path) -> None:
     for suffix, beginning in (
         ("index", "offset: "),
         ("timeindex", "timestamp: "),
@@ -254,10 +254,10 @@ def test_a_directory_is_expanded_to_its_segments(directory: Path) -> None:
     assert all(line.endswith(("passed sanity check.", "is empty.")) for line in found[1::2])
 
 
-def test_a_directory_that_cannot_be_listed_is_a_problem_and_the_dump_goes_on(
+def test_an_unreadable_directory_is_reported_and_the_dump_continues(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a broker that runs as somebody else."""
+    """Such as that of a broker of another user."""
     closed = directory / "orders-0"
     listdir = os.listdir
 
@@ -273,7 +273,7 @@ def test_a_directory_that_cannot_be_listed_is_a_problem_and_the_dump_goes_on(
     assert "Dumping" in result.stdout
 
 
-def test_files_may_be_given_in_every_way(directory: Path) -> None:
+def test_every_form_of_the_files_option(directory: Path) -> None:
     one, two, three, *_ = sorted(directory.glob("orders-0/*.log"))
     found = lines("--files", f"{one},{two}", "--files", f"{three},", one)
     assert [line for line in found if line.startswith("Dumping")] == [
@@ -303,8 +303,8 @@ def test_a_corrupt_snapshot_is_reported(directory: Path) -> None:
     assert "it has the wrong CRC" in result.stderr
 
 
-def test_damage_ends_in_an_error_and_not_in_a_traceback(directory: Path) -> None:
-    """Any bit, any byte, or the end of any file is another."""
+def test_damage_is_reported_without_a_traceback(directory: Path) -> None:
+    """Any bit, any byte, or the end of any file is changed."""
     rng = Random(seed_or(1))
     files = [
         path for path in sorted(directory.glob("*-*/*.*")) if path.suffix in SUFFIXES and path.stat().st_size
@@ -328,7 +328,7 @@ def test_damage_ends_in_an_error_and_not_in_a_traceback(directory: Path) -> None
         path.write_bytes(whole)
 
 
-def test_nothing_is_changed(directory: Path) -> None:
+def test_dump_log_changes_no_file(directory: Path) -> None:
     make_read_only(directory)
     before = tree(directory)
     for path in sorted(directory.glob("*-*/*")):
@@ -340,7 +340,7 @@ def test_nothing_is_changed(directory: Path) -> None:
 # -- decoders --
 
 
-def test_numbers(tmp_path: Path) -> None:
+def test_the_decoder_of_numbers(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(build_batch([(struct.pack(">i", -5), struct.pack(">q", 1 << 40), T, [])], base_offset=0))
     package = "org.apache.kafka.tools.api"
@@ -373,7 +373,7 @@ def group_records() -> list[tuple[bytes, bytes | None]]:
     ]
 
 
-def test_offsets(tmp_path: Path) -> None:
+def test_the_decoder_of_offsets(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(build_batch([(key, value, T, []) for key, value in group_records()], base_offset=0))
     found = [line.split("headerKeys: []")[1] for line in lines(path, "--offsets-decoder")[3:]]
@@ -394,7 +394,7 @@ def test_offsets(tmp_path: Path) -> None:
     )
 
 
-def test_a_decoder_needs_keys(tmp_path: Path) -> None:
+def test_records_without_keys_are_not_decoded(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(build_batch([(None, b"v", T, [])], base_offset=0))
     result = dump(path, "--transaction-log-decoder")
@@ -402,7 +402,7 @@ def test_a_decoder_needs_keys(tmp_path: Path) -> None:
     assert "message had a missing key" in result.stderr
 
 
-def test_cluster_metadata(tmp_path: Path) -> None:
+def test_the_decoder_of_cluster_metadata(tmp_path: Path) -> None:
     path = tmp_path / f"{5:020d}-{2:010d}.checkpoint"
     topic = b"\1\2\0" + encode(TopicRecord(name="t", topic_id=bytes(range(16))), 0)
     path.write_bytes(build_batch([(None, topic, T, []), (None, b"\2", T, [])], base_offset=0))
@@ -427,7 +427,7 @@ def test_json_as_jackson_writes_it() -> None:
 # -- --json --
 
 
-def test_json(log: Path) -> None:
+def test_json_lines(log: Path) -> None:
     found = objects(log, "--print-data-log")
     assert [one["type"] for one in found] == [
         "file",
@@ -451,7 +451,7 @@ def test_json(log: Path) -> None:
     assert found[5]["control"] == {"name": "ABORT", "number": 0, "coordinator_epoch": 2}
 
 
-def test_json_of_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_json_of_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(build_batch([(b"\xff", b"\0\xfe", T, [])], base_offset=0))
     record = objects(path, "--print-data-log")[-1]
@@ -459,8 +459,8 @@ def test_json_of_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert (record["value"], record["value_encoding"]) == ("AP4=", "base64")
 
 
-def test_json_of_names_that_are_no_text(log: Path) -> None:
-    """Names of files are bytes, and each line is JSON all the same."""
+def test_json_of_names_that_are_not_utf8(log: Path) -> None:
+    """Names of files are bytes, and each line is valid JSON."""
     odd = log.parent / os.fsdecode(b"odd\xff")
     odd.mkdir()
     log = log.rename(odd / log.name)
@@ -492,7 +492,7 @@ def test_json_of_everything_in_a_directory(directory: Path) -> None:
 # -- the process --
 
 
-def test_a_closed_output_ends_it_without_a_message(tmp_path: Path) -> None:
+def test_a_closed_output_ends_dump_log_without_a_message(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(build_batch([(b"k", Random(1).randbytes(50), T, [])] * 20000, base_offset=0))
     command = f"{sys.executable} -m barnabas.cli.main dump-log --print-data-log --files {path} | head -1"

@@ -1,4 +1,4 @@
-"""Text as Java has it; the expectations are what a Java virtual machine says."""
+"""Text as in Java; the expected values are from a Java virtual machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.cli.tools.java_text import decode_utf8, file_text, format_double, 
         (b"plain", "plain"),
         ("\u00e9\u20ac\U0001f30d".encode(), "\u00e9\u20ac\U0001f30d"),
         (b"a\xffb", "a\ufffdb"),
-        (b"\xed\xa0\x80", "\ufffd"),  # a surrogate; Python alone makes three of it
+        (b"\xed\xa0\x80", "\ufffd"),  # a surrogate; Python's decoder alone gives three characters
         (b"\xed\xa0", "\ufffd"),
         (b"\xed\xa0x", "\ufffdx"),
         (b"\xe2\x82", "\ufffd"),
@@ -49,21 +49,21 @@ def test_bytes_that_are_not_utf8(data: bytes, text: str) -> None:
         (float("nan"), "NaN"),
     ],
 )
-def test_doubles(value: float, text: str) -> None:
+def test_the_text_of_doubles(value: float, text: str) -> None:
     assert format_double(value) == text
 
 
 def test_the_order_of_a_hash_map() -> None:
-    """Keys come by the hash of their text, in a bucket the last one that was put there first."""
+    """Keys are in the order of their text's hash; within a bucket the last inserted is first."""
     assert hash_map_order(["b", "a", "c"], is_asked_again=False) == ["a", "b", "c"]
     assert hash_map_order(["a", "q"], is_asked_again=False) == [
         "q",
         "a",
-    ]  # 97 and 113: the same of 16 buckets
+    ]  # 97 and 113: one bucket of 16
     filled = [chr(97 + number) for number in range(13)]
-    assert hash_map_order([*filled, "q"], is_asked_again=False).index("q") > 0  # and not of 32
+    assert hash_map_order([*filled, "q"], is_asked_again=False).index("q") > 0  # but two of 32
 
 
 @pytest.mark.parametrize(("path", "text"), [("/a//b/", "/a/b"), ("a", "a"), ("/", "/"), ("./x", "./x")])
-def test_paths(path: str, text: str) -> None:
+def test_the_text_of_paths(path: str, text: str) -> None:
     assert file_text(path) == text

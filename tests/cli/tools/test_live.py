@@ -1,4 +1,4 @@
-"""Both tools while a broker works hard on the same files: they never see damage that there is not.
+"""Both tools while a busy broker works on the same files: they never report false damage.
 
 BARNABAS_LIVE_LOOKS: how often each looks (by default 6 times).
 """
@@ -78,7 +78,7 @@ def load(bootstrap: str, directory: Path) -> Iterator[None]:
 
 
 def look(directory: Path, *, was_killed: bool = False) -> None:
-    """Verifies everything and dumps every log once. What a kill left half deleted is no damage: a start removes it."""
+    """Verifies everything and dumps every log once. A deletion interrupted by a kill is not damage."""
     verified = CliRunner().invoke(main, ["log", "verify", str(directory), "--json", "--quiet"])
     *findings, summary = map(json.loads, verified.stdout.splitlines())
     if was_killed:
@@ -93,7 +93,7 @@ def look(directory: Path, *, was_killed: bool = False) -> None:
         assert "isvalid: false" not in dumped.stdout
 
 
-def test_a_broker_at_work(tmp_path: Path) -> None:
+def test_no_damage_is_reported_of_a_busy_broker(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", BUSY) as broker:
         with load(broker.bootstrap, broker.data_dir):
             for _ in range(LOOKS):
@@ -106,7 +106,7 @@ def test_a_broker_at_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.conformance
-def test_apache_kafka_at_work(tmp_path: Path) -> None:
+def test_no_damage_is_reported_of_a_busy_apache_kafka(tmp_path: Path) -> None:
     with ApacheKafka(tmp_path, require_classpath(), BUSY) as kafka:
         with load(kafka.bootstrap, kafka.data_dir):
             for _ in range(LOOKS // 2):

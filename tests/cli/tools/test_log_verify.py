@@ -1,4 +1,4 @@
-"""`log verify` as a command; what it finds is in tests/storage/verify/test_verifier.py."""
+"""`log verify` as a command; its findings are tested in tests/storage/verify/test_verifier.py."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def damage(directory: Path) -> Path:
     return path
 
 
-def test_nothing_wrong(directory: Path) -> None:
+def test_a_directory_without_damage(directory: Path) -> None:
     result = verify(directory)
     assert result.exit_code == 0
     rows = dict(line.rsplit(maxsplit=1) for line in result.stdout.splitlines())
@@ -44,7 +44,7 @@ def test_nothing_wrong(directory: Path) -> None:
     assert int(rows["batches"]) > 40
 
 
-def test_damage(directory: Path) -> None:
+def test_damage_is_reported(directory: Path) -> None:
     path = damage(directory)
     result = verify(directory)
     assert result.exit_code == 1
@@ -55,7 +55,7 @@ def test_damage(directory: Path) -> None:
     assert "a start" in others[1]
 
 
-def test_json(directory: Path) -> None:
+def test_findings_as_json(directory: Path) -> None:
     path = damage(directory)
     (directory / "orders-0" / "x.tmp").touch()
     result = verify(directory, "--json", "--quiet")
@@ -85,7 +85,7 @@ def test_a_directory_that_is_not_a_log_directory_is_a_usage_error(tmp_path: Path
     assert verify().exit_code == 2
 
 
-def test_nothing_is_changed(directory: Path) -> None:
+def test_verify_changes_no_file(directory: Path) -> None:
     damage(directory)
     make_read_only(directory)
     before = tree(directory)
@@ -94,8 +94,8 @@ def test_nothing_is_changed(directory: Path) -> None:
     assert tree(directory) == before
 
 
-def test_a_bar_on_a_terminal_only(directory: Path) -> None:
-    """On a terminal the stream of errors has a bar that is gone in the end; in a pipe there is nothing."""
+def test_a_progress_bar_on_a_terminal_only(directory: Path) -> None:
+    """On a terminal stderr shows a bar that is removed at the end; in a pipe it stays empty."""
     command = [sys.executable, "-m", "barnabas.cli.main", "log", "verify", str(directory)]
     piped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert piped.stderr == ""
@@ -129,7 +129,7 @@ def test_a_name_that_is_not_utf8_is_printed(directory: Path, flags: tuple[str, .
         assert str(directory / "orders-0" / r"odd\xff.tmp") in paths
 
 
-def test_a_directory_whose_name_is_no_text_cannot_be_verified(tmp_path: Path) -> None:
+def test_a_directory_whose_name_is_not_utf8_cannot_be_verified(tmp_path: Path) -> None:
     result = verify(tmp_path / ODD_NAME)
     assert result.exit_code == 2
     assert r"odd\xff.tmp is no directory" in result.stderr

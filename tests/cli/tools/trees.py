@@ -1,4 +1,4 @@
-"""What is in a directory, so that a test can say that nothing in it has changed."""
+"""A description of a directory's contents, to check that no file changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def tree(directory: Path) -> dict[str, tuple[int, int, str]]:
-    """Of each file and directory in it: mode, time of the last change in ns, hash of the contents."""
+    """For each file and directory: mode, modification time in ns, hash of the contents."""
     found = {}
     for path in sorted([directory, *directory.rglob("*")]):
         status = path.stat()
@@ -17,6 +17,6 @@ def tree(directory: Path) -> dict[str, tuple[int, int, str]]:
 
 
 def make_read_only(directory: Path) -> None:
-    """Takes the right to write away from everything in it."""
+    """Removes the write permission of everything in it."""
     for path in [directory, *directory.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)

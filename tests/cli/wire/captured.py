@@ -1,4 +1,4 @@
-"""Captures, written by hand: TCP in IPv4 or IPv6, in one of the link layers, in pcap or pcapng."""
+"""Captures, built by hand: TCP in IPv4 or IPv6, in one of the link layers, in pcap or pcapng."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SYN, ACK, PUSH = 0x02, 0x10, 0x18
 
 
 def pcap(packets: list[bytes], link: int = ETHERNET, *, order: str = "<", nanoseconds: bool = False) -> bytes:
-    """A pcap file; the n-th packet came at second 1,000 + n."""
+    """A pcap file; the n-th packet has the time 1,000 + n s."""
     magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     parts = [struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 65535, link)]
     for number, packet in enumerate(packets):
@@ -59,7 +59,7 @@ def linked(packet: bytes, link: int) -> bytes:
 
 @dataclass
 class Peer:
-    """One end: what it has sent so far counts its sequence numbers."""
+    """One end; the bytes that it has sent determine its sequence numbers."""
 
     host: str
     port: int

@@ -81,6 +81,6 @@ def test_damage(content: bytes, said: str) -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"", pcap([])[:24], pcapng([])]))
-def test_any_bytes_are_packets_or_refused(data: bytes, head: bytes) -> None:
+def test_any_bytes_are_packets_or_rejected(data: bytes, head: bytes) -> None:
     with suppress(CaptureError):
         list(packets(head + data))

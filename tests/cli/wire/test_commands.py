@@ -65,7 +65,7 @@ def test_show_lists_all() -> None:
         (["--version", "5"], "--version needs the NAME"),
     ],
 )
-def test_show_of_what_does_not_exist(arguments: list[str], said: str) -> None:
+def test_show_of_an_unknown_message(arguments: list[str], said: str) -> None:
     result = barnabas("show", *arguments)
     assert result.exit_code == 2
     assert said in result.stderr
@@ -113,7 +113,7 @@ def test_decode_of_a_capture(make: type, tmp_path: Path) -> None:
         ]
 
 
-def test_frames_of_a_connection_are_apart() -> None:
+def test_frames_of_a_connection_are_separated() -> None:
     text = barnabas("decode", given=pcap(captured())).stdout
     assert text.count("\n\n") == 1
     assert "10.0.0.1:50000 > 10.0.0.2:9092 request Heartbeat v4" in text
@@ -182,7 +182,7 @@ def test_parts_of_packets_are_counted() -> None:
     st.sampled_from([[], ["--response", "--api", "fetch", "--version", "12"]]),
     st.booleans(),
 )
-def test_any_input_is_decoded_marked_or_refused(
+def test_any_input_is_decoded_marked_or_rejected(
     data: bytes, kind: str | None, response: list[str], as_json: bool
 ) -> None:
     arguments = [
@@ -200,7 +200,7 @@ def test_any_input_is_decoded_marked_or_refused(
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.booleans(), st.binary(min_size=1, max_size=60)), max_size=6), st.booleans())
-def test_any_connection_is_decoded_marked_or_refused(sent: list[tuple[bool, bytes]], opens: bool) -> None:
+def test_any_connection_is_decoded_marked_or_rejected(sent: list[tuple[bool, bytes]], opens: bool) -> None:
     each = wire()
     packets = each.open() if opens else []
     packets += [each.ask(data) if asks else each.answer(data) for asks, data in sent]
@@ -212,7 +212,7 @@ def test_any_connection_is_decoded_marked_or_refused(sent: list[tuple[bool, byte
 # ---- the command line
 
 
-def test_it_is_a_command_of_barnabas() -> None:
+def test_wire_is_a_command_of_barnabas() -> None:
     result = CliRunner().invoke(main, ["wire", "show", "HeartbeatRequest"])
     assert result.exit_code == 0
     assert "wire" in CliRunner().invoke(main, ["--help"]).stdout

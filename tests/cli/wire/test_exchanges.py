@@ -42,7 +42,7 @@ BOTH: list[Seen] = [
 ]
 
 
-def test_both_directions() -> None:
+def test_requests_and_responses_of_both_directions() -> None:
     each = wire()
     found = frames([
         *each.open(), each.ask(ASKED), each.answer(ANSWERED), each.ask(ASKED_MORE), each.answer(ANSWERED_MORE)
@@ -55,7 +55,7 @@ def test_both_directions() -> None:
     assert [frame.base for frame in found] == [4, 4, len(ASKED) + 4, len(ANSWERED) + 4]
 
 
-def test_frames_in_many_segments_that_come_late_and_twice() -> None:
+def test_frames_in_many_late_and_repeated_segments() -> None:
     each = wire()
     opening = each.open()
     stream = ASKED + ASKED_MORE
@@ -83,7 +83,7 @@ def test_connections_with_the_same_correlation_ids() -> None:
     assert not any(frame.wrongs for frame in found)
 
 
-def test_a_correlation_id_that_is_used_again() -> None:
+def test_a_reused_correlation_id() -> None:
     each = wire()
     old = sized(request(ApiVersionsRequest(), 0, 1)), sized(response(ApiVersionsResponse(), 0, 1))
     found = frames(
@@ -94,7 +94,7 @@ def test_a_correlation_id_that_is_used_again() -> None:
 
 
 def begun_within(each: Wire) -> list[bytes]:
-    """A capture that starts while a frame is on its way, in either direction."""
+    """A capture that starts within a frame, in either direction."""
     each.ask(ASKED[:9])
     each.answer(ANSWERED[:5])
     return [
@@ -143,7 +143,7 @@ def test_bytes_that_are_not_a_frame(data: bytes, said: str) -> None:
     assert said in found[-1].wrongs[0].found
 
 
-def test_who_is_the_client() -> None:
+def test_the_client_is_detected() -> None:
     def client(captured: list[bytes], port: int | None = None) -> int:
         (connection,) = Traffic().add(packets(pcap(captured))).connections
         return client_of(connection, port).port

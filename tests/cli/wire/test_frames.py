@@ -53,7 +53,7 @@ def test_wrong_headers(data: bytes, offset: int, path: str) -> None:
     assert frame.body is None
 
 
-def test_bytes_behind_the_message() -> None:
+def test_bytes_after_the_message_are_an_error() -> None:
     data = request(HeartbeatRequest(group_id="g"), 4)
     frame = decode_request(data + b"xyz")
     (wrong,) = frame.wrongs

@@ -68,7 +68,7 @@ def test_raw_and_captures() -> None:
         assert kind_of(content) == PCAP
 
 
-def test_words_of_a_command_line() -> None:
+def test_hex_and_base64_on_the_command_line_are_recognized() -> None:
     assert kind_of_text(b"capture") is None
     assert kind_of_text(b64encode(FRAME)) == BASE64
     assert kind_of_text(FRAME.hex().encode()) == HEX
@@ -77,7 +77,7 @@ def test_words_of_a_command_line() -> None:
 @pytest.mark.parametrize(
     ("text", "kind"), [(b"0g", HEX), (b"", HEX), (b"012", HEX), (b"A", BASE64), (b"A=A", BASE64)]
 )
-def test_what_it_is_not(text: bytes, kind: str) -> None:
+def test_invalid_input_is_rejected(text: bytes, kind: str) -> None:
     with pytest.raises(InputError, match=f"not {kind}"):
         decoded(text, kind)
 
@@ -102,7 +102,7 @@ def test_frames_behind_their_sizes_and_without() -> None:
     assert split(both, is_response=True) == expected
 
 
-def test_a_frame_that_is_not_whole() -> None:
+def test_an_incomplete_frame() -> None:
     assert split(sized(FRAME)[:-3], is_response=False) == [Piece(4, FRAME[:-3], 3)]
     assert split(sized(FRAME) + b"\x00\x00", is_response=False) == [
         Piece(4, FRAME),

@@ -78,7 +78,7 @@ def test_nested_tagged_and_absent_fields() -> None:
     assert any(line.startswith("    fetch_offset") for line in lines)
 
 
-def test_a_struct_that_may_be_null() -> None:
+def test_a_nullable_struct() -> None:
     lines = [" ".join(line.split()) for line in text_lines(ConsumerGroupHeartbeatResponse, 0)]
     assert "assignment nullable Assignment versions 0+; default null" in lines
 
@@ -92,7 +92,7 @@ def test_headers() -> None:
 # -- names --
 
 
-def test_every_message_has_its_name() -> None:
+def test_every_message_is_found_by_its_name() -> None:
     assert list(message_types().values()) == list(all_messages())
     for name, message in message_types().items():
         assert find_message(name) is find_message(name.lower()) is message
@@ -106,7 +106,7 @@ def test_every_message_has_its_name() -> None:
         ("tokenre", "CreateDelegationTokenRequest"),
     ],
 )
-def test_a_wrong_name_brings_those_near_it(name: str, near: str) -> None:
+def test_a_wrong_name_suggests_similar_ones(name: str, near: str) -> None:
     with pytest.raises(UnknownNameError, match=near):
         find_message(name)
 

@@ -1,4 +1,4 @@
-"""TCP segments put in order."""
+"""TCP segments in order."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_late_repeated_and_overlapping_segments() -> None:
     ]  # a probe that keeps the connection open
 
 
-def test_numbers_that_wrap() -> None:
+def test_sequence_numbers_that_wrap() -> None:
     assert joined([(2**32 - 2, b"ab"), (2, b"ef"), (0, b"cd")], 2**32 - 2) == [(0, b"abcdef")]
 
 
-def test_gaps() -> None:
+def test_gaps_in_a_stream() -> None:
     assert joined([(0, b"abc"), (5, b"fg")], 0) == [(0, b"abc"), (5, b"fg")]
     assert joined([(2, b"cd")], 0) == [(2, b"cd")]
 
@@ -89,7 +89,7 @@ def test_any_order_with_repeats_gives_the_same_bytes(data: bytes, dice: Random, 
     assert joined(parts) == [(0, data)]
 
 
-def test_connections_that_take_turns_stay_apart() -> None:
+def test_interleaved_connections_are_separated() -> None:
     first, second = wire(50000), wire(50001)
     packets = [
         *first.open(),

@@ -1,4 +1,4 @@
-"""Fields with their places, and what is wrong where."""
+"""Fields with their places, and errors at their places."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def leaves(node: Node) -> list[Node]:
 
 
 def assert_shows(node: Node, value: Any) -> None:
-    """The node says what the codec reads; a tagged field that is not there has no node."""
+    """The node has the value that the codec reads; an absent tagged field has no node."""
     if isinstance(value, Struct):
         children = {child.name: child for child in node.children or ()}
         for field in value.fields:
@@ -70,7 +70,7 @@ def test_a_message_is_read_as_the_codec_reads_it(case: tuple[Message, int]) -> N
 @settings(max_examples=300)
 @given(st.sampled_from(every_version()), st.binary(max_size=200))
 def test_any_bytes_are_read_or_something_is_marked(pair: tuple[type[Message], int], data: bytes) -> None:
-    """As the construct says it: whole, or wrong at a place in the bytes."""
+    """As in the construct: valid, or wrong at a place in the bytes."""
     found = walked(*pair, data)
     structural = [wrong for wrong in found.wrongs if "batch[" not in wrong.path]
     try:
@@ -122,7 +122,9 @@ def test_places_are_those_of_the_bytes() -> None:
          "a size of 9, and 1 bytes are left"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_and_where(data: bytes, offset: int, path: str, expected: str, found: str) -> None:
+def test_errors_are_marked_at_their_place(
+    data: bytes, offset: int, path: str, expected: str, found: str
+) -> None:
     read = walked(HeartbeatRequest, 4, data)
     (wrong,) = read.wrongs
     assert (wrong.offset, wrong.path, wrong.expected, wrong.found) == (offset, path, expected, found)
@@ -139,7 +141,7 @@ def test_fields_before_an_error_stay_in_the_tree() -> None:
     assert not node_at(found, "topics", "[1]", "name").is_read
 
 
-def test_elements_that_cannot_be_there() -> None:
+def test_impossible_counts_of_elements() -> None:
     found = walked(MetadataRequest, 0, b"\x7f\xff\xff\xff\x00")
     (wrong,) = found.wrongs
     assert (wrong.offset, wrong.path) == (0, "topics")
@@ -171,7 +173,7 @@ def test_wrong_tagged_fields(tags: bytes, path: str, expected: str) -> None:
     assert (wrong.path, wrong.expected) == (path, expected)
 
 
-def test_a_struct_that_may_be_null() -> None:
+def test_a_nullable_struct() -> None:
     response = ConsumerGroupHeartbeatResponse(member_id="m")
     found = walked(ConsumerGroupHeartbeatResponse, 0, encode(response, 0))
     assert node_at(found, "assignment").children is None
@@ -244,7 +246,7 @@ def test_batches_and_message_sets_follow_each_other() -> None:
     ]
 
 
-def test_a_batch_that_is_cut() -> None:
+def test_an_incomplete_batch() -> None:
     data = build_batch(RECORDS)
     nodes, wrongs = read(data + data[:-1], may_be_cut=True)
     assert wrongs == []
@@ -264,7 +266,7 @@ def test_damage_is_marked_and_the_next_batch_is_read() -> None:
     assert "CRC" in wrong.expected
 
 
-def test_bytes_that_are_no_batch() -> None:
+def test_bytes_that_are_not_a_batch() -> None:
     data = build_batch(RECORDS)
     nodes, (wrong,) = read(data + bytes(16) + b"\x07")
     assert len(nodes) == 1

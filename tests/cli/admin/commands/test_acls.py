@@ -35,7 +35,7 @@ Barnabas = Callable[..., Result]
         "acls --remove --principal User:a --topic t",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas(*line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr or "Usage: " in result.stderr
@@ -77,14 +77,14 @@ def test_acls_are_listed_and_removed(barnabas: Barnabas, cluster: FakeCluster) -
     assert json.loads(only)["principal"] == "User:b"
     cluster.on(ApiKey.DELETE_ACLS, DeleteAclsResponse(filter_results=[]))
     line = "acls --remove --topic t --allow-principal User:a --operation Read"
-    assert barnabas(*line.split()).exit_code == 1, "nobody said yes"
+    assert barnabas(*line.split()).exit_code == 1, "not confirmed"
     assert not cluster.asked(ApiKey.DELETE_ACLS)
     assert barnabas(*line.split(), "--force").exit_code == 0
     (wanted,) = cluster.asked(ApiKey.DELETE_ACLS)[0].filters
     assert (wanted.principal_filter, wanted.host_filter, wanted.operation) == ("User:a", "*", 3)
 
 
-def test_a_broker_that_keeps_no_acls(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_a_broker_without_an_authorizer(barnabas: Barnabas, cluster: FakeCluster) -> None:
     refusal = DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured"
     )

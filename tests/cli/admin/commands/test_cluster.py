@@ -26,14 +26,14 @@ def rows(text: str) -> list[list[str]]:
         "cluster nonsense",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas(*line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr or "Usage: " in result.stderr
     assert not cluster.requests
 
 
-def test_the_cluster(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_the_cluster_is_described(barnabas: Barnabas, cluster: FakeCluster) -> None:
     assert barnabas("cluster", "cluster-id").stdout == f"Cluster ID: {CLUSTER_ID}\n"
     (line,) = barnabas("cluster", "--json", "list-endpoints").stdout.splitlines()
     assert json.loads(line)["state"] == "unfenced"
@@ -43,7 +43,7 @@ def test_the_cluster(barnabas: Barnabas, cluster: FakeCluster) -> None:
     assert cluster.asked(ApiKey.DESCRIBE_CLUSTER)[-1].include_fenced_brokers
 
 
-def test_the_controllers(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_the_controllers_are_described(barnabas: Barnabas, cluster: FakeCluster) -> None:
     line = ("cluster", "list-endpoints", "--bootstrap-controller", cluster.bootstrap)
     found = rows(barnabas(*line).stdout)
     assert found[1][-2:] == ["-", "controller"]

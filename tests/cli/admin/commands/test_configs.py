@@ -29,7 +29,7 @@ Barnabas = Callable[..., Result]
 
 
 def values(request: Any, version: int) -> DescribeConfigsResponse:
-    """One value of each source, whatever is asked about."""
+    """One value of each source, for every resource."""
     result = DescribeConfigsResponse.DescribeConfigsResourceResult
     synonym = DescribeConfigsResponse.DescribeConfigsSynonym
     return DescribeConfigsResponse(
@@ -70,7 +70,7 @@ def configured(cluster: FakeCluster) -> FakeCluster:
     return cluster
 
 
-# ---- lines that are wrong
+# ---- wrong command lines
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def configured(cluster: FakeCluster) -> FakeCluster:
         "--alter --ip 127.0.0.1 --add-config producer_byte_rate=1",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas("configs", *line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr
@@ -136,20 +136,24 @@ def test_an_unknown_host_is_rejected(barnabas: Barnabas) -> None:
         ("--group g", "Dynamic configs for group g are:", 8),
     ],
 )
-def test_what_is_set(barnabas: Barnabas, configured: FakeCluster, line: str, title: str, source: int) -> None:
+def test_describe_lists_configured_values(
+    barnabas: Barnabas, configured: FakeCluster, line: str, title: str, source: int
+) -> None:
     lines = barnabas("configs", "--describe", *line.split()).stdout.splitlines()
     synonyms = "DEFAULT_CONFIG:other=w" if source == 1 else ""
     assert lines == [title, f"  key.{source}=v sensitive=false synonyms={{{synonyms}}}"]
 
 
-def test_everything_and_secrets_stay_secret(barnabas: Barnabas, configured: FakeCluster) -> None:
+def test_describe_all_hides_secrets(barnabas: Barnabas, configured: FakeCluster) -> None:
     lines = barnabas("configs", "--describe", "--all", "--topic", "t").stdout.splitlines()
     assert lines[0] == "All configs for topic t are:"
     assert len(lines) == 9
     assert lines[4] == "  key.4=null sensitive=true synonyms={}"
 
 
-def test_all_of_a_type(barnabas: Barnabas, configured: FakeCluster) -> None:
+def test_describe_without_a_name_lists_all_resources_of_a_type(
+    barnabas: Barnabas, configured: FakeCluster
+) -> None:
     lines = barnabas("configs", "--describe", "--entity-type", "topics").stdout.splitlines()
     assert [line for line in lines if not line.startswith(" ")] == [
         "Dynamic configs for topic t are:",
@@ -161,21 +165,19 @@ def test_all_of_a_type(barnabas: Barnabas, configured: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("line", ["--topic x", "--broker 7", "--group x", "--client-metrics x"])
-def test_what_is_not_there(barnabas: Barnabas, configured: FakeCluster, line: str) -> None:
+def test_describe_of_missing_resources(barnabas: Barnabas, configured: FakeCluster, line: str) -> None:
     result = barnabas("configs", "--describe", *line.split())
     assert result.exit_code == 1
     assert "doesn't exist and doesn't have dynamic config" in result.stderr
 
 
-def test_json(barnabas: Barnabas, configured: FakeCluster) -> None:
+def test_describe_as_json(barnabas: Barnabas, configured: FakeCluster) -> None:
     found = json.loads(barnabas("configs", "--describe", "--topic", "t", "--json").stdout)
     assert found["source"] == "DYNAMIC_TOPIC_CONFIG"
     assert found["synonyms"] == [{"name": "other", "value": "w", "source": "DEFAULT_CONFIG"}]
 
 
-def test_groups_of_brokers_that_do_not_tell_which_have_configurations(
-    barnabas: Barnabas, configured: FakeCluster
-) -> None:
+def test_groups_on_brokers_without_list_config_resources(barnabas: Barnabas, configured: FakeCluster) -> None:
     group = ListGroupsResponse.ListedGroup(group_id="listed", protocol_type="consumer")
     configured.on(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=[group]))
     line = ("configs", "--describe", "--entity-type", "groups")
@@ -222,7 +224,7 @@ def test_a_file_of_settings(barnabas: Barnabas, configured: FakeCluster, tmp_pat
     assert changes(configured)[2] == {"a": (0, "1,2")}
 
 
-def test_a_refusal_is_the_brokers_own(barnabas: Barnabas, configured: FakeCluster) -> None:
+def test_the_brokers_error_is_printed(barnabas: Barnabas, configured: FakeCluster) -> None:
     configured.on(
         ApiKey.INCREMENTAL_ALTER_CONFIGS, altered(ErrorCode.INVALID_CONFIG, "Unknown topic config name: a")
     )
@@ -230,7 +232,7 @@ def test_a_refusal_is_the_brokers_own(barnabas: Barnabas, configured: FakeCluste
     assert (result.exit_code, result.stderr) == (1, "error: Unknown topic config name: a (INVALID_CONFIG)\n")
 
 
-def test_loggers_have_to_be_there(barnabas: Barnabas, configured: FakeCluster) -> None:
+def test_loggers_must_exist(barnabas: Barnabas, configured: FakeCluster) -> None:
     result = barnabas("configs", "--alter", "--broker-logger", "1", "--add-config", "key.6=DEBUG")
     assert result.exit_code == 0
     assert changes(configured) == (8, "1", {"key.6": (0, "DEBUG")})
@@ -261,10 +263,12 @@ def with_users(cluster: FakeCluster) -> FakeCluster:
         error_message=None,
         credential_infos=[described.CredentialInfo(mechanism=1, iterations=8192)],
     )
-    nobody = described.DescribeUserScramCredentialsResult(
+    missing = described.DescribeUserScramCredentialsResult(
         user="b", error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message="no"
     )
-    cluster.on(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, described(error_message=None, results=[alice, nobody]))
+    cluster.on(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, described(error_message=None, results=[alice, missing])
+    )
     result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult(user="a", error_message=None)
     cluster.on(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, AlterUserScramCredentialsResponse(results=[result]))
     return cluster
@@ -298,7 +302,9 @@ def test_users_with_quotas_and_credentials(barnabas: Barnabas, with_users: FakeC
         ("--entity-type ips", [("ip", 2, None)]),
     ],
 )
-def test_whose_quotas(barnabas: Barnabas, with_users: FakeCluster, line: str, components: list[Any]) -> None:
+def test_quotas_are_filtered_by_entity(
+    barnabas: Barnabas, with_users: FakeCluster, line: str, components: list[Any]
+) -> None:
     assert barnabas("configs", "--describe", *line.split()).exit_code == 0
     (request,) = with_users.asked(ApiKey.DESCRIBE_CLIENT_QUOTAS)
     assert [(each.entity_type, each.match_type, each.match) for each in request.components] == components
@@ -323,7 +329,7 @@ def test_a_quota_that_is_not_set_cannot_be_deleted(barnabas: Barnabas, with_user
     assert not with_users.asked(ApiKey.ALTER_CLIENT_QUOTAS)
 
 
-def test_passwords_do_not_leave_this_machine(barnabas: Barnabas, with_users: FakeCluster) -> None:
+def test_passwords_are_not_sent(barnabas: Barnabas, with_users: FakeCluster) -> None:
     result = barnabas("configs", "--alter", "--user", "a", "--add-config", "SCRAM-SHA-512=[password=geheim]")
     assert result.exit_code == 0
     (credential,) = with_users.asked(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)[0].upsertions

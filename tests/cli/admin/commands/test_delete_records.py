@@ -22,7 +22,7 @@ Barnabas = Callable[..., Result]
         "delete-records --offset-json-file /nowhere",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas(*line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr or "Usage: " in result.stderr
@@ -52,7 +52,7 @@ def test_records_are_deleted(barnabas: Barnabas, cluster: FakeCluster, tmp_path:
 def test_a_missing_topic_does_not_stop_the_deletion_of_other_records(
     barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    """As Kafka's tool has it, one misspelled line of a file is told, and the others are carried out."""
+    """As with Kafka's tool, a misspelled topic in the file is reported, and the other lines are applied."""
     cluster.topics["t"] = 1
     response = DeleteRecordsResponse
     partition = response.DeleteRecordsPartitionResult(partition_index=0, low_watermark=5)

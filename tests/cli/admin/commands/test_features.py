@@ -25,14 +25,14 @@ Barnabas = Callable[..., Result]
         "features disable",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas(*line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr or "Usage: " in result.stderr
     assert not cluster.requests
 
 
-def test_features(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_features_are_described(barnabas: Barnabas, cluster: FakeCluster) -> None:
     assert barnabas("features", "describe").stdout.splitlines() == [
         "Feature: group.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\tFinalizedVersionLevel: 0\tEpoch: 5",
         "Feature: metadata.version\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: 4.3-IV0"
@@ -52,7 +52,7 @@ def test_features(barnabas: Barnabas, cluster: FakeCluster) -> None:
         ("upgrade --metadata 3.9", "metadata.version was upgraded to 21.", {"metadata.version": (21, 1)}),
     ],
 )
-def test_levels_change(
+def test_feature_levels_change(
     barnabas: Barnabas, cluster: FakeCluster, line: str, said: str, levels: dict[str, tuple[int, int]]
 ) -> None:
     cluster.on(ApiKey.UPDATE_FEATURES, UpdateFeaturesResponse(error_message=None))
@@ -64,7 +64,7 @@ def test_levels_change(
     assert request.validate_only == ("--dry-run" in line)
 
 
-def test_levels_of_a_release(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_feature_levels_of_a_release(barnabas: Barnabas, cluster: FakeCluster) -> None:
     refusal = UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message="No.")
     cluster.on(ApiKey.UPDATE_FEATURES, refusal)
     result = barnabas("features", "upgrade", "--release-version", "4.0")

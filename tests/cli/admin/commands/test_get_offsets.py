@@ -24,7 +24,7 @@ Barnabas = Callable[..., Result]
         "get-offsets --topic-partitions a:b",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas(*line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr or "Usage: " in result.stderr
@@ -61,13 +61,13 @@ def by_partition(request: Any, version: int) -> ListOffsetsResponse:
         ("--topic-partitions t:-1", ["t:0:0"]),
     ],
 )
-def test_offsets(barnabas: Barnabas, cluster: FakeCluster, line: str, found: list[str]) -> None:
+def test_offsets_are_listed(barnabas: Barnabas, cluster: FakeCluster, line: str, found: list[str]) -> None:
     cluster.topics |= {"t": 3, "u": 1, "__consumer_offsets": 1}
     cluster.on(ApiKey.LIST_OFFSETS, by_partition)
     assert barnabas("get-offsets", *line.split()).stdout.splitlines() == found
 
 
-def test_times(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_offsets_by_time(barnabas: Barnabas, cluster: FakeCluster) -> None:
     cluster.topics["t"] = 1
     cluster.on(ApiKey.LIST_OFFSETS, by_partition)
     for time in ("latest", "earliest", "-3", "1700000000000"):
@@ -80,7 +80,7 @@ def test_times(barnabas: Barnabas, cluster: FakeCluster) -> None:
 def test_a_partition_without_a_leader_and_a_missing_one_have_different_errors(
     barnabas: Barnabas, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after its log directory has failed: nobody should look for a topic that is there."""
+    """For example after its log directory has failed: the error must not say that the topic is missing."""
     cluster.topics["t"] = 2
     monkeypatch.setattr(cluster, "_leader", lambda partition: 1 if partition else -1)
     cluster.on(ApiKey.LIST_OFFSETS, by_partition)
@@ -91,7 +91,7 @@ def test_a_partition_without_a_leader_and_a_missing_one_have_different_errors(
     assert "LEADER_NOT_AVAILABLE" in result.stderr
 
 
-def test_each_leader_is_asked_for_its_own() -> None:
+def test_each_leader_is_asked_for_its_own_partitions() -> None:
     from barnabas.cli.admin.calls.offsets import list_offsets
     from barnabas.cli.admin.client import AdminClient
     from barnabas.cli.admin.partitions import TopicPartition

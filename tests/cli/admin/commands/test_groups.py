@@ -119,7 +119,7 @@ def fetched(request: Any, version: int) -> OffsetFetchResponse:
 
 
 def offsets(request: Any, version: int) -> ListOffsetsResponse:
-    """Logs begin at START and end at END; by time, each second is one record."""
+    """Logs start at START and end at END; by time, each second is one record."""
     response = ListOffsetsResponse
     special = {-1: END, -2: START}
 
@@ -159,7 +159,7 @@ def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.strip()]
 
 
-# ---- lines that are wrong
+# ---- wrong command lines
 
 
 @pytest.mark.parametrize(
@@ -198,14 +198,14 @@ def rows(text: str) -> list[list[str]]:
         "--delete --group a --execute",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas("groups", *line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr
     assert not cluster.requests
 
 
-def test_a_broker_without_groups_says_so(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_a_broker_without_groups_is_reported(barnabas: Barnabas, cluster: FakeCluster) -> None:
     cluster.without(ApiKey.LIST_GROUPS)
     result = barnabas("groups", "--list")
     assert result.exit_code == 1
@@ -216,7 +216,7 @@ def test_a_broker_without_groups_says_so(barnabas: Barnabas, cluster: FakeCluste
 # ---- --list
 
 
-def test_groups_of_consumers(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_consumer_groups_are_listed(barnabas: Barnabas, grouped: FakeCluster) -> None:
     assert barnabas("groups", "--list").stdout == "new\nold\nsimple\n"
     assert rows(barnabas("groups", "--list", "--type", "--state").stdout) == [
         ["GROUP", "TYPE", "STATE"],
@@ -226,7 +226,7 @@ def test_groups_of_consumers(barnabas: Barnabas, grouped: FakeCluster) -> None:
     ]
 
 
-def test_the_broker_filters(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_filters_are_applied_by_the_broker(barnabas: Barnabas, grouped: FakeCluster) -> None:
     barnabas("groups", "--list", "--state", "stable, EMPTY", "--type", "classic")
     (request,) = grouped.asked(ApiKey.LIST_GROUPS)
     assert (request.states_filter, request.types_filter) == (["Stable", "Empty"], ["Classic"])
@@ -243,7 +243,9 @@ def test_the_broker_filters(barnabas: Barnabas, grouped: FakeCluster) -> None:
         ("--group-type classic --protocol connect", ["connect"]),
     ],
 )
-def test_groups_of_all_kinds(barnabas: Barnabas, grouped: FakeCluster, line: str, names: list[str]) -> None:
+def test_groups_of_all_types_are_listed(
+    barnabas: Barnabas, grouped: FakeCluster, line: str, names: list[str]
+) -> None:
     found = rows(barnabas("groups", "--list", *line.split()).stdout)
     assert found[0] == ["GROUP", "TYPE", "PROTOCOL"]
     assert [row[0] for row in found[1:]] == names
@@ -264,7 +266,7 @@ def test_all_brokers_are_asked() -> None:
 # ---- --describe
 
 
-def test_offsets_of_a_group(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_the_offsets_of_a_group(barnabas: Barnabas, grouped: FakeCluster) -> None:
     heads = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
     assert rows(barnabas("groups", "--describe", "--group", "old").stdout) == [
         heads.split(),
@@ -286,14 +288,14 @@ def test_a_deleted_topic_has_no_log_end_offset(barnabas: Barnabas, grouped: Fake
     assert found[1] == ["simple", "t", "0", "12", "-", "-", "-", "-", "-"]
 
 
-def test_members(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_the_members_of_a_group(barnabas: Barnabas, grouped: FakeCluster) -> None:
     found = rows(barnabas("groups", "--describe", "--group", "old", "--members").stdout)
     assert found[1] == ["old", "m1", "static", "/h1", "c1", "1"]
     found = rows(barnabas("groups", "--describe", "--group", "new", "--members", "--verbose").stdout)
     assert found[1] == ["new", "m", "/h", "c", "2", "3", "t:0,1", "3", "t:0,1"]
 
 
-def test_states(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_the_states_of_groups(barnabas: Barnabas, grouped: FakeCluster) -> None:
     found = rows(barnabas("groups", "--describe", "--group", "new", "--state", "--verbose").stdout)
     assert found[1] == ["new", grouped.bootstrap, "(1)", "uniform", "Stable", "4", "3", "1"]
     result = barnabas("groups", "--describe", "--group", "simple", "--state")
@@ -312,7 +314,7 @@ def test_an_unknown_group_is_an_error(barnabas: Barnabas, grouped: FakeCluster, 
     assert result.stdout, "the other is shown all the same"
 
 
-def test_a_group_of_another_kind(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_a_group_of_another_type(barnabas: Barnabas, grouped: FakeCluster) -> None:
     result = barnabas("groups", "--describe", "--group", "connect")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "its protocol type is 'connect'" in result.stderr
@@ -356,7 +358,7 @@ def committed(cluster: FakeCluster) -> dict[int, int]:
         ("--topic t:0 --by-duration PT1H", {0: 20}),
     ],
 )
-def test_where_a_group_goes(
+def test_each_target_of_a_reset(
     barnabas: Barnabas, grouped: FakeCluster, line: str, expected: dict[int, int]
 ) -> None:
     result = barnabas("groups", "--reset-offsets", "--group", "simple", "--execute", *line.split())
@@ -367,7 +369,7 @@ def test_where_a_group_goes(
     ]
 
 
-def test_nothing_is_done_without_execute(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_nothing_is_committed_without_execute(barnabas: Barnabas, grouped: FakeCluster) -> None:
     line = ("groups", "--reset-offsets", "--group", "simple", "--topic", "t", "--to-latest")
     result = barnabas(*line)
     assert result.exit_code == 0
@@ -382,7 +384,7 @@ def test_the_offsets_of_an_unknown_group_can_be_reset(barnabas: Barnabas, groupe
     assert committed(grouped) == {0: 20, 1: 20, 2: 20}
 
 
-def test_a_group_at_work_stays(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_a_group_with_members_is_not_reset(barnabas: Barnabas, grouped: FakeCluster) -> None:
     result = barnabas("groups", "--reset-offsets", "--all-groups", "--topic", "t", "--to-latest", "--execute")
     assert result.exit_code == 1
     assert result.stderr.count("the current state is Stable") == 2
@@ -395,7 +397,7 @@ def test_a_partition_without_an_offset_cannot_be_shifted(barnabas: Barnabas, gro
     assert "Cannot shift offset for partition t-1" in result.stderr
 
 
-def test_offsets_go_into_a_file_and_come_out_again(
+def test_offsets_are_exported_and_reset_from_a_file(
     barnabas: Barnabas, grouped: FakeCluster, tmp_path: Path
 ) -> None:
     line = ("groups", "--reset-offsets", "--group", "simple")
@@ -413,7 +415,7 @@ def test_offsets_go_into_a_file_and_come_out_again(
 
 
 @pytest.mark.parametrize("text", ["t,0", "t,x,1", "t,0,-1", "g,t,0,1,2", "\xff"])
-def test_files_that_are_no_plan(barnabas: Barnabas, tmp_path: Path, text: str) -> None:
+def test_invalid_plan_files_are_rejected(barnabas: Barnabas, tmp_path: Path, text: str) -> None:
     file = tmp_path / "plan.csv"
     file.write_bytes(text.encode("latin-1"))
     result = barnabas("groups", "--reset-offsets", "--group", "g", "--from-file", str(file), "--dry-run")
@@ -421,7 +423,7 @@ def test_files_that_are_no_plan(barnabas: Barnabas, tmp_path: Path, text: str) -
     assert str(file) in result.stderr
 
 
-def test_a_commit_that_is_refused(barnabas: Barnabas, grouped: FakeCluster) -> None:
+def test_a_rejected_commit_is_an_error(barnabas: Barnabas, grouped: FakeCluster) -> None:
     response = OffsetCommitResponse
     partition = response.OffsetCommitResponsePartition(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
     topic = response.OffsetCommitResponseTopic(name="t", partitions=[partition])

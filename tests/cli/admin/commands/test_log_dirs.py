@@ -22,7 +22,7 @@ Barnabas = Callable[..., Result]
         "log-dirs --describe --broker-list x",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas(*line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr or "Usage: " in result.stderr
@@ -41,7 +41,7 @@ def in_dirs(size: int = 2048, *, future: bool = False) -> DescribeLogDirsRespons
     return response(results=[bad, good])
 
 
-def test_log_dirs(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_log_dirs_are_described(barnabas: Barnabas, cluster: FakeCluster) -> None:
     cluster.on(ApiKey.DESCRIBE_LOG_DIRS, in_dirs())
     result = barnabas("log-dirs", "--describe", "--topic-list", "t,nope", "--broker-list", "1")
     assert (
@@ -62,6 +62,6 @@ def test_log_dirs(barnabas: Barnabas, cluster: FakeCluster) -> None:
     assert "Current existent brokers: 1" in result.stderr
 
 
-def test_sizes_for_people() -> None:
+def test_human_readable_sizes() -> None:
     sizes = {0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 5 << 30: "5.0 GiB"}
     assert {size: human_bytes(size) for size in sizes} == sizes

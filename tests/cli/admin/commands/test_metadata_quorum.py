@@ -25,14 +25,14 @@ def rows(text: str) -> list[list[str]]:
         "metadata-quorum describe --status --human-readable",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas(*line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr or "Usage: " in result.stderr
     assert not cluster.requests
 
 
-def test_the_quorum(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_the_quorum_is_described(barnabas: Barnabas, cluster: FakeCluster) -> None:
     response = DescribeQuorumResponse
     voters = [
         response.ReplicaState(replica_id=number, log_end_offset=end, last_caught_up_timestamp=time)

@@ -1,4 +1,4 @@
-"""What people see: the same commands with a terminal at the end."""
+"""The output of the commands on a terminal."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ Barnabas = Callable[..., Result]
         "reassign-partitions --execute --reassignment-json-file /nowhere",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas(*line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr or "Usage: " in result.stderr
@@ -70,7 +70,7 @@ def movable(cluster: FakeCluster) -> FakeCluster:
     return cluster
 
 
-def test_moves_begin(barnabas: Barnabas, movable: FakeCluster, plan: Path) -> None:
+def test_a_reassignment_is_started(barnabas: Barnabas, movable: FakeCluster, plan: Path) -> None:
     def moved(code: int) -> AlterReplicaLogDirsResponse:
         response = AlterReplicaLogDirsResponse
         result = response.AlterReplicaLogDirPartitionResult(error_code=code)
@@ -100,7 +100,7 @@ def test_moves_begin(barnabas: Barnabas, movable: FakeCluster, plan: Path) -> No
     }
 
 
-def test_moves_do_not_begin(barnabas: Barnabas, movable: FakeCluster, plan: Path) -> None:
+def test_an_invalid_reassignment_is_not_started(barnabas: Barnabas, movable: FakeCluster, plan: Path) -> None:
     line = ("reassign-partitions", "--execute", "--reassignment-json-file", str(plan))
     movable.on(ApiKey.LIST_PARTITION_REASSIGNMENTS, moving(1))
     assert "--additional" in barnabas(*line).stderr
@@ -113,7 +113,7 @@ def test_moves_do_not_begin(barnabas: Barnabas, movable: FakeCluster, plan: Path
     assert not movable.asked(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 
 
-def test_how_far_moves_are(barnabas: Barnabas, movable: FakeCluster, plan: Path) -> None:
+def test_the_progress_of_reassignments(barnabas: Barnabas, movable: FakeCluster, plan: Path) -> None:
     line = ("reassign-partitions", "--verify", "--reassignment-json-file", str(plan))
     assert barnabas(*line).stdout.splitlines() == [
         "Status of partition reassignment:",
@@ -130,7 +130,7 @@ def test_how_far_moves_are(barnabas: Barnabas, movable: FakeCluster, plan: Path)
     )
 
 
-def test_moves_are_listed_and_called_off(barnabas: Barnabas, movable: FakeCluster, plan: Path) -> None:
+def test_reassignments_are_listed_and_cancelled(barnabas: Barnabas, movable: FakeCluster, plan: Path) -> None:
     assert barnabas("reassign-partitions", "--list").stdout == "No partition reassignments found.\n"
     movable.on(ApiKey.LIST_PARTITION_REASSIGNMENTS, moving(0))
     assert (
@@ -142,7 +142,7 @@ def test_moves_are_listed_and_called_off(barnabas: Barnabas, movable: FakeCluste
     assert topic.partitions[0].replicas is None
 
 
-def test_a_proposal(barnabas: Barnabas, movable: FakeCluster, tmp_path: Path) -> None:
+def test_a_plan_is_generated(barnabas: Barnabas, movable: FakeCluster, tmp_path: Path) -> None:
     file = tmp_path / "topics.json"
     file.write_text('{"topics": [{"topic": "t"}]}')
     line = ("reassign-partitions", "--generate", "--topics-to-move-json-file", str(file), "--broker-list")

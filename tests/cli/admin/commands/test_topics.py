@@ -56,7 +56,7 @@ def created(code: int = 0, message: str | None = None) -> CreateTopicsResponse:
     return CreateTopicsResponse(topics=[result])
 
 
-# ---- lines that are wrong
+# ---- wrong command lines
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def created(code: int = 0, message: str | None = None) -> CreateTopicsResponse:
         "--list --bootstrap-server a:1 --bootstrap-server b:1",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas("topics", *line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr
@@ -105,7 +105,7 @@ def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster,
 # ---- --list
 
 
-def test_names_one_a_line(barnabas: Barnabas, described: FakeCluster) -> None:
+def test_names_are_printed_one_per_line(barnabas: Barnabas, described: FakeCluster) -> None:
     assert barnabas("topics", "--list").stdout == "__consumer_offsets\nt\nu\n"
     assert barnabas("topics", "--list", "--exclude-internal").stdout == "t\nu\n"
     assert barnabas("topics", "--list", "--topic", "t|x").stdout == "t\n"
@@ -132,7 +132,7 @@ def test_names_as_json(barnabas: Barnabas, described: FakeCluster) -> None:
 # ---- --describe
 
 
-def test_topics_with_their_partitions(barnabas: Barnabas, described: FakeCluster) -> None:
+def test_topics_are_described_with_their_partitions(barnabas: Barnabas, described: FakeCluster) -> None:
     result = barnabas("topics", "--describe", "--topic", "t")
     assert result.stdout.splitlines() == [
         f"Topic: t\tTopicId: {uuid_to_string(id_of('t'))}\tPartitionCount: 2\tReplicationFactor: 1"
@@ -142,7 +142,7 @@ def test_topics_with_their_partitions(barnabas: Barnabas, described: FakeCluster
     ]
 
 
-def test_partitions_come_page_by_page(barnabas: Barnabas, described: FakeCluster) -> None:
+def test_partitions_are_read_page_by_page(barnabas: Barnabas, described: FakeCluster) -> None:
     described.topics["t"] = 5
     described.topics["v"] = 2
     whole = barnabas("topics", "--describe").stdout
@@ -185,7 +185,7 @@ def test_filters_show_only_partitions_with_problems(barnabas: Barnabas, describe
     assert overridden[0].startswith("Topic: t")
 
 
-def test_moves_under_way(barnabas: Barnabas, described: FakeCluster) -> None:
+def test_reassignments_in_progress_are_shown(barnabas: Barnabas, described: FakeCluster) -> None:
     moves = ListPartitionReassignmentsResponse
     partition = moves.OngoingPartitionReassignment(
         partition_index=0, replicas=[2, 1], adding_replicas=[2], removing_replicas=[1]
@@ -199,7 +199,7 @@ def test_moves_under_way(barnabas: Barnabas, described: FakeCluster) -> None:
     assert "\tAdding Replicas: 2\tRemoving Replicas: 1\t" in lines[1]
 
 
-def test_a_user_who_may_not_list_reassignments_sees_the_rest(
+def test_a_user_without_permission_to_list_reassignments_sees_the_rest(
     barnabas: Barnabas, described: FakeCluster
 ) -> None:
     denied = ListPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -256,7 +256,7 @@ def test_replicas_can_be_placed(barnabas: Barnabas, cluster: FakeCluster) -> Non
     ]
 
 
-def test_a_topic_that_is_there(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_an_existing_topic_is_not_created(barnabas: Barnabas, cluster: FakeCluster) -> None:
     cluster.on(ApiKey.CREATE_TOPICS, created(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists."))
     result = barnabas("topics", "--create", "--topic", "t")
     assert (result.exit_code, result.stderr) == (
@@ -266,7 +266,7 @@ def test_a_topic_that_is_there(barnabas: Barnabas, cluster: FakeCluster) -> None
     assert barnabas("topics", "--create", "--topic", "t", "--if-not-exists").exit_code == 0
 
 
-def test_names_that_metrics_confuse(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_names_that_collide_in_metrics_give_a_warning(barnabas: Barnabas, cluster: FakeCluster) -> None:
     cluster.on(ApiKey.CREATE_TOPICS, created())
     assert "warning: " in barnabas("topics", "--create", "--topic", "a.b").stderr
 

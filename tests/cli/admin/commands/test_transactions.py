@@ -51,7 +51,7 @@ def described(name: str, *partitions: int, code: int = 0, start_ms: int = LONG_A
 
 
 def producers(*of_partitions: list[tuple[int, int]]) -> DescribeProducersResponse:
-    """For each partition of t the ids of producers, and where their open transactions begin (-1: none)."""
+    """For each partition of t the producer ids, and the first offsets of their open transactions (-1: none)."""
     partitions = [
         DescribeProducersResponse.PartitionResponse(
             partition_index=index,
@@ -96,7 +96,7 @@ def markers(code: int = 0) -> WriteTxnMarkersResponse:
         "list --duration-filter soon",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas("transactions", *line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert not cluster.requests
@@ -124,7 +124,7 @@ def test_a_broker_that_does_not_know_a_filter(barnabas: Barnabas, cluster: FakeC
     assert barnabas("transactions", "list", "--transactional-id-pattern", "a").exit_code == 1
 
 
-def test_one_id(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_a_transactional_id_is_described(barnabas: Barnabas, cluster: FakeCluster) -> None:
     cluster.on(ApiKey.DESCRIBE_TRANSACTIONS, described("a", 0, 1))
     result = barnabas("transactions", "describe", "--transactional-id", "a", "--json")
     found = json.loads(result.stdout)
@@ -168,8 +168,8 @@ def test_the_producers_of_a_partition(barnabas: Barnabas, cluster: FakeCluster) 
     assert cluster.who(ApiKey.DESCRIBE_PRODUCERS) == [1, 1, 1]
 
 
-def test_a_transaction_without_a_coordinator_hangs(barnabas: Barnabas, cluster: FakeCluster) -> None:
-    """A producer without an id, one whose transaction is elsewhere, one whose id is gone; not one that is at it."""
+def test_a_transaction_unknown_to_its_coordinator_hangs(barnabas: Barnabas, cluster: FakeCluster) -> None:
+    """A producer without a transactional id, one with another transaction, one with a deleted id; no ongoing one."""
     cluster.topics["t"] = 2
     cluster.on(ApiKey.DESCRIBE_PRODUCERS, producers([(1, 5), (2, 6), (3, -1)], [(2, 9), (4, 8)]))
     cluster.on(ApiKey.LIST_TRANSACTIONS, listed(("b", 2, "Ongoing"), ("d", 4, "Empty")))
@@ -195,18 +195,18 @@ def test_a_recent_transaction_does_not_hang(barnabas: Barnabas, cluster: FakeClu
     assert not cluster.asked(ApiKey.LIST_TRANSACTIONS)
 
 
-def test_a_broker_has_its_own_partitions_searched(barnabas: Barnabas) -> None:
+def test_the_partitions_of_a_broker_are_searched(barnabas: Barnabas) -> None:
     with FakeCluster(2) as cluster:
         cluster.topics["t"] = 2
         cluster.on(ApiKey.DESCRIBE_PRODUCERS, producers([]))
         server = {"BARNABAS_BOOTSTRAP_SERVER": cluster.bootstrap}
         assert barnabas("transactions", "find-hanging", "--broker-id", "1", **server).exit_code == 0
-        assert cluster.who(ApiKey.DESCRIBE_PRODUCERS) == [1]  # both partitions, one of which 2 leads
+        assert cluster.who(ApiKey.DESCRIBE_PRODUCERS) == [1]  # both partitions, though broker 2 leads one
         (asked,) = cluster.asked(ApiKey.DESCRIBE_PRODUCERS)
         assert asked.topics[0].partition_indexes == [0, 1]
 
 
-def test_a_transaction_is_aborted_by_where_it_begins(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_a_transaction_is_aborted_by_its_first_offset(barnabas: Barnabas, cluster: FakeCluster) -> None:
     cluster.topics["t"] = 1
     cluster.on(ApiKey.DESCRIBE_PRODUCERS, producers([(6, 4), (7, 5)]))
     cluster.on(ApiKey.WRITE_TXN_MARKERS, markers())
@@ -225,7 +225,7 @@ def test_a_transaction_is_aborted_by_where_it_begins(barnabas: Barnabas, cluster
     assert "77" in missed.stderr
 
 
-def test_a_transaction_is_aborted_by_whose_it_is(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_a_transaction_is_aborted_by_its_producer(barnabas: Barnabas, cluster: FakeCluster) -> None:
     cluster.topics["t"] = 1
     cluster.on(ApiKey.WRITE_TXN_MARKERS, markers(), markers(ErrorCode.INVALID_PRODUCER_EPOCH))
     words = ["transactions", "abort", "--topic", "t", "--partition", "0", "--producer-id", "0"]
@@ -237,7 +237,7 @@ def test_a_transaction_is_aborted_by_whose_it_is(barnabas: Barnabas, cluster: Fa
     assert "INVALID_PRODUCER_EPOCH" in refused.stderr
 
 
-def test_an_id_is_fenced(barnabas: Barnabas, cluster: FakeCluster) -> None:
+def test_a_transactional_id_is_fenced(barnabas: Barnabas, cluster: FakeCluster) -> None:
     """Its coordinator is asked again while it ends the transaction."""
     cluster.on(ApiKey.DESCRIBE_TRANSACTIONS, described("a", 0))
     busy = InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)

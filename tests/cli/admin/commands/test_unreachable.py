@@ -1,4 +1,4 @@
-"""One broker of several that does not answer: an error of what it would have answered, and the others are asked."""
+"""One unreachable broker of several: an error for its part of the answer, and the others are asked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cli.admin.fake_broker import FakeCluster
 
 @pytest.fixture
 def cluster() -> Iterator[FakeCluster]:
-    """Three brokers, of which the second is gone, with a topic of four partitions: it leads t-1."""
+    """Three brokers, the second stopped, with a topic of four partitions, of which it leads t-1."""
     with FakeCluster(3) as cluster:
         cluster.topics["t"] = 4
         cluster.brokers[2].stop()
@@ -78,8 +78,8 @@ def test_delete_records(cluster: FakeCluster, once: list[str], tmp_path: Path, *
         assert [row["name"] for row in rows if row["error"]] == ["t-1"]
         assert len(rows) == 4
     else:
-        told = result.stdout.splitlines()[2:]
-        assert told == [f"partition: t-{number}\tlow_watermark: 5" for number in (0, 2, 3)]
+        printed = result.stdout.splitlines()[2:]
+        assert printed == [f"partition: t-{number}\tlow_watermark: 5" for number in (0, 2, 3)]
 
 
 def test_log_dirs(cluster: FakeCluster, once: list[str]) -> None:
@@ -123,7 +123,7 @@ def test_transactions(cluster: FakeCluster, once: list[str]) -> None:
     assert result.stderr.startswith("error: no transactional ids that broker 2 coordinates: timed out ")
 
 
-def test_hanging_transactions_are_searched_where_a_broker_answers(
+def test_hanging_transactions_are_searched_on_reachable_brokers(
     cluster: FakeCluster, once: list[str]
 ) -> None:
     def nothing(request: object, version: int) -> DescribeProducersResponse:
@@ -139,7 +139,7 @@ def test_hanging_transactions_are_searched_where_a_broker_answers(
 def test_a_command_that_needs_all_coordinators_fails_without_one(
     cluster: FakeCluster, once: list[str]
 ) -> None:
-    """A group that is not listed would be left out of what is done to all groups."""
+    """Otherwise an operation on all groups would omit the groups of that broker."""
     cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=[]))
     result = run(cluster, "groups", "--delete", "--all-groups", *once)
     assert (result.exit_code, result.stdout) == (1, "")

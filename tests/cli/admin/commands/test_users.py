@@ -37,7 +37,7 @@ def rows(text: str) -> list[list[str]]:
         "users --delete --user a --password x",
     ],
 )
-def test_a_wrong_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(barnabas: Barnabas, cluster: FakeCluster, line: str) -> None:
     result = barnabas(*line.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr or "Usage: " in result.stderr
@@ -67,7 +67,7 @@ def with_users(cluster: FakeCluster) -> FakeCluster:
     return cluster
 
 
-def test_users(barnabas: Barnabas, with_users: FakeCluster) -> None:
+def test_users_are_described(barnabas: Barnabas, with_users: FakeCluster) -> None:
     assert barnabas("users", "--list").stdout == "a\n"
     result = barnabas("users", "--describe", "--user", "a", "--user", "b")
     assert rows(result.stdout)[1:] == [["a", "SCRAM-SHA-256", "4096"], ["a", "SCRAM-SHA-512", "4096"]]
