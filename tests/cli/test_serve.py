@@ -14,7 +14,7 @@ from barnabas.cli import __main__ as command
 from barnabas.cli import main as cli
 
 FILE = __file__
-"""Some file that is there."""
+"""An existing file."""
 
 
 @pytest.mark.parametrize("enter", [command.main, cli.main])

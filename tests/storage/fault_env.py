@@ -99,7 +99,7 @@ class Directory:
 
 
 Survivors = dict[int, Inode | Directory]
-"""What has been copied already, by the id of the original."""
+"""Copies made so far, by the id of the original."""
 
 
 class Fault:

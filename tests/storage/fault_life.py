@@ -57,7 +57,7 @@ MAY_TAKE_IT_OFFLINE = {
     *(L.flush, L.flush_in_steps, L.truncate, L.truncate_fully, L.retain, L.compact, L.end_transaction),
     *(L.stop_cleanly, L.kill, L.crash),
 }
-"""A step of these may leave the log offline if one operation fails: what is on disk is in doubt then. No other may."""
+"""Only these steps may leave the log offline if one operation fails, because the state on disk is then uncertain."""
 
 
 class FaultedLife(LogLife):

@@ -55,7 +55,7 @@ class LogAppends:
     epoch: int
     counter: int
     pending: list[ModelBatch]
-    """What is being appended: where that fails, it may be in the log after a restart, or not."""
+    """The append in progress: if it fails, the log may or may not have it after a restart."""
 
     # -- appending as leader --
 
@@ -182,7 +182,7 @@ class LogAppends:
             ((producer_id, epoch - 1, 0), InvalidProducerEpochError),
         ):
             if refused[1] >= 0:
-                self.refused(self.rebuilt(batch, refused), error)
+                self.assert_rejected(self.rebuilt(batch, refused), error)
 
     def rebuilt(self, batch: ModelBatch, producer: tuple[int, int, int]) -> bytes:
         records: Records = [(record.key or b"k", b"again", self.env.time_ms, []) for record in batch.records]
@@ -205,7 +205,7 @@ class LogAppends:
                 producer_epoch=epoch,
                 base_sequence=self.model.producers[producer_id].next_sequence,
             )
-            self.refused(plain, InvalidTxnStateError)
+            self.assert_rejected(plain, InvalidTxnStateError)
 
     def end_transaction(self, rng: Random) -> None:
         """Mostly an open one; sometimes in a new epoch, which fences the producer."""
@@ -220,13 +220,13 @@ class LogAppends:
         data = build_batch(
             records, producer_id=producer_id, producer_epoch=epoch, is_transactional=True, is_control=True
         )
-        self.refused(data, InvalidRecordError)  # not allowed to clients
+        self.assert_rejected(data, InvalidRecordError)  # not allowed to clients
         self.plan(records, (producer_id, epoch, -1), transactional=True, commit=commit)
         info = self.log.append_as_leader(data, self.epoch, AppendOrigin.COORDINATOR)
         assert info.first_offset == self.model.end
         self.note()
 
-    def refused(self, data: bytes, error: type[Exception]) -> None:
+    def assert_rejected(self, data: bytes, error: type[Exception]) -> None:
         with pytest.raises(error):
             self.log.append_as_leader(data, self.epoch)
 
@@ -234,14 +234,16 @@ class LogAppends:
         good = build_batch([(b"k", b"v" * 10, self.env.time_ms, [])])
         damaged = bytearray(good)
         damaged[rng.randrange(17, len(good))] ^= 1 << rng.randrange(8)
-        self.refused(bytes(damaged), (CorruptRecordError, InvalidRecordError))  # type: ignore[arg-type]
+        self.assert_rejected(bytes(damaged), (CorruptRecordError, InvalidRecordError))  # type: ignore[arg-type]
         too_large = build_batch([(b"k", rng.randbytes(5000), self.env.time_ms, [])])
-        self.refused(too_large, (RecordTooLargeError, RecordBatchTooLargeError))  # type: ignore[arg-type]
+        self.assert_rejected(too_large, (RecordTooLargeError, RecordBatchTooLargeError))  # type: ignore[arg-type]
         if self.config.compact:
-            self.refused(build_batch([(None, b"v", self.env.time_ms, [])]), InvalidRecordError)
+            self.assert_rejected(build_batch([(None, b"v", self.env.time_ms, [])]), InvalidRecordError)
         if self.config.message_timestamp_before_max_ms < 1 << 40:
             for age in (-20, 20):
-                self.refused(build_batch([(b"k", b"v", self.env.time_ms + age, [])]), InvalidTimestampError)
+                self.assert_rejected(
+                    build_batch([(b"k", b"v", self.env.time_ms + age, [])]), InvalidTimestampError
+                )
 
     def next_epoch(self, rng: Random) -> None:
         self.epoch += rng.randint(1, 3)

@@ -148,7 +148,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 SAME: frozenset[str] = frozenset()
-"""Nothing that anybody could notice."""
+"""No answer may differ."""
 
 # file                               what may be another answer than before, by damage; those not named: SAME
 EXPECTED: dict[str, dict[str, frozenset[str]]] = {

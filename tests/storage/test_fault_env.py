@@ -110,7 +110,7 @@ class Twins:
             byte, at = self.rng.randrange(256), self.rng.randrange(len(maps[0]))
             before = [mapping[at] for mapping in maps]
             assert before[0] == before[1]
-            with suppress(TypeError):  # mapped for reading: both refuse, which the comparison sees
+            with suppress(TypeError):  # a read-only map: both raise, and the comparison sees it
                 for mapping in maps:
                     mapping[at] = byte
             assert bytes(maps[0][:]) == bytes(maps[1][:])

@@ -29,7 +29,7 @@ FAULTS: dict[str, Callable[[int], FaultPlan]] = {
 
 
 SHORT_STRIDE = int(os.environ.get("BARNABAS_FAULT_STRIDE") or 3)
-"""The short life is struck at every so many operations: which, moves with each change of the code. 1: at each."""
+"""Faults strike every n-th operation of the short sequence; which ones changes with the code. 1: every operation."""
 
 
 class Life:
@@ -238,7 +238,7 @@ def strike(kind: str, stride: int, offset: int) -> None:
     print(f"{operations} operations, every {stride}th from {offset} on")
     for number in range(offset, operations, stride):
         for power_cut_after, rng in ((False, None), (True, None), (True, Random(number))):
-            with telling(
+            with printing_on_failure(
                 f"{kind} at operation {number}, power cut {power_cut_after}, mixture {rng is not None}"
             ):
                 life = life_with(plan(number), single_fault=is_single)
@@ -247,7 +247,7 @@ def strike(kind: str, stride: int, offset: int) -> None:
 
 
 @contextmanager
-def telling(what: str) -> Iterator[None]:
+def printing_on_failure(what: str) -> Iterator[None]:
     try:
         yield
     except BaseException:

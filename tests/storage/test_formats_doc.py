@@ -273,9 +273,9 @@ def test_the_line_of_a_dump_is_what_dump_log_prints(tmp_path: Path) -> None:
     log = tmp_path / "00000000000000000007.log"
     log.write_bytes(block("record-batch"))
     printed = CliRunner().invoke(main, ["dump-log", str(log), "--print-data-log"]).stdout.splitlines()
-    told = [
+    documented = [
         line for line in DOCUMENT.read_text().splitlines() if line.startswith(("baseOffset: ", "| offset: "))
     ]
-    assert len(told) == 2
-    assert printed[2].startswith(told[0].removesuffix("..."))
-    assert printed[3] == told[1]
+    assert len(documented) == 2
+    assert printed[2].startswith(documented[0].removesuffix("..."))
+    assert printed[3] == documented[1]

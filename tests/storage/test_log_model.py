@@ -59,7 +59,7 @@ STEPS = list(WEIGHTS)
 LIFETIME = 300
 DEFAULT_STEPS = 40_000
 FIXED_STEPS = 10_000
-"""Of the run that takes the same steps each time."""
+"""Steps of the run with a fixed seed."""
 
 
 class LogMachine(RuleBasedStateMachine):

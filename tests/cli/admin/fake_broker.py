@@ -37,7 +37,7 @@ from barnabas.protocol.wire import Uuid
 LOCALHOST: Final = "127.0.0.1"
 CLUSTER_ID: Final = "fake"
 CLOSE: Final = ConnectionResetError
-"""As an answer: none, the connection is closed."""
+"""As an answer: close the connection without a response."""
 
 Answer = Any
 Handler = Callable[[Any, int], Answer]

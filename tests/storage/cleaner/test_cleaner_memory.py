@@ -37,7 +37,7 @@ def peak():
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size if sys.platform == "darwin" else size * 1024
 before = peak()
-for _ in range(5):  # a worker cleans one log after the other, and nobody collects garbage between them
+for _ in range(5):  # a worker cleans one log after the other, without garbage collections in between
     stats = clean(RealEnv(), plan).stats
 print(json.dumps([before, peak(), stats.bytes_read, stats.messages_written]))
 """

@@ -12,7 +12,7 @@ from tests.support.chance import seeds
 
 FAR = 1 << 31
 OFFSETS = (0, 7, FAR - 1, FAR, FAR + 3, 2 * FAR + 2)
-"""Of the batches; the segments that come of them begin at 0, FAR and 2 * FAR + 2."""
+"""Offsets of the batches; the split segments begin at 0, FAR and 2 * FAR + 2."""
 VALUES = {offset: b"at %d" % offset for offset in OFFSETS}
 ACTIVE = 3 * FAR
 LAST = b"in the active one"

@@ -255,16 +255,16 @@ def test_aborted_transactions_are_returned_with_the_records(log: UnifiedLog) -> 
         log.update_high_watermark(log.log_end_offset)
     assert log.segment_count > 2
     assert log.last_stable_offset == log.log_end_offset == 15
-    told = {
+    seen = {
         offset: {aborted.producer_id for aborted in info.aborted_transactions or []}
         for offset in range(15)
         for info in [log.read(offset, 300, FetchIsolation.TXN_COMMITTED, min_one_message=True)]
     }
     for offset in range(15):
         here = 1 + offset // 5
-        assert told[offset] >= ({here} - {1})
-        assert told[offset] <= {2, 3}
-    assert told[14] == {3}
+        assert seen[offset] >= ({here} - {1})
+        assert seen[offset] <= {2, 3}
+    assert seen[14] == {3}
     assert "(3, 10)" in repr(
         log.read(14, 300, FetchIsolation.TXN_COMMITTED, min_one_message=True).aborted_transactions
     )

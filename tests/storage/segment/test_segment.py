@@ -390,7 +390,7 @@ def test_an_append_that_needs_such_an_index_fails(env: FaultEnv) -> None:
     put(again, BASE + 100, bytes(300))
     with pytest.raises(KafkaStorageError, match="damaged"):
         put(again, BASE + 101)
-    assert env.size(again.path) > again.size, "nobody is shown what was written"
+    assert env.size(again.path) > again.size, "readers do not see the new bytes"
 
 
 def test_bytes_after_the_last_batch_are_detected(env: FaultEnv) -> None:

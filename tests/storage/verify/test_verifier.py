@@ -488,7 +488,7 @@ def test_damage_is_found_at_its_place(env: FaultEnv, damage: Callable[[FaultEnv]
     path = damage(env)
     found = graver(findings(env))
     assert path in [finding.path for finding in found], found
-    assert len(found) < 8, "one damage is told once, or nearly"
+    assert len(found) < 8, "one damage gives few findings"
     assert all(finding.problem for finding in found)
     is_harmless = damage.__name__ in [one.__name__ for one in HARMLESS]
     assert any(finding.severity is Severity.ERROR for finding in found) is not is_harmless
