@@ -1,4 +1,4 @@
-"""Brokers that may be ill-treated."""
+"""Fixtures: brokers under fault and abuse tests."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ BROKERS = ("barnabas", pytest.param("apache-kafka", marks=pytest.mark.conformanc
 
 
 def make(kind: str, directory: Path, overrides: Mapping[str, str]) -> BrokerProcess | ApacheKafka:
-    """A broker of either kind, not yet started."""
+    """A broker of either kind, not started yet."""
     if kind == "barnabas":
         return BrokerProcess(directory / "data", overrides)
     return ApacheKafka(directory, require_classpath(), overrides)
 
 
-def nothing_to_regret(broker: BrokerProcess) -> None:
-    """Fails with the first exception in what the broker has written."""
+def assert_no_traceback(broker: BrokerProcess) -> None:
+    """Fails with the first exception in the broker's output."""
     _, found, rest = broker.output.partition("Traceback")
     if found:
         pytest.fail((found + rest[:4000]).replace("\\n", "\n"))
@@ -30,11 +30,11 @@ def nothing_to_regret(broker: BrokerProcess) -> None:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One Barnabas for all tests of a module; in the end it must still be there, have nothing to regret, and stop."""
+    """One Barnabas for all tests of a module; at the end it still runs, has logged no exception, and stops cleanly."""
     with BrokerProcess(tmp_path_factory.mktemp("faults") / "data") as process:
         yield process
         assert process.stop() == 0, process.output[-4000:]
-        nothing_to_regret(process)
+        assert_no_traceback(process)
 
 
 @pytest.fixture(scope="module", params=BROKERS)
@@ -47,4 +47,4 @@ def either(
         yield process
         assert process.stop() == process.clean_status
         if isinstance(process, BrokerProcess):
-            nothing_to_regret(process)
+            assert_no_traceback(process)

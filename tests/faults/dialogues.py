@@ -1,6 +1,6 @@
-"""What hostile or broken clients say, and how Apache Kafka 4.3 takes it: the same table is run against both brokers.
+"""What hostile or broken clients send, and how Apache Kafka 4.3 reacts: the same table runs against both brokers.
 
-Left out on purpose: lengths below -1, which Kafka takes for null or for empty in places. No client sends them.
+Left out on purpose: lengths below -1, which Kafka takes for null or empty in places. No client sends them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ SILENCE_S = 0.3
 class End(Enum):
     """How a dialogue ends."""
 
-    CLOSED = "the broker hangs up"
-    OPEN = "the broker goes on to serve the connection"
+    CLOSED = "the broker closes the connection"
+    OPEN = "the broker continues to serve the connection"
     WAITING = "the broker waits for the rest"
 
 
 class Dialogue(NamedTuple):
-    """Bytes sent on a new connection, the first bytes of each answer that they get, and the end."""
+    """Bytes sent on a new connection, the first bytes of each response, and how the connection ends."""
 
     name: str
     sent: bytes
@@ -70,7 +70,7 @@ def _answer(correlation_id: int, start: bytes = b"") -> bytes:
     return struct.pack(">i", correlation_id) + start
 
 
-# Error 35 (UNSUPPORTED_VERSION), and of all APIs only ApiVersions itself with what it can do (KIP-511).
+# Error 35 (UNSUPPORTED_VERSION); only ApiVersions itself also lists the supported versions (KIP-511).
 _V0_ANSWER = _answer(1, struct.pack(">hihhh", 35, 1, API_VERSIONS, 0, 4))
 _BAD_UTF8 = b"\xff\xfe\xfd"
 _UNSERVED = {
@@ -150,7 +150,7 @@ DIALOGUES: tuple[Dialogue, ...] = (
 
 
 def hold(dialogue: Dialogue, bootstrap: str) -> None:
-    """Has the dialogue with a broker; AssertionError when it goes otherwise."""
+    """Runs the dialogue against a broker. Raises AssertionError when it differs."""
     with RawConnection(bootstrap) as connection:
         connection.send(dialogue.sent)
         for expected in dialogue.answers:

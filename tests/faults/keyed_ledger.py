@@ -1,8 +1,8 @@
-"""Writers whose keys change again and again, and readers who know what each key must hold.
+"""Writers that update the same keys repeatedly, and readers that check the value of each key.
 
-Every record carries its writer and the how-manieth change of its key it is, tombstones too (in a header). From that a
-reader of a compacted topic can tell, however much of it has been compacted away: the last acknowledged change of each
-key is there, or a later one; nothing is torn, doubled, out of order, or at another offset than acknowledged.
+Every record carries its writer and the number of the change of its key, tombstones too (in a header). So a reader of
+a compacted topic can check, however much was compacted away: the last acknowledged change of each key or a later one
+is present; no record is torn, duplicated, out of order, or at another offset than acknowledged.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _NOISE: Final = random.Random(12).randbytes(1 << 16)
 _HEADER: Final = "change"
 _CHANGES_AT_A_TIME: Final = 50
 _PAUSE_S: Final = 0.01
-"""So that there is something to compact all the time, and time to compact it."""
+"""Makes the log always have something to compact, with time to do so."""
 
 _BATCH_BYTES: Final = 16_384
-"""Small enough for small segments, and so that a batch holds a key more than once, but not all keys."""
+"""Small enough for small segments; a batch holds a key more than once, but not all keys."""
 TOMBSTONE_SHARE: Final = 0.05
 
 Place = tuple[str, int, bytes]
@@ -48,7 +48,7 @@ def value_of(change: int, size: int) -> bytes:
 
 
 class KeyHistory:
-    """What one writer did to one key. Changes are numbered from 0."""
+    """The changes that one writer made to one key, numbered from 0."""
 
     __slots__ = ("acknowledged", "offsets", "sent", "tombstones")
 
@@ -82,7 +82,7 @@ class KeyedWriter(CrashProofWriter):
         value = None if is_tombstone else value_of(change, self._dice.randrange(600))
         if is_tombstone:
             history.tombstones.add(change)
-        history.sent += 1  # before it can be seen by anybody
+        history.sent += 1  # before any reader can see it
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             self._delivered(history, change, error, message)
@@ -122,7 +122,7 @@ class Found(NamedTuple):
 
 
 class KeyedReading:
-    """What one reading of everything found, held against what was acknowledged when it began."""
+    """The result of one reading of everything, compared with what was acknowledged when it began."""
 
     def __init__(self, writers: list[KeyedWriter]) -> None:
         self._histories = {place: it for writer in writers for place, it in writer.histories.items()}
@@ -132,7 +132,7 @@ class KeyedReading:
         self.records = 0
 
     def take(self, message: Message) -> None:
-        """AssertionError when the record is torn or not where it should be."""
+        """Raises AssertionError when the record is torn or out of place."""
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         key, value = message.key(), message.value()
         assert topic is not None and partition is not None and offset is not None  # noqa: PT018
@@ -152,7 +152,7 @@ class KeyedReading:
         self.records += 1
 
     def check(self) -> None:
-        """Every key holds its last acknowledged change, or a later one; a tombstone that came later may have gone."""
+        """Every key holds its last acknowledged change, or a later one; a later tombstone may have been removed."""
         for place, acknowledged in self._acknowledged.items():
             found = self._found.get(place, [])
             changes = [it.change for it in found]
@@ -164,7 +164,7 @@ class KeyedReading:
             assert is_deleted, f"{place}: change {acknowledged} is lost; found are {changes[-3:]}"
 
     def check_that_all_is_over(self) -> None:
-        """As check(), when nobody writes any more: nothing beyond the last acknowledged change is there either."""
+        """As check(), after all writes have ended: no change beyond the last acknowledged one is present either."""
         self.check()
         for place, history in self._histories.items():
             assert history.acknowledged == history.sent - 1, place
@@ -173,7 +173,7 @@ class KeyedReading:
 
 
 def read_all(bootstrap: str, writers: list[KeyedWriter], topics: list[str], partitions: int) -> KeyedReading:
-    """Reads every partition from the beginning to where it ends now."""
+    """Reads every partition from the beginning to its current end."""
     reading = KeyedReading(writers)
     consumer = Consumer(
         {

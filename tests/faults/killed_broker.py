@@ -1,7 +1,7 @@
-"""`barnabas serve` that ends itself with -9 at one of the operations by which it changes files.
+"""`barnabas serve` that kills itself with -9 at one of the operations by which it changes files.
 
-Which one BARNABAS_TEST_KILL_AT says, counted from 0 after the ready line, or, where it is negative, from the start of
-the process (-1 is the first). The page cache survives: what an operation before has written is there.
+BARNABAS_TEST_KILL_AT is the number of the operation, counted from 0 after the ready line, or, if negative, from the
+start of the process (-1 is the first). The page cache survives: what an earlier operation wrote is there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _dice: Final = SystemRandom()
 
 
 class BrokerEnv(KillingEnv):
-    """The world as it is, but for the end."""
+    """The real file system, with a kill at one operation."""
 
     __slots__ = ()
 

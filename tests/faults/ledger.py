@@ -1,7 +1,7 @@
-"""Writers that remember what was acknowledged, and a reader that believes nothing.
+"""Writers that remember what was acknowledged, and a reader that checks every record.
 
-Each record says who wrote it, to which partition, as which of that writer's records there, and carries a CRC over all
-of itself. So whoever reads a partition can tell alone whether a record is torn, missing, doubled or out of order.
+Each record names its writer, its partition and its sequence among that writer's records there, and carries a CRC over
+all of itself. So a reader of one partition can detect torn, missing, duplicated and reordered records by itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEAD = Struct(">IHHq")
 _NOISE = random.Random(11).randbytes(1 << 20)
 _OUTSTANDING = 2000
 
-# librdkafka reports these while the broker is away and goes on by itself.
+# librdkafka reports these while the broker is down, and recovers by itself.
 PASSING = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -50,7 +50,7 @@ def payload(writer: int, partition: int, sequence: int, size: int) -> bytes:
 
 
 def parse(value: bytes) -> tuple[int, int, int]:
-    """(writer, partition, sequence); AssertionError when the value is not whole."""
+    """Returns (writer, partition, sequence). Raises AssertionError when the value is damaged."""
     assert len(value) >= _HEAD.size, f"torn: {len(value)} bytes"
     crc, writer, partition, sequence = _HEAD.unpack_from(value)
     assert zlib.crc32(memoryview(value)[4:]) == crc, (
@@ -60,10 +60,10 @@ def parse(value: bytes) -> tuple[int, int, int]:
 
 
 class CrashProofWriter(threading.Thread):
-    """One idempotent producer that writes until it is told to stop, through any number of crashes."""
+    """One idempotent producer that writes through any number of crashes until `finish`."""
 
     def __init__(self, name: str, bootstrap: str, codec: str, **config: str | float) -> None:
-        """`config`: more of librdkafka's settings, with underscores for dots."""
+        """`config`: further librdkafka settings, with underscores for dots."""
         super().__init__(name=name, daemon=True)
         self.failures: list[str] = []
         self._stop_asked = threading.Event()
@@ -82,18 +82,18 @@ class CrashProofWriter(threading.Thread):
         )
 
     def write_some(self) -> None:
-        """Hands a few records to the producer and polls it. For those who derive from this."""
+        """Hands a few records to the producer and polls it; subclasses implement it."""
         raise NotImplementedError
 
     def run(self) -> None:
-        """Writes; ends by waiting for everything that was sent."""
+        """Writes until stopped, then flushes."""
         while not self._stop_asked.is_set() and not self.failures:
             self.write_some()
         if left := self._producer.flush(60):
             self.failures.append(f"{left} records were not acknowledged within a minute")
 
     def finish(self) -> None:
-        """Stops writing, waits for what is outstanding, and fails if anything did."""
+        """Stops writing, waits for outstanding records, and fails if any of them failed."""
         self._stop_asked.set()
         self.join(90)
         assert not self.is_alive(), f"{self.name} did not come to an end"
@@ -151,14 +151,14 @@ class Writer(CrashProofWriter):
 
 
 class Account:
-    """What one reading of the topic found: per partition the next offset, per writer and partition the offsets."""
+    """The result of one reading of the topic: next offset by partition, offsets by writer and partition."""
 
     def __init__(self, writers: int, partitions: int) -> None:
         self.found = [[array("q") for _ in range(partitions)] for _ in range(writers)]
         self.next_offset = [0] * partitions
 
     def take(self, message: Message) -> None:
-        """AssertionError when the record is torn, or not the next one of its writer and partition."""
+        """Raises AssertionError when the record is torn, or not the next one of its writer and partition."""
         value, partition, offset = message.value(), message.partition(), message.offset()
         assert value is not None
         assert partition is not None
@@ -173,7 +173,7 @@ class Account:
         offsets.append(offset)
 
     def check(self, writers: list[Writer]) -> None:
-        """Everything acknowledged is there once, where the acknowledgement said; so is nothing else."""
+        """Every acknowledged record is present once, at the acknowledged offset; no other record is present."""
         for writer in writers:
             for partition, acknowledged in enumerate(writer.acknowledged):
                 found = self.found[writer.number][partition]
@@ -184,7 +184,7 @@ class Account:
 
 
 class Reader(threading.Thread):
-    """Follows the topic through all crashes and takes each record into its account."""
+    """Follows the topic through all crashes and adds each record to its account."""
 
     def __init__(self, bootstrap: str, topic: str, account: Account) -> None:
         super().__init__(name="reader", daemon=True)
@@ -195,7 +195,7 @@ class Reader(threading.Thread):
         self._stop_asked = threading.Event()
 
     def run(self) -> None:
-        """Reads until told to stop, or until something is wrong."""
+        """Reads until stopped, or until a check fails."""
         partitions = range(len(self.account.next_offset))
         try:
             for message in read(self._servers, self._topic_name, partitions, self._stop_asked):
@@ -204,7 +204,7 @@ class Reader(threading.Thread):
             self.failure = error
 
     def finish(self) -> None:
-        """Stops reading; fails if anything that was read was wrong."""
+        """Stops reading; fails if any check failed."""
         self._stop_asked.set()
         self.join(30)
         if self.failure is not None:
@@ -212,7 +212,7 @@ class Reader(threading.Thread):
 
 
 def read(bootstrap: str, topic: str, partitions: range, stop: threading.Event) -> Iterator[Message]:
-    """Every record from the beginning. KafkaException when a position is out of range: the log has shrunk."""
+    """Yields every record from the beginning. Raises KafkaException when a position is out of range (a shrunk log)."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

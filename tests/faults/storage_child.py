@@ -1,8 +1,8 @@
-"""The life of a log on a real disk in a process of its own, which is killed with -9 again and again.
+"""A log on a real disk in a child process that is killed with -9 repeatedly.
 
-The process is a fork that takes the steps of `tests.storage.log_life` and tells its parent, before each operation that
-may leave a trace, what its model of the log is and what it is about to do (`Told`). So the parent, and the next
-process after it, know after any kill what must be there, what may be, and what must not.
+The child is a fork that takes the steps of `tests.storage.log_life`. Before each operation that may change a file it
+reports the state of its model of the log and the operation under way (`Told`) to its parent. So the parent, and the
+next child, know after any kill which records must be there, which may be, and which must not.
 """
 
 import os
@@ -45,7 +45,7 @@ class KillingFile(RealFile):
 
 
 class KillingEnv(RealEnv):
-    """A real file system with a clock that the test moves; ends the process at one of the operations that change it."""
+    """A real file system with a manual clock; kills the process at one of the operations that change files."""
 
     __slots__ = ("kill_at", "maps", "operations", "random", "time_ms")
 
@@ -96,7 +96,7 @@ class KillingEnv(RealEnv):
 
 
 class Told(NamedTuple):
-    """What a process says of the log before it goes on."""
+    """The report of a child before it continues."""
 
     model: LogModel
     pending: list[ModelBatch]
@@ -110,7 +110,7 @@ class Told(NamedTuple):
 
 
 class RealLife(FaultedLife):
-    """A log in a real directory; made anew, or from what a process has told before it was killed."""
+    """A log in a real directory, new or continued from the report of a killed child."""
 
     env: KillingEnv
     ends_within_steps = False
@@ -137,17 +137,17 @@ class RealLife(FaultedLife):
                 data = data[os.write(self.tell_to, data) :]
 
     def well_again(self) -> None:
-        """Nothing is made to fail but by kills."""
+        """No faults but kills."""
 
     def end_process(self) -> None:
-        """It has been killed by now."""
+        """The process was killed before this point."""
 
     def follow_start(self) -> None:
         if self.model.start < self.log.log_start_offset <= max(self.model.high_watermark, self.model.start):
             self.model.move_start(self.log.log_start_offset)
 
     def take(self, step: Step, rng: Random) -> None:
-        """One step, told of before."""
+        """Takes one step, reported before."""
         self.under_way = step
         self.tell()
         step(self, rng)
@@ -158,7 +158,7 @@ class RealLife(FaultedLife):
 
 
 def fork(what: Callable[[int], None]) -> tuple[int, int]:
-    """Has a child do something with a pipe to its parent; answers with its process id and the other end."""
+    """Forks a child that runs `work` with a pipe to its parent; returns its process id and the read end."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid:
@@ -178,7 +178,7 @@ def fork(what: Callable[[int], None]) -> tuple[int, int]:
 
 
 class Listener:
-    """Reads what a child tells; `last` is the last that came whole."""
+    """Reads the reports of a child; `last` is the last complete one."""
 
     def __init__(self, pipe: int) -> None:
         self.pipe = pipe
@@ -187,7 +187,7 @@ class Listener:
         self.frames = 0
 
     def read(self) -> bool:
-        """Takes what is there; False at the end."""
+        """Reads what is available; False at the end."""
         data = os.read(self.pipe, 1 << 20)
         self.buffer += data
         while len(self.buffer) >= FRAME.size:
@@ -206,6 +206,6 @@ class Listener:
 
 
 def unpack(told: bytes) -> Told:
-    """What was told, each time anew: whoever takes a log over changes it."""
+    """Decodes a report, each time into a new object: a child that takes the log over changes it."""
     found: Told = pickle.loads(told)
     return found

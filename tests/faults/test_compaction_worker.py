@@ -1,4 +1,4 @@
-"""The worker process of a running broker: there when there is work, gone with the broker, and no loss when it dies."""
+"""The worker process of a running broker: started on demand, ended with the broker, and harmless when it dies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from barnabas.storage.worker import NICENESS
-from tests.faults.conftest import nothing_to_regret
+from tests.faults.conftest import assert_no_traceback
 from tests.interop.clients.confluent import NewTopic
 from tests.support.broker_process import BrokerProcess
 
@@ -39,7 +39,7 @@ SLOW = {
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path / "data", SLOW) as process:
         yield process
-        nothing_to_regret(process)
+        assert_no_traceback(process)
 
 
 def workers(pid: int) -> list[int]:
@@ -74,7 +74,7 @@ def produce(bootstrap: str, count: int) -> None:
 
 
 def compacting(broker: BrokerProcess) -> int:
-    """Has the broker compact something for a good while; the worker's process id."""
+    """Has the broker compact for a while; returns the process id of the worker."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"cleanup.policy": "compact", "internal.segment.bytes": "100000"}
     admin.create_topics([NewTopic("t", 1, 1, config=config)])["t"].result(LIMIT_S)
@@ -91,7 +91,7 @@ def files(broker: BrokerProcess, suffix: str) -> list[Path]:
 
 
 def opened_by(pid: int) -> set[str]:
-    """What the descriptors of a process name; one that it closes before we have read it is left out."""
+    """The targets of a process's descriptors; skips those that it closes meanwhile."""
     names = set()
     for path in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -99,13 +99,13 @@ def opened_by(pid: int) -> set[str]:
     return names
 
 
-def test_it_goes_when_the_broker_is_killed(broker: BrokerProcess) -> None:
+def test_worker_ends_when_the_broker_is_killed(broker: BrokerProcess) -> None:
     worker = compacting(broker)
     broker.kill()
     until(lambda: is_gone(worker))
 
 
-def test_it_goes_when_the_broker_stops(broker: BrokerProcess) -> None:
+def test_worker_ends_when_the_broker_stops(broker: BrokerProcess) -> None:
     worker = compacting(broker)
     started = time.monotonic()
     assert broker.stop() == 0
@@ -115,7 +115,7 @@ def test_it_goes_when_the_broker_stops(broker: BrokerProcess) -> None:
     assert not files(broker, ".swap")
 
 
-def test_the_broker_goes_on_when_it_is_killed(broker: BrokerProcess) -> None:
+def test_the_broker_continues_when_the_worker_is_killed(broker: BrokerProcess) -> None:
     worker = compacting(broker)
     os.kill(worker, signal.SIGKILL)
     until(lambda: "was ended by signal 9" in broker.output)
@@ -125,7 +125,7 @@ def test_the_broker_goes_on_when_it_is_killed(broker: BrokerProcess) -> None:
     assert broker.stop() == 0
 
 
-def test_it_has_nothing_of_the_brokers_but_its_pipes(broker: BrokerProcess) -> None:
+def test_worker_inherits_only_its_pipes_from_the_broker(broker: BrokerProcess) -> None:
     worker = compacting(broker)
     until(
         lambda: (
@@ -134,6 +134,6 @@ def test_it_has_nothing_of_the_brokers_but_its_pipes(broker: BrokerProcess) -> N
         )
     )
     allowed = ("pipe:", str(broker.data_dir / "t-0"))
-    # What it reads while it starts (libraries, modules) is closed again; what it had from the broker would stay.
+    # Files that it reads while it starts (libraries, modules) are closed again; inherited ones would stay open.
     until(lambda: all(name.startswith(allowed) for name in opened_by(worker)))
     assert opened_by(worker), "the worker has pipes for as long as it lives"

@@ -21,8 +21,8 @@ def test_the_broker_answers_or_closes(either: BrokerProcess | ApacheKafka, dialo
 
 
 @explores
-def test_random_bytes_never_hurt(broker: BrokerProcess) -> None:
-    """Random frames, random streams and damaged requests: each connection is closed or answered, the broker goes on."""
+def test_random_bytes_are_answered_or_close_the_connection(broker: BrokerProcess) -> None:
+    """Random frames, random streams and damaged requests: each connection is closed or answered, the broker lives."""
     dice = random.Random(seed_or(20_26))
     for _ in range(300):
         damage(broker.bootstrap, dice)
@@ -30,7 +30,7 @@ def test_random_bytes_never_hurt(broker: BrokerProcess) -> None:
 
 
 def damage(bootstrap: str, dice: random.Random) -> None:
-    """One connection's worth of nonsense; what comes back is read up to the end, a refusal to wait for."""
+    """Sends random input on one connection and reads until the broker closes it."""
     with RawConnection(bootstrap) as connection:
         try:
             connection.send(nonsense(dice))
@@ -51,7 +51,7 @@ def nonsense(dice: random.Random) -> bytes:
         return bytes(request)
     noise = dice.randbytes(dice.randrange(1, 400))
     if kind == 1:
-        # A key and version that are served get the noise past the first door.
+        # A supported key and version lead the noise into the request's parser.
         key = dice.choice([0, 1, 2, 3, 18, 19, 20, 22, 23, 32, 60, 75])
         return frame(key.to_bytes(2, "big") + dice.randrange(14).to_bytes(2, "big") + noise)
     return noise

@@ -1,4 +1,4 @@
-"""A broker on a small disk that fills up, under stock clients: refused, read from, restarted, and let in again."""
+"""A small disk that fills up, under stock clients: the broker rejects produces, serves fetches, and recovers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SmallDisk:
         self._names = path / "names"
 
     def fill(self) -> None:
-        """To the last byte."""
+        """Fills the disk to the last byte."""
         with self.ballast.open("ab", buffering=0) as file:
             for size in (65536, 4096, 1):
                 try:
@@ -58,7 +58,7 @@ class SmallDisk:
                     continue
 
     def take_inodes(self) -> None:
-        """No file and no directory can be made any more; those that are there can be written."""
+        """Uses up all inodes: no file or directory can be created, existing ones can be written."""
         self._names.mkdir()
         with suppress(OSError):
             for number in range(INODES):
@@ -97,7 +97,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 class Outbox:
-    """A librdkafka producer that keeps what became of each record."""
+    """A librdkafka producer that keeps the result of each record."""
 
     def __init__(self, bootstrap: str, **config: object) -> None:
         dotted = {key.replace("_", "."): value for key, value in config.items()}
@@ -117,14 +117,14 @@ class Outbox:
             self.failed.append(error)
 
     def fill_disk(self) -> None:
-        """Sends until it is refused."""
+        """Sends until a record is rejected."""
         while not self.failed:
             self.send(bytes(50_000))
             self.producer.flush(LIMIT_S)
 
 
 def read_all(bootstrap: str) -> list[int]:
-    """The offset of each record, by an ordinary consumer."""
+    """The offset of each record, by a stock consumer."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
     try:
         low, high = consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=LIMIT_S)
@@ -143,7 +143,7 @@ def read_all(bootstrap: str) -> list[int]:
 
 
 def metrics(broker: BrokerProcess, prefix: str) -> float:
-    """The sum of the metrics that begin so."""
+    """The sum of the metrics with this prefix."""
     found = re.search(r"http://\S+/metrics", broker.output)
     assert found is not None
     with urllib.request.urlopen(found[0], timeout=LIMIT_S) as response:
@@ -159,7 +159,9 @@ def requests(broker: BrokerProcess, api: str) -> float:
     return metrics(broker, f'kafka_network_requestmetrics_requests_total{{request="{api}"')
 
 
-def test_producers_are_refused_and_all_else_goes_on(broker: BrokerProcess, disk: SmallDisk) -> None:
+def test_producers_are_rejected_and_all_other_requests_succeed(
+    broker: BrokerProcess, disk: SmallDisk
+) -> None:
     outbox = Outbox(broker.bootstrap, message_timeout_ms=1500)
     outbox.fill_disk()
     assert not outbox.failed[0].fatal()
@@ -173,8 +175,8 @@ def test_producers_are_refused_and_all_else_goes_on(broker: BrokerProcess, disk:
     with pytest.raises(KafkaException, match="Every log directory is full") as refusal:
         admin.create_topics([NewTopic("u", 1, 1)])["u"].result(LIMIT_S)
     assert refusal.value.args[0].code() == KafkaError.KAFKA_STORAGE_ERROR
-    assert broker.output.count("is full:") == 1  # however many requests were refused
-    admin.delete_topics(["t"])["t"].result(LIMIT_S)  # which is what makes room, and needs some itself
+    assert broker.output.count("is full:") == 1  # however many requests were rejected
+    admin.delete_topics(["t"])["t"].result(LIMIT_S)  # which frees space, and needs some itself
     disk.empty()
     wait_until(lambda: metric(broker, "full") == 0)
     assert broker.output.count("has room again") == 1
@@ -183,7 +185,7 @@ def test_producers_are_refused_and_all_else_goes_on(broker: BrokerProcess, disk:
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_a_producer_that_tries_again_gets_through_when_there_is_room(
+def test_a_retrying_producer_succeeds_once_there_is_space(
     broker: BrokerProcess, disk: SmallDisk, idempotent: bool
 ) -> None:
     outbox = Outbox(broker.bootstrap, message_timeout_ms=60_000, enable_idempotence=idempotent)
@@ -197,13 +199,15 @@ def test_a_producer_that_tries_again_gets_through_when_there_is_room(
     assert (outbox.delivered, outbox.failed) == ([0], [])
     before = requests(broker, "Metadata")
     wait_until(lambda: metric(broker, "refused_batches_total") >= 5)
-    assert requests(broker, "Metadata") - before <= 1  # nobody asks for new metadata because of it
+    assert requests(broker, "Metadata") - before <= 1  # no client refreshes its metadata because of it
     disk.empty()
     assert outbox.producer.flush(LIMIT_S) == 0
     assert (outbox.delivered, outbox.failed) == ([0, 1, 2, 3, 4, 5], [])
 
 
-def test_the_python_clients_see_the_error_and_get_through(broker: BrokerProcess, disk: SmallDisk) -> None:
+def test_the_python_clients_see_the_error_and_retry_successfully(
+    broker: BrokerProcess, disk: SmallDisk
+) -> None:
     disk.fill()
     wait_until(lambda: metric(broker, "full") == 1)
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, retry_backoff_ms=50)
@@ -218,7 +222,7 @@ def test_the_python_clients_see_the_error_and_get_through(broker: BrokerProcess,
     producer.close()
 
 
-async def test_aiokafka_tries_again(broker: BrokerProcess, disk: SmallDisk) -> None:
+async def test_aiokafka_retries(broker: BrokerProcess, disk: SmallDisk) -> None:
     disk.fill()
     wait_until(lambda: metric(broker, "full") == 1)
     producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap)
@@ -233,7 +237,7 @@ async def test_aiokafka_tries_again(broker: BrokerProcess, disk: SmallDisk) -> N
         await producer.stop()
 
 
-def test_a_topic_whose_log_cannot_be_made_is_there_when_it_can(
+def test_a_topic_whose_log_cannot_be_created_gets_it_once_there_is_space(
     broker: BrokerProcess, disk: SmallDisk
 ) -> None:
     offline = "kafka_controller_kafkacontroller_offlinepartitionscount"
@@ -253,7 +257,7 @@ def test_a_topic_whose_log_cannot_be_made_is_there_when_it_can(
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
-def test_it_starts_on_a_disk_without_a_byte(broker: BrokerProcess, disk: SmallDisk, clean: bool) -> None:
+def test_the_broker_starts_on_a_full_disk(broker: BrokerProcess, disk: SmallDisk, clean: bool) -> None:
     outbox = Outbox(broker.bootstrap, message_timeout_ms=1000)
     outbox.fill_disk()
     if clean:
@@ -268,7 +272,7 @@ def test_it_starts_on_a_disk_without_a_byte(broker: BrokerProcess, disk: SmallDi
     again.send(b"when there is room")
     wait_until(lambda: metric(broker, "refused_batches_total") > 0)
     disk.fill()
-    broker.kill()  # and once more, with whatever the last start left
+    broker.kill()  # and once more, with what the last start left
     broker.start()
     assert read_all(broker.bootstrap) == outbox.delivered
     disk.empty()

@@ -1,4 +1,4 @@
-"""Clients that take and do not give: the broker's memory stays bounded, and the others do not notice."""
+"""Clients that only consume resources: the broker's memory stays bounded, and other clients are served in time."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(120)]
 
 MIB = 1 << 20
 GROWTH_LIMIT = 64 * MIB
-"""What any of these attacks may cost in memory; each of them asks for gigabytes."""
+"""The limit on memory that one attack may cost; each of them asks for gigabytes."""
 
 SLOWEST_WAITS = 400
 USUAL_WAITS = 25
-"""What another client may come to wait for an answer at most, and in the middle, in ordinary waits of this machine."""
+"""Limits on another client's wait: the longest, and the median, in multiples of an ordinary wait on this machine."""
 
 FLOOR_S = 0.01
-"""An ordinary wait counts as this at least: less is a matter of luck."""
+"""The least time that counts as an ordinary wait: shorter ones vary by chance."""
 
 LEAST_ANSWERS = 30
 TOPIC = "loot"
@@ -50,7 +50,7 @@ TOPIC = "loot"
 
 @pytest.fixture(autouse=True, scope="module")
 def loot(broker: BrokerProcess) -> None:
-    """A topic with twenty partitions and some megabytes that can be asked for again and again."""
+    """A topic with twenty partitions and some megabytes that can be fetched repeatedly."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 20, 1)])[TOPIC].result(30)
     client = ConfluentKafka()
@@ -60,7 +60,7 @@ def loot(broker: BrokerProcess) -> None:
 
 
 class Bystander(threading.Thread):
-    """A well-behaved client that asks all the time and notes how long each answer took."""
+    """A well-behaved client that sends requests continuously and records each response time."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(name="bystander", daemon=True)
@@ -82,7 +82,7 @@ class Bystander(threading.Thread):
             self.error = error
 
     def ordinary_wait_s(self) -> float:
-        """How long an answer takes in peace, the machine being as busy as it is."""
+        """Measures the response time without an attack, under the current load of the machine."""
         self._await_answers()
         ordinary = statistics.median(self.waits)
         self.waits.clear()
@@ -94,7 +94,7 @@ class Bystander(threading.Thread):
             time.sleep(0.01)
 
     def finish(self, ordinary_s: float) -> None:
-        """Fails when it was not served, or not in time by the measure of an ordinary wait."""
+        """Fails when a request was not answered, or took too many times an ordinary wait."""
         self._await_answers()
         self._stop_asked.set()
         self.join(20)
@@ -108,7 +108,7 @@ class Bystander(threading.Thread):
 
 @contextlib.contextmanager
 def unnoticed(broker: BrokerProcess, growth_limit: int = GROWTH_LIMIT) -> Iterator[None]:
-    """Around an attack: memory and another client's waiting stay within their limits."""
+    """Wraps an attack: checks the limits on memory and on the bystander's waits."""
     before = broker.rss_bytes()
     bystander = Bystander(broker.bootstrap)
     bystander.start()
@@ -137,7 +137,7 @@ def unnoticed(broker: BrokerProcess, growth_limit: int = GROWTH_LIMIT) -> Iterat
 def connections(
     bootstrap: str, count: int, *, receive_buffer_bytes: int = 0
 ) -> Iterator[list[RawConnection]]:
-    """Many of them, closed in the end."""
+    """Opens `count` connections, and closes them at the end."""
     with contextlib.ExitStack() as stack:
         yield [
             stack.enter_context(RawConnection(bootstrap, receive_buffer_bytes=receive_buffer_bytes))
@@ -146,7 +146,7 @@ def connections(
 
 
 def stuff(connection: RawConnection, request: bytes, count: int) -> bool:
-    """Sends up to `count` requests without reading an answer; True when the broker stopped taking them."""
+    """Sends up to `count` requests without reading a response; True when the broker stopped reading."""
     connection.socket.settimeout(0.5)
     try:
         for _ in range(count):
@@ -170,14 +170,14 @@ def fetch_everything() -> bytes:
     )
 
 
-def test_claims_of_huge_requests_cost_nothing(broker: BrokerProcess) -> None:
+def test_announced_huge_requests_cost_no_memory(broker: BrokerProcess) -> None:
     with connections(broker.bootstrap, 200) as claimants, unnoticed(broker):
         for connection in claimants:
             connection.send(struct.pack(">i", 100 * MIB) + bytes(4096))
 
 
 def test_half_sent_requests_are_bounded(broker: BrokerProcess) -> None:
-    """Each connection really sends 8 MiB of a request of 90; together they send far more than may be kept."""
+    """Each connection sends 8 MiB of a request of 90; together they send far more than the broker may buffer."""
     with connections(broker.bootstrap, 4) as senders, unnoticed(broker):
         for connection in senders:
             connection.socket.settimeout(2)
@@ -186,7 +186,7 @@ def test_half_sent_requests_are_bounded(broker: BrokerProcess) -> None:
                 connection.send(bytes(8 * MIB))
 
 
-def test_who_never_reads_metadata_is_no_longer_read_from(broker: BrokerProcess) -> None:
+def test_backpressure_on_a_client_that_reads_no_metadata_responses(broker: BrokerProcess) -> None:
     request = metadata_request(1, [TOPIC]) * 100
     with connections(broker.bootstrap, 20, receive_buffer_bytes=4096) as deaf, unnoticed(broker):
         for connection in deaf[:3]:
@@ -197,13 +197,13 @@ def test_who_never_reads_metadata_is_no_longer_read_from(broker: BrokerProcess) 
             stuff(connection, request, 20)
 
 
-def test_who_never_reads_fetches_is_no_longer_read_from(broker: BrokerProcess) -> None:
+def test_backpressure_on_a_client_that_reads_no_fetch_responses(broker: BrokerProcess) -> None:
     with connections(broker.bootstrap, 20, receive_buffer_bytes=4096) as deaf, unnoticed(broker):
         for connection in deaf:
             stuff(connection, fetch_everything(), 200)
 
 
-def test_a_request_byte_by_byte_is_answered(broker: BrokerProcess) -> None:
+def test_a_request_sent_byte_by_byte_is_answered(broker: BrokerProcess) -> None:
     request = metadata_request(9, [TOPIC])
     with connections(broker.bootstrap, 50) as slow, unnoticed(broker):
         for byte in request:
@@ -213,14 +213,14 @@ def test_a_request_byte_by_byte_is_answered(broker: BrokerProcess) -> None:
             assert connection.read_frame().startswith(b"\0\0\0\x09")
 
 
-def test_silent_clients_cost_little(broker: BrokerProcess) -> None:
+def test_idle_clients_cost_little(broker: BrokerProcess) -> None:
     with connections(broker.bootstrap, 400) as silent, unnoticed(broker):
         silent[-1].send(metadata_request())
         silent[-1].read_frame()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_closed_connections_leave_nothing_behind(broker: BrokerProcess) -> None:
+def test_closed_connections_release_their_descriptors(broker: BrokerProcess) -> None:
     def descriptors() -> int:
         return len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
 
@@ -229,7 +229,7 @@ def test_closed_connections_leave_nothing_behind(broker: BrokerProcess) -> None:
         for number in range(1500):
             connection = RawConnection(broker.bootstrap)
             if number % 3 == 0:
-                # Waiting for an answer now and then keeps the queue of connections to accept from running over.
+                # Waiting for a response now and then keeps the accept queue from overflowing.
                 connection.send(metadata_request())
                 connection.read_frame()
             if number % 3 == 1:
@@ -242,14 +242,14 @@ def test_closed_connections_leave_nothing_behind(broker: BrokerProcess) -> None:
             time.sleep(0.02)
 
 
-def test_a_record_that_swells_is_refused_or_taken_within_bounds(broker: BrokerProcess) -> None:
+def test_a_decompression_bomb_is_rejected_or_appended_within_bounds(broker: BrokerProcess) -> None:
     """Half a gigabyte of zeros, gzipped, as one record of one batch."""
     with unnoticed(broker, 2 * GROWTH_LIMIT), RawConnection(broker.bootstrap, timeout_s=60) as connection:
         connection.send(produce_request(TOPIC, 0, gzip_bomb(512 * MIB)))
         connection.read_frame()
 
 
-def test_a_request_of_nothing_but_tiny_elements_is_refused_before_they_are_objects(
+def test_a_request_of_tiny_elements_is_rejected_before_they_become_objects(
     broker: BrokerProcess,
 ) -> None:
     """Ten million topics without a name in a Metadata request of 20 MB; as objects they would take gigabytes."""

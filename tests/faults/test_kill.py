@@ -1,4 +1,4 @@
-"""kill -9 while four producers write: nothing acknowledged is lost or doubled, nothing torn is served."""
+"""kill -9 while four producers write: no acknowledged record is lost or duplicated, no torn one is served."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def test_fifty_kills_in_a_row(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_ten_kills_when_acknowledgements_wait_for_the_disk(tmp_path: Path) -> None:
+def test_ten_kills_with_flush_on_every_append(tmp_path: Path) -> None:
     durable = BrokerProcess(tmp_path / "data", {"log.flush.interval.messages": "1"})
     kill_and_count(durable, rounds=10, seed=seed_or(50))
 
 
 @pytest.mark.conformance
 @pytest.mark.timeout(300)
-def test_apache_kafka_outlives_a_kill_too(tmp_path: Path) -> None:
-    """Proves the experiment: what it finds wrong is not of its own making."""
+def test_apache_kafka_survives_a_kill_too(tmp_path: Path) -> None:
+    """Validates the experiment itself: it finds no fault in Apache Kafka."""
     kill_and_count(ApacheKafka(tmp_path, require_classpath()), rounds=1, seed=1)
 
 
 def kill_and_count(broker: BrokerProcess | ApacheKafka, rounds: int, seed: int) -> None:
-    """The whole experiment; the seed decides how much is acknowledged before each kill, and is printed."""
+    """Runs the experiment; the seed decides how much is acknowledged before each kill, and is printed."""
     print(f"seed {seed}")
     dice = random.Random(seed)
     with broker:
@@ -80,13 +80,13 @@ def kill_and_count(broker: BrokerProcess | ApacheKafka, rounds: int, seed: int) 
 
 
 def create_topic(bootstrap: str) -> None:
-    """The one topic of the experiment."""
+    """Creates the topic of the experiment."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=TOPIC_CONFIG)])[TOPIC].result(30)
 
 
 def wait_for_progress(writers: list[Writer], reader: Reader, count: int) -> None:
-    """Returns once `count` more records were acknowledged, and each writer had one of them."""
+    """Returns once `count` more records were acknowledged, at least one of each writer."""
     deadline = time.monotonic() + PROGRESS_LIMIT_S
     before = [writer.count for writer in writers]
     while True:
@@ -102,7 +102,7 @@ def wait_for_progress(writers: list[Writer], reader: Reader, count: int) -> None
 
 
 def killed_while_starting(broker: BrokerProcess | ApacheKafka, after_s: float) -> None:
-    """A crash in the middle of the recovery from the last one."""
+    """Kills the broker in the middle of its recovery."""
     broker.spawn()
     time.sleep(after_s)
     broker.kill()

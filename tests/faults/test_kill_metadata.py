@@ -1,4 +1,4 @@
-"""kill -9 right after an answer: topics, their settings and producer ids are what was answered."""
+"""kill -9 right after a response: topics, their settings and producer ids are those of the response."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def init_producer_id(bootstrap: str) -> int:
     return producer_id
 
 
-def test_topics_are_as_they_were_answered(tmp_path: Path) -> None:
+def test_topics_are_as_they_were_acknowledged(tmp_path: Path) -> None:
     dice = random.Random(17)
     topics: dict[str, tuple[int, str]] = {}
     ids: dict[str, str] = {}
@@ -83,7 +83,7 @@ def check(admin: AdminClient, topics: dict[str, tuple[int, str]], ids: dict[str,
         assert future.result(LIMIT_S)["retention.ms"].value == topics[resource.name][1]
 
 
-def test_a_producer_id_is_given_once(tmp_path: Path) -> None:
+def test_a_producer_id_is_assigned_once(tmp_path: Path) -> None:
     given: list[int] = []
     with BrokerProcess(tmp_path / "data") as broker:
         for number in range(4):

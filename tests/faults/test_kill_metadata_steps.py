@@ -1,10 +1,10 @@
 """kill -9 at each file operation of creating, growing, altering and deleting topics, and of snapshots of the metadata.
 
-A broker ends itself at one operation (`killed_broker`), the next one takes the directory over, and so on. After each
-end a change that was answered is there, and one that was not is there wholly or not at all: all partitions of a topic
-and all its settings, or neither. Apache Kafka, too, finds it so.
+A broker kills itself at one operation (`killed_broker`), the next one takes the directory over, and so on. After each
+kill an acknowledged change is there, and any other is there wholly or not at all: all partitions of a topic
+and all its settings, or neither. Apache Kafka reads the same state.
 
-BARNABAS_KILLS says how many ends there are; some 400 reach each operation once.
+BARNABAS_KILLS is the number of kills; some 400 reach each operation once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import Uuid
 from tests.conformance.kafka_jars import require_classpath
 from tests.conformance.peer import ClosedError, Peer
-from tests.faults.conftest import nothing_to_regret
+from tests.faults.conftest import assert_no_traceback
 from tests.faults.killed_broker import KILL_AT
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
@@ -59,7 +59,7 @@ NAMES = ("a", "b", "c")
 KEYS = ("retention.ms", "segment.bytes", "max.message.bytes")
 
 Topic = tuple[int, dict[str, str]]
-"""Partitions, and the settings of its own."""
+"""The partitions of a topic and its own settings."""
 State = dict[str, Topic]
 
 
@@ -132,7 +132,7 @@ def alter(state: State, dice: Random) -> tuple[Message, int, State]:
 
 
 def changes(dice: Random) -> Iterator[Callable[[State, Random], tuple[Message, int, State]]]:
-    """Each kind of change in turn, from where the dice say."""
+    """Yields each kind of change in turn, from a random one on."""
     kinds = [create, grow, alter, create, delete, create, alter, delete]
     at = dice.randrange(len(kinds))
     while True:
@@ -144,11 +144,11 @@ def fits(change: object, state: State) -> bool:
     return len(state) < len(NAMES) if change is create else bool(state)
 
 
-# -- what a broker says --
+# -- the state that a broker reports --
 
 
 def seen(peer: Peer) -> tuple[State, dict[str, Uuid]]:
-    """All topics, their settings and their ids; each partition has a leader."""
+    """Reads all topics, their settings and their ids; each partition has a leader."""
     metadata: Any = peer.ask(MetadataRequest(topics=None), 12)
     topics = {topic.name: topic for topic in metadata.topics}
     assert all(topic.error_code == 0 for topic in topics.values()), metadata
@@ -169,7 +169,7 @@ def seen(peer: Peer) -> tuple[State, dict[str, Uuid]]:
 
 
 def live(peer: Peer, state: State, dice: Random) -> tuple[State, State | None]:
-    """Changes until the broker is no more: the state that was answered, and what it is with the one that was not."""
+    """Changes topics until the broker dies; returns the acknowledged state, and that with the unanswered change."""
     for change in changes(dice):
         if not fits(change, state):
             continue
@@ -184,7 +184,7 @@ def live(peer: Peer, state: State, dice: Random) -> tuple[State, State | None]:
 
 
 def few_changes(peer: Peer, state: State, dice: Random) -> State:
-    """Some changes to a broker that lives on; all are answered."""
+    """Makes some changes on a broker that survives; all are answered."""
     after = state
     for _, change in zip(range(6), changes(dice), strict=False):
         if fits(change, after):
@@ -199,7 +199,7 @@ def check_answer(answer: Any) -> None:
 
 
 def seen_soon(peer: Peer) -> State:
-    """What a broker says once all partitions have leaders again."""
+    """The state that a broker reports once all partitions have leaders again."""
     deadline = time.monotonic() + LIMIT_MS / 1000
     while True:
         try:
@@ -210,7 +210,7 @@ def seen_soon(peer: Peer) -> State:
 
 
 @pytest.mark.conformance
-def test_kafka_takes_over_whatever_a_kill_has_left(tmp_path: Path) -> None:
+def test_kafka_takes_over_after_a_kill(tmp_path: Path) -> None:
     dice = Random(seed_or(21))
     kafka = ApacheKafka(tmp_path, require_classpath(), {"delete.topic.enable": "true"})
     kafka.prepare()
@@ -223,7 +223,7 @@ def test_kafka_takes_over_whatever_a_kill_has_left(tmp_path: Path) -> None:
             assert seen(peer)[0] == state
             state, unanswered = live(peer, state, dice)
             peer.close()
-            nothing_to_regret(broker)
+            assert_no_traceback(broker)
         with kafka:
             peer = Peer("127.0.0.1", int(kafka.bootstrap.rpartition(":")[2]))
             found = seen_soon(peer)
@@ -236,14 +236,14 @@ def test_kafka_takes_over_whatever_a_kill_has_left(tmp_path: Path) -> None:
                 kafka.kill()
 
 
-def test_at_every_step(tmp_path: Path) -> None:
+def test_a_kill_at_every_operation(tmp_path: Path) -> None:
     dice = Random(seed_or(20))
     state: State = {}
     unanswered: State | None = None
     broker = KilledBroker(tmp_path / "data", SETTINGS)
     for number in range(KILLS):
         broker.kill_at = number * STRIDE % OPERATIONS
-        if number % 5 == 4:  # an end within the start comes first
+        if number % 5 == 4:  # a kill during the start comes first
             broker.kill_at = -1 - dice.randrange(90)
             broker.spawn()
             broker.wait()
@@ -253,11 +253,11 @@ def test_at_every_step(tmp_path: Path) -> None:
             try:
                 found, _ = seen(peer)
             except (ClosedError, ConnectionError):
-                continue  # a chore of its own was its end
+                continue  # a housekeeping operation hit the kill
             assert found in (state, unanswered), f"end {number}, at operation {broker.kill_at}"
             state, unanswered = live(peer, found, dice)
             peer.close()
-            nothing_to_regret(broker)
+            assert_no_traceback(broker)
     broker.kill_at = 1 << 60
     with broker:
         peer = Peer("127.0.0.1", broker.port)

@@ -1,4 +1,4 @@
-"""kill -9 while producers write and replicas move between log directories: nothing acknowledged is lost."""
+"""kill -9 while producers write and replicas move between log directories: no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ KILLS = int(os.environ.get("BARNABAS_KILLS", "12"))
 """How often the longer test kills; 200 and more for a thorough run."""
 
 DONE = " is done: "
-"""What the line about a move that came to its end has."""
+"""A part of the log line about a completed move."""
 
 REST_LIMIT_S = 60.0
 
 
 class Mover(threading.Thread):
-    """Has partitions move here and there, whether or not the last wish has come true."""
+    """Moves partitions back and forth, whether or not the last move has completed."""
 
     def __init__(self, broker: BrokerProcess, directories: list[str], seed: int) -> None:
         super().__init__(name="mover", daemon=True)
@@ -83,7 +83,7 @@ def test_many_kills_in_a_row(tmp_path: Path) -> None:
 
 
 def kill_and_count(parent: Path, settings: dict[str, str], rounds: int, seed: int) -> None:
-    """The whole experiment; the seed decides when it kills, and is printed."""
+    """Runs the experiment; the seed decides when it kills, and is printed."""
     print(f"seed {seed}")
     dice = random.Random(seed)
     directories = [str(parent / name) for name in ("a", "b", "c")]
@@ -132,7 +132,7 @@ def kill_and_count(parent: Path, settings: dict[str, str], rounds: int, seed: in
 
 
 def wait_for_rest(broker: BrokerProcess) -> None:
-    """Returns when nothing moves any more, and each partition lies in one place."""
+    """Returns when no move is under way, and each partition is in one directory."""
     deadline = time.monotonic() + REST_LIMIT_S
     with Peer("127.0.0.1", broker.port) as peer:
         while True:

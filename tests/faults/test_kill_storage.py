@@ -1,11 +1,11 @@
-"""kill -9 of a process that works a log on a real disk: nothing acknowledged is lost, and nothing else is there.
+"""kill -9 of a process that changes a log on a real disk: no acknowledged record is lost, and no other one is there.
 
-The page cache survives the process: whatever a step has returned from is there after it, flushed or not. After each
-kill a copy of the directory is opened and read through beside the model (`tests.storage.log_life`): records in order
-with their bytes, the last value of each key, nothing of aborted transactions for read_committed, producers, epochs, the
-log start. Then the next process takes the directory over as it is.
+The page cache survives the process: the result of each completed step is there after the kill, flushed or not. After
+each kill a copy of the directory is opened and compared with the model (`tests.storage.log_life`): records in order
+with their bytes, the last value of each key, no aborted transaction for read_committed, producers, epochs, the
+log start offset. Then the next process takes the directory over unchanged.
 
-BARNABAS_KILLS says how many kills at random instants there are.
+BARNABAS_KILLS is the number of kills at random instants.
 """
 
 import os
@@ -24,11 +24,11 @@ from tests.storage.fault_life import Step
 from tests.storage.log_life import LogLife as L
 from tests.support.chance import seed_or
 
-# The children do nothing that a thread of this process could hold up: newer Pythons warn all the same.
+# No other thread of this process can hold up the children; newer Pythons warn all the same.
 pytestmark = [pytest.mark.faults, pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")]
 
 KILLS = int(os.environ.get("BARNABAS_KILLS") or 80)
-LIFETIME = 25  # kills in one directory; then another begins
+LIFETIME = 25  # kills in one directory before a new one begins
 WEIGHTS = {
     L.append: 10,
     L.append_idempotent: 6,
@@ -92,7 +92,7 @@ PHASES: dict[str, tuple[Step, ...]] = {
 
 
 def check_copy(directory: Path, told: bytes) -> int:
-    """Opens a copy of what a killed process has left, and has it agree with what the process knew; its records."""
+    """Opens a copy of the killed process's directory and compares it with the process's report; returns its records."""
     copy = directory.with_name("copy")
     shutil.copytree(directory, copy)
     try:
@@ -109,7 +109,7 @@ def check_copy(directory: Path, told: bytes) -> int:
 
 
 def begin(directory: Path, seed: int, pipe: int, told: bytes | None) -> RealLife:
-    """A process takes the directory over."""
+    """Continues the directory in a new process."""
     life = RealLife(str(directory), seed, pipe, unpack(told) if told else None)
     if told is not None:
         life.come_back(power_cut=False)
@@ -128,7 +128,7 @@ def live_until_killed(directory: Path, seed: int, pipe: int, told: bytes | None)
 
 
 def killed_after(directory: Path, seed: int, told: bytes | None, after_s: float) -> tuple[bytes | None, int]:
-    """What was known when the process ended, and how often it spoke."""
+    """Returns the last report of the killed process, and the number of its reports."""
     pid, pipe = fork(lambda writing: live_until_killed(directory, seed, writing, told))
     listener = Listener(pipe)
     deadline = time.monotonic() + after_s
@@ -174,7 +174,7 @@ def test_many_kills_at_random_instants(tmp_path: Path) -> None:
 
 
 def grow(directory: Path) -> bytes:
-    """A directory as a process leaves it that is killed after a while; what it knew."""
+    """Makes a directory as a process leaves it that is killed after a while; returns its last report."""
 
     def live(pipe: int) -> None:
         life = begin(directory, 5, pipe, None)
@@ -191,7 +191,7 @@ def grow(directory: Path) -> bytes:
 
 
 def killed_at(phase: str, number: int, directory: Path, told: bytes) -> bytes | None:
-    """What was known to a process that was killed at that operation of a phase; None: the phase has no such."""
+    """The last report of a process killed at that operation of a phase; None: the phase has fewer operations."""
     pid, pipe = fork(lambda writing: live_phase(phase, directory, writing, told, number))
     listener = Listener(pipe)
     listener.read_to_end()

@@ -1,6 +1,6 @@
 """kill -9 under transactions: committed ones are there whole and once, others not at all, and each ends in time.
 
-BARNABAS_KILLS says how often the longer test kills: 100 for a thorough run.
+BARNABAS_KILLS is the number of kills of the longer test: 100 for a thorough run.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COPIES: Final = ("copy-a", "copy-b")
 TOPIC_CONFIG = {"segment.bytes": "1048576"}
 TIMEOUT_MS, DESERTER_TIMEOUT_MS, LOOKS_EVERY_MS = 15_000, 2_000, 200
 GRACE_MS = 5_000
-"""What a transaction may last beyond its timeout: until the coordinator looks, has markers written, and is heard."""
+"""The longest that a transaction may outlast its timeout: until the coordinator checks it and writes its markers."""
 
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(LOOKS_EVERY_MS),
@@ -60,7 +60,7 @@ SETTINGS = {
 }
 ENDED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 START_LIMIT_S = 120.0
-"""Nothing is flushed between kills, so there is more and more to recover."""
+"""Nothing is flushed between kills, so recovery has more to do each time."""
 
 PROGRESS_LIMIT_S = 60.0
 END_LIMIT_S = 60.0
@@ -78,7 +78,7 @@ def test_many_kills_in_a_row(tmp_path: Path) -> None:
 
 
 def kill_and_count(broker: BrokerProcess, rounds: int, seed: int) -> None:
-    """The whole experiment; the seed decides when it kills, and is printed."""
+    """Runs the experiment; the seed decides when it kills, and is printed."""
     print(f"seed {seed}")
     dice = random.Random(seed)
     with broker:
@@ -141,7 +141,7 @@ def summary(writers: Sequence[Transactor]) -> str:
 
 
 def wait_for_progress(writers: Sequence[Transactor], copiers: Sequence[Copier], count: int) -> None:
-    """Returns once `count` more transactions are committed, and each writer and copier had something of it."""
+    """Returns once `count` more transactions are committed, and each writer and copier has committed some."""
     deadline = time.monotonic() + PROGRESS_LIMIT_S
     counted: list[Transactor | Copier] = [*writers, *copiers]
     before = [each.count for each in counted]
@@ -157,7 +157,7 @@ def wait_for_progress(writers: Sequence[Transactor], copiers: Sequence[Copier], 
 
 
 def read_committed(bootstrap: str, topic: str) -> list[bytes]:
-    """All that a reader of committed records finds, from the beginning to the end."""
+    """All records that a read_committed reader finds, from the beginning to the end."""
     consumer = Consumer(
         {
             **settings_of_clients(bootstrap),
@@ -189,7 +189,7 @@ def read_committed(bootstrap: str, topic: str) -> list[bytes]:
 
 
 def check(writers: Sequence[Transactor], written: Sequence[bytes]) -> None:
-    """Each transaction is there as its writer knows it to have ended."""
+    """Each transaction has the outcome that its writer recorded."""
     found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for value in written:
         writer, transaction, at, count = PAYLOAD.unpack(value)
@@ -225,7 +225,7 @@ def assert_same_records(found: Sequence[bytes], expected: Sequence[bytes], name:
 
 
 def wait_until_all_have_ended(port: int) -> None:
-    """Returns when no transaction is open, and readers of committed records see all that there is."""
+    """Returns when no transaction is open, and read_committed readers see all records."""
     deadline = time.monotonic() + END_LIMIT_S
     with Peer("127.0.0.1", port) as peer:
         while open_ := open_transactions(peer):
@@ -241,7 +241,7 @@ def wait_until_all_have_ended(port: int) -> None:
 
 
 def open_transactions(peer: Peer) -> list[ListTransactionsResponse.TransactionState]:
-    """Those of writers and deserters that have not come to their end; copiers go on meanwhile."""
+    """The transactions of writers and deserters that have not ended; copiers continue meanwhile."""
     answer = peer.ask(ListTransactionsRequest(), 0)
     assert isinstance(answer, ListTransactionsResponse)
     if answer.error_code:
@@ -254,16 +254,16 @@ def open_transactions(peer: Peer) -> list[ListTransactionsResponse.TransactionSt
 
 
 class Watch(threading.Thread):
-    """Looks all the time how long transactions have been open: none longer than its timeout allows.
+    """Checks continuously how long transactions have been open: none longer than its timeout allows.
 
-    While the broker is down nobody can end anything, so the time since it came back is what counts then.
+    While the broker is down no transaction can end, so the time counts from its last start.
     """
 
     def __init__(self, port: int) -> None:
         super().__init__(name="watch", daemon=True)
         self.seen = 0
         self.longest_ms = 0.0
-        """How long a transaction was open that was due, and the broker there to end it."""
+        """The time for which an overdue transaction was open while the broker was up."""
         self._peer = Peer("127.0.0.1", port)
         self._there_since_ms: float | None = time.time() * 1000
         self._stop_asked = threading.Event()

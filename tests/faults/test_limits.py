@@ -1,4 +1,4 @@
-"""Limits on connections and requests, held as Apache Kafka holds them."""
+"""Limits on connections and requests, enforced as Apache Kafka enforces them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OVERRIDES = {
 
 @pytest.fixture(autouse=True)
 def alone(either: Broker) -> None:
-    """Waits until connections of the test before no longer count."""
+    """Waits until the connections of the previous test no longer count."""
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         with contextlib.ExitStack() as stack:
@@ -38,7 +38,7 @@ def alone(either: Broker) -> None:
 
 
 def is_served(connection: RawConnection) -> bool:
-    """Whether a request on it is answered."""
+    """Whether the broker answers a request on it."""
     try:
         connection.send(metadata_request())
         connection.read_frame()
@@ -59,7 +59,7 @@ def settled(either: Broker, served: int) -> list[RawConnection]:
     raise AssertionError(f"{served} connections were not served")
 
 
-def test_one_address_has_so_many_connections(either: Broker) -> None:
+def test_connections_of_one_address_are_limited(either: Broker) -> None:
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(one) for one in settled(either, LIMIT)]
         assert not is_served(stack.enter_context(RawConnection(either.bootstrap)))
@@ -76,7 +76,7 @@ def test_an_idle_connection_is_closed(either: Broker) -> None:
         assert IDLE_MS / 1000 * 0.7 < time.monotonic() - started < IDLE_MS / 1000 + LIMIT_S
 
 
-def test_a_connection_in_use_is_not(either: Broker) -> None:
+def test_a_connection_in_use_stays_open(either: Broker) -> None:
     with settled(either, 1)[0] as busy:
         until = time.monotonic() + IDLE_MS / 1000 * 1.5
         while time.monotonic() < until:

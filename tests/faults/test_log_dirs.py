@@ -1,4 +1,4 @@
-"""Several log directories, one of which is lost: at the start, while the broker runs, and when it comes back."""
+"""The loss of one of several log directories: at the start, while the broker runs, and its return."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Directories:
         self.broker = BrokerProcess(place, {**settings, **overrides})
 
     def lose(self, directory: Path) -> None:
-        """Takes a directory away and leaves a file in its place, which stops even who may do everything."""
+        """Replaces a directory by a file, which fails even for root."""
         directory.rename(self.aside)
         directory.write_text("this was a disk")
 
@@ -59,7 +59,7 @@ def dirs(tmp_path: Path) -> Iterator[Directories]:
 
 
 def produce(broker: BrokerProcess, partitions: range | set[int]) -> set[int]:
-    """One record for each partition; those that refused it, or whose answer did not come."""
+    """Produces one record to each partition; returns those that rejected it, or whose response did not come."""
     refused = set()
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "delivery.timeout.ms": 3000, "request.timeout.ms": 1500}
@@ -76,7 +76,7 @@ def produce(broker: BrokerProcess, partitions: range | set[int]) -> set[int]:
 
 
 def counts(broker: BrokerProcess) -> dict[int, int]:
-    """How many records each partition holds."""
+    """The number of records in each partition."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
     try:
         return {
@@ -88,7 +88,7 @@ def counts(broker: BrokerProcess) -> dict[int, int]:
 
 
 def leaderless(broker: BrokerProcess) -> set[int]:
-    """The partitions that Metadata calls unavailable."""
+    """The partitions that Metadata reports as unavailable."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
     try:
         found = consumer.list_topics(TOPIC, LIMIT_S).topics[TOPIC].partitions
@@ -107,7 +107,7 @@ def read_values(broker: BrokerProcess, partition: int) -> bytes | None:
         consumer.close()
 
 
-def test_partitions_are_spread(dirs: Directories) -> None:
+def test_partitions_are_spread_over_directories(dirs: Directories) -> None:
     assert len(dirs.partitions_in(dirs.first)) == len(dirs.partitions_in(dirs.second)) == PARTITIONS // 2
     assert dirs.partitions_in(dirs.first) | dirs.partitions_in(dirs.second) == set(range(PARTITIONS))
 
@@ -122,7 +122,7 @@ def test_a_directory_that_is_lost_at_the_start(dirs: Directories) -> None:
     assert leaderless(broker) == lost
     assert produce(broker, kept) == set()
     assert produce(broker, lost) == lost
-    assert dirs.partitions_in(dirs.first) == kept  # nothing was made anew in the place of what cannot be seen
+    assert dirs.partitions_in(dirs.first) == kept  # no log was created in place of those that cannot be seen
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic("new", 2, 1)])["new"].result(LIMIT_S)
     assert len(list(dirs.first.glob("new-*"))) == 2
@@ -139,7 +139,7 @@ def test_a_directory_that_is_lost_while_it_is_in_use(dirs: Directories) -> None:
     broker = dirs.broker
     lost, kept = dirs.partitions_in(dirs.second), dirs.partitions_in(dirs.first)
     dirs.lose(dirs.second)
-    produce(broker, lost)  # to files that are open still; the next checkpoint finds out
+    produce(broker, lost)  # to open files; the next checkpoint finds the failure
     deadline = time.monotonic() + LIMIT_S
     while leaderless(broker) != lost:
         assert time.monotonic() < deadline, broker.output[-2000:]
@@ -153,9 +153,7 @@ def test_a_directory_that_is_lost_while_it_is_in_use(dirs: Directories) -> None:
     dirs.bring_back(dirs.second)
     broker.start()
     deadline = time.monotonic() + LIMIT_S
-    while (
-        "not shut down in order" not in broker.output
-    ):  # what a quick start has to say comes behind its first line
+    while "not shut down in order" not in broker.output:  # a fast start logs after its first line
         assert time.monotonic() < deadline, broker.output
         time.sleep(0.05)
     found = counts(broker)
@@ -165,7 +163,7 @@ def test_a_directory_that_is_lost_while_it_is_in_use(dirs: Directories) -> None:
     assert broker.stop() == 0
 
 
-def test_without_the_metadata_there_is_no_start(dirs: Directories) -> None:
+def test_the_broker_does_not_start_without_the_metadata_directory(dirs: Directories) -> None:
     broker = dirs.broker
     assert broker.stop() == 0
     dirs.lose(dirs.first)
@@ -176,7 +174,7 @@ def test_without_the_metadata_there_is_no_start(dirs: Directories) -> None:
     assert counts(broker) == dict.fromkeys(range(PARTITIONS), 1)
 
 
-def test_losing_the_metadata_ends_the_broker(dirs: Directories) -> None:
+def test_losing_the_metadata_directory_ends_the_broker(dirs: Directories) -> None:
     broker = dirs.broker
     dirs.lose(dirs.first)
     produce(broker, dirs.partitions_in(dirs.aside))
@@ -184,8 +182,8 @@ def test_losing_the_metadata_ends_the_broker(dirs: Directories) -> None:
     assert "the log directory that holds the metadata, has failed" in broker.output
 
 
-def test_a_kill_in_the_middle_of_recovery_costs_nothing(dirs: Directories) -> None:
-    """Each start after a kill recovers; killed again it begins again, and the last one finds everything."""
+def test_a_kill_during_recovery_loses_nothing(dirs: Directories) -> None:
+    """Each start after a kill recovers; killed again it starts over, and the last one finds every record."""
     broker = dirs.broker
     broker.kill()
     for delay_s in (0.05, 0.15, 0.25, 0.3):
@@ -195,7 +193,7 @@ def test_a_kill_in_the_middle_of_recovery_costs_nothing(dirs: Directories) -> No
     broker.start()
     assert counts(broker) == dict.fromkeys(range(PARTITIONS), 1)
     assert produce(broker, range(PARTITIONS)) == set()
-    with pytest.raises(KafkaException):  # and nothing beside it has come into being
+    with pytest.raises(KafkaException):  # and no other topic was created
         Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"}).get_watermark_offsets(
             TopicPartition(TOPIC, PARTITIONS), 1.0
         )

@@ -1,4 +1,4 @@
-"""Requests with random contents, whole and damaged: each is answered or closes its connection, and nothing breaks."""
+"""Random requests, whole and damaged: each is answered or closes its connection, and the broker survives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUESTS = 1500
 
 
 def served(bootstrap: str) -> list[tuple[int, int]]:
-    """Every API key and version that the broker says it serves."""
+    """Every API key and version that the broker reports as supported."""
     with RawConnection(bootstrap) as connection:
         connection.send(api_versions_request())
         answer = connection.read_frame()
@@ -31,7 +31,7 @@ def served(bootstrap: str) -> list[tuple[int, int]]:
 
 
 def request(dice: random.Random, key: int, version: int) -> bytes:
-    """A request of that kind; half of them have some bytes changed."""
+    """Encodes a random request of that kind; half of them have some bytes changed."""
     message = random_message(dice, request_type(ApiKey(key)), version)
     header = RequestHeader(
         request_api_key=key, request_api_version=version, correlation_id=1, client_id="random"
@@ -46,20 +46,20 @@ def request(dice: random.Random, key: int, version: int) -> bytes:
 
 
 @explores
-def test_random_requests_never_hurt(broker: BrokerProcess) -> None:
-    """The broker fixture sees to it that nothing was logged that should not be."""
+def test_random_requests_are_answered_or_close_the_connection(broker: BrokerProcess) -> None:
+    """The broker fixture checks that no exception was logged."""
     dice = random.Random(seed_or(31))
     kinds = [(key, version) for key, version in served(broker.bootstrap) if key != PRODUCE or version >= 3]
     answered = 0
     connection = RawConnection(broker.bootstrap, timeout_s=1)
     for _ in range(REQUESTS):
-        # Metadata behind it is answered even where the request itself has no answer (acks=0).
+        # The Metadata request behind it is answered even where the request itself has no response (acks=0).
         try:
             connection.send(request(dice, *dice.choice(kinds)) + metadata_request(2))
             while connection.read_frame()[:4] != b"\0\0\0\2":
                 answered += 1
         except (EOFError, ConnectionError, TimeoutError):
-            # Closed, or a fetch that asks to wait for days.
+            # Closed, or a fetch with a max wait of days.
             connection.close()
             connection = RawConnection(broker.bootstrap, timeout_s=1)
     connection.close()

@@ -1,4 +1,4 @@
-"""How a broker ends, and what keeps one from starting."""
+"""Stops of a broker, and conditions under which it does not start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(120)]
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PROMPT_S = 30.0
-"""Half of how long the fetch of these tests would wait."""
+"""Half of the max wait of the fetch in these tests."""
 TOPIC = "kept"
 
 
@@ -32,7 +32,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def fill(broker: BrokerProcess, value: bytes = b"value") -> None:
-    """One acknowledged record in a topic that comes into being with it."""
+    """One acknowledged record in a topic that is created for it."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(TOPIC, value)
     assert producer.flush(30) == 0
@@ -51,7 +51,7 @@ def test_a_signal_stops_cleanly(broker: BrokerProcess, number: signal.Signals) -
     assert broker.stop() == 0
 
 
-def test_a_kill_leaves_no_mark_of_a_clean_stop(broker: BrokerProcess) -> None:
+def test_a_kill_leaves_no_clean_shutdown_file(broker: BrokerProcess) -> None:
     fill(broker)
     broker.kill()
     assert not (broker.data_dir / CLEAN_SHUTDOWN).exists()
@@ -59,7 +59,7 @@ def test_a_kill_leaves_no_mark_of_a_clean_stop(broker: BrokerProcess) -> None:
     assert broker.stop() == 0
 
 
-def test_records_outlive_stops_and_kills(broker: BrokerProcess) -> None:
+def test_records_survive_stops_and_kills(broker: BrokerProcess) -> None:
     client, workload = ConfluentKafka(), ConfluentKafka().workload(2000, 1)
     produced = client.produce(broker.bootstrap, TOPIC, workload, "zstd")
     for _ in range(2):
@@ -74,7 +74,7 @@ def test_records_outlive_stops_and_kills(broker: BrokerProcess) -> None:
 def test_the_cluster_and_its_topics_keep_their_ids(broker: BrokerProcess) -> None:
     def identity() -> tuple[bytes, bytes]:
         with RawConnection(broker.bootstrap) as connection:
-            # Metadata v10 tells a topic's id, right behind its name.
+            # Metadata v10 has a topic's id right behind its name.
             connection.send(frame(header_v1(METADATA, 10, 1) + b"\0" + compact_topic() + b"\0\0\0\0"))
             rest = connection.read_frame().partition(TOPIC.encode())[2]
             return rest[:16], (broker.data_dir / "meta.properties").read_bytes()
@@ -126,7 +126,7 @@ def test_an_idle_connection_does_not_hold_up_the_stop(broker: BrokerProcess) -> 
         assert idle.is_closed()
 
 
-def test_a_directory_has_one_broker(broker: BrokerProcess) -> None:
+def test_a_log_directory_has_one_broker(broker: BrokerProcess) -> None:
     fill(broker)
     second = BrokerProcess(broker.data_dir)
     with pytest.raises(BrokerDidNotStartError) as caught:

@@ -1,7 +1,7 @@
-"""Clients that write in transactions through any number of crashes, and remember how each transaction ended.
+"""Clients that write in transactions through any number of crashes, and record how each transaction ended.
 
-Each record says who wrote it, in which of that writer's transactions, as which of how many. So a reader can tell alone
-whether a transaction is there whole, in part, twice or not at all.
+Each record names its writer, its transaction, its number in it and the number of records in all. So a reader can
+detect whether a transaction is there whole, in part, twice or not at all.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from barnabas.protocol.schema import Message
 from tests.conformance.peer import ClosedError, Peer
 
 PAYLOAD: Final = Struct(">IIHH")
-"""Writer, transaction, which record of it, of how many."""
+"""Writer, transaction, number of the record, number of records."""
 
 CALL_LIMIT_S: Final = 60.0
 TRANSACTION: Final = 1
 FIND, INIT, PRODUCE, END = 4, 5, 12, 5
-"""Versions in which each transaction has an epoch of its own, and partitions are added by writing to them (KIP-890)."""
+"""Versions in which each transaction has its own epoch, and produces add partitions (KIP-890)."""
 
 PASSING: Final = frozenset(
     {
@@ -50,7 +50,7 @@ PASSING: Final = frozenset(
 
 
 class Outcome(Enum):
-    """What a writer knows of a transaction of its own."""
+    """The outcome of a transaction, as far as its writer knows it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -58,7 +58,7 @@ class Outcome(Enum):
 
 
 class TransactorError(Exception):
-    """The broker said that the transaction cannot go on."""
+    """The broker rejected the transaction for good."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -66,14 +66,14 @@ class TransactorError(Exception):
 
 
 class Transactor(threading.Thread):
-    """Writes one transaction after the other until it is told to stop."""
+    """Writes one transaction after the other until it is stopped."""
 
     def __init__(self, number: int, bootstrap: str, topic: str, partitions: int, timeout_ms: int) -> None:
         super().__init__(name=f"transactor {number}", daemon=True)
         self.number = number
         self.transactional_id = f"writer-{number}"
         self.outcomes: list[tuple[Outcome, int]] = []
-        """For each transaction how it ended, and of how many records it is."""
+        """The outcome and the number of records of each transaction."""
         self.failure: BaseException | None = None
         self.bootstrap = bootstrap
         self.topic = topic
@@ -84,7 +84,7 @@ class Transactor(threading.Thread):
 
     @property
     def count(self) -> int:
-        """Transactions of which it is known that they were committed."""
+        """Transactions known to be committed."""
         return sum(outcome is Outcome.COMMITTED for outcome, _ in list(self.outcomes))
 
     def run(self) -> None:
@@ -94,7 +94,7 @@ class Transactor(threading.Thread):
                 outcome = self.transact(len(self.outcomes), count, commit=self.dice.random() < 0.7)
                 self.outcomes.append((outcome, count))
             self.close()
-        except BaseException as error:  # told by finish()
+        except BaseException as error:  # raised by finish()
             self.failure = error
 
     def transact(self, transaction: int, count: int, *, commit: bool) -> Outcome:
@@ -102,7 +102,7 @@ class Transactor(threading.Thread):
         raise NotImplementedError
 
     def close(self) -> None:
-        """Lets go of what it holds."""
+        """Releases its resources."""
 
     def payload(self, transaction: int, at: int, count: int) -> bytes:
         return PAYLOAD.pack(self.number, transaction, at, count)
@@ -116,22 +116,22 @@ class Transactor(threading.Thread):
 
 
 def settings_of_clients(bootstrap: str) -> dict[str, Any]:
-    """What librdkafka needs to be told so that it comes back soon after a crash."""
+    """librdkafka settings for a quick recovery after a crash."""
     return {
         "bootstrap.servers": bootstrap,
         "reconnect.backoff.ms": 20,
         "reconnect.backoff.max.ms": 200,
-        # Else librdkafka forgets its brokers when all are down, and may wait for one of those for ever.
+        # Else librdkafka forgets its brokers when all are down, and may wait for one of them for ever.
         "metadata.recovery.strategy": "none",
         "log_level": 0,
     }
 
 
 class LibrdkafkaTransactor(Transactor):
-    """By librdkafka, whose transactions are those from before KIP-890's second part.
+    """Writes with librdkafka, whose transactions are those from before KIP-890's second part.
 
-    When it aborts what may have been written before a crash, it uses the sequence numbers again, and gives up when they
-    are out of order then: the next producer goes on, in a new epoch.
+    When it aborts what may have been written before a crash, it reuses the sequence numbers, and abandons the producer
+    if they are out of order then: the next producer continues, in a new epoch.
     """
 
     _producer: Producer | None = None
@@ -148,17 +148,17 @@ class LibrdkafkaTransactor(Transactor):
                     producer.poll(0.002)
             committing = commit
             if commit:
-                _until_it_went_through(producer.commit_transaction)
+                _retry(producer.commit_transaction)
                 return Outcome.COMMITTED
         except KafkaException as error:
             if not _of(error).txn_requires_abort():
-                self._producer = None  # the next one fences this one, and finds out how it ended
+                self._producer = None  # the next one fences this one, and learns the outcome
                 return Outcome.UNKNOWN if committing else Outcome.ABORTED
         return self._abort(producer)
 
     def _abort(self, producer: Producer) -> Outcome:
         try:
-            _until_it_went_through(producer.abort_transaction)
+            _retry(producer.abort_transaction)
         except KafkaException:
             self._producer = None
         return Outcome.ABORTED
@@ -172,7 +172,7 @@ class LibrdkafkaTransactor(Transactor):
 
 
 def new_transactional_producer(bootstrap: str, transactional_id: str, timeout_ms: int) -> Producer:
-    """One that is ready; whoever had the id before is fenced."""
+    """Returns an initialized producer; the previous one with the id is fenced."""
     deadline = time.monotonic() + CALL_LIMIT_S
     while True:
         producer = Producer(
@@ -184,15 +184,15 @@ def new_transactional_producer(bootstrap: str, transactional_id: str, timeout_ms
             }
         )
         try:
-            _until_it_went_through(producer.init_transactions)
+            _retry(producer.init_transactions)
         except KafkaException:
             assert time.monotonic() < deadline
         else:
             return producer
 
 
-def _until_it_went_through(call: Callable[[float], object]) -> None:
-    """Calls again what may be called again."""
+def _retry(call: Callable[[float], object]) -> None:
+    """Calls again while the error is retriable."""
     deadline = time.monotonic() + CALL_LIMIT_S
     while True:
         try:
@@ -209,7 +209,7 @@ def _of(error: KafkaException) -> Any:
 
 
 class BumpingTransactor(Transactor):
-    """By our own codec, with an epoch for each transaction (transaction version 2)."""
+    """Writes with our own codec, with an epoch for each transaction (transaction version 2)."""
 
     def __init__(self, number: int, bootstrap: str, topic: str, partitions: int, timeout_ms: int) -> None:
         super().__init__(number, bootstrap, topic, partitions, timeout_ms)
@@ -233,7 +233,7 @@ class BumpingTransactor(Transactor):
                 at += size
         except TransactorError:
             self._producer = None
-            return Outcome.ABORTED  # nobody has asked for anything else
+            return Outcome.ABORTED  # no other end was requested
         try:
             self._end(commit=commit)
         except TransactorError:
@@ -287,7 +287,7 @@ class BumpingTransactor(Transactor):
         self._sequences.clear()
 
     def _ask(self, request: Message, version: int, code_of: Callable[[Any], int]) -> Any:
-        """The answer; asks again after a crash, and what passes by itself. Raises TransactorError."""
+        """Returns the response; retries after a crash and on transient errors. Raises TransactorError."""
         deadline = time.monotonic() + CALL_LIMIT_S
         self._asked_twice = False
         while True:
@@ -308,7 +308,7 @@ class BumpingTransactor(Transactor):
 
 
 class Deserter(BumpingTransactor):
-    """Begins transactions and leaves them: only the coordinator ends them."""
+    """Begins transactions and abandons them: only the coordinator ends them."""
 
     def transact(self, transaction: int, count: int, *, commit: bool) -> Outcome:
         self._producer = None
@@ -321,7 +321,7 @@ class Deserter(BumpingTransactor):
 
 
 class Copier(threading.Thread):
-    """Copies a topic record by record: what it reads, what it writes and how far it is belong to one transaction."""
+    """Copies a topic record by record: each transaction covers the input offset and the output record."""
 
     def __init__(self, name: str, bootstrap: str, source: str, target: str, partitions: int) -> None:
         super().__init__(name=name, daemon=True)
@@ -337,7 +337,7 @@ class Copier(threading.Thread):
         try:
             while not self._stop_asked.is_set():
                 self._copy()
-        except BaseException as error:  # told by finish()
+        except BaseException as error:  # raised by finish()
             self.failure = error
 
     def finish(self) -> None:
@@ -348,7 +348,7 @@ class Copier(threading.Thread):
             raise self.failure
 
     def _copy(self) -> None:
-        """Goes on where the group is, until something goes wrong for good."""
+        """Continues from the group's offset until an error is final."""
         producer = new_transactional_producer(self._servers, self.name, 10_000)
         consumer = Consumer(
             {
@@ -389,20 +389,20 @@ class Copier(threading.Thread):
                 producer.produce(self._target, message.value(), partition=message.partition() or 0)
             offsets = consumer.position(self._partitions)
             metadata = consumer.consumer_group_metadata()
-            _until_it_went_through(
+            _retry(
                 lambda limit_s: producer.send_offsets_to_transaction(
                     [it for it in offsets if it.offset >= 0], metadata, limit_s
                 )
             )
             if self._dice.random() < 0.1:
-                _until_it_went_through(producer.abort_transaction)
+                _retry(producer.abort_transaction)
                 self._rewind(consumer)
                 return
-            _until_it_went_through(producer.commit_transaction)
+            _retry(producer.commit_transaction)
         except KafkaException as error:
             if not _of(error).txn_requires_abort():
                 raise
-            _until_it_went_through(producer.abort_transaction)
+            _retry(producer.abort_transaction)
             self._rewind(consumer)
             return
         self.count += len(messages)
