@@ -1,4 +1,4 @@
-"""Whole lives of clients and a broker under virtual time: each is a function of a seed, and each step is checked.
+"""Simulations of clients and a broker under virtual time: each is a function of its seed, and each step is checked.
 
-`.venv/bin/python -m tests.simulation SEED` lives one of them and shows its last steps.
+`.venv/bin/python -m tests.simulation SEED` runs one of them and shows its last steps.
 """

@@ -1,4 +1,4 @@
-"""Lives simulations: one with its last steps shown, or many.
+"""Runs simulations: one with its last steps shown, or many.
 
 python -m tests.simulation 4711                one seed; --steps for more of its trace
 python -m tests.simulation --from 0 --count 1000
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--themes", default=ALL)
     parser.add_argument("--go-on", action="store_true", help="after a failure too")
     options = parser.parse_args(arguments)
-    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:  # sets of strings have an order by it
+    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:  # it decides the order of sets of strings
         os.environ["PYTHONHASHSEED"] = HASH_SEED
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *arguments])
     if options.seed is not None:

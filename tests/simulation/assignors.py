@@ -1,4 +1,4 @@
-"""How the leader of a classic group gives partitions to members."""
+"""Assignors of classic groups, as the group leader runs them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION = 3
 
 
 class Member(NamedTuple):
-    """What the leader knows of a member."""
+    """The leader's knowledge of a member."""
 
     member_id: str
     topics: Sequence[str]
@@ -93,7 +93,7 @@ def _round_robin(members: Sequence[Member], counts: Mapping[str, int]) -> Assign
 
 
 def _cooperative(members: Sequence[Member], counts: Mapping[str, int]) -> Assignment:
-    """Members keep what they have up to their share; what somebody still has is not given to another yet."""
+    """Members keep their partitions up to their share; no partition is assigned while another member owns it."""
     owners = _owners(members, counts)
     share = -(-sum(counts.values()) // max(len(members), 1))
     given: Assignment = {member.member_id: [] for member in members}
@@ -116,7 +116,7 @@ def _cooperative(members: Sequence[Member], counts: Mapping[str, int]) -> Assign
 
 
 def _owners(members: Sequence[Member], counts: Mapping[str, int]) -> dict[TopicPartition, str]:
-    """Who has what. Of two who claim the same partition it is the one with the newer generation."""
+    """The owner of each partition. Of two claimants the one with the newer generation."""
     owners: dict[TopicPartition, str] = {}
     for member in sorted(members, key=lambda member: member.generation):
         for partition in member.owned:

@@ -1,4 +1,4 @@
-"""Who lives in a simulation: the groups and the writers of each theme."""
+"""The clients of a simulation: the groups and the writers of each theme."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.simulation.producers import (
 from tests.simulation.world import World
 
 THEMES: Final = ("eager", "cooperative", "modern", "mixed", "transactions", "classic chain", "modern chain")
-"""What a simulation can be about."""
+"""The subject of a simulation."""
 
 EAGER: Final = ("range", "roundrobin")
 ASSIGNORS: Final = (None, "uniform", "range")
 
 Make = Callable[[str, str | None], Consumer]
-"""Makes a consumer of a name and, where it is a static member, an instance id."""
+"""Makes a consumer with a name and, for a static member, an instance id."""
 
 
 class Group:
-    """A group of consumers and what it reads; `make` makes one more member."""
+    """A group of consumers and its topics; `make` creates one more member."""
 
     def __init__(self, name: str, topics: Sequence[str], make: Make) -> None:
         self.name = name
@@ -41,13 +41,13 @@ class Group:
         self.is_chain = False
 
     def someone(self, rng: Random) -> Consumer | None:
-        """A member that lives and stays."""
+        """Adds a member that stays to the end."""
         alive = [one for one in self.members if one.alive and not one.leaving]
         return rng.choice(alive) if alive else None
 
 
 class Cast:
-    """All groups and writers. `transient` are topics that come and go; of what is in them nothing is asked."""
+    """All groups and writers. `transient` topics are deleted and created again; their contents are not checked."""
 
     def __init__(self, world: World, rng: Random) -> None:
         self.world = world
@@ -57,7 +57,7 @@ class Cast:
         self.transient: list[str] = []
 
     def set_up(self, theme: str) -> None:
-        """Brings in who belongs to a theme."""
+        """Adds the clients of a theme."""
         name = theme.replace(" ", "-")
         topics = [self._topic(f"{name}-in")]
         if self.rng.random() < 0.3:
@@ -82,7 +82,7 @@ class Cast:
         self.world.add(writer)
 
     def join(self, group: Group, instance: str | None = None) -> Consumer:
-        """One more member, the successor of another where it has an instance id."""
+        """Adds a member, the successor of another where it has an instance id."""
         group.made += 1
         if instance is None and self.rng.random() < 0.2:
             instance = f"{group.name}-i{group.made}"

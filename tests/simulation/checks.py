@@ -1,5 +1,5 @@
-"""What must be true at every step. Each of these follows what the broker does and what clients believe, and raises
-ViolationError once something is as it must not be.
+"""Invariants of every step. Each class follows the broker's actions and the clients' beliefs, and raises
+ViolationError once an invariant is violated.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ GroupPartition = tuple[str, TopicPartition]
 
 
 class ViolationError(AssertionError):
-    """Something that must never be."""
+    """An invariant is violated."""
 
 
 class Ownership:
-    """Who believes to own what. Two may believe so only where the group has put one of them out already."""
+    """The partitions that clients believe to own. Two may believe so only if the group has removed one of them."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -40,7 +40,7 @@ class Ownership:
 
     def claim(self, consumer: Consumer, partition: TopicPartition) -> None:
         if partition[0] in self._world.transient_topics:
-            return  # whose partition it is depends on the topic's id
+            return  # the owner depends on the topic's id
         holders = self._holders.setdefault((consumer.group, partition), [])
         holders.append(consumer)
         if len(holders) > 1:
@@ -55,7 +55,7 @@ class Ownership:
             self._contested.pop((consumer.group, partition), None)
 
     def check(self) -> None:
-        """Of those who hold the same partition no two may be members."""
+        """Of the clients that hold the same partition no two may be members."""
         for group, partition in self._contested:
             valid = [one for one in self._holders[group, partition] if self.is_valid(one)]
             if len(valid) > 1:
@@ -63,9 +63,9 @@ class Ownership:
                 raise ViolationError(f"{partition} of group {group} is owned by {names}, all of them members")
 
     def is_valid(self, consumer: Consumer) -> bool:
-        """Whether the group counts on what it believes.
+        """Whether the group regards it as the owner.
 
-        A static member that misses a rebalance of a classic group stays in it, and its generation tells that it owns
+        A static member that misses a rebalance of a classic group stays in it, but its generation shows that it owns
         nothing any more.
         """
         members = self._world.members(consumer.group)
@@ -75,7 +75,7 @@ class Ownership:
         return generation is None or consumer.instance_id is None or consumer.epoch >= generation
 
     def others(self, consumer: Consumer, partition: TopicPartition) -> list[Consumer]:
-        """Who believes to own it apart from this one."""
+        """The other clients that believe to own it."""
         return [one for one in self._holders.get((consumer.group, partition), ()) if one is not consumer]
 
     def owners(self, group: str) -> dict[TopicPartition, list[Consumer]]:
@@ -83,12 +83,12 @@ class Ownership:
 
 
 class Commits:
-    """Committed offsets: what was answered for is there, stays, and does not go back."""
+    """Committed offsets: each acknowledged one is present, stays, and does not go back."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.certain: dict[GroupPartition, int] = {}
-        self._begun: dict[GroupPartition, list[tuple[Message, int]]] = {}  # executed and not answered yet
+        self._begun: dict[GroupPartition, list[tuple[Message, int]]] = {}  # executed, response not sent yet
         self._at_fetch: dict[int, dict[GroupPartition, int]] = {}
         self.transactional: set[str] = set()
 
@@ -162,7 +162,7 @@ class Commits:
                 f"the committed offset of group {group} in {partition} is {offset}; it can be {sorted(possible)}"
             )
         if offset > self.certain.get(key, -1):
-            self.certain[key] = offset  # a commit that was not answered, and has come through
+            self.certain[key] = offset  # a commit without a response that took effect
 
     def _judge_transactional(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
         committed = [
@@ -181,7 +181,7 @@ class Commits:
         self.certain[group, partition] = max(self.certain.get((group, partition), -1), offset)
 
     def transaction_committed(self, transaction: Any) -> None:
-        """Its producer was told so."""
+        """The producer received a response that says so."""
         for key, offset in transaction.offsets.items():
             self.certain[key] = max(self.certain.get(key, -1), offset)
 
@@ -204,11 +204,11 @@ class Commits:
 
 
 _UNDECIDED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
-"""Errors after which the records may be in the log all the same."""
+"""Errors after which the records may be in the log nevertheless."""
 
 
 class Consumption:
-    """What each group has processed."""
+    """The records that each group has processed."""
 
     def __init__(self) -> None:
         self.done: dict[GroupPartition, set[int]] = {}
@@ -218,7 +218,7 @@ class Consumption:
 
 
 class Visibility:
-    """What a reader of committed records has seen in each partition, and whether that may be."""
+    """The records that a read_committed consumer has seen in each partition, and whether it may see them."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -227,13 +227,13 @@ class Visibility:
         self._sources: dict[bytes, tuple[bytes, int]] = {}
 
     def forget(self) -> None:
-        """The broker was started anew: everything is read again from the beginning."""
+        """The broker was restarted: everything is read again from the beginning."""
         self.positions.clear()
         self.seen.clear()
         self._sources.clear()
 
     def saw(self, partition: TopicPartition, records: Sequence[Read], after: int) -> None:
-        """Records came, in the order of their offsets."""
+        """Checks records that were read, in the order of their offsets."""
         seen = self.seen.setdefault(partition, {})
         sent = self._world.ledger.sent.get(partition, set())
         for offset, value in records:
@@ -262,7 +262,7 @@ class Visibility:
             self._sources[source] = (value, offset)
 
     def check_complete(self) -> None:
-        """Nothing that was acknowledged or committed is missing; transactions are whole."""
+        """Every acknowledged or committed record is present; transactions are whole."""
         for partition, values in self._world.ledger.acknowledged.items():
             self._require(partition, values, "was acknowledged")
         for transaction in self._world.ledger.all_transactions:
@@ -291,7 +291,7 @@ class Visibility:
             raise ViolationError(f"{transaction} is there in parts: {found}")
 
     def check_chains(self, inputs: Iterable[TopicPartition]) -> None:
-        """Everything that a chain had to process has come out at its other end."""
+        """Every record that a chain had to process has arrived at its other end."""
         for topic, index in inputs:
             for offset in self.seen.get((topic, index), {}).values():
                 source = f"{topic}-{index}@{offset}".encode()

@@ -32,7 +32,7 @@ COOPERATIVE: Final = "cooperative-sticky"
 
 
 class ClassicConsumer(Consumer):
-    """One member. It joins, syncs, and lives until a heartbeat or a commit says that the group rebalances."""
+    """One member. It joins, syncs, and continues until a heartbeat or a commit reports a rebalance."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class ClassicConsumer(Consumer):
     # -- membership --
 
     async def _join(self) -> None:
-        """One attempt to get through a rebalance."""
+        """One attempt to complete a rebalance."""
         await self.find_coordinator(self.group, GROUP)
         if self.owned:
             await self.last_commit()
@@ -124,11 +124,11 @@ class ClassicConsumer(Consumer):
         await self._take_over(synced.assignment)
 
     def _missed_one(self, generation: int) -> bool:
-        """Whether a generation came and went without it, as only a static member can stay in the group for.
+        """Whether it missed a generation, as only a static member can do and stay in the group.
 
-        Others may own by then what it owned. Java's consumer and librdkafka find that out by SyncGroup's answer, and
-        commit nothing until it is there. What they are given again they read from where they were, though others may
-        have gone on from there; here it asks for the committed offset.
+        Others may own its partitions by then. Java's consumer and librdkafka see that in the SyncGroup response, and
+        commit nothing until it arrives. Partitions that return are read from the last position, though others
+        may have read further; here the consumer fetches the committed offset.
         """
         return self.instance_id is not None and generation > self.epoch + 1
 
@@ -175,7 +175,7 @@ class ClassicConsumer(Consumer):
     async def _take_over(self, assignment: bytes) -> None:
         assigned = unpack_assignment(assignment)
         revoked = [partition for partition in self.owned if partition not in assigned]
-        if revoked:  # only where the protocol is cooperative; the others gave up everything before
+        if revoked:  # only with the cooperative protocol; the others revoked everything before
             await self.commit_before_giving_up()
             await self.before_giving_up()
             self.release(revoked)
@@ -183,10 +183,10 @@ class ClassicConsumer(Consumer):
         self.claim(assigned)
 
     async def before_giving_up(self) -> None:
-        """For those who have something to end first."""
+        """Called before partitions are revoked; subclasses finish their work in it."""
 
     async def _fenced(self, code: int) -> None:
-        """The generation does not count any more; neither does what came with it."""
+        """Abandons the generation and what belongs to it."""
         self.say("is fenced:", ErrorCode(code).name)
         self.epoch = NO_GENERATION
         self.rejoin = True
@@ -201,7 +201,7 @@ class ClassicConsumer(Consumer):
         self.release(self.owned, lost=True)
 
     async def lost(self) -> None:
-        """For those who have something to undo."""
+        """Called when partitions are lost; subclasses undo their work in it."""
 
     async def _heartbeats(self) -> None:
         while True:
@@ -236,7 +236,7 @@ class ClassicConsumer(Consumer):
                 await self.find_coordinator(self.group, GROUP)
                 await self.ask(self._leave_request())
             except DisconnectedError:
-                pass  # its session will end
+                pass  # its session will expire
         self.die()
 
     def _leave_request(self) -> LeaveGroupRequest:

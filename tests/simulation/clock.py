@@ -1,6 +1,6 @@
-"""Virtual time, and lives that run in it: coroutines that wait for the clock or for an answer, and for nothing else.
+"""Virtual time, and coroutines that run in it and wait only for the clock or for a response.
 
-No event loop: `Clock.step` runs the one call that is due next, and whatever waits for it goes on at once.
+No event loop: `Clock.step` runs the call that is due next, and a coroutine that waits for it resumes at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ START_S = 1_700_000_000.0
 
 
 class Clock:
-    """A Timer (broker.waiting.timer) that moves when it is stepped. Calls for the same time run in the order made."""
+    """A Timer (broker.waiting.timer) that advances by steps. Calls for the same time run in order of creation."""
 
     def __init__(self) -> None:
         self.now = START_S
@@ -43,7 +43,7 @@ class Clock:
         return self.call_at(self.now + delay_s, callback)
 
     def next(self) -> ManualHandle | None:
-        """Moves to the next call that nobody has cancelled, and gives it; None when there is none."""
+        """Advances to the next call that is not cancelled, and returns it; None when there is none."""
         while self._calls:
             when, _, call = heapq.heappop(self._calls)
             if not call.cancelled:
@@ -53,7 +53,7 @@ class Clock:
 
 
 class Wait(Generic[R]):
-    """`await Wait(pending)` in a life goes on with the result."""
+    """`await Wait(pending)` in a life resumes with the result."""
 
     __slots__ = ("pending",)
 
@@ -65,14 +65,14 @@ class Wait(Generic[R]):
 
 
 def sleep(clock: Clock, seconds: float) -> Awaitable[None]:
-    """Goes on after some virtual time."""
+    """Resumes after some virtual time."""
     pending: Pending[None] = Pending()
     clock.call_later(seconds, lambda: pending.complete(None))
     return Wait(pending)
 
 
 class Bell:
-    """Ends a wait early."""
+    """Ends a sleep early."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -84,14 +84,14 @@ class Bell:
             pending.complete(None)
 
     async def wait(self, seconds: float) -> None:
-        """Until somebody rings, or so long."""
+        """Waits until `ring`, or for `seconds`."""
         pending = self._pending = Pending()
         self._clock.call_later(seconds, lambda: self.ring() if self._pending is pending else None)
         await Wait(pending)
 
 
 class Life:
-    """A coroutine that runs until it ends, or somebody ends it. `frozen_until` holds it: a process that was paused."""
+    """A coroutine that runs to its end or until `end`. `frozen_until` suspends it, as a paused process."""
 
     def __init__(self, clock: Clock, coroutine: Coroutine[Pending[Any], Any, None]) -> None:
         self._clock = clock
@@ -105,7 +105,7 @@ class Life:
         """Ends it where it waits, as the end of a process does: none of its code runs any more."""
         if not self.ended:
             self.ended = True
-            if not self._runs:  # it may be ending itself
+            if not self._runs:  # else it ends itself, in _wait_for
                 self._coroutine.close()
 
     def _go_on(self, result: Any) -> None:
@@ -125,7 +125,7 @@ class Life:
         self._wait_for(waits_for)
 
     def _wait_for(self, pending: Pending[Any]) -> None:
-        if self.ended:  # by its own hand
+        if self.ended:  # it ended itself
             self._coroutine.close()
         else:
             pending.add_done_callback(self._go_on)

@@ -1,4 +1,4 @@
-"""Compaction in a simulation: the cleaner of one run of the broker, and workers that live by the simulation's clock."""
+"""Compaction in a simulation: the cleaner of one run of the broker, and workers that use the simulation's clock."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from tests.simulation.machine import Process, SimulatedDisk
 
 SEGMENT_BYTES: Final = ("4096", "12288")
-"""Of the coordinators' topics. A batch of theirs has to find room in one."""
+"""segment.bytes of the coordinators' topics. One of their batches has to fit in a segment."""
 
 
 class Habits(NamedTuple):
-    """How compaction goes about its work: on and on, while the coordinators write."""
+    """Settings for continuous compaction, while the coordinators write."""
 
     broker: dict[str, str]
     """Settings of the broker."""
     topics: dict[str, str]
-    """Settings of the coordinators' topics, which nobody else can have so small."""
+    """Settings of the coordinators' topics, smaller than clients may set them."""
 
 
 def habits(rng: Random) -> Habits:
-    """Some or other."""
+    """Draws random habits."""
     return Habits(
         broker={"log.cleaner.backoff.ms": rng.choice(("100", "800")), **LITTLE_MEMORY},
         topics={
@@ -44,7 +44,7 @@ def habits(rng: Random) -> Habits:
 def started_cleaner(
     broker: InProcessBroker, process: Process, disk: SimulatedDisk, rng: Random
 ) -> LogCleaner:
-    """A cleaner of its own for a broker that has none."""
+    """Adds a cleaner to a broker that has none."""
     cleaner = LogCleaner(
         broker.config,
         broker.env,
@@ -60,7 +60,7 @@ def started_cleaner(
 
 
 def stop_cleaner(cleaner: LogCleaner) -> None:
-    """Has it stopped, as a broker does that stops in order."""
+    """Stops it, as a broker does in a clean stop."""
     stopping: Coroutine[Any, Any, None] = cleaner.stop()
     try:
         stopping.send(None)
@@ -70,14 +70,14 @@ def stop_cleaner(cleaner: LogCleaner) -> None:
 
 
 class SimulatedWorker:
-    """A worker process with a job, which it does in one go some time later; it is heard of later still."""
+    """A worker process with a job, which it does in one go some time later; the result arrives later still."""
 
     def __init__(self, on_done: Callable[[Done | Failed], None]) -> None:
         self._on_done = on_done
         self._is_killed = False
 
     def kill(self) -> None:
-        """Wherever it is: before it began, or with everything written and nobody told."""
+        """Kills it before it began, or after it wrote everything and before it reported."""
         self._is_killed = True
 
     def live(self, workers: SimulatedWorkers, job: Job, on_progress: Callable[[float], None]) -> None:
@@ -92,7 +92,7 @@ class SimulatedWorker:
 
 
 class SimulatedWorkers:
-    """Workers on the disk of the simulation, which end with the broker that has them."""
+    """Workers on the disk of the simulation, which end with their broker."""
 
     def __init__(self, process: Process, disk: SimulatedDisk, rng: Random) -> None:
         self._process = process
@@ -103,14 +103,14 @@ class SimulatedWorkers:
     def start(
         self, job: Job, on_progress: Callable[[float], None], on_done: Callable[[Done | Failed], None]
     ) -> SimulatedWorker:
-        """It begins within a second."""
+        """Schedules the start of a worker within a second."""
         worker = SimulatedWorker(on_done)
         self.later(1.0, lambda: worker.live(self, job, on_progress))
         return worker
 
     def later(self, within_s: float, callback: Callable[[], object]) -> None:
-        """Has something happen within so many seconds."""
+        """Schedules an action within so many seconds."""
         self._process.call_later(self._rng.random() * within_s, callback)
 
     async def close(self) -> None:
-        """Nothing of them outlives the broker."""
+        """Ends all workers with the broker."""

@@ -1,4 +1,4 @@
-"""What consumers of either protocol do with the partitions that they own: find their offsets, read, commit."""
+"""The common part of consumers of both protocols: finds the offsets of owned partitions, reads, commits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LATER: Final = COORDINATOR_ERRORS | {
 
 
 class Consumer(Node):
-    """Owns partitions of `group` and reads them. How it comes by them is the subclasses' matter."""
+    """Owns partitions of `group` and reads them. Subclasses implement the assignment."""
 
     def __init__(
         self, world: World, name: str, group: str, topics: Sequence[str], instance_id: str | None = None
@@ -74,18 +74,16 @@ class Consumer(Node):
 
     def freeze(self, seconds: float) -> None:
         super().freeze(seconds)
-        self._commits_at = (
-            0.0  # the first thing that it does when it goes on, whoever owns its partitions then
-        )
+        self._commits_at = 0.0  # after a pause it commits first, whoever owns its partitions by then
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Wants these topics from now on."""
+        """Changes the subscription to these topics."""
         if list(topics) != self.subscribed:
             self.say("subscribes to", list(topics))
             self.subscribed = list(topics)
             self._refreshes_at = 0.0
 
-    # -- ownership: what it was told and has not given up --
+    # -- ownership: assigned and not revoked --
 
     def claim(self, partitions: Iterable[TopicPartition]) -> None:
         new = [partition for partition in partitions if partition not in self.owned]
@@ -106,7 +104,7 @@ class Consumer(Node):
     # -- topics --
 
     async def refresh_topics(self) -> bool:
-        """Learns how many partitions its topics have; whether that is news."""
+        """Fetches the partition counts of its topics; returns whether they have changed."""
         wanted = {*self.subscribed, *(topic for topic, _ in self.owned)}
         found = await self.topics(sorted(wanted))
         changed = found != self.known_topics
@@ -129,13 +127,13 @@ class Consumer(Node):
         return self.known_topics[topic][0]
 
     def named(self, topic_id: Uuid) -> str | None:
-        """The name of one of its topics by its id."""
+        """The name of a subscribed topic by its id."""
         return next((name for name, (known, _) in self.known_topics.items() if known == topic_id), None)
 
     # -- offsets --
 
     async def find_positions(self) -> None:
-        """Asks for the committed offsets of the partitions whose position is not known."""
+        """Fetches the committed offsets of the partitions whose position is unknown."""
         missing = [
             one for one, position in self.owned.items() if position is None and one[0] in self.known_topics
         ]
@@ -148,7 +146,7 @@ class Consumer(Node):
                 self.committed[partition] = max(offset, 0)
 
     async def fetch_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Their committed offsets, -1 where there is none. Raises RetryError, FencedError, DisconnectedError."""
+        """Their committed offsets, -1 where absent. Raises RetryError, FencedError, DisconnectedError."""
         by_topic = grouped(partitions)
         version = self.version(ApiKey.OFFSET_FETCH)
         if version < 8:
@@ -193,11 +191,11 @@ class Consumer(Node):
         return OffsetFetchRequest(groups=[group], require_stable=True)
 
     def fetching_member(self) -> tuple[str | None, int]:
-        """How it names itself when it asks for offsets: not at all, unless the protocol wants it."""
+        """Its identity in offset fetches: absent, unless the protocol requires it."""
         return None, -1
 
     async def commit(self) -> None:
-        """Commits what was read. Raises RetryError, FencedError, DisconnectedError."""
+        """Commits the positions. Raises RetryError, FencedError, DisconnectedError."""
         if not self.owned:
             return
         await self.find_coordinator(self.group, GROUP)
@@ -243,7 +241,7 @@ class Consumer(Node):
         )
 
     def check(self, code: int) -> None:
-        """Raises RetryError or FencedError for an error code that says so, AssertionError for any other."""
+        """Raises RetryError or FencedError for such an error code, AssertionError for any other."""
         if code == ErrorCode.NONE:
             return
         if code in COORDINATOR_ERRORS:
@@ -257,7 +255,7 @@ class Consumer(Node):
     # -- reading --
 
     async def poll(self) -> None:
-        """Reads what there is in one of its partitions, and a moment later in the next one."""
+        """Reads from one of its partitions, and a moment later from the next one."""
         await self.find_positions()
         readable = [one for one, position in self.owned.items() if position is not None]
         if not readable:
@@ -285,11 +283,11 @@ class Consumer(Node):
         records, after = read(data.records, position, data.aborted_transactions)
         if after == position or not await self.process(partition, records, after):
             return
-        if self.owned.get(partition, -1) == position:  # it may have lost it meanwhile
+        if self.owned.get(partition, -1) == position:  # else it has lost the partition meanwhile
             self.owned[partition] = after
 
     async def process(self, partition: TopicPartition, records: Sequence[Read], after: int) -> bool:
-        """Does with the records what it is there for; whether they are done with."""
+        """Processes the records; returns whether they are done."""
         self.world.consumption.processed(self.group, partition, records)
         return True
 
@@ -313,18 +311,18 @@ class Consumer(Node):
         )
 
     async def commit_now_and_then(self) -> None:
-        """As enable.auto.commit has it."""
+        """Commits as enable.auto.commit does."""
         if self.world.clock.now >= self._commits_at:
             self._commits_at = self.world.clock.now + self.commit_interval_s
             await self.commit()
 
     async def commit_before_giving_up(self) -> None:
-        """A last commit; a member that is none any more goes on as if it had come through."""
+        """Commits a last time; a fenced member continues as if the commit had succeeded."""
         with suppress(FencedError):
             await self.last_commit()
 
     async def last_commit(self) -> None:
-        """Tried a few times: what it does not reach is read again by the next owner. Raises FencedError."""
+        """Commits with a few retries: the next owner reads again what is not committed. Raises FencedError."""
         for _ in range(3):
             try:
                 await self.commit()

@@ -1,6 +1,6 @@
-"""Replay equivalence: what a coordinator knows is what a fresh replay of its log knows.
+"""Replay equivalence: the state of a coordinator is that of a fresh replay of its log.
 
-So a broker that is started anew knows what the one before it knew, as far as that was written. Left out is what no
+So a restarted broker has the state of the one before, as far as that was written. Left out is the state that no
 record has: timers, members of a classic group that rebalances, and the like.
 """
 
@@ -22,14 +22,14 @@ from tests.simulation.checks import ViolationError
 from tests.simulation.machine import Machine
 
 SETTLED: Final = frozenset({"Stable", "Empty"})
-"""States of a classic group whose record says all that counts."""
+"""States of a classic group whose record holds all of its durable state."""
 
 _NOT_RECORDED: Final = frozenset({"last_producer_epoch", "table", "refresh_deadline_ms", "refresh_epoch"})
 """`table` is how large a hash table Kafka would have, by which it orders what it writes."""
 
 
 class NoTimers:
-    """CoordinatorTimer that never rings."""
+    """CoordinatorTimer that never expires."""
 
     def schedule(self, *_args: Any, **_kwargs: Any) -> None:
         """Does nothing."""
@@ -42,7 +42,7 @@ class NoTimers:
 
 
 def check_replay(machine: Machine) -> int:
-    """Compares every shard that has nothing on its way to the log; how many it were. Raises ViolationError."""
+    """Compares every shard without pending writes; returns their number. Raises ViolationError."""
     broker = machine.running
     if broker is None:
         return 0
@@ -83,7 +83,7 @@ def _differences(path: str, live: Any, replayed: Any) -> Iterator[str]:
 
 
 def replay(runner: ShardRunner[Any]) -> CoordinatorShard:
-    """A new shard that has replayed the log of another's."""
+    """A new shard that has replayed the log of another one."""
     parts = runner._dependencies
     context = ShardContext(
         partition=runner.partition,
@@ -101,7 +101,7 @@ def replay(runner: ShardRunner[Any]) -> CoordinatorShard:
 
 
 def _state(shard: Any) -> Iterator[tuple[Any, Any]]:
-    """What a shard knows, by what it is about. None: it cannot be compared now."""
+    """The state of a shard, by subject. None: it cannot be compared now."""
     if hasattr(shard, "transactions"):
         for transactional_id, metadata in shard.transactions.items():
             in_order = metadata._replace(partitions=tuple(sorted(metadata.partitions)))
@@ -136,7 +136,7 @@ def _group(group: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value as nested lists and dictionaries that can be compared and printed."""
+    """Converts a value to nested lists and dictionaries that can be compared and printed."""
     if value is None or isinstance(value, str | bytes | int | float | Enum | UUID):
         return value
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What clients meant to write, by which everything that can be read is judged."""
+"""The values that clients meant to write, with which everything that can be read is compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.simulation.node import TopicPartition
 class Transaction:
     """One transaction of a producer.
 
-    `wants_commit`: its producer has asked for a commit, and may not know what came of it. `committed`: it was told so.
+    `wants_commit`: its producer has requested a commit. `committed`: the commit was confirmed.
     """
 
     def __init__(self, name: str) -> None:
@@ -39,7 +39,7 @@ class Ledger:
     def will_send(
         self, partition: TopicPartition, values: list[bytes], transaction: Transaction | None
     ) -> None:
-        """Values are about to be sent."""
+        """Registers values that are about to be sent."""
         self.sent.setdefault(partition, set()).update(values)
         if transaction is not None:
             transaction.values.setdefault(partition, []).extend(values)
@@ -47,5 +47,5 @@ class Ledger:
                 self.transactions[value] = transaction
 
     def was_acknowledged(self, partition: TopicPartition, values: list[bytes]) -> None:
-        """Values of no transaction were answered for: they must be there."""
+        """Values outside of transactions were acknowledged: they must be present."""
         self.acknowledged.setdefault(partition, set()).update(values)

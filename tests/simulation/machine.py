@@ -1,4 +1,4 @@
-"""The machine that the broker runs on: its disk, its threads, and the ways in which the broker on it comes and goes."""
+"""The machine that the broker runs on: its disk, its threads, and the starts, stops and crashes of the broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.storage.fault_env import DISK_BLOCK_BYTES, UNLIMITED, Directory, Faul
 DISK = "/disk"
 IDS_A_RUN = 1_000_000
 LOG_COMES_IN_S = 13.0
-"""So long a disk counts as full after a write that found it so (`DiskSpace`), and until it is measured again."""
+"""How long a disk counts as full after a write failed for lack of space (`DiskSpace`), until it is measured again."""
 
 
 class SimulatedDisk(FaultEnv):
@@ -73,12 +73,12 @@ class Process(ManualTimer):
         self.call_later(0, callback)
 
     def run(self, callback: Callable[[], object]) -> None:
-        """Runs some of the process's code, which may turn out to be its last."""
+        """Runs some of the process's code, which may kill it."""
         if self.alive:
             self._guard(callback)
 
     def submit(self, work: Work, done: Done) -> None:
-        """As BlockingRunner: the work is done some time later, and its end is heard of later still."""
+        """As BlockingRunner: the work is done some time later, and its completion is reported later still."""
         rng = self._rng
 
         def over(error: BaseException | None) -> None:
@@ -91,7 +91,7 @@ class Process(ManualTimer):
 
 @lru_cache(maxsize=1)
 def _formatted_disk() -> Directory:
-    """A disk on which a broker was started once and stopped in order."""
+    """A disk on which a broker was started once and stopped cleanly."""
     clock = Clock()
     disk = SimulatedDisk(clock, 0)
     disk.mkdir(DISK)
@@ -101,7 +101,7 @@ def _formatted_disk() -> Directory:
 
 
 class Machine:
-    """Starts, stops and kills the broker. `running` is None while there is none; `compacts`: it has a cleaner."""
+    """Starts, stops and kills the broker. `running` is None while it is down; `compacts`: it has a cleaner."""
 
     def __init__(
         self, clock: Clock, seed: int, settings: Mapping[str, str], *, compacts: bool = False
@@ -123,7 +123,7 @@ class Machine:
         self.on_start: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Starts the broker; where it is killed on the way, or finds the disk full, there is none afterwards."""
+        """Starts the broker; if it is killed meanwhile, or finds the disk full, it stays down."""
         assert self.running is None
         self.process = Process(self._clock, self._rng, self.guard)
         try:
@@ -156,7 +156,7 @@ class Machine:
         self.on_start()
 
     def stop(self) -> None:
-        """A clean stop: what was asked and not answered is not answered any more."""
+        """A clean stop: pending requests get no response any more."""
         if self.running is None:
             return
         self.guard(self._stop_in_order)
@@ -171,15 +171,15 @@ class Machine:
         self.running.stop()
 
     def kill(self) -> None:
-        """kill -9: what was written is there."""
+        """kill -9: completed writes are on the disk."""
         self._end(self.disk.kill)
 
     def cut_power(self) -> None:
-        """What was not synced is there or not."""
+        """A crash of the machine: writes that were not synced may be lost."""
         self._end(lambda: self.disk.crash(self._rng))
 
     def kill_at_operation(self, number: int, *, power_cut: bool) -> None:
-        """The broker, or the machine, ends at the disk's n-th operation from now on, before that has done anything."""
+        """The broker, or the machine, crashes at the disk's n-th operation from now on, before its effect."""
         self.lost_power = power_cut
 
         def plan(count: int, _kind: str, _path: str) -> None:
@@ -189,22 +189,22 @@ class Machine:
         self.disk.inject(plan)
 
     def fill_disk(self, left_bytes: int) -> None:
-        """Leaves the disk with room for so many bytes, in whole blocks, until `empty_disk`."""
+        """Leaves the disk with so many bytes of space, in whole blocks, until `empty_disk`."""
         self.disk.disk_bytes = self.disk.used_bytes() + left_bytes // DISK_BLOCK_BYTES * DISK_BLOCK_BYTES
 
     def run_out_of_inodes(self) -> None:
-        """No directory can be made any more, until `empty_disk`; what is there can be written."""
+        """No directory can be created any more, until `empty_disk`; existing files can be written."""
         self.disk.has_inodes = False
 
     def empty_disk(self) -> None:
-        """There is room again, of every kind."""
+        """Restores all kinds of space."""
         self.disk.disk_bytes = UNLIMITED
         self.disk.has_inodes = True
         self._has_room_since = self._clock.now
 
     @property
     def is_disk_full(self) -> bool:
-        """Whether there may be no room."""
+        """Whether the disk may be full."""
         return self.disk.disk_bytes < UNLIMITED or not self.disk.has_inodes
 
     @property
@@ -214,7 +214,7 @@ class Machine:
 
     @property
     def lacks_logs_in_vain(self) -> bool:
-        """Whether one has none though the broker has had room, and time, to make it."""
+        """Whether a partition has no log though the broker has had space, and time, to create it."""
         return (
             self.lacks_logs
             and not self.is_disk_full
@@ -223,7 +223,7 @@ class Machine:
 
     @contextmanager
     def spared(self) -> Iterator[None]:
-        """Nothing is killed meanwhile, and no operation of the disk counts: it is the simulation that looks."""
+        """Suspends kills and the count of disk operations: the simulation itself reads."""
         disk = self.disk
         plan, operations, disk.plan = disk.plan, disk.operations, None
         try:
@@ -232,7 +232,7 @@ class Machine:
             disk.plan, disk.operations = plan, operations
 
     def guard(self, callback: Callable[[], object]) -> None:
-        """Runs the broker's code. Should it be killed on the way, everything that comes after is done here."""
+        """Runs the broker's code. If it is killed meanwhile, ends the process."""
         try:
             callback()
         except PowerCut:

@@ -22,7 +22,7 @@ JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
 
 
 class ModernConsumer(Consumer):
-    """One member: its heartbeats bring it what to own, and tell what it owns."""
+    """One member: its heartbeats report what it owns, and bring its assignment."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class ModernConsumer(Consumer):
             self._new_id()
         self.rebalance_timeout_s = self.rng.choice((6.0, 15.0))
         self.heartbeat_interval_s = 1.0
-        self.target: dict[Uuid, list[int]] | None = None  # what is to be owned, where that is not done yet
-        self._told: tuple[Any, ...] | None = None  # what the last heartbeat that was answered said
+        self.target: dict[Uuid, list[int]] | None = None  # the assignment, while it is not reconciled yet
+        self._told: tuple[Any, ...] | None = None  # the contents of the last heartbeat that was answered
         self._bell = Bell(world.clock)
 
     def _new_id(self) -> None:
@@ -65,7 +65,7 @@ class ModernConsumer(Consumer):
             except (DisconnectedError, RetryError):
                 await self.sleep(0.1)
             except FencedError:
-                await self.sleep(0.1)  # the next heartbeat hears of it as well
+                await self.sleep(0.1)  # the next heartbeat reports it as well
         await self._leave()
 
     async def _turn(self) -> None:
@@ -96,7 +96,7 @@ class ModernConsumer(Consumer):
             await self.commit_before_giving_up()
             await self.before_giving_up()
         if self.target is not target:
-            return  # something newer came in the meantime, or the member was fenced
+            return  # a newer target came in the meantime, or the member was fenced
         self.release([partition for partition in revoked if partition in self.owned])
         self.claim(wanted)
         if all(self.named(topic_id) is not None for topic_id in target):
@@ -104,10 +104,10 @@ class ModernConsumer(Consumer):
         self._bell.ring()
 
     async def before_giving_up(self) -> None:
-        """For those who have something to end first."""
+        """Called before partitions are revoked; subclasses finish their work in it."""
 
     async def lost(self) -> None:
-        """For those who have something to undo."""
+        """Called when partitions are lost; subclasses undo their work in it."""
 
     # -- heartbeats --
 
@@ -127,7 +127,7 @@ class ModernConsumer(Consumer):
             await self.find_coordinator(self.group, GROUP)
             answer = await self.ask(request)
         except DisconnectedError:
-            self._told = None  # everything is said again
+            self._told = None  # the next heartbeat has all fields again
             return
         if self.leaving or not self.alive:
             return
@@ -206,5 +206,5 @@ class ModernConsumer(Consumer):
                 await self.find_coordinator(self.group, GROUP)
                 await self.ask(goodbye)
             except DisconnectedError:
-                pass  # its session will end
+                pass  # its session will expire
         self.die()

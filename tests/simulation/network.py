@@ -1,9 +1,9 @@
-"""Connections between clients and the broker, and what may become of what is sent over them.
+"""Connections between clients and the broker, and their faults.
 
 A connection keeps the order of what is sent, as TCP does, until it breaks. A request may get lost on the way (the
-broker never hears of it), its answer may (the broker did what was asked, and the client does not know), and either may
-take long. A client that has waited too long closes the connection; what it sent may still arrive, where the protocol
-has to live with that (LATE).
+broker never receives it), its response may (the broker did what was asked, and the client does not know), and either
+may be slow. A client whose wait times out closes the connection; its requests may still arrive, where the protocol
+has to cope with that (LATE).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tests.simulation.clock import Clock, Wait
 from tests.simulation.machine import Machine, Process
 
 LATE: Final = frozenset({ApiKey.PRODUCE, ApiKey.HEARTBEAT, ApiKey.FETCH, ApiKey.OFFSET_FETCH})
-"""What may arrive after the client gave its connection up. Commits and ends of transactions are not among them before
-transaction version 2: nothing in the protocol tells an old one from a new one of the same epoch, and Kafka has that
-gap too."""
+"""Requests that may arrive after the client closed the connection. Commits and ends of transactions are not among them
+before transaction version 2: nothing in the protocol distinguishes an old one from a new one of the same epoch, and
+Kafka has that gap too."""
 LATE_WITH_EPOCH_BUMPS: Final = LATE | {ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT}
 
 
@@ -35,11 +35,11 @@ RECONNECTS_AFTER_S: Final = 0.25
 
 
 class DisconnectedError(Exception):
-    """There was no answer, and whether the request was heard is not known."""
+    """No response came, and whether the request was received is not known."""
 
 
 class Weather:
-    """How bad the network is; probabilities are for each request. Who wants to be slow is so only while `is_bad`."""
+    """How bad the network is; probabilities are for each request. Delays apply only while `is_bad`."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -48,7 +48,7 @@ class Weather:
         self.slowest_s = 3.0
 
     def worsen(self) -> None:
-        """Any kind of weather, as the seed will have it."""
+        """Random weather of the seed."""
         rng = self._rng
         self.is_bad = True
         self.lost_requests = rng.choice((0.0, 0.01, 0.05))
@@ -57,7 +57,7 @@ class Weather:
         self.slowest_s = rng.choice((1.0, 4.0, 9.0))
 
     def clear(self) -> None:
-        """Nothing gets lost from here on, and nothing takes long."""
+        """From here on nothing gets lost or takes long."""
         self.is_bad = False
         self.lost_requests = self.lost_responses = self.slow = 0.0
 
@@ -68,24 +68,24 @@ class Weather:
         return self._rng.random() < self.lost_responses
 
     def delay_s(self) -> float:
-        """How long the next message takes in one direction."""
+        """The delay of the next message in one direction."""
         if self.slow and self._rng.random() < self.slow:
             return self._rng.uniform(0.05, self.slowest_s)
         return 0.0005 + self._rng.random() * 0.003
 
 
 class Observer(Protocol):
-    """Who is told what the broker does, as it does it, whatever the client learns of it."""
+    """A listener that follows the broker's requests and responses, whether or not they reach the client."""
 
     def executed(self, client: Any, request: Message, version: int) -> None:
         """The broker begins with a request."""
 
     def answered(self, client: Any, request: Message, version: int, response: Message) -> None:
-        """The broker has given its answer."""
+        """The broker has given its response."""
 
 
 class Network:
-    """Who can reach the broker, and how well."""
+    """The connectivity of the broker."""
 
     def __init__(self, clock: Clock, machine: Machine, weather: Weather, observer: Observer) -> None:
         self.clock = clock
@@ -96,7 +96,7 @@ class Network:
         self.connection_ids = count(1)
 
     def broker_ended(self) -> None:
-        """Every connection breaks; those who wait hear of it a moment later, in the order in which they came."""
+        """Breaks every connection; waiting clients learn of it a moment later, in the order of their requests."""
         for link in sorted(self.links, key=lambda link: link.info.connection_id):
             link.close()
         self.links.clear()
@@ -125,7 +125,7 @@ class Link:
         network.links.add(self)
 
     async def ask(self, request: Message, version: int, timeout_s: float) -> Any:
-        """The answer. Raises DisconnectedError; the connection is gone then."""
+        """Returns the response. Raises DisconnectedError; the connection is closed then."""
         pending: Pending[Message | None] = Pending()
         self._send(request, version, pending, timeout_s)
         answer = await Wait(pending)
@@ -134,8 +134,8 @@ class Link:
         return answer
 
     def close(self) -> None:
-        """Breaks the connection; whoever waits for an answer hears of it a moment later, or, where there never was
-        one, when it has tried for a while.
+        """Breaks the connection; waiting clients learn of it a moment later, or, if it was never open,
+        after they have tried for a while.
         """
         delay_s = 0.01 if self._process is not None else RECONNECTS_AFTER_S
         self.broken = True
@@ -186,7 +186,7 @@ class Link:
         *,
         pending: Pending[Message | None],
     ) -> None:
-        """At the broker."""
+        """Receives a request at the broker."""
         if self.broken and key not in self._late:
             return
         network = self._network
@@ -194,7 +194,7 @@ class Link:
         network.observer.executed(self._client, request, version)
 
         def heard(response: Message) -> None:
-            # What was decided in the moment in which the broker ends is not sent any more.
+            # A response of the moment in which the broker ends is not sent any more.
             process.call_soon(lambda: self._respond(request, version, response, pending))
 
         send(network.machine.running.apis, self.info, key, version, frame, heard=heard, closed=self.close)
@@ -224,7 +224,7 @@ def send(
     heard: Callable[[Message], None],
     closed: Callable[[], None],
 ) -> None:
-    """Hands a frame to the broker; `heard` gets the answer, at once or later."""
+    """Hands a frame to the broker; `heard` gets the response, at once or later."""
 
     def decoded(chunks: Any) -> None:
         if isinstance(chunks, NoResponse):

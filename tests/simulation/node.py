@@ -1,4 +1,4 @@
-"""A client's process: its connections, its lives, and what every client asks first."""
+"""A client's process: its connections, its coroutines, and the requests that every client sends first."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ VERSIONS: Final[Mapping[ApiKey, tuple[int, int]]] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     ApiKey.CREATE_PARTITIONS: (0, 3),
 }
-"""What clients speak; each client speaks one version of each API, drawn from here and from what it needs."""
+"""The versions that clients speak; each client speaks one version of each API, drawn from these and its needs."""
 
 COORDINATOR_ERRORS: Final = frozenset(
     {
@@ -55,11 +55,11 @@ COORDINATOR_ERRORS: Final = frozenset(
 
 
 class RetryError(Exception):
-    """The broker says that it will be able to later; or there is no broker."""
+    """A retriable error of the broker, or no broker."""
 
 
 class Node:
-    """One process with its own dice. Subclasses say what it does (`live`)."""
+    """One process with its own random generator. Subclasses implement its work (`live`)."""
 
     late: frozenset[ApiKey] = LATE
     needs: Mapping[ApiKey, tuple[int, int]] = {}
@@ -78,7 +78,7 @@ class Node:
     def __str__(self) -> str:
         return self.name
 
-    # -- its lives --
+    # -- its coroutines --
 
     def start(self) -> None:
         self.spawn(self.live())
@@ -93,20 +93,20 @@ class Node:
         return life
 
     def freeze(self, seconds: float) -> None:
-        """The process is paused; it finds out that time has passed when it goes on."""
+        """Pauses the process; it finds out when it resumes."""
         self.frozen_until = self.world.clock.now + seconds
         self.say("is frozen", seconds)
         for life in self._lives:
             life.frozen_until = self.frozen_until
 
     def thaw(self) -> None:
-        """It goes on now."""
+        """Resumes the process."""
         self.frozen_until = 0.0
         for life in self._lives:
             life.frozen_until = self.world.clock.now
 
     def die(self) -> None:
-        """The process is gone; what it sent is on its way all the same."""
+        """Ends the process; its requests under way still arrive."""
         if not self.alive:
             return
         self.say("dies")
@@ -118,19 +118,19 @@ class Node:
         self.died()
 
     def died(self) -> None:
-        """For those who keep account of it."""
+        """A hook at the end of the process, for subclasses."""
 
     def say(self, *what: object) -> None:
-        """A line of the trace."""
+        """Adds a line to the trace."""
         self.world.trace(self.name, *what)
 
     async def sleep(self, seconds: float) -> None:
         await sleep(self.world.clock, seconds)
 
-    # -- what it asks --
+    # -- its requests --
 
     def version(self, key: ApiKey) -> int:
-        """The version in which it speaks to the broker."""
+        """Its version of an API."""
         version = self._versions.get(key)
         if version is None:
             low, high = VERSIONS[key]
@@ -141,7 +141,7 @@ class Node:
     async def ask(
         self, request: Message, link: str = "coordinator", timeout_s: float = REQUEST_TIMEOUT_S
     ) -> Any:
-        """The answer. Raises DisconnectedError."""
+        """Returns the response. Raises DisconnectedError."""
         found = self._links.get(link)
         if found is None or found.broken:
             found = self._links[link] = Link(self.world.network, self, self.late)
@@ -158,7 +158,7 @@ class Node:
         return response
 
     async def find_coordinator(self, key: str, kind: int) -> None:
-        """Returns once a coordinator is known. Asks again until there is one."""
+        """Returns once a coordinator is known; retries until then."""
         while (key, kind) not in self._known:
             try:
                 code = await self._ask_for_coordinator(key, kind)
@@ -177,11 +177,11 @@ class Node:
         return int(answer.coordinators[0].error_code)
 
     def forget_coordinator(self) -> None:
-        """It is asked for again before the next request to it."""
+        """Forgets the coordinator; the next request finds it again."""
         self._known.clear()
 
     async def topics(self, names: Iterable[str]) -> dict[str, tuple[Uuid, int]]:
-        """The id and the number of partitions of each topic that exists. Raises DisconnectedError."""
+        """The id and the partition count of each topic that exists. Raises DisconnectedError."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         answer = await self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), "data")
         return {

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Writer(Node):
-    """Writes to the partitions of a topic until it is told to stop."""
+    """Writes to the partitions of a topic until it is stopped."""
 
     def __init__(self, world: World, name: str, topics: Sequence[str]) -> None:
         super().__init__(world, name)
@@ -41,7 +41,7 @@ class Writer(Node):
         self._count = 0
 
     async def learn_topic(self) -> None:
-        """Returns once the topic is there."""
+        """Returns once the topic exists."""
         while True:
             try:
                 self.known = await self.topics(self.topic_names)
@@ -52,7 +52,7 @@ class Writer(Node):
             await self.sleep(0.2)
 
     def some_partition(self) -> TopicPartition:
-        """In the first topic as a rule, and now and then in another."""
+        """The first topic as a rule, and now and then another."""
         others = [name for name in self.known if name != self.topic_names[0]]
         topic = self.rng.choice(others) if others and self.rng.random() < 0.2 else self.topic_names[0]
         return topic, self.rng.randrange(self.known[topic][1])
@@ -66,7 +66,7 @@ class Writer(Node):
 
 
 class IdempotentWriter(Writer):
-    """A producer without transactions: everything that it was told is written is there, once."""
+    """A producer without transactions: every acknowledged record is present once."""
 
     async def live(self) -> None:
         await self.learn_topic()
@@ -118,7 +118,7 @@ class IdempotentWriter(Writer):
 
 
 class TransactionalWriter(Writer):
-    """Transactions over some partitions; some are aborted, and some take longer than they may."""
+    """Transactions over some partitions; some are aborted, and some exceed their timeout."""
 
     def __init__(
         self, world: World, name: str, topics: Sequence[str], transactional_id: str, version: int
@@ -160,7 +160,7 @@ class TransactionalWriter(Writer):
 
 
 class TransientWriter(Writer):
-    """Writes to a topic that comes and goes, and does not care what becomes of it."""
+    """Writes to a topic that is deleted and created again; its records are not checked."""
 
     async def live(self) -> None:
         while not self.stopping:
@@ -180,7 +180,7 @@ class TransientWriter(Writer):
 
 
 class ChainMixin(Consumer):
-    """Reads what a group gives it, writes as much to another topic and commits its offsets, in one transaction."""
+    """Reads the partitions of a group, writes as much to another topic and commits its offsets, in one transaction."""
 
     target_topic: str
     producer: TransactionalProducer | None = None
@@ -193,13 +193,13 @@ class ChainMixin(Consumer):
         self.transaction_version = version
         stable_offsets = {
             ApiKey.OFFSET_FETCH: (7, 10)
-        }  # before, nobody could ask to wait for transactions (KIP-447)
+        }  # older versions cannot wait for stable offsets (KIP-447)
         self.needs = {**stable_offsets, **self.needs, **transactional_needs(version)}
         self.late = transactional_lateness(version)
         self.timeout_s = self.rng.choice((4.0, 8.0, 30.0))
 
     async def commit(self) -> None:
-        """Offsets go into transactions."""
+        """Commits offsets in transactions."""
 
     async def _ready(self) -> TransactionalProducer:
         if self.producer is None:
@@ -245,9 +245,7 @@ class ChainMixin(Consumer):
         if self.rng.random() < 0.05 and self.world.weather.is_bad:
             await self.sleep(self.timeout_s * self.rng.choice((0.5, 1.2)))
         await producer.send_offsets(self, {partition: after}, member)
-        if (
-            self.rng.random() < 0.08 and self.world.weather.is_bad
-        ):  # long enough to lose its place in the group
+        if self.rng.random() < 0.08 and self.world.weather.is_bad:  # long enough to be removed from the group
             await self.sleep(self.timeout_s * self.rng.choice((0.5, 0.7, 1.2)))
         if self.rng.random() < 0.05:
             raise AbortableError("so it wants")

@@ -1,5 +1,5 @@
-"""Producers: idempotent ones, and the transactions of those that have a transactional id, as Java's TransactionManager
-goes about them.
+"""Producers: idempotent ones, and the transactions of those with a transactional id, as in Java's
+TransactionManager.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.simulation.consumer import Consumer
 
 PATIENCE: Final = 12
-"""How often a request of a transaction is tried before the transaction is given up."""
+"""How often a request of a transaction is tried before the transaction is aborted."""
 
 _RETRIED: Final = COORDINATOR_ERRORS | {
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -72,14 +72,14 @@ FIRST_VERSION: Final = {
     ApiKey.END_TXN: (0, 4),
     ApiKey.INIT_PRODUCER_ID: (3, 5),
 }
-"""What clients of transaction versions 0 and 1 speak; they raise the epoch themselves (KIP-360)."""
+"""The versions of clients of transaction versions 0 and 1; they bump the epoch themselves (KIP-360)."""
 SECOND_VERSION: Final = {
     ApiKey.PRODUCE: (12, 13),
     ApiKey.TXN_OFFSET_COMMIT: (5, 5),
     ApiKey.END_TXN: (5, 5),
     ApiKey.INIT_PRODUCER_ID: (5, 5),
 }
-"""What clients of transaction version 2 speak (KIP-890)."""
+"""The versions of clients of transaction version 2 (KIP-890)."""
 
 
 class AbortableError(Exception):
@@ -116,7 +116,7 @@ class TransactionalProducer:
         self._world.transactional_ids.add(transactional_id)
 
     async def init(self) -> None:
-        """Gets an epoch. Raises FatalError where another producer with the same id was faster."""
+        """Gets an epoch. Raises FatalError where another producer with the same id fenced it."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=int(self.timeout_s * 1000),
@@ -162,12 +162,12 @@ class TransactionalProducer:
         try:
             answer = await self._ask(request, "data")
         except AbortableError:
-            self._must_raise_epoch = True  # nobody knows whether it was written
+            self._must_raise_epoch = True  # whether it was written is unknown
             raise
         self._check_produced(partition, answer.responses[0].partition_responses[0].error_code)
 
     def _check_produced(self, partition: TopicPartition, code: int) -> None:
-        """Where each transaction has an epoch of its own, nothing that others sent puts it out of order."""
+        """Whether each transaction has its own epoch, so that late requests cannot put it out of order."""
         is_kept = partition[0] not in self._world.transient_topics
         assert not (self._bumps and is_kept and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (
             f"{self._node} is out of order in {partition}, and sends one batch at a time"
@@ -241,7 +241,7 @@ class TransactionalProducer:
         )
 
     async def end(self, *, commit: bool) -> None:
-        """Commits or aborts. Raises FatalError, and AbortableError for a commit that was refused."""
+        """Commits or aborts. Raises FatalError, and AbortableError for a rejected commit."""
         transaction, self.transaction = self.transaction, None
         assert transaction is not None
         if not self._added:
@@ -276,10 +276,10 @@ class TransactionalProducer:
             except AbortableError as error:
                 raise FatalError(str(error)) from error
 
-    # -- asking --
+    # -- requests --
 
     async def _ask(self, request: Any, link: str = "coordinator", patience: int = PATIENCE) -> Any:
-        """The answer, which is none of those that pass by themselves. Raises AbortableError where none comes."""
+        """Returns the response, after retries of transient errors. Raises AbortableError when retries run out."""
         for _ in range(patience):
             try:
                 if link == "coordinator" and not isinstance(request, TxnOffsetCommitRequest):
@@ -309,7 +309,7 @@ class TransactionalProducer:
 def produce_request(
     partition: TopicPartition, batch: bytes, topic_id: bytes, node: Node, transactional_id: str | None = None
 ) -> ProduceRequest:
-    """A request that writes one batch, and is acknowledged by all."""
+    """A request that writes one batch with acks=all."""
     data = ProduceRequest.PartitionProduceData(index=partition[1], records=batch)
     by_id = node.version(ApiKey.PRODUCE) >= 13
     topic = ProduceRequest.TopicProduceData(
@@ -325,7 +325,7 @@ def _added_code(answer: Any) -> int:
 
 
 def _first_code(answer: Any) -> int:
-    """The error code of an answer that is about one thing, or the first that is one."""
+    """The error code of a response about one item, or that of the first item with an error."""
     if hasattr(answer, "results_by_topic_v3_and_below"):
         return _added_code(answer)
     if hasattr(answer, "responses"):

@@ -1,4 +1,4 @@
-"""What a consumer makes of fetched bytes; with read_committed, as Java's Fetcher does it."""
+"""Decodes fetched bytes as a consumer does; with read_committed, as Java's Fetcher."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read(
     from_offset: int,
     aborted: Sequence[FetchResponse.AbortedTransaction] | None = None,
 ) -> tuple[list[Read], int]:
-    """The records from an offset on and the offset to go on at. `aborted` leaves out what belongs to these."""
+    """The records from an offset on and the next offset. `aborted` transactions are left out."""
     found: list[Read] = []
     position = from_offset
     for batch in _visible(bytes(data or b""), aborted or ()):

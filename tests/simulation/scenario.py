@@ -1,4 +1,4 @@
-"""One simulation: what a seed makes of it, and the peace at the end, in which everything has to come out right."""
+"""One simulation: its set-up from a seed, and the quiet phase at the end, in which everything has to settle."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from tests.simulation.troubles import Troubles
 from tests.simulation.world import AUDIT_INTERVAL_S, World
 
 SETTLES_IN_S: Final = 90.0
-"""How long, in virtual time, everything may take to come to rest once nothing disturbs it."""
+"""How long, in virtual time, everything may take to settle once nothing disturbs it."""
 
 
 LONG: Final = (10, 25)
 TROUBLED_S: Final = ((2, 6), (2, 6), LONG)
-"""How long there may be troubles, in seconds from and to: many short lives see more beginnings than few long ones."""
+"""How long the troubles last, in seconds from and to: many short simulations see more starts than few long ones."""
 
 COMPACTING: Final = 0.5
-"""Of the brokers, so many compact the coordinators' topics."""
+"""The share of brokers that compact the coordinators' topics."""
 
 EXCUSED: Final = (
     f"log directory {DISK} is full: ",
     f"[Errno {errno.ENOSPC}]",
-    "could not be opened",  # a partition whose log could not be made when there was no room
-    "nobody has joined again",  # of static members, which may all be gone
+    "could not be opened",  # a partition whose log could not be created without space
+    "nobody has joined again",  # of static members, all of which may be gone
 )
-"""What a broker says of what is done to it here."""
+"""Log lines that a broker may write under the faults of a simulation."""
 
 
 class BugsLogged(logging.Handler):
-    """What the broker logs as an error is one, but for what is EXCUSED."""
+    """Collects the broker's log lines of level ERROR, but for EXCUSED ones."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -55,7 +55,7 @@ class BugsLogged(logging.Handler):
 
 
 class Scenario:
-    """A world, set up as the seed will have it."""
+    """A world, set up from its seed."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Scenario:
         troubles: Sequence[str] | None = None,
         troubled_s: tuple[int, int] | None = None,
     ) -> None:
-        """`troubles` are the names of those that may come, by default any; `troubled_s` as in TROUBLED_S."""
+        """`troubles` are the names of the allowed ones, by default all; `troubled_s` as in TROUBLED_S."""
         self.seed = seed
         self._troubled_s = troubled_s
         self._rng = rng = Random(f"{seed}/scenario")
@@ -89,7 +89,7 @@ class Scenario:
         self.compared = 0
 
     def run(self) -> None:
-        """Lives it from beginning to end. Raises ViolationError, or whatever else is wrong."""
+        """Runs it from beginning to end. Raises ViolationError, or any other failure."""
         bugs = BugsLogged()
         logger = logging.getLogger("barnabas")
         logger.addHandler(bugs)
@@ -117,7 +117,7 @@ class Scenario:
         self._settle()
         self._judge()
 
-    # -- what is looked at now and then --
+    # -- periodic checks --
 
     async def _watch(self) -> None:
         while True:
@@ -129,7 +129,7 @@ class Scenario:
             if self.world.machine.lacks_logs_in_vain:
                 raise ViolationError("a partition has no log, and there is room for it")
 
-    # -- peace --
+    # -- the quiet phase --
 
     def _make_peace(self) -> None:
         world = self.world
@@ -162,7 +162,7 @@ class Scenario:
                 raise ViolationError(f"after {SETTLES_IN_S:.0f} s without any trouble: {unrest}")
 
     def _unrest(self) -> str | None:
-        """What is not as it is to be in the end."""
+        """The conditions that are not met yet."""
         if self.world.machine.lacks_logs:
             return "a partition has no log"
         for writer in self.cast.writers:
@@ -201,7 +201,7 @@ class Scenario:
         return None
 
     def _judge(self) -> None:
-        """Everything is read once more from the beginning, by a broker that has been started anew."""
+        """Reads everything once more from the beginning, from a restarted broker."""
         world = self.world
         world.audit()
         self.compared += check_replay(world.machine)
@@ -226,7 +226,7 @@ class Scenario:
 
     def _check_consumption(self) -> None:
         for group in self.cast.groups:
-            if group.is_chain:  # what a member has done it may not have lived to hear
+            if group.is_chain:  # a member may have died before it learned of its commit
                 continue
             for topic in self.world.lasting(group.topics):
                 for index in range(self.world.partition_count(topic)):

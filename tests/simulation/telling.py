@@ -1,4 +1,4 @@
-"""The trace in words: messages without what they leave at zero."""
+"""The trace as text: messages without fields that are zero."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from barnabas.protocol.schema import Message, Struct
 from tests.simulation.clock import START_S
 
 LONG = 24
-"""Bytes that are still shown."""
+"""The greatest length of bytes that is shown."""
 
 _NOTHING: Final[tuple[Any, ...]] = (None, 0, -1, "", b"", [], False, bytes(16))
 
 
 def line(what: tuple[Any, ...]) -> str:
-    """One line of the trace: when, and what happened."""
+    """Formats one line of the trace."""
     when, *rest = what
     return f"{when - START_S:10.4f} " + " ".join(map(words, rest))
 
 
 def lines(trace: Iterable[tuple[Any, ...]], count: int) -> str:
-    """The last lines of it."""
+    """Formats the last lines of it."""
     return "\n".join(line(what) for what in list(trace)[-count:])
 
 
 def words(value: Any) -> str:
-    """A value in short: of a message only what it says."""
+    """Formats a value; of a message only fields that are not zero."""
     if isinstance(value, Message | Struct):
         said = (
             f"{field.name}={words(getattr(value, field.name))}"

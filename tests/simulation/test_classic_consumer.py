@@ -1,4 +1,4 @@
-"""What the simulated consumer of the classic protocol does where real ones have to give up what they own."""
+"""The simulated consumer of the classic protocol releases its partitions where real consumers have to."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ PARTITIONS = [("t", index) for index in range(4)]
 FOREVER_S = 1000.0
 REBALANCE_S = 5.0
 AWAY_S = 1.5 * REBALANCE_S
-"""Longer than JoinGroup waits for members, and not so long that a member which does not sync is put out."""
+"""Longer than JoinGroup waits for members, and too short for a member that does not sync to be removed."""
 
 RARELY_S = 25.0
-"""The first is after all that is awaited."""
+"""The first times out after all others."""
 
 
 def member(world: World, name: str, instance_id: str | None = None) -> ClassicConsumer:
-    """A member that commits only when it has to, and has heartbeats rarely where it is static."""
+    """A member that commits only when it has to, and, if static, sends heartbeats rarely."""
     made = ClassicConsumer(world, name, "g", ["t"], [COOPERATIVE], instance_id=instance_id)
     made.session_timeout_s = made.commit_interval_s = FOREVER_S
     made.rebalance_timeout_s = REBALANCE_S
@@ -33,20 +33,22 @@ def live(world: World, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_a_static_member_that_missed_a_generation_loses_all_before_it_is_in_the_next(reads: bool) -> None:
+def test_a_static_member_that_missed_a_generation_loses_its_partitions_before_it_joins_the_next(
+    reads: bool,
+) -> None:
     world = World(0, {})
     world.machine.start()
     world.create_topic("t", len(PARTITIONS))
     absent = member(world, "a", "i")
     live(world, 5.0)
-    if reads:  # and has something to commit then
+    if reads:  # and has records to commit then
         world.add(IdempotentWriter(world, "w", ["t"]))
         live(world, 3.0)
     assert sorted(absent.owned) == PARTITIONS
     absent.freeze(AWAY_S)
     other = member(world, "b")
     live(world, AWAY_S - 1)
-    assert other.owned  # its leader knows the absent one as it was when it joined, and owned nothing
+    assert other.owned  # its leader knows the absent member's subscription of the join, which owned nothing
 
     absent.rejoin = True
     live(world, 2 * RARELY_S)

@@ -1,6 +1,6 @@
-"""The simulation finds what it is there to find: coordinators that are broken on purpose.
+"""The simulation finds the faults that it is there to find: coordinators that are broken on purpose.
 
-Each of these takes one rule out of the broker, and some seed among a few has to tell.
+Each test removes one rule from the broker, and one of a few seeds has to fail.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tests.simulation.scenario import LONG, Scenario
 
 SEEDS = range(100)
 PAUSES = ("freeze", "one_more", "lose_member")
-"""What brings members to light that do not know yet that they are none any more."""
+"""Troubles that make fenced members act before they know that they are fenced."""
 
 
 def found(themes: Sequence[str], *troubles: str) -> str:
-    """What the first seed that notices has to say; fails where none does."""
+    """The failure of the first seed that fails; fails when none does."""
     for seed in SEEDS:
         try:
             Scenario(seed, themes, troubles or None, LONG).run()
@@ -44,12 +44,12 @@ def found(themes: Sequence[str], *troubles: str) -> str:
     pytest.fail(f"none of {len(SEEDS)} seeds notices")
 
 
-def test_a_partition_that_is_given_away_before_it_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_a_partition_that_is_assigned_before_it_was_revoked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reconciliation, "_owns_any", lambda self, partitions: False)
     assert "is owned by" in found(["modern"])
 
 
-def test_an_offset_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_a_lost_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     original = OffsetStore.put
 
     def put(self: OffsetStore, group: str, topic: str, partition: int, committed: CommittedOffset) -> None:
@@ -57,11 +57,11 @@ def test_an_offset_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
             original(self, group, topic, partition, committed)
 
     monkeypatch.setattr(OffsetStore, "put", put)
-    monkeypatch.setattr(scenario, "check_replay", lambda machine: 0)  # it notices sooner
+    monkeypatch.setattr(scenario, "check_replay", lambda machine: 0)  # it fails sooner
     assert "committed" in found(["eager"])
 
 
-def test_a_marker_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_a_lost_marker(monkeypatch: pytest.MonkeyPatch) -> None:
     original = TxnMarkerWriter._append
     calls = 0
 
@@ -78,12 +78,12 @@ def test_a_marker_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     found(["transactions"])
 
 
-def test_a_log_that_is_not_made_when_there_is_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_a_log_that_is_not_created_once_there_is_space(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Housekeeping, "open_missing_logs", lambda self: None)
     assert "no log" in found(["eager"], "run_out_of_inodes")
 
 
-def test_a_fenced_producer_whose_batch_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_a_fenced_producer_whose_batch_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     original = transactional_appends._guards
 
     def guards(
@@ -108,7 +108,7 @@ def test_a_fenced_producer_whose_batch_is_verified(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_aborts_that_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_aborts_that_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     original = TxnMarkerWriter._append
 
     def append(self: TxnMarkerWriter, marker: TransactionMarker, partitions: Any, answers: Any) -> None:
@@ -119,7 +119,7 @@ def test_aborts_that_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_aborted_transactions_that_are_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_aborted_transactions_that_fetch_does_not_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         TransactionIndex, "collect", lambda self, fetch_offset, upper_bound_offset: ([], True)
     )
@@ -127,26 +127,26 @@ def test_aborted_transactions_that_are_not_told_of(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_transactions_without_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_transactions_without_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TransactionMetadata, "has_timed_out", lambda self, now_ms: False)
     assert "still" in found(["transactions"])
 
 
 @pytest.mark.slow
-def test_commits_of_members_that_are_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_commits_of_fenced_members(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClassicGroup, "check_offset_commit", lambda self, *args, **kwargs: None)
     said = found(["eager"], *PAUSES)
     assert "committed for" in said or "went back" in said
 
 
 @pytest.mark.slow
-def test_offsets_of_open_transactions_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_fetches_that_ignore_unstable_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PendingOffsets, "open_partitions", lambda self, group_id, topic: {})
     assert "twice" in found(["classic chain"], *PAUSES)
 
 
 @pytest.mark.slow
-def test_records_that_are_replayed_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_records_that_are_replayed_and_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     original = RecordQueue.add
     calls = 0
 
@@ -160,12 +160,12 @@ def test_records_that_are_replayed_and_not_written(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_transactional_offsets_of_members_that_are_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_transactional_offsets_of_fenced_members(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OffsetManager, "_check_transactional", lambda self, group, commit: None)
     assert "committed for" in found(["classic chain"], *PAUSES)
 
 
 @pytest.mark.slow
-def test_compaction_that_takes_offsets_of_transactions_along(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_compaction_that_removes_offsets_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CleanedTransactions, "may_discard", lambda self, batch: not batch.is_control)
     assert "what its log says" in found(["classic chain"], "stop", "one_more")

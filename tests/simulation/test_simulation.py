@@ -1,8 +1,8 @@
 """Seeds of the simulation: some with every run of the tests, many with the slow ones.
 
-Each is lived in a process whose order of sets is fixed, as `python -m tests.simulation` does it, so that a seed that
-fails here fails there. BARNABAS_SEED names the first of them. The slow run lives as many as its time lets it;
-BARNABAS_SIMULATION_SEEDS says how many instead.
+Each runs in a process with a fixed order of sets, as `python -m tests.simulation` does, so that a seed that
+fails here fails there. BARNABAS_SEED names the first of them. The slow test runs as many as its time allows;
+BARNABAS_SIMULATION_SEEDS sets a number instead.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.support.chance import explores, seed_or
 ROOT = Path(__file__).parents[2]
 FEW = 20
 MANY = 4000
-"""More than there is time for on two processors."""
+"""More than two processors can run in the time."""
 
 SECONDS = 100
 PROCESSES = 2
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    """`python -m tests.simulation` with these arguments."""
+    """Starts `python -m tests.simulation` with these arguments."""
     return subprocess.Popen(
         [sys.executable, "-m", "tests.simulation", *arguments],
         cwd=ROOT,
@@ -42,7 +42,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def ends_well(process: subprocess.Popen[str]) -> None:
-    """Waits for it; what it says of a seed that failed becomes the failure of the test."""
+    """Waits for it; its report of a failed seed becomes the failure of the test."""
     output, _ = process.communicate()
     assert process.returncode == 0, output
 
@@ -68,7 +68,7 @@ def test_many_seeds() -> None:
 
 
 @pytest.mark.parametrize("seed", [3, 11])
-def test_a_seed_decides_on_everything(seed: int) -> None:
+def test_a_seed_determines_everything(seed: int) -> None:
     first, second = Scenario(seed), Scenario(seed)
     first.run()
     second.run()
@@ -76,7 +76,7 @@ def test_a_seed_decides_on_everything(seed: int) -> None:
     assert lines(first.world.lines, 100_000) == lines(second.world.lines, 100_000)
 
 
-def test_a_seed_that_fails_says_how_to_live_it_again(
+def test_a_failed_seed_reports_how_to_run_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(self: Scenario) -> None:

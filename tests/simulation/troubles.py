@@ -1,4 +1,4 @@
-"""What comes over a simulation: brokers that die, clients that are paused, members that come and go."""
+"""The faults of a simulation: brokers that crash, clients that are paused, members that join and leave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_MEMBERS: Final = 5
 
 
 class Troubles:
-    """Has one after the other happen. `allowed` are the names of those that may; by default all that can."""
+    """Causes one trouble after the other. `allowed` are their names; by default all that are possible."""
 
     def __init__(self, cast: Cast, rng: Random, *, flushes: bool, allowed: Sequence[str] | None) -> None:
         self._cast = cast
@@ -27,7 +27,7 @@ class Troubles:
         self._replacements = 0
 
     async def live(self) -> None:
-        """Goes on until it is ended."""
+        """Continues until it is ended."""
         rng, world = self._rng, self._world
         gap_s = rng.choice((0.7, 1.5, 4.0))
         possible = self._possible()
@@ -75,22 +75,22 @@ class Troubles:
                 self._start_later()
 
     def stop(self) -> None:
-        """In order."""
+        """A clean stop."""
         self._world.machine.stop()
         self._start_later()
 
     def kill(self) -> None:
-        """As kill -9 does."""
+        """A stop as by kill -9."""
         self._world.machine.kill()
         self._start_later()
 
     def cut_power(self) -> None:
-        """What was not flushed may be gone."""
+        """A crash that may lose what was not flushed."""
         self._world.machine.cut_power()
         self._start_later()
 
     def kill_in_an_operation(self) -> None:
-        """Soon, in the midst of what it does then."""
+        """A crash soon, in the middle of an operation."""
         power_cut = self._flushes and self._rng.random() < 0.5
         self._world.machine.kill_at_operation(self._rng.randint(1, 60), power_cut=power_cut)
         self._world.clock.call_later(self._rng.uniform(3.0, 6.0), self._spare_and_start)
@@ -100,13 +100,13 @@ class Troubles:
         self._start()
 
     def fill_disk(self) -> None:
-        """There is no more room for a while, or next to none."""
+        """Leaves little or no space for a while."""
         machine = self._world.machine
         machine.fill_disk(self._rng.choice((0, 1, 4, 16)) * DISK_BLOCK_BYTES)
         self._world.clock.call_later(self._rng.uniform(0.2, 6.0), machine.empty_disk)
 
     def run_out_of_inodes(self) -> None:
-        """Files can be written for a while, and none can be made, which new partitions would need."""
+        """For a while files can be written, but none created, which new partitions would need."""
         machine = self._world.machine
         machine.run_out_of_inodes()
         self._world.clock.call_later(self._rng.uniform(0.2, 6.0), machine.empty_disk)
@@ -118,16 +118,16 @@ class Troubles:
     # -- clients --
 
     def freeze(self) -> None:
-        """A process is paused."""
+        """Pauses a process."""
         node = self._rng.choice([node for node in self._world.nodes if node.alive])
         node.freeze(self._rng.choice((1.0, 4.0, 9.0, 13.0, 18.0)))
 
     def change_weather(self) -> None:
-        """The network is another one."""
+        """Changes the weather of the network."""
         self._world.weather.worsen()
 
     def lose_member(self) -> None:
-        """A member dies; another may come in its place."""
+        """Ends a member; another may take its place."""
         group = self._rng.choice(self._cast.groups)
         consumer = group.someone(self._rng)
         if consumer is not None:
@@ -136,7 +136,7 @@ class Troubles:
                 self._cast.join(group, consumer.instance_id)
 
     def leave(self) -> None:
-        """A member leaves in order."""
+        """A member leaves cleanly."""
         consumer = self._rng.choice(self._cast.groups).someone(self._rng)
         if consumer is not None:
             consumer.leaving = True
@@ -148,7 +148,7 @@ class Troubles:
             self._cast.join(group)
 
     def resubscribe(self) -> None:
-        """A member wants other topics."""
+        """A member changes its subscription."""
         group = self._rng.choice(self._cast.groups)
         consumer = group.someone(self._rng)
         if consumer is not None and not group.is_chain:
@@ -156,7 +156,7 @@ class Troubles:
             consumer.subscribe(some or group.topics)
 
     def replace_writer(self) -> None:
-        """A second producer with the id of a first, which is alive or not."""
+        """Starts a second producer with the id of a first, which is alive or not."""
         rng, world = self._rng, self._world
         writers = [
             one for one in self._cast.writers if isinstance(one, TransactionalWriter) and not one.stopping
@@ -178,14 +178,14 @@ class Troubles:
     # -- topics --
 
     def grow(self) -> None:
-        """A topic gets one more partition."""
+        """Adds a partition to a topic."""
         topic = self._rng.choice(self._rng.choice(self._cast.groups).topics)
         count = self._world.partition_count(topic)
         if 0 < count < MAX_PARTITIONS:
             self._world.grow_topic(topic, count + 1)
 
     def delete_or_make_topic(self) -> None:
-        """A topic goes, or comes again as another of the same name."""
+        """Deletes a topic, or creates it again under the same name."""
         topic = self._rng.choice(self._cast.transient)
         if self._world.partition_count(topic):
             self._world.delete_topic(topic)

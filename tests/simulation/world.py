@@ -1,4 +1,4 @@
-"""The world of one simulation: time, the machine, the network, the clients, and what is known of all of them."""
+"""The world of one simulation: time, the machine, the network, the clients, and the state of all checks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.simulation.reading import read
 TRACE_LENGTH: Final = 100_000
 AUDIT_INTERVAL_S: Final = 1.5
 ENDS_WITHIN_MS: Final = 5000
-"""By how much a transaction may outlast its timeout, the broker's start, or the decision how it ends."""
+"""By how much a transaction may outlast its timeout, the broker's start, or the decision about its end."""
 
 SETTINGS: Final = {
     "offsets.topic.num.partitions": "1",
@@ -61,13 +61,13 @@ INTERNAL_TOPICS: Final = {
     "__consumer_offsets": "offsets.topic.num.partitions",
     "__transaction_state": "transaction.state.log.num.partitions",
 }
-"""What says how many partitions each has."""
+"""The key with the partition count of each."""
 
 EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class World:
-    """Everything there is. `seed` decides on all of it."""
+    """The whole state of a simulation. `seed` determines all of it."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class World:
     # -- time --
 
     def step(self) -> bool:
-        """One step: the next thing that happens, and a look at what must be true. False: nothing is left to happen."""
+        """Runs the next event and checks the invariants. False: nothing is scheduled any more."""
         call = self.clock.next()
         if call is None:
             return False
@@ -144,14 +144,14 @@ class World:
         return node
 
     def chain_values(self, node: Node, sources: list[bytes]) -> list[bytes]:
-        """What a chain writes for each thing that it read: told apart from what it wrote before."""
+        """The output of a chain for each of its inputs, distinct from earlier ones."""
         self._chain_values += 1
         return [source + f"#{node.name}.{self._chain_values}".encode() for source in sources]
 
-    # -- what is seen --
+    # -- the trace --
 
     def trace(self, *what: Any) -> None:
-        """A line of the trace, put into words only if somebody asks."""
+        """Adds a line to the trace, formatted only on demand."""
         self.lines.append((self.clock.now, *what))
 
     def executed(self, client: Any, request: Message, version: int) -> None:
@@ -171,10 +171,10 @@ class World:
         self.visibility.forget()
         self._started_ms = self.clock.now_ms
 
-    # -- asking the broker past the network --
+    # -- requests to the broker past the network --
 
     def look(self, request: Message, version: int) -> Any:
-        """What the broker answers at once; None where it does not, or there is no broker."""
+        """The broker's immediate response; None where it is pending, or the broker is down."""
         broker, process = self.machine.running, self.machine.process
         if broker is None or process is None:
             return None
@@ -193,21 +193,21 @@ class World:
         return answers[0] if answers else None
 
     def topic_name(self, topic_id: Uuid) -> str:
-        """A topic's name by its id, of topics that are gone too; "" where nobody heard of it."""
+        """A topic's name by its id, of deleted topics too; "" for an unknown id."""
         if topic_id not in self._names and self.machine.running is not None:
             for topic in self.machine.running.broker.image.topics.values():
                 self._names[topic.topic_id] = topic.name
         return self._names.get(topic_id, "")
 
     def partition_count(self, topic: str) -> int:
-        """0 where there is no such topic, or no broker."""
+        """The partition count; 0 without the topic or the broker."""
         if self.machine.running is None:
             return 0
         found = self.machine.running.broker.image.topics.get(topic)
         return 0 if found is None else len(found.partitions)
 
     def members(self, group: str) -> set[str] | None:
-        """The ids of a group's members, by the coordinator; None where it cannot be asked."""
+        """The ids of a group's members at the coordinator; None where it is not available."""
         shard = self._shard_of(group)
         if shard is None:
             return None
@@ -236,7 +236,7 @@ class World:
     # -- the auditor --
 
     def audit(self) -> None:
-        """Reads on, as a consumer of committed records does, in every partition."""
+        """Reads on, as a read_committed consumer does, in every partition."""
         if self.machine.running is None:
             return
         with self.machine.spared():
@@ -258,7 +258,7 @@ class World:
                 return
 
     def read_at(self, partition: TopicPartition, position: int) -> Any:
-        """A fetch of committed records from one partition."""
+        """A read_committed fetch from one partition."""
         wanted = FetchRequest.FetchPartition(
             partition=partition[1], fetch_offset=position, partition_max_bytes=1 << 20
         )
@@ -273,7 +273,7 @@ class World:
         return None if answer is None else answer.responses[0].partitions[0]
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int:
-        """What the coordinator says of it, -1 where it says nothing."""
+        """The committed offset at the coordinator, -1 if absent."""
         topic = OffsetFetchRequest.OffsetFetchRequestTopics(
             name=partition[0], partition_indexes=[partition[1]]
         )
@@ -286,7 +286,7 @@ class World:
     # -- transactions --
 
     def check_transactions(self) -> None:
-        """Every transaction ends within its timeout, unless there is no broker to end it."""
+        """Every transaction ends within its timeout, unless the broker is down."""
         broker = self.machine.running
         if broker is None:
             return
@@ -306,7 +306,7 @@ class World:
     # -- topics --
 
     def make_internal_topics(self) -> None:
-        """Makes those of the coordinators before they would, where they are to be compacted."""
+        """Creates the coordinators' topics early, where they are to be compacted."""
         if self._compaction is not None:
             for name, count in INTERNAL_TOPICS.items():
                 self.create_topic(name, int(self._settings[count]), self._compaction.topics)
@@ -327,7 +327,7 @@ class World:
         self.look(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
 
     def lasting(self, topics: Sequence[str]) -> list[str]:
-        """Those among the topics that are there from beginning to end."""
+        """The topics that exist from beginning to end."""
         return [topic for topic in topics if topic not in self.transient_topics]
 
     def grow_topic(self, name: str, partitions: int) -> None:
