@@ -1,8 +1,8 @@
-"""A whole broker without sockets, by a clock that the test turns, and clients that talk to it in bytes.
+"""A whole broker without sockets, with a manual clock, and clients that exchange bytes with it.
 
 client >> Request(...)      the client sends a request, encoded in its version
-client << Response(...)     and was answered so; Like(...) looks at the fields that it names and at no others
-client << WAITS             or is not answered yet
+client << Response(...)     and receives this response; Like(...) compares only the fields that it names
+client << WAITS             or has no response yet
 client >> Wait(0.5)         half a second passes
 """
 
@@ -43,11 +43,11 @@ CLIENT_HOST, DIALLED_HOST, DIALLED_PORT = "192.0.2.7", "192.0.2.1", 9092
 
 
 class Waits:
-    """The absence of an answer, so far."""
+    """No response yet."""
 
 
 class Silence:
-    """No answer at all, and none expected."""
+    """No response at all, and none expected."""
 
 
 class Closed:
@@ -65,7 +65,7 @@ WAITS, SILENCE, CLOSED = Waits(), Silence(), Closed()
 
 
 class NoWorkers:
-    """Of a broker whose cleaner is not started."""
+    """Workers of a broker whose cleaner is not started."""
 
     def start(self, job: Job, on_progress: object, on_done: object) -> Never:
         raise AssertionError(f"{job} has no worker")
@@ -75,13 +75,13 @@ class NoWorkers:
 
 
 class TurnedEnv(Env, Protocol):
-    """A file system whose time of day, `ms`, the test turns."""
+    """A file system whose time of day, `ms`, the test sets."""
 
     ms: int
 
 
 class InProcessBroker:
-    """A broker over `log_dir`. `settings` are broker keys; `runner` does what blocks, at once unless told otherwise.
+    """A broker over `log_dir`. `settings` are broker keys; `runner` does what blocks (at once by default).
 
     `env` is its file system (the operating system's by default), `timer` its clock. Ids of topics
     and members are numbers from `first_id` on.
@@ -116,7 +116,7 @@ class InProcessBroker:
         self.replica_manager = self.parts.replica_manager
         self.replica_manager.verify_transactions(
             False
-        )  # logs take records of transactions that no coordinator knows
+        )  # producers may be unknown to the transaction coordinator
         self.coordinators = self.parts.coordinators
         self.client_metrics = self.parts.client_metrics
         self.log_dirs = self.parts.log_dirs
@@ -172,7 +172,7 @@ class InProcessBroker:
         self.storage.close()
 
     def kill(self) -> None:
-        """An unclean one: what is on the disk is what was written."""
+        """An unclean stop: only what was written is on the disk."""
         self.log_manager.abandon()
         self.storage.store.close()
 
@@ -219,7 +219,7 @@ class Client:
         return self
 
     def ask(self, request: Message) -> Message:
-        """The answer itself, for what a dialogue cannot say."""
+        """Returns the response itself, for what a dialogue cannot express."""
         answer = (self >> request)._answers.pop()
         assert isinstance(answer, Message), answer
         return answer
@@ -252,7 +252,7 @@ class Client:
         self._broker.timer.run_soon()  # the pass of the loop ends here
 
     def _hear(self, key: ApiKey, correlation_id: int) -> Callable[[list[Chunk] | NoResponse], None]:
-        """What decodes the answer when it comes: its files may be gone by the time somebody looks at it."""
+        """Returns a function that decodes the response on arrival: its files may be deleted before a comparison."""
 
         def heard(chunks: list[Chunk] | NoResponse) -> None:
             if isinstance(chunks, NoResponse):

@@ -1,4 +1,4 @@
-"""The broker that the tests of this package talk to."""
+"""The fixtures of this package: an in-process broker, and dialogues in an event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[InProcessBroker]:
-    """A broker on a new directory, gone at the end of the test."""
+    """A broker on a new directory, closed at the end of the test."""
     from tests.broker.broker_fixture import InProcessBroker  # the whole broker, which most tests do without
 
     running = InProcessBroker(tmp_path)

@@ -46,7 +46,7 @@ def acl(  # noqa: PLR0917 (in the order of the fields)
 
 
 class World:
-    """ACLs that are created and deleted as the metadata would."""
+    """ACLs that are created and deleted as in the metadata."""
 
     def __init__(self) -> None:
         self.image = MetadataImage.empty()
@@ -93,7 +93,7 @@ filters = st.builds(
 
 
 def fits(wanted: AclFilter, entry: Acl) -> bool:
-    """The rules, one at a time, as the documentation of Kafka's ResourcePatternFilter and entry filter has them."""
+    """The rules, one at a time, as documented for Kafka's ResourcePatternFilter and AccessControlEntryFilter."""
     plain = [
         wanted.resource_type in (1, entry.resource_type),
         wanted.principal is None or wanted.principal == entry.principal,
@@ -127,7 +127,7 @@ def test_a_filter_finds_what_the_model_finds(entries: list[Acl], wanted: AclFilt
 
 @settings(deadline=None)
 @given(st.lists(acls, max_size=12), st.lists(filters, max_size=3))
-def test_deletion_takes_away_what_its_filters_find(entries: list[Acl], wanted: list[AclFilter]) -> None:
+def test_deletion_removes_the_matches_of_its_filters(entries: list[Acl], wanted: list[AclFilter]) -> None:
     world = World()
     world.create(*entries)
     there = list(dict.fromkeys(entries))
@@ -140,7 +140,7 @@ def test_deletion_takes_away_what_its_filters_find(entries: list[Acl], wanted: l
     assert world.found() == [entry for entry in there if not any(fits(one, entry) for one in known)]
 
 
-def test_what_is_there_is_not_stored_again() -> None:
+def test_existing_acls_are_not_stored_again() -> None:
     world = World()
     assert world.create(acl(), acl(), acl(operation=WRITE)) == [ErrorCode.NONE] * 3
     assert world.create(acl(), acl(host="h")) == [ErrorCode.NONE] * 2
@@ -148,7 +148,7 @@ def test_what_is_there_is_not_stored_again() -> None:
     assert len(world.image.acls) == 3
 
 
-def test_an_id_that_is_taken_is_not_given_again() -> None:
+def test_an_id_in_use_is_not_assigned_again() -> None:
     world = World()
     world.create(acl())
     world._ids = count(1)
@@ -170,7 +170,7 @@ def test_an_id_that_is_taken_is_not_given_again() -> None:
         acl(principal=""),
     ],
 )
-def test_entries_that_cannot_be_leave_the_others_alone(wrong: Acl) -> None:
+def test_invalid_entries_do_not_fail_the_others(wrong: Acl) -> None:
     world = World()
     assert world.create(wrong, acl()) == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
     assert world.found() == [acl()]
@@ -194,7 +194,7 @@ def test_an_entry_like_a_filter_fails_the_whole_request(filter_like: Acl) -> Non
     assert world.found() == []
 
 
-def test_the_cluster_has_one_name() -> None:
+def test_the_cluster_resource_has_one_name() -> None:
     assert World().create(acl(resource_type=CLUSTER, name="kafka-cluster")) == [ErrorCode.NONE]
 
 
@@ -211,7 +211,7 @@ def test_one_request_is_one_batch_of_bounded_length() -> None:
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_zeros_are_not_even_read() -> None:
+def test_filters_that_name_a_zero_are_recognized() -> None:
     assert not EVERYTHING.names_zero
     for with_zero in (
         EVERYTHING._replace(resource_type=0),

@@ -44,7 +44,7 @@ Changes = dict[str, str | None]
 
 
 def image(*records: Message, elr: int = 0) -> MetadataImage:
-    """A topic t, and what the records say."""
+    """Makes an image with a topic t from these records."""
     first: list[Message] = [TopicRecord(name="t", topic_id=b"t" * 16)]
     if elr:
         first.append(FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=elr))
@@ -65,7 +65,7 @@ def decide(known: MetadataImage, *wishes: Wish, config: BrokerConfig | None = No
 
 
 def changes(known: MetadataImage, wish: Wish) -> Changes:
-    """What is granted, by key."""
+    """The accepted changes, by key."""
     (outcome,) = decide(known, wish)
     assert not isinstance(outcome, ApiError), outcome.message
     assert {(record.resource_type, record.resource_name) for record in outcome} <= {wish.resource}
@@ -88,27 +88,27 @@ def whole(resource: ConfigResource, **settings: str) -> Wish:
     return Wish(resource, values, replaces=True)
 
 
-# ---- what is written
+# ---- written records
 
 
-def test_only_what_changes_is_written() -> None:
+def test_only_changed_values_are_written() -> None:
     known = image(*stored(T, retention_ms="5", segment_ms="6"))
     wanted = wish(T, ("retention.ms", SET, "5"), ("segment.ms", SET, "7"), ("flush.ms", DELETE, None))
     assert changes(known, wanted) == {"segment.ms": "7"}
 
 
-def test_a_broker_is_told_again_of_what_it_has() -> None:
+def test_a_broker_config_is_written_again_even_if_unchanged() -> None:
     known = image(*stored(ME, message_max_bytes="5"))
     assert changes(known, wish(ME, ("message.max.bytes", SET, "5"))) == {"message.max.bytes": "5"}
 
 
-def test_what_is_left_out_of_a_whole_goes() -> None:
+def test_keys_left_out_of_a_full_replacement_are_removed() -> None:
     known = image(*stored(T, retention_ms="5", segment_ms="6"))
     assert changes(known, whole(T, retention_ms="5", flush_ms="1")) == {"flush.ms": "1", "segment.ms": None}
     assert changes(known, whole(T)) == {"retention.ms": None, "segment.ms": None}
 
 
-def test_lists_begin_with_the_keys_default() -> None:
+def test_lists_begin_with_the_default_of_the_key() -> None:
     assert changes(image(), wish(T, ("cleanup.policy", APPEND, "compact"))) == {
         "cleanup.policy": "delete,compact"
     }
@@ -151,7 +151,7 @@ def stored_as(granted: Changes) -> list[ConfigRecord]:
     ]
 
 
-# ---- what is not granted
+# ---- rejected changes
 
 INVALID, BAD_VALUE = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
 
@@ -198,11 +198,11 @@ INVALID, BAD_VALUE = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
         (whole((99, "x")), INVALID),
     ],
 )
-def test_wishes_that_are_not_granted(wanted: Wish, code: ErrorCode) -> None:
+def test_rejected_changes(wanted: Wish, code: ErrorCode) -> None:
     assert refused(image(), wanted) is code
 
 
-def test_who_is_named_twice_gets_nothing_and_the_others_do() -> None:
+def test_a_resource_named_twice_fails_and_the_others_succeed() -> None:
     one, other = wish(T, ("retention.ms", SET, "1")), wish(M, ("metrics", SET, "a"))
     first, second, third = decide(image(), one, other, one)
     assert isinstance(first, ApiError)
@@ -210,7 +210,7 @@ def test_who_is_named_twice_gets_nothing_and_the_others_do() -> None:
     assert isinstance(third, ApiError)
 
 
-def test_a_topics_settings_have_to_agree_with_the_brokers() -> None:
+def test_topic_configs_must_be_consistent_with_those_of_the_broker() -> None:
     broker = BrokerConfig.of(None)
     assert apply_dynamic_settings(broker, {"log.cleaner.max.compaction.lag.ms": "10"}, {}) == []
     (outcome,) = decide(image(), wish(T, ("min.compaction.lag.ms", SET, "11")), config=broker)
@@ -218,7 +218,7 @@ def test_a_topics_settings_have_to_agree_with_the_brokers() -> None:
     assert outcome.code is BAD_VALUE
 
 
-def test_stored_settings_that_cannot_stand_are_in_nobodys_way() -> None:
+def test_invalid_stored_configs_do_not_block_changes() -> None:
     known = image(*stored(ME, log_cleaner_threads="x"), *stored(ALL, num_partitions="5"))
     assert changes(known, wish(ME, ("message.max.bytes", SET, "5"))) == {"message.max.bytes": "5"}
     assert changes(known, wish(ME, ("log.cleaner.threads", DELETE, None))) == {"log.cleaner.threads": None}
@@ -249,7 +249,7 @@ def test_one_request_stays_one_batch_of_records(monkeypatch: pytest.MonkeyPatch)
         (wish(T, ("min.insync.replicas", DELETE, None)), True),
     ],
 )
-def test_with_elr_there_is_one_min_isr_for_the_cluster(wanted: Wish, is_granted: bool) -> None:
+def test_with_elr_only_the_cluster_has_min_insync_replicas(wanted: Wish, is_granted: bool) -> None:
     settings = stored(ALL, min_insync_replicas="1")
     outcomes = decide(image(*settings, elr=1), wanted) + decide(image(*settings), wanted)
     assert isinstance(outcomes[0], list) is is_granted

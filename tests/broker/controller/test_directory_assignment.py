@@ -43,7 +43,7 @@ def assignment(storage: NodeStorage) -> DirectoryAssignment:
 
 
 def with_topic(storage: NodeStorage, partitions: int = 4) -> dict[int, str]:
-    """A topic as the controller and the ReplicaManager make it; in which directory each partition lies."""
+    """Creates a topic as the controller and the ReplicaManager do; returns the directory of each partition."""
     records = [TopicRecord(name="t", topic_id=TOPIC_ID), *(record(index) for index in range(partitions))]
     assignment(storage).assign(records)
     storage.store.append([records])
@@ -60,7 +60,7 @@ def directory_of(storage: NodeStorage, index: int) -> bytes:
     return storage.image.topics["t"].partitions[index].directory_of(storage.node_id)
 
 
-def test_new_partitions_are_shared_out_and_written_down(tmp_path: Path) -> None:
+def test_new_partitions_are_spread_over_directories_and_recorded(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     where = with_topic(storage)
     assert sorted(where.values()) == [str(tmp_path / name) for name in "aabb"]
@@ -72,12 +72,12 @@ def test_new_partitions_are_shared_out_and_written_down(tmp_path: Path) -> None:
     again = opened(tmp_path)
     assert all(directory_of(again, index) == ids[path] for index, path in where.items())
     epochs = [p.partition_epoch for p in again.image.topics["t"].partitions.values()]
-    assert epochs == [2] * 4  # the stop and the start, and nothing to mend
+    assert epochs == [2] * 4  # the stop and the start, and nothing to correct
     again.close()
 
 
-def test_what_is_decided_and_not_made_yet_counts(tmp_path: Path) -> None:
-    """Several topics are created at once: all are decided before the logs of the first are there."""
+def test_assignments_count_before_their_logs_are_created(tmp_path: Path) -> None:
+    """Several topics are created at once: all are assigned before the logs of the first exist."""
     storage = opened(tmp_path)
     deciding = assignment(storage)
     ids = {one.directory_id: one.path[-1] for one in storage.log_manager.dirs}
@@ -95,11 +95,11 @@ def test_what_is_decided_and_not_made_yet_counts(tmp_path: Path) -> None:
     again = record(0)
     again.topic_id = b"x" * 16
     deciding.assign([again])
-    assert ids[again.directories[0]] == "a"  # nothing is counted any more, and no log was made
+    assert ids[again.directories[0]] == "a"  # nothing is pending any more, and no log was created
     storage.close()
 
 
-def test_what_the_disk_refused_to_record_does_not_count_for_ever(tmp_path: Path) -> None:
+def test_an_assignment_that_the_metadata_log_rejected_does_not_count(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     deciding = assignment(storage)
     ids = {one.directory_id: one.path[-1] for one in storage.log_manager.dirs}
@@ -112,7 +112,7 @@ def test_what_the_disk_refused_to_record_does_not_count_for_ever(tmp_path: Path)
     storage.close()
 
 
-def test_only_this_nodes_replicas_are_placed(tmp_path: Path) -> None:
+def test_only_replicas_of_this_node_are_assigned(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     ours, others = record(0, replicas=(2, 1)), record(1, replicas=(2,))
     assignment(storage).assign([TopicRecord(name="t", topic_id=TOPIC_ID), ours, others])
@@ -131,7 +131,7 @@ def test_without_a_directory_nothing_is_assigned(tmp_path: Path) -> None:
     storage.store.close()
 
 
-def test_a_log_that_was_carried_elsewhere_is_noted(tmp_path: Path) -> None:
+def test_a_log_that_was_copied_to_another_directory_is_recorded(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     where = with_topic(storage)
     storage.close()
@@ -144,7 +144,7 @@ def test_a_log_that_was_carried_elsewhere_is_noted(tmp_path: Path) -> None:
     again.close()
 
 
-def test_metadata_from_before_directories_had_ids_are_completed(tmp_path: Path) -> None:
+def test_metadata_without_directory_ids_is_completed(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     storage.store.append([[TopicRecord(name="t", topic_id=TOPIC_ID), record(0)]])
     storage.log_manager.get_or_create_log("t", 0, TOPIC_ID)
@@ -154,7 +154,7 @@ def test_metadata_from_before_directories_had_ids_are_completed(tmp_path: Path) 
     again.close()
 
 
-def test_a_move_that_was_decided_is_ended_at_the_start(tmp_path: Path) -> None:
+def test_a_decided_move_is_completed_at_the_start(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     with_topic(storage, 1)
     log = storage.log_manager.get_log("t", 0)
@@ -178,8 +178,8 @@ def test_a_move_that_was_decided_is_ended_at_the_start(tmp_path: Path) -> None:
     again.close()
 
 
-def test_nothing_is_begun_anew_beside_a_directory_that_failed(tmp_path: Path) -> None:
-    """The metadata may lie in it."""
+def test_a_start_without_the_metadata_fails_while_a_directory_is_offline(tmp_path: Path) -> None:
+    """The metadata may be in it."""
     opened(tmp_path, 2).close()
     (tmp_path / "a").rename(tmp_path / "away")
     (tmp_path / "a").write_text("no directory")
@@ -187,7 +187,7 @@ def test_nothing_is_begun_anew_beside_a_directory_that_failed(tmp_path: Path) ->
         opened(tmp_path, 2)
 
 
-def test_on_a_first_start_the_first_directory_has_to_work(tmp_path: Path) -> None:
+def test_a_first_start_requires_the_first_directory(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("no directory")
     with pytest.raises(NoLogDirError):
         opened(tmp_path, 2)
@@ -203,6 +203,8 @@ def test_directories_of_an_image() -> None:
     image = PartitionImage(
         0, replicas=(3, 1), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0, directories=(OTHER_ID,)
     )
-    assert image.directory_of(1) == ZERO_UUID  # as many as there are replicas, or nothing is known
+    assert (
+        image.directory_of(1) == ZERO_UUID
+    )  # without one directory for each replica the directory is unknown
     assert image.with_directory(1, TOPIC_ID) == [ZERO_UUID, TOPIC_ID]
     assert image.directory_of(7) == ZERO_UUID

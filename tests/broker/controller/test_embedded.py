@@ -1,4 +1,4 @@
-"""The controller: one decision at a time, durable before its response, and none when the disk fails."""
+"""The controller: one decision at a time, durable before its response; no decision when the disk fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.broker.held_runner import HeldRunner
 
 
 class Story:
-    """A metadata log and a publisher that write down what happens, in one order."""
+    """A metadata log and a publisher that record their calls in one list."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -84,9 +84,7 @@ def test_a_decision_is_durable_then_published_then_answered(
     assert [*controller.image.topics] == ["a"]
 
 
-def test_a_decision_that_changes_nothing_is_answered_at_once(
-    controller: Controller, disk: HeldRunner
-) -> None:
+def test_a_decision_without_records_is_answered_at_once(controller: Controller, disk: HeldRunner) -> None:
     image = controller.image
     answer = controller.submit(lambda image: Decision(len(image.topics)), lambda error: -1)
     assert answer.done
@@ -94,7 +92,7 @@ def test_a_decision_that_changes_nothing_is_answered_at_once(
     assert controller.image is image
 
 
-def test_the_next_decision_sees_what_the_one_before_left(
+def test_a_decision_sees_the_result_of_the_one_before(
     controller: Controller, disk: HeldRunner, story: Story
 ) -> None:
     for name in ("a", "a", "b"):
@@ -108,7 +106,7 @@ def test_the_next_decision_sees_what_the_one_before_left(
     assert (controller.image.offset, controller.image.epoch) == (39, 3)
 
 
-def test_what_queues_while_the_disk_is_busy_is_made_durable_at_once_each_a_batch_of_its_own(
+def test_decisions_queued_during_a_flush_share_one_flush_but_no_batch(
     controller: Controller, disk: HeldRunner, story: Story
 ) -> None:
     for name in ("a", "b", "c", "b"):
@@ -119,7 +117,7 @@ def test_what_queues_while_the_disk_is_busy_is_made_durable_at_once_each_a_batch
     assert disk.held == 0
 
 
-def test_what_was_decided_on_what_the_disk_then_refused_is_decided_anew(
+def test_decisions_that_follow_a_failed_write_are_made_again(
     controller: Controller, disk: HeldRunner, story: Story
 ) -> None:
     for name in ("a", "b", "b", "c"):
@@ -131,7 +129,7 @@ def test_what_was_decided_on_what_the_disk_then_refused_is_decided_anew(
     assert story.lines[5:] == ["durable b", "published b", "b created"]
 
 
-def test_a_bug_in_an_operation_takes_nobody_else_with_it(
+def test_a_bug_in_an_operation_fails_only_that_operation(
     controller: Controller, disk: HeldRunner, story: Story, caplog: pytest.LogCaptureFixture
 ) -> None:
     def wrong(image: MetadataImage) -> Decision[str]:
@@ -150,7 +148,9 @@ def test_a_bug_in_an_operation_takes_nobody_else_with_it(
     assert "a bug" in caplog.text
 
 
-def test_what_the_disk_refused_never_was(controller: Controller, disk: HeldRunner, story: Story) -> None:
+def test_a_decision_that_the_disk_rejected_has_no_effect(
+    controller: Controller, disk: HeldRunner, story: Story
+) -> None:
     create(controller, "a").add_done_callback(story.answered)
     create(controller, "a").add_done_callback(story.answered)
 
@@ -158,14 +158,14 @@ def test_what_the_disk_refused_never_was(controller: Controller, disk: HeldRunne
     assert story.lines == ["a failed: no space"]
     assert controller.image.topics == {}
 
-    disk.release()  # the second is decided anew, on an image without the first
+    disk.release()  # the second is decided again, on an image without the first
     assert story.lines[1:] == ["durable a", "published a", "a created"]
 
 
-def test_records_that_are_too_large_fail_nobody_else(
+def test_oversized_records_fail_only_their_operation(
     controller: Controller, disk: HeldRunner, story: Story
 ) -> None:
-    """Those that were to be written with them are decided again, one by one."""
+    """Operations that were to be written with them are decided again, one by one."""
     for name in ("a", "b", "large", "b", "c"):
         create(controller, name).add_done_callback(story.answered)
     disk.release()
@@ -183,7 +183,7 @@ def test_records_that_are_too_large_fail_nobody_else(
     ]  # fmt: skip
 
 
-def test_an_answer_may_lead_to_the_next_change(
+def test_a_response_may_trigger_the_next_change(
     controller: Controller, disk: HeldRunner, story: Story
 ) -> None:
     create(controller, "a").add_done_callback(
@@ -197,18 +197,18 @@ def test_an_answer_may_lead_to_the_next_change(
     ]  # fmt: skip
 
 
-def test_over_a_disk_that_does_not_wait_everything_happens_at_once(story: Story) -> None:
+def test_with_a_synchronous_disk_everything_happens_at_once(story: Story) -> None:
     controller = controller_of(story, InlineRunner())
     create(controller, "a").add_done_callback(story.answered)
     create(controller, "a").add_done_callback(story.answered)
     assert story.lines == ["durable a", "published a", "a created", "a exists"]
 
 
-# ---- what has to be ready before an image can be taken over
+# ---- preparation of an image before it is published
 
 
 class Prepared(Story):
-    """A story in which new topics need work on the disk first."""
+    """A publisher whose new topics need work on the disk first."""
 
     def prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
         names = " ".join(sorted(delta.created_topics))
@@ -220,7 +220,7 @@ def prepared() -> Prepared:
     return Prepared()
 
 
-def test_what_blocks_in_taking_an_image_over_is_done_before_it_is_published(
+def test_blocking_preparation_completes_before_the_image_is_published(
     prepared: Prepared, disk: HeldRunner
 ) -> None:
     controller = controller_of(prepared, disk, prepared.prepare)
@@ -236,14 +236,14 @@ def test_what_blocks_in_taking_an_image_over_is_done_before_it_is_published(
     assert prepared.lines[4:] == ["durable b", "prepared b", "published b", "b created"]
 
 
-def test_where_nothing_blocks_nothing_waits(prepared: Prepared, disk: HeldRunner) -> None:
+def test_without_blocking_preparation_nothing_waits(prepared: Prepared, disk: HeldRunner) -> None:
     controller = controller_of(prepared, disk, prepared.prepare)
     create(controller, "easy").add_done_callback(prepared.answered)
     disk.release()
     assert prepared.lines == ["durable easy", "published easy", "easy created"]
 
 
-def test_what_is_durable_is_published_whatever_happens_to_its_preparation(
+def test_a_durable_image_is_published_even_if_its_preparation_fails(
     prepared: Prepared, disk: HeldRunner, caplog: pytest.LogCaptureFixture
 ) -> None:
     controller = controller_of(prepared, disk, prepared.prepare)

@@ -37,14 +37,14 @@ def refusal(before: MetadataImage, *updates: FeatureUpdate, rules: FeatureRules 
     return str(raised.value.message)
 
 
-def test_a_level_is_raised_and_lowered() -> None:
+def test_a_level_can_be_raised_and_lowered() -> None:
     up = FeatureUpdate("group.version", 1)
     assert update_features(image(), [up], RULES) == [level("group.version", 1)]
     down = FeatureUpdate("group.version", 0, UpgradeType.SAFE_DOWNGRADE)
     assert update_features(image(level("group.version", 1)), [down], RULES) == [level("group.version", 0)]
 
 
-def test_metadata_version_goes_up_and_down_where_records_stay_the_same() -> None:
+def test_metadata_version_can_be_raised_and_lowered_between_levels_with_the_same_records() -> None:
     before = image(metadata_version=29)
     assert update_features(before, [FeatureUpdate("metadata.version", 30)], RULES)
     down = FeatureUpdate("metadata.version", 24, UpgradeType.SAFE_DOWNGRADE)
@@ -58,7 +58,7 @@ def test_metadata_version_goes_up_and_down_where_records_stay_the_same() -> None
         (UpgradeType.UNSAFE_DOWNGRADE, "Unsafe metadata"),
     ],
 )
-def test_it_does_not_go_down_past_a_change(kind: UpgradeType, words: str) -> None:
+def test_metadata_version_cannot_be_lowered_past_a_change_of_records(kind: UpgradeType, words: str) -> None:
     assert words in refusal(image(), FeatureUpdate("metadata.version", 29, kind))
 
 
@@ -75,33 +75,33 @@ def test_it_does_not_go_down_past_a_change(kind: UpgradeType, words: str) -> Non
         (FeatureUpdate("metadata.version", 29), "either safe or unsafe downgrade"),
     ],
 )
-def test_what_cannot_be_is_refused(update: FeatureUpdate, words: str) -> None:
+def test_invalid_updates_are_rejected(update: FeatureUpdate, words: str) -> None:
     told = refusal(image(), update)
     assert told.startswith("The update failed for all features since the following feature had an error: ")
     assert words in told
 
 
-def test_one_that_cannot_be_stops_the_others() -> None:
+def test_one_invalid_update_fails_all() -> None:
     assert "group.version" in refusal(
         image(), FeatureUpdate("share.version", 1), FeatureUpdate("group.version", 2)
     )
 
 
-def test_eligible_leader_replicas_need_a_metadata_version_and_may_come_with_it() -> None:
+def test_eligible_leader_replicas_need_a_metadata_version_and_may_be_raised_with_it() -> None:
     before = image(metadata_version=22)
     assert "depends on metadata.version level 23" in refusal(before, FeatureUpdate(ELR, 1))
     both = [FeatureUpdate(ELR, 1), FeatureUpdate("metadata.version", 23)]
     assert update_features(before, both, RULES)[-2:] == [level(ELR, 1), level("metadata.version", 23)]
 
 
-def test_eligible_leader_replicas_bring_one_min_insync_replicas_for_all() -> None:
+def test_eligible_leader_replicas_replace_min_insync_replicas_by_one_for_the_cluster() -> None:
     raised = update_features(image(min_insync("1", "2")), [FeatureUpdate(ELR, 1)], RULES)
     assert raised == [min_insync("", "3"), min_insync("1", None), level(ELR, 1)]
     again = update_features(image(min_insync("", "1"), level(ELR, 1)), [FeatureUpdate(ELR, 1)], RULES)
     assert again == [level(ELR, 1)]
 
 
-def test_kraft_version_is_the_logs_own_and_never_goes_down() -> None:
+def test_kraft_version_is_in_the_log_and_cannot_be_lowered() -> None:
     assert update_features(image(), [FeatureUpdate("kraft.version", 1)], RULES) == []
     raised = RULES._replace(kraft_version=1)
     down = FeatureUpdate("kraft.version", 0, UpgradeType.SAFE_DOWNGRADE)

@@ -18,7 +18,7 @@ def config(**settings: str) -> BrokerConfig:
 
 @pytest.mark.parametrize("name", [CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE])
 @pytest.mark.parametrize(("brokers", "replicas"), [(1, 1), (2, 2), (3, 3), (9, 3)])
-def test_replication_is_clamped_to_the_brokers_that_are_there(name: str, brokers: int, replicas: int) -> None:
+def test_replication_is_limited_to_the_registered_brokers(name: str, brokers: int, replicas: int) -> None:
     topic = creatable_topic(name, config(barnabas_profile="kafka"), brokers)
     assert topic.replication_factor == replicas
     assert topic.partition_count == 50
@@ -26,7 +26,7 @@ def test_replication_is_clamped_to_the_brokers_that_are_there(name: str, brokers
         assert topic.configs["min.insync.replicas"] == str(min(2, brokers))
 
 
-def test_counts_and_segments_are_those_of_the_configuration() -> None:
+def test_partition_counts_and_segment_sizes_come_from_the_configuration() -> None:
     topic = creatable_topic(
         CONSUMER_OFFSETS, config(offsets_topic_num_partitions="7", offsets_topic_segment_bytes="2048"), 1
     )
@@ -38,14 +38,14 @@ def test_counts_and_segments_are_those_of_the_configuration() -> None:
     }
 
 
-def test_the_state_of_transactions_is_never_lost_to_an_unclean_leader() -> None:
+def test_transaction_state_has_no_unclean_leader_election() -> None:
     configs = creatable_topic(TRANSACTION_STATE, config(), 1).configs
     assert configs["unclean.leader.election.enable"] == "false"
     assert configs["cleanup.policy"] == "compact"
     assert configs["compression.type"] == "uncompressed"
 
 
-def test_any_other_topic_is_made_with_the_brokers_defaults() -> None:
+def test_other_topics_have_the_defaults_of_the_broker() -> None:
     topic = creatable_topic("orders", config(), 1)
     assert (topic.partition_count, topic.replication_factor) == (USE_DEFAULT, USE_DEFAULT)
     assert not topic.configs

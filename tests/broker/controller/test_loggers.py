@@ -16,7 +16,7 @@ NAME = "barnabas.one_of_a_test"
 
 @pytest.fixture(autouse=True)
 def levels() -> Iterator[None]:
-    """The root at INFO and one logger without a level; put back as they were."""
+    """The root at INFO and one logger without a level; restored afterwards."""
     root, one = logging.getLogger("barnabas"), logging.getLogger(NAME)
     before = root.level
     root.setLevel(logging.INFO)
@@ -38,7 +38,7 @@ def test_levels_have_kafkas_names() -> None:
     assert logger_levels()[NAME] == "OFF"
 
 
-def test_loggers_without_a_level_have_that_of_the_root() -> None:
+def test_loggers_without_a_level_inherit_that_of_the_root() -> None:
     alter(("root", SET, "ERROR"))
     assert (logger_levels()["root"], logger_levels()[NAME]) == ("ERROR", "ERROR")
     alter((NAME, SET, "DEBUG"))
@@ -47,8 +47,8 @@ def test_loggers_without_a_level_have_that_of_the_root() -> None:
     assert logger_levels()[NAME] == "ERROR"
 
 
-def test_only_loggers_that_are_there_are_ours_and_listed() -> None:
-    logging.getLogger("barnabas.of.a.test.below")  # makes no logger of what is above it
+def test_only_existing_loggers_of_this_package_are_listed() -> None:
+    logging.getLogger("barnabas.of.a.test.below")  # creates no logger for its parents
     logging.getLogger("elsewhere.of.a.test")
     names = logger_levels().keys()
     assert "barnabas.of.a.test.below" in names
@@ -69,7 +69,9 @@ def test_only_loggers_that_are_there_are_ours_and_listed() -> None:
         (("root", DELETE, None), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_refused_leaves_all_levels(alteration: tuple[str, int, str | None], code: ErrorCode) -> None:
+def test_a_rejected_alteration_changes_no_level(
+    alteration: tuple[str, int, str | None], code: ErrorCode
+) -> None:
     with pytest.raises(ApiError) as caught:
         alter((NAME, SET, "DEBUG"), alteration)
     assert caught.value.code is code
@@ -77,11 +79,11 @@ def test_what_is_refused_leaves_all_levels(alteration: tuple[str, int, str | Non
 
 
 @pytest.mark.parametrize("broker", ["", "2", "x"])
-def test_another_broker_is_not_altered(broker: str) -> None:
+def test_another_broker_id_is_rejected(broker: str) -> None:
     with pytest.raises(ApiError):
         alter((NAME, SET, "DEBUG"), broker=broker)
 
 
-def test_what_is_only_validated_changes_nothing() -> None:
+def test_validate_only_changes_nothing() -> None:
     alter((NAME, SET, "DEBUG"), validate_only=True)
     assert logger_levels()[NAME] == "INFO"

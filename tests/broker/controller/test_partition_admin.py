@@ -80,7 +80,7 @@ def refusal(call: object, *arguments: object, **named: object) -> ErrorCode:
 # ---- more partitions
 
 
-def test_partitions_are_added_behind_the_last() -> None:
+def test_new_partitions_follow_the_last() -> None:
     records = new_partitions(having(partition()), "t", 3, None, ALONE)
     assert [(it.partition_id, it.replicas, it.isr, it.leader) for it in records] == [
         (1, [1], [1], 1),
@@ -89,14 +89,14 @@ def test_partitions_are_added_behind_the_last() -> None:
     assert {it.topic_id for it in records} == {T}
 
 
-def test_they_get_as_many_replicas_as_the_others() -> None:
+def test_new_partitions_get_as_many_replicas_as_the_others() -> None:
     (record,) = new_partitions(having(partition([1, 2], [1])), "t", 2, None, WITH_ONE_AWAY)
     assert (record.replicas, record.isr) == ([1, 2], [1])
     image = having(partition([1, 2], [1]))
     assert refusal(new_partitions, image, "t", 2, None, ALONE) is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_they_can_be_assigned_by_hand() -> None:
+def test_new_partitions_can_be_assigned_manually() -> None:
     image = having(partition([1, 2]))
     (record,) = new_partitions(image, "t", 2, [[2, 1]], WITH_ONE_AWAY)
     assert (record.replicas, record.isr, record.leader) == ([2, 1], [1], 1)
@@ -108,13 +108,13 @@ def test_they_can_be_assigned_by_hand() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 0, -1])
-def test_a_topic_never_gets_fewer(count: int) -> None:
+def test_the_partition_count_cannot_be_lowered(count: int) -> None:
     assert (
         refusal(new_partitions, having(partition()), "t", count, None, ALONE) is ErrorCode.INVALID_PARTITIONS
     )
 
 
-def test_what_is_not_there_does_not_grow() -> None:
+def test_an_unknown_topic_gets_no_partitions() -> None:
     code = refusal(new_partitions, having(), "u", 2, None, ALONE)
     assert code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -140,13 +140,13 @@ def test_the_preferred_replica_is_elected() -> None:
         (partition([2], leader=NO_LEADER), Election.UNCLEAN, [1], ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
     ],
 )
-def test_elections_that_lead_nowhere(
+def test_elections_without_effect_or_candidate(
     image: PartitionImage, election: Election, nodes: list[int], code: ErrorCode
 ) -> None:
     assert refusal(elect_leader, having(image), "t", 0, election, usable(*nodes)) is code
 
 
-def test_an_unclean_leader_is_alone_in_sync_and_has_to_recover() -> None:
+def test_an_unclean_leader_is_the_whole_isr_and_has_to_recover() -> None:
     image = having(partition([2, 1], [2], leader=NO_LEADER))
     found = after(image, elect_leader(image, "t", 0, Election.UNCLEAN, usable(1)))  # type: ignore[arg-type]
     assert (found.leader, found.isr, found.leader_recovery_state) == (1, (1,), RECOVERING)
@@ -159,7 +159,7 @@ def test_an_eligible_replica_is_a_clean_leader() -> None:
     assert found.leader_recovery_state != RECOVERING
 
 
-def test_nobody_is_elected_where_nothing_is() -> None:
+def test_an_unknown_partition_elects_no_leader() -> None:
     for name, index in (("u", 0), ("t", 1)):
         code = refusal(elect_leader, having(partition()), name, index, Election.PREFERRED, usable(1))
         assert code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -186,11 +186,11 @@ def move(
     )
 
 
-def test_a_move_to_where_it_is_changes_nothing() -> None:
+def test_a_move_to_the_same_replicas_changes_nothing() -> None:
     assert move(having(partition()), [1], ALONE, 1) is None
 
 
-def test_a_move_to_who_is_away_stays_open_and_can_be_cancelled() -> None:
+def test_a_move_to_an_offline_broker_stays_open_and_can_be_cancelled() -> None:
     image = having(partition())
     moving, _ = replayed(image, [move(image, [2], WITH_ONE_AWAY, 1) or PartitionChangeRecord()])
     found = moving.topics["t"].partitions[0]
@@ -208,7 +208,7 @@ def test_a_move_to_who_is_away_stays_open_and_can_be_cancelled() -> None:
     assert back.directory_of(1) == bytes([1]) * 16
 
 
-def test_a_move_ends_at_once_where_all_that_stay_are_in_sync() -> None:
+def test_a_move_completes_at_once_if_all_remaining_replicas_are_in_sync() -> None:
     image = having(partition([1, 2, 3]))
     found = after(image, move(image, [3, 1], ALL_THERE, 1, 2, 3))
     assert (found.replicas, set(found.isr)) == ((3, 1), {1, 3})
@@ -216,7 +216,7 @@ def test_a_move_ends_at_once_where_all_that_stay_are_in_sync() -> None:
     assert not is_reassigning(found)
 
 
-def test_whoever_goes_leads_no_longer() -> None:
+def test_a_removed_replica_stops_being_the_leader() -> None:
     image = having(partition([1, 2]))
     found = after(image, move(image, [2], ALL_THERE, 1, 2, 3))
     assert (found.replicas, found.isr, found.leader) == ((2,), (2,), 2)
@@ -230,26 +230,26 @@ def test_the_order_of_replicas_can_be_changed() -> None:
 
 
 @pytest.mark.parametrize("replicas", [[], [1, 1], [3], [-1]])
-def test_moves_to_nowhere(replicas: list[int]) -> None:
+def test_moves_to_invalid_replicas_are_rejected(replicas: list[int]) -> None:
     code = refusal(move, having(partition()), replicas, WITH_ONE_AWAY, 1)
     assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_the_number_of_replicas_can_be_held() -> None:
+def test_changes_of_the_replication_factor_can_be_forbidden() -> None:
     image = having(partition())
     code = refusal(move, image, [1, 2], WITH_ONE_AWAY, 1, may_change_count=False)
     assert code is ErrorCode.INVALID_REPLICATION_FACTOR
     assert move(image, [2], WITH_ONE_AWAY, 1, may_change_count=False) is not None
-    moving = having(partition([2, 1], [1], adding=[2], removing=[1]))  # on its way from one to one
+    moving = having(partition([2, 1], [1], adding=[2], removing=[1]))  # during a move from one replica to one
     assert move(moving, [1], WITH_ONE_AWAY, 1, may_change_count=False) is not None
 
 
-def test_nothing_to_cancel() -> None:
+def test_without_a_move_nothing_can_be_cancelled() -> None:
     code = refusal(cancel_reassignment, having(partition()), "t", 0, usable(1), may_lose=False)
     assert code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
-def test_a_move_is_not_cancelled_where_that_would_lose_records() -> None:
+def test_a_cancellation_that_would_lose_records_is_rejected() -> None:
     image = having(partition([2, 1], [2], leader=2, adding=[2], removing=[1]))
     code = refusal(cancel_reassignment, image, "t", 0, usable(1, 2), may_lose=False)
     assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -257,7 +257,7 @@ def test_a_move_is_not_cancelled_where_that_would_lose_records() -> None:
     assert (found.replicas, found.isr, found.leader) == ((1,), (1,), 1)
 
 
-def test_moves_are_listed_of_what_is_asked_for() -> None:
+def test_only_requested_moves_are_listed() -> None:
     image = having(partition(), partition([2, 1], [1], index=1, adding=[2], removing=[1]))
     assert [name for name, _ in reassignments(image, [("t", [0]), ("u", [0]), ("t", [7, -1])])] == []
     ((name, (found,)),) = reassignments(image, [("t", [0, 1])])
@@ -268,19 +268,19 @@ def test_moves_are_listed_of_what_is_asked_for() -> None:
 # ---- changes
 
 
-def test_what_is_as_it_is_to_be_needs_no_record() -> None:
+def test_an_unchanged_partition_needs_no_record() -> None:
     it = partition([1, 2])
     assert partition_change(T, it, Target.of(it), lambda _: True) is None
 
 
-def test_a_leader_that_cannot_lead_is_replaced_by_one_in_sync() -> None:
+def test_an_offline_leader_is_replaced_by_one_in_sync() -> None:
     it = partition([1, 2, 3], [1, 3])
     record = partition_change(T, it, Target.of(it), lambda node: node != 1)
     assert record is not None
     assert (record.leader, record.isr) == (3, None)
 
 
-def test_with_nobody_in_sync_there_nobody_leads() -> None:
+def test_without_an_online_isr_there_is_no_leader() -> None:
     it = partition([1, 2], [1])
     record = partition_change(T, it, Target.of(it), lambda node: node == 2)
     assert record is not None

@@ -17,7 +17,7 @@ from tests.broker.held_runner import HeldRunner
 
 
 class MetadataLog:
-    """Keeps the records in a list; what is in it survives, as a disk would."""
+    """Keeps the records in a list that survives restarts, as a disk would."""
 
     def __init__(self) -> None:
         self.records: list[Message] = []
@@ -30,7 +30,7 @@ class MetadataLog:
 
 
 class Node:
-    """A broker's producer ids, over a log that outlives it."""
+    """The producer ids of a broker, over a log that survives it."""
 
     def __init__(self, log: MetadataLog) -> None:
         self.disk = HeldRunner()
@@ -67,7 +67,7 @@ def test_the_first_id_waits_for_its_block_to_be_durable(node: Node, log: Metadat
     assert log.records == [ProducerIdsRecord(broker_id=1, broker_epoch=-1, next_producer_id=BLOCK_SIZE)]
 
 
-def test_while_the_block_lasts_nothing_waits(node: Node, log: MetadataLog) -> None:
+def test_ids_of_a_durable_block_need_no_wait(node: Node, log: MetadataLog) -> None:
     node.ask()
     node.disk.release()
     node.ask(BLOCK_SIZE - 1)
@@ -79,14 +79,14 @@ def test_while_the_block_lasts_nothing_waits(node: Node, log: MetadataLog) -> No
     assert len(log.records) == 2
 
 
-def test_all_who_wait_are_served_by_as_many_blocks_as_they_need(node: Node) -> None:
+def test_all_waiting_requests_get_ids_from_as_many_blocks_as_needed(node: Node) -> None:
     node.ask(2 * BLOCK_SIZE + 1)
     assert node.disk.held == 1
     node.disk.release_all()
     assert node.given == [*range(2 * BLOCK_SIZE + 1)]
 
 
-def test_a_disk_that_refuses_gives_nobody_an_id_and_the_next_try_may_work(node: Node) -> None:
+def test_a_failed_write_assigns_no_id_and_the_next_try_may_succeed(node: Node) -> None:
     node.ask(2)
     node.disk.fail(OSError("no space"))
     assert node.given == [None, None]
@@ -95,7 +95,7 @@ def test_a_disk_that_refuses_gives_nobody_an_id_and_the_next_try_may_work(node: 
     assert node.given == [None, None, 0]
 
 
-def test_a_restart_leaves_the_rest_of_the_block_behind(node: Node, log: MetadataLog) -> None:
+def test_a_restart_skips_the_rest_of_the_block(node: Node, log: MetadataLog) -> None:
     node.ask()
     node.disk.release()
     after = Node(log)

@@ -65,7 +65,7 @@ def components(draw: st.DrawFn) -> list[Component]:
 def test_a_filter_finds_what_the_model_finds(
     entity: QuotaEntity, wanted: list[Component], strict: bool
 ) -> None:
-    """The model writes out every entity of the small world that a filter means."""
+    """The model lists every entity that the filter matches, among few values."""
     choices = {
         (kind, match, name): [name]
         if match == MATCH_EXACT
@@ -93,14 +93,14 @@ def test_a_filter_finds_what_the_model_finds(
         ([("user", MATCH_SPECIFIED, None), ("ip", MATCH_SPECIFIED, None)], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_filters_that_cannot_be(wanted: list[Component], code: ErrorCode) -> None:
+def test_invalid_filters_are_rejected(wanted: list[Component], code: ErrorCode) -> None:
     with pytest.raises(ApiError) as caught:
         QuotaFilter(wanted, strict=False)
     assert caught.value.code is code
 
 
 class World:
-    """Quotas that alterations change as the metadata would."""
+    """Quotas that alterations change as in the metadata."""
 
     def __init__(self) -> None:
         self.image = MetadataImage.empty()
@@ -115,7 +115,7 @@ class World:
         return None if limits is None else dict(limits)
 
 
-def test_quotas_are_set_changed_and_removed() -> None:
+def test_quotas_can_be_set_changed_and_removed() -> None:
     world = World()
     assert world.alter(QuotaAlteration(ALICE, [(RATE, 1.0), ("request_percentage", 0.5)])) == {
         ALICE: ErrorCode.NONE
@@ -127,7 +127,7 @@ def test_quotas_are_set_changed_and_removed() -> None:
     assert world.of(ALICE) is None
 
 
-def test_what_is_so_already_needs_no_record() -> None:
+def test_unchanged_quotas_need_no_record() -> None:
     quotas = {ALICE: {RATE: 1.0, "request_percentage": math.nan}}
     for ops in ([(RATE, 1.0)], [("request_percentage", math.nan)], [("consumer_byte_rate", None)], []):
         records, outcomes = alter_quotas(quotas, [QuotaAlteration(ALICE, ops)], bool)
@@ -145,13 +145,13 @@ def test_what_is_so_already_needs_no_record() -> None:
         [("ip", "no such host")],
     ],
 )
-def test_entities_that_cannot_be(parts: list[tuple[str, str | None]]) -> None:
+def test_invalid_entities_are_rejected(parts: list[tuple[str, str | None]]) -> None:
     world = World()
     assert world.alter(QuotaAlteration(parts, [])) == {entity_of(parts): ErrorCode.INVALID_REQUEST}
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "::1", "localhost", None])
-def test_addresses_and_hosts_have_the_quota_of_connections_only(address: str | None) -> None:
+def test_addresses_and_hosts_have_only_the_connection_quota(address: str | None) -> None:
     world, entity = World(), (("ip", address),)
     assert world.alter(QuotaAlteration(entity, [(RATE, 1.0)])) == {entity: ErrorCode.INVALID_REQUEST}
     assert world.alter(QuotaAlteration(entity, [("connection_creation_rate", 5.0)])) == {
@@ -178,21 +178,21 @@ def test_addresses_and_hosts_have_the_quota_of_connections_only(address: str | N
         ("retention.ms", 1.0, False),
     ],
 )
-def test_values(key: str, value: float, is_right: bool) -> None:
+def test_quota_values(key: str, value: float, is_right: bool) -> None:
     world = World()
     expected = ErrorCode.NONE if is_right else ErrorCode.INVALID_REQUEST
     assert world.alter(QuotaAlteration(ALICE, [(key, value)])) == {ALICE: expected}
     assert (world.of(ALICE) is not None) == is_right
 
 
-def test_of_an_entity_that_comes_twice_the_first_stands_and_is_refused_all_the_same() -> None:
+def test_an_entity_given_twice_applies_the_first_and_returns_an_error() -> None:
     world = World()
     first, second = QuotaAlteration(ALICE, [(RATE, 1.0)]), QuotaAlteration(ALICE, [(RATE, 2.0)])
     assert world.alter(first, second) == {ALICE: ErrorCode.INVALID_REQUEST}
     assert world.of(ALICE) == {RATE: 1.0}
 
 
-def test_a_quota_that_comes_twice_changes_nothing() -> None:
+def test_a_quota_given_twice_changes_nothing() -> None:
     world = World()
     assert world.alter(QuotaAlteration(ALICE, [(RATE, 1.0), (RATE, 2.0)])) == {
         ALICE: ErrorCode.INVALID_REQUEST
@@ -211,11 +211,11 @@ def test_one_request_is_one_batch_of_bounded_length() -> None:
     assert len(alter_quotas({}, many[1:], bool)[0]) == MAX_RECORDS_PER_USER_OP
 
 
-def test_only_names_of_hosts_are_looked_up() -> None:
+def test_only_host_names_are_resolved() -> None:
     parts = ("10.0.0.1", "::1", "localhost", "300.1.1.1", None, "")
     alterations = [QuotaAlteration([("ip", name)], []) for name in parts]
     assert hosts_in([*alterations, QuotaAlteration(ALICE, [])]) == {"localhost", "300.1.1.1"}
 
 
-def test_an_entity_in_words() -> None:
+def test_an_entity_as_text() -> None:
     assert entity_text(entity_of([("user", None), ("client-id", "x")])) == "client-id 'x', user <default>"

@@ -53,7 +53,7 @@ def node(*settings: str) -> Node:
 
 
 def image(*partitions: PartitionRecord, metadata_version: int = 30, elr: int = 1) -> MetadataImage:
-    """A node that is registered, and one topic."""
+    """An image with a registered node, and one topic."""
     records: list[Message] = [
         FeatureLevelRecord(name="metadata.version", feature_level=metadata_version),
         FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=elr),
@@ -96,7 +96,7 @@ def start(before: MetadataImage, *, elect_all: bool = False) -> list[PartitionCh
 # ---- the registrations
 
 
-def test_a_broker_says_where_it_is_reached_and_what_it_supports() -> None:
+def test_a_broker_registers_its_listeners_and_features() -> None:
     record = broker_registration(node(), 30, 11)
     assert (record.broker_id, record.broker_epoch, record.fenced, record.rack) == (1, 11, True, "r1")
     assert [(at.name, at.host, at.port, at.security_protocol) for at in record.end_points] == [
@@ -108,19 +108,19 @@ def test_a_broker_says_where_it_is_reached_and_what_it_supports() -> None:
     assert (record.log_dirs, record.cordoned_log_dirs) == ([DIR], [])
 
 
-def test_a_listener_without_an_address_is_told_by_the_machines_name_and_the_open_port() -> None:
+def test_a_listener_without_an_address_gets_the_host_name_and_the_open_port() -> None:
     (at,) = broker_registration(node("listeners=PLAINTEXT://:0"), 30, 11).end_points
     assert at.host not in ("", "0.0.0.0")
     assert at.port == 4567
 
 
-def test_what_the_metadata_version_does_not_have_is_left_out() -> None:
+def test_fields_that_the_metadata_version_lacks_are_left_out() -> None:
     assert broker_registration(node(), 29, 1).cordoned_log_dirs is None
     assert broker_registration(node(), 16, 1).log_dirs == []
     assert controller_registration(node(), 14) == []
 
 
-def test_a_controller_says_where_it_would_be_reached() -> None:
+def test_a_controller_registers_its_listeners() -> None:
     (record,) = controller_registration(node(), 15)
     assert isinstance(record, RegisterControllerRecord)
     (at,) = record.end_points
@@ -144,23 +144,23 @@ def test_without_eligible_replicas_it_elects_from_those_in_sync() -> None:
     assert record == PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=1)
 
 
-def test_a_replica_that_was_neither_is_elected_uncleanly() -> None:
+def test_a_replica_that_was_neither_eligible_nor_in_sync_is_elected_uncleanly() -> None:
     (record,) = start(image(partition(leader=-1, isr=(), last_known_elr=(1,))))
     assert (record.leader, record.isr, record.leader_recovery_state) == (1, [1], 1)
     assert record.last_known_elr == []
 
 
-def test_what_has_its_leader_stays_as_it_is_but_after_a_crash() -> None:
+def test_a_partition_with_a_leader_changes_only_after_a_crash() -> None:
     assert start(image(partition())) == []
     (record,) = start(image(partition()), elect_all=True)
     assert record == PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=1)
 
 
-def test_partitions_of_other_nodes_are_left_alone() -> None:
+def test_partitions_of_other_nodes_are_unchanged() -> None:
     assert start(image(partition(leader=2, isr=(2,), replicas=(2, 3))), elect_all=True) == []
 
 
-def test_a_log_in_another_directory_than_the_metadata_say_is_noted() -> None:
+def test_a_log_in_another_directory_than_in_the_metadata_is_recorded() -> None:
     (record,) = start(image(partition(directory=OTHER_DIR)))
     assert (record.leader, record.directories) == (-2, [DIR])
     assert start(image(partition(directory=OTHER_DIR), metadata_version=16)) == []
@@ -169,7 +169,7 @@ def test_a_log_in_another_directory_than_the_metadata_say_is_noted() -> None:
 # ---- the stop
 
 
-def test_a_stop_leaves_partitions_to_be_elected_again() -> None:
+def test_a_stop_clears_leaders_for_the_next_election() -> None:
     before = image(partition(), partition(1, leader=2, isr=(2,), replicas=(1, 2)))
     first, last = shutdown_changes(before, 1)
     leaving, change = first
@@ -190,10 +190,10 @@ def test_without_eligible_replicas_the_isr_stays() -> None:
     assert change == PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=-1)
 
 
-def test_who_is_not_registered_has_nothing_to_leave() -> None:
+def test_a_stop_without_a_registration_writes_nothing() -> None:
     assert shutdown_changes(MetadataImage.empty(), 1) == []
 
 
-def test_many_changes_come_in_batches_that_are_not_too_large() -> None:
+def test_many_changes_come_in_batches_of_bounded_size() -> None:
     batches = in_batches(TopicRecord(name=str(number)) for number in range(2500))
     assert [len(batch) for batch in batches] == [1000, 1000, 500]

@@ -34,7 +34,7 @@ def upsertion(
 
 
 class World:
-    """Credentials that changes change as the metadata would."""
+    """Credentials that changes apply to as in the metadata."""
 
     def __init__(self) -> None:
         self.image = MetadataImage.empty()
@@ -80,7 +80,7 @@ def test_the_other_mechanism_has_longer_keys() -> None:
     assert (len(record.stored_key), len(record.server_key)) == (64, 64)
 
 
-def test_credentials_are_set_changed_and_deleted() -> None:
+def test_credentials_can_be_set_changed_and_deleted() -> None:
     world = World()
     assert world.alter(upsertion("alice"), upsertion("bob", SHA_512, 8192)) == {"alice": 0, "bob": 0}
     assert world.described() == {"alice": [(SHA_256, 4096)], "bob": [(SHA_512, 8192)]}
@@ -105,7 +105,7 @@ def test_credentials_are_set_changed_and_deleted() -> None:
         (Deletion("alice", SHA_256), ErrorCode.RESOURCE_NOT_FOUND),
     ],
 )
-def test_changes_that_cannot_be(change: Change, code: ErrorCode) -> None:
+def test_invalid_changes_are_rejected(change: Change, code: ErrorCode) -> None:
     world = World()
     assert world.alter(change) == {change.user: code}
     assert world.described() == {}
@@ -116,7 +116,7 @@ def test_the_bounds_of_iterations_are_allowed(iterations: int) -> None:
     assert World().alter(upsertion(iterations=iterations)) == {"alice": ErrorCode.NONE}
 
 
-def test_a_user_is_altered_once_in_a_request_or_not_at_all() -> None:
+def test_a_user_altered_twice_in_a_request_is_rejected() -> None:
     world = World()
     world.alter(upsertion("alice"))
     for changes in (
@@ -131,14 +131,14 @@ def test_a_user_is_altered_once_in_a_request_or_not_at_all() -> None:
         assert world.described("alice") == {"alice": [(SHA_256, 4096)]}
 
 
-def test_metadata_of_old_have_no_credentials() -> None:
+def test_old_metadata_versions_have_no_credentials() -> None:
     records, outcomes = alter({}, SCRAM - 1, [upsertion()])
     assert records == []
     assert outcomes["alice"] is not None
     assert outcomes["alice"].code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_users_that_are_named_twice_or_have_nothing() -> None:
+def test_descriptions_of_duplicate_users_and_users_without_credentials() -> None:
     world = World()
     world.alter(upsertion("alice"), upsertion("bob"))
     assert world.described("alice", "alice", "bob", "carol") == {

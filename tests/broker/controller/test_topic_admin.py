@@ -73,75 +73,77 @@ def having(*names: str) -> MetadataImage:
 
 
 @pytest.mark.parametrize("name", ["t", "a.b", "a_b", "a-b", "A9", "x" * 249, "...", "__consumer_offsets"])
-def test_names_that_a_topic_may_have(name: str) -> None:
+def test_valid_topic_names(name: str) -> None:
     check_topic_name(name)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "a/b", "é", "a\0", "a:b"])
-def test_names_that_no_topic_may_have(name: str) -> None:
+def test_invalid_topic_names(name: str) -> None:
     with pytest.raises(ApiError) as caught:
         check_topic_name(name)
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert refused(TopicSpec(name)) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_the_brokers_own_topics_are_internal_but_for_the_log_of_metadata() -> None:
+def test_the_coordinators_topics_are_internal_and_the_metadata_topic_is_reserved() -> None:
     assert is_internal("__consumer_offsets")
     assert not is_internal("orders")
     assert refused(TopicSpec(CLUSTER_METADATA_TOPIC)) is ErrorCode.INVALID_REQUEST
 
 
-def test_a_name_that_is_taken() -> None:
+def test_an_existing_name_is_rejected() -> None:
     assert refused(TopicSpec("t"), having("t")) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 @pytest.mark.parametrize(("there", "new"), [("a.b", "a_b"), ("a_b", "a.b"), ("a._b", "a_.b")])
-def test_names_that_differ_in_dots_and_underscores_only_collide(there: str, new: str) -> None:
+def test_names_that_differ_only_in_dots_and_underscores_collide(there: str, new: str) -> None:
     assert refused(TopicSpec(new), having(there)) is ErrorCode.INVALID_TOPIC_EXCEPTION
-    outcomes = decide(TopicSpec(there), TopicSpec(new))  # of which Kafka sees nothing within one request
+    outcomes = decide(
+        TopicSpec(there), TopicSpec(new)
+    )  # Kafka does not detect a collision within one request
     assert all(isinstance(outcome, NewTopic) for outcome in outcomes.values())
 
 
-def test_names_that_differ_in_more_do_not_collide() -> None:
+def test_names_with_other_differences_do_not_collide() -> None:
     assert isinstance(decide(TopicSpec("a.b"), image=having("a-b", "ab", "a_b_"))["a.b"], NewTopic)
 
 
 # ---- counts
 
 
-def test_counts_that_are_left_out_are_the_brokers_defaults() -> None:
+def test_omitted_counts_are_the_defaults_of_the_broker() -> None:
     topic = accepted(TopicSpec("t"), THREE)
     assert [partition.replicas for partition in topic.partitions] == [(1, 2), (2, 3), (3, 1), (1, 2)]
     assert [partition.isr for partition in topic.partitions] == [(1, 2), (2, 3), (3, 1), (1, 2)]
     assert [partition.leader for partition in topic.partitions] == [1, 2, 3, 1]
 
 
-def test_counts_that_are_given_are_taken() -> None:
+def test_given_counts_are_used() -> None:
     topic = accepted(TopicSpec("t", partition_count=2, replication_factor=3), THREE)
     assert [partition.replicas for partition in topic.partitions] == [(1, 2, 3), (2, 3, 1)]
 
 
 @pytest.mark.parametrize("count", [0, -2, -(2**31)])
-def test_a_topic_has_a_partition_at_least(count: int) -> None:
+def test_the_partition_count_is_at_least_one(count: int) -> None:
     assert refused(TopicSpec("t", partition_count=count)) is ErrorCode.INVALID_PARTITIONS
 
 
 @pytest.mark.parametrize("factor", [0, -2, 2, 32767])
-def test_there_are_as_many_replicas_as_brokers_at_most(factor: int) -> None:
+def test_the_replication_factor_is_at_most_the_number_of_brokers(factor: int) -> None:
     assert refused(TopicSpec("t", replication_factor=factor)) is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 # ---- assignments by hand
 
 
-def test_replicas_may_be_assigned_by_hand() -> None:
+def test_replicas_may_be_assigned_manually() -> None:
     topic = accepted(TopicSpec("t", assignments=[(1, [3, 1]), (0, [2, 3])]), THREE)
     assert [partition.replicas for partition in topic.partitions] == [(2, 3), (3, 1)]
     assert [partition.leader for partition in topic.partitions] == [2, 3]
 
 
 @pytest.mark.parametrize(("partitions", "replicas"), [(1, -1), (-1, 1), (0, 0)])
-def test_an_assignment_leaves_no_room_for_counts(partitions: int, replicas: int) -> None:
+def test_a_manual_assignment_excludes_counts(partitions: int, replicas: int) -> None:
     spec = TopicSpec("t", partition_count=partitions, replication_factor=replicas, assignments=[(0, [1])])
     assert refused(spec) is ErrorCode.INVALID_REQUEST
 
@@ -160,7 +162,7 @@ def test_an_assignment_leaves_no_room_for_counts(partitions: int, replicas: int)
         [(0, [1]), (1, [1, 2])],
     ],
 )
-def test_an_assignment_that_cannot_be(assignments: list[tuple[int, list[int]]]) -> None:
+def test_invalid_assignments_are_rejected(assignments: list[tuple[int, list[int]]]) -> None:
     assert (
         refused(TopicSpec("t", assignments=assignments), defaults=THREE)
         is ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -183,11 +185,11 @@ def test_settings_become_records_of_the_topic() -> None:
     "configs",
     [{"retention.ms": "soon"}, {"no.such.key": "1"}, {"retention.ms": None}, {"segment.bytes": "1"}],
 )
-def test_settings_that_cannot_stand(configs: dict[str, str | None]) -> None:
+def test_invalid_settings_are_rejected(configs: dict[str, str | None]) -> None:
     assert refused(TopicSpec("t", configs=configs)) is ErrorCode.INVALID_CONFIG
 
 
-def test_one_request_makes_so_many_topics_and_partitions_and_no_more() -> None:
+def test_topics_and_partitions_of_one_request_are_limited() -> None:
     most = MAX_RECORDS_PER_USER_OP - 7
     specs = [
         TopicSpec("a", partition_count=most, configs={"retention.ms": "1"}),
@@ -207,7 +209,7 @@ def test_one_request_makes_so_many_topics_and_partitions_and_no_more() -> None:
         assert all(isinstance(outcomes[spec.name], NewTopic) for spec in specs), "it leads to no record"
 
 
-def test_partitions_count_before_anything_else_is_looked_at() -> None:
+def test_the_partition_limit_is_checked_first() -> None:
     count = MAX_RECORDS_PER_USER_OP + 1
     for name, configs in (("a b", {}), ("t", {"retention.ms": "soon"})):
         with pytest.raises(ApiError, match="POLICY_VIOLATION"):
@@ -230,7 +232,7 @@ def test_partitions_count_before_anything_else_is_looked_at() -> None:
     ],
 )
 @pytest.mark.parametrize("configs", [{"retention.ms": "soon"}, {"retention.ms": None}])
-def test_settings_are_looked_at_before_partitions_and_after_the_name(
+def test_settings_are_checked_after_the_name_and_before_partitions(
     configs: dict[str, str | None], rest: dict[str, Any]
 ) -> None:
     assert refused(TopicSpec("t", configs=configs, **rest)) is ErrorCode.INVALID_CONFIG
@@ -238,14 +240,14 @@ def test_settings_are_looked_at_before_partitions_and_after_the_name(
     assert refused(TopicSpec("t", configs=configs, **rest), having("t")) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_the_replication_factor_is_looked_at_before_the_partition_count() -> None:
+def test_the_replication_factor_is_checked_before_the_partition_count() -> None:
     assert refused(TopicSpec("t", partition_count=0, replication_factor=0)) is (
         ErrorCode.INVALID_REPLICATION_FACTOR
     )
     assert refused(TopicSpec("t", partition_count=0, replication_factor=9)) is ErrorCode.INVALID_PARTITIONS
 
 
-# ---- what comes of it
+# ---- the records
 
 
 def test_the_records_of_a_new_topic_replay_to_it() -> None:
@@ -261,12 +263,12 @@ def test_the_records_of_a_new_topic_replay_to_it() -> None:
     assert delta.created_topics == {"t"}
 
 
-def test_each_topic_gets_an_id_of_its_own() -> None:
+def test_each_topic_gets_its_own_id() -> None:
     outcomes = decide(TopicSpec("a"), TopicSpec("b")).values()
     assert len({topic.topic_id for topic in outcomes if isinstance(topic, NewTopic)}) == 2
 
 
-def test_a_topic_is_removed_by_its_name_or_by_its_id() -> None:
+def test_a_topic_is_removed_by_name_or_by_id() -> None:
     image = having("t")
     topic_id = image.topics["t"].topic_id
     expected = ("t", RemoveTopicRecord(topic_id=topic_id))
@@ -277,13 +279,13 @@ def test_a_topic_is_removed_by_its_name_or_by_its_id() -> None:
 @pytest.mark.parametrize(
     ("name", "code"), [("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (None, ErrorCode.UNKNOWN_TOPIC_ID)]
 )
-def test_a_topic_that_is_not_there_cannot_be_removed(name: str | None, code: ErrorCode) -> None:
+def test_an_unknown_topic_cannot_be_removed(name: str | None, code: ErrorCode) -> None:
     with pytest.raises(ApiError) as caught:
         removal_record(having("t"), name=name, topic_id=b"?" * 16)
     assert caught.value.code is code
 
 
-def test_a_topics_own_settings_have_to_agree_with_the_brokers() -> None:
+def test_topic_settings_must_be_consistent_with_those_of_the_broker() -> None:
     """min.compaction.lag.ms against a maximum that only the broker sets."""
     broker = BrokerConfig.of(None, overrides=["log.cleaner.max.compaction.lag.ms=1000"])
     defaults = TopicDefaults((1,), partition_count=1, replication_factor=1, config=broker)
@@ -297,7 +299,7 @@ def test_a_topics_own_settings_have_to_agree_with_the_brokers() -> None:
     assert refused.code is ErrorCode.INVALID_CONFIG
 
 
-def test_where_there_is_no_room_what_is_wrong_is_still_told_first() -> None:
+def test_on_a_full_disk_other_errors_come_first() -> None:
     full = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory is full.")
     specs = [TopicSpec("fine"), TopicSpec("no name")]
     outcomes = new_topics(MetadataImage.empty(), specs, ALONE, ids().__next__, full)
@@ -307,7 +309,7 @@ def test_where_there_is_no_room_what_is_wrong_is_still_told_first() -> None:
     assert wrong.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_what_a_topic_sets_is_taken_away_before_it() -> None:
+def test_settings_of_a_topic_are_removed_before_it() -> None:
     new = decide(TopicSpec("t", configs={"retention.ms": "1", "flush.ms": "2"}))["t"]
     assert isinstance(new, NewTopic)
     image, _ = replayed(MetadataImage.empty(), new.records)

@@ -27,15 +27,15 @@ def refusal(check: object) -> ErrorCode:
     return caught.value.code
 
 
-def test_leaders_take_turns() -> None:
+def test_leaders_rotate_over_the_brokers() -> None:
     assert placed(0, 4, 2, THREE) == [(1, 2), (2, 3), (3, 1), (1, 2)]
 
 
-def test_later_partitions_go_on_where_the_earlier_ended() -> None:
+def test_later_partitions_continue_the_rotation() -> None:
     assert placed(2, 2, 1, THREE) == [(3,), (1,)]
 
 
-def test_who_is_registered_and_not_there_gets_replicas_and_does_not_lead() -> None:
+def test_a_fenced_broker_gets_replicas_but_no_leadership() -> None:
     assert placed(0, 2, 2, WITH_ONE_AWAY) == [(1, 2), (1, 2)]
     assert placed(0, 2, 1, WITH_ONE_AWAY) == [(1,), (1,)]
 
@@ -51,13 +51,13 @@ def test_each_replica_needs_a_broker_of_its_own(replicas: list[int]) -> None:
     assert refusal(lambda: check_assignment(replicas, ALONE)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_a_new_partition_needs_somebody_to_lead_it() -> None:
+def test_a_new_partition_needs_an_online_replica() -> None:
     check_assignment([2], WITH_ONE_AWAY)
     assert refusal(lambda: check_can_begin(0, [2], WITH_ONE_AWAY)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     check_can_begin(0, [2, 1], WITH_ONE_AWAY)
 
 
-def test_all_partitions_have_as_many_replicas() -> None:
+def test_all_partitions_have_the_same_number_of_replicas() -> None:
     check_assignment([3, 1], THREE, 2)
     with pytest.raises(ApiError, match=r"with 1 replica\(s\), .* which have 2 replica"):
         check_assignment([1], THREE, 2)
@@ -72,12 +72,12 @@ def test_all_partitions_have_as_many_replicas() -> None:
         ([9, 1, 1], "includes the broker 1 more than once"),
     ],
 )
-def test_of_several_faults_the_one_of_the_least_broker_is_told(replicas: list[int], phrase: str) -> None:
+def test_of_several_errors_that_of_the_lowest_broker_id_is_returned(replicas: list[int], phrase: str) -> None:
     with pytest.raises(ApiError, match=phrase):
         check_assignment(replicas, ALONE, 1)
 
 
-def test_a_partition_begins_with_who_is_there_in_sync() -> None:
+def test_the_first_isr_of_a_partition_is_its_online_replicas() -> None:
     partition = new_partition(3, [2, 1], WITH_ONE_AWAY)
     assert (partition.partition, partition.replicas, partition.isr, partition.leader) == (3, (2, 1), (1,), 1)
     assert partition.directories == (ZERO_UUID, ZERO_UUID)
