@@ -1,4 +1,4 @@
-"""ClassicHarness: members of classic groups on a shard without a broker, with a clock of the test."""
+"""ClassicHarness: members of classic groups on a shard without a broker, with a manual clock."""
 
 from __future__ import annotations
 

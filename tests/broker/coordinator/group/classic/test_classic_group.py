@@ -37,7 +37,7 @@ def code_of_commit(
 
 
 def in_state(state: State) -> tuple[ClassicHarness, Member]:
-    """A group in that state, and its leader (who was in it)."""
+    """A group in that state, and its leader (or the one it had)."""
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     if state is State.EMPTY:
@@ -64,7 +64,7 @@ def in_state(state: State) -> tuple[ClassicHarness, Member]:
         (State.DEAD, *[ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3),
     ],
 )
-def test_who_may_commit_in_which_state(
+def test_commits_allowed_in_each_state(
     state: State, of_nobody: ErrorCode, of_nobody_in_transaction: ErrorCode, of_a_member: ErrorCode
 ) -> None:
     harness, leader = in_state(state)
@@ -99,7 +99,7 @@ def test_members_commit_in_their_generation_and_under_their_own_id() -> None:
 
 
 @pytest.mark.parametrize("state", [State.STABLE, State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE])
-def test_a_commit_counts_as_a_heartbeat_but_for_a_member_that_is_to_be_assigned_to(state: State) -> None:
+def test_a_commit_counts_as_a_heartbeat_unless_the_member_awaits_its_assignment(state: State) -> None:
     harness, leader = in_state(state)
     follower = next(member for member in harness.group() if member.member_id != leader.id)
     harness.advance(SESSION_MS - 1)
@@ -110,7 +110,7 @@ def test_a_commit_counts_as_a_heartbeat_but_for_a_member_that_is_to_be_assigned_
 
 
 @pytest.mark.parametrize("state", list(State))
-def test_what_may_be_deleted(state: State) -> None:
+def test_groups_that_may_be_deleted(state: State) -> None:
     group = in_state(state)[0].group()
     of_dead = ErrorCode.GROUP_ID_NOT_FOUND if state is State.DEAD else NONE
     of_members = of_dead if state in {State.DEAD, State.EMPTY} else ErrorCode.NON_EMPTY_GROUP
@@ -140,7 +140,7 @@ def test_what_may_be_deleted(state: State) -> None:
         group.check_offset_fetch(None, -1)
 
 
-def test_offsets_expire_from_the_commit_or_from_when_the_group_became_empty() -> None:
+def test_offsets_expire_after_the_commit_or_after_the_group_became_empty() -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable("a")
     group = harness.group()
@@ -157,7 +157,7 @@ def test_offsets_expire_from_the_commit_or_from_when_the_group_became_empty() ->
     assert in_state(State.PREPARING_REBALANCE)[0].group().offset_expires_from(5, 100) is None
 
 
-def test_topics_that_members_read_are_known_where_they_can_be_understood() -> None:
+def test_subscribed_topics_are_known_if_the_metadata_can_be_decoded() -> None:
     harness = ClassicHarness(AT_ONCE)
     assert ClassicHarness(AT_ONCE).shard.classic.new_group("g").is_subscribed_to("t") is False
     (member,) = harness.stable("a")
@@ -181,7 +181,7 @@ def test_a_group_is_deleted_by_one_record() -> None:
     assert (record.key, record.value) == (GroupMetadataKey(group="g"), None)
 
 
-def test_a_member_shares_a_type_and_is_there_once() -> None:
+def test_a_member_appears_once_and_has_the_protocol_type_of_the_group() -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable_static("a")
     group = harness.group()

@@ -26,7 +26,7 @@ KEY = GroupMetadataKey(group="g")
 
 
 def value_of(version: int) -> GroupMetadataValue:
-    """What a broker wrote in that version."""
+    """A group as a broker wrote it in that version."""
     return GroupMetadataValue(
         protocol_type="consumer",
         generation=7,
@@ -63,7 +63,7 @@ def at_home(harness: ClassicHarness, generation: int = 7) -> Member:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_group_of_any_version_goes_on(version: int) -> None:
+def test_a_group_of_any_record_version_is_loaded_and_continues(version: int) -> None:
     harness = loaded(CoordinatorRecord(KEY, value_of(version), version))
     group = harness.group()
     member = group.members["m"]
@@ -90,7 +90,7 @@ def test_sessions_begin_when_a_group_is_loaded() -> None:
     assert harness.group().generation_id == 8
 
 
-def test_the_last_record_counts() -> None:
+def test_the_last_record_of_a_group_is_loaded() -> None:
     record = CoordinatorRecord(KEY, value_of(3), 3)
     gone = CoordinatorRecord(KEY, None)
     assert loaded(record, gone).shard.groups.find("g") is None
@@ -103,7 +103,7 @@ def test_the_last_record_counts() -> None:
     assert (group.state, group.protocol_type, group.protocol_name) == (State.EMPTY, "", None)
 
 
-def test_what_is_loaded_is_what_was_written() -> None:
+def test_a_loaded_group_equals_the_written_one() -> None:
     harness = ClassicHarness(AT_ONCE)
     members = harness.stable("a", "b") + harness.stable_static("c", "d", group="static")
     again = harness.reloaded()
@@ -124,7 +124,7 @@ def assignments(harness: ClassicHarness, group_id: str) -> dict[str, bytes]:
     return {member.member_id: member.assignment for member in harness.group(group_id)}
 
 
-def test_unloaded_groups_send_those_who_wait_to_another_coordinator() -> None:
+def test_pending_responses_of_unloaded_groups_are_not_coordinator() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     joins = leader.join()
@@ -146,7 +146,7 @@ def test_unloaded_groups_send_those_who_wait_to_another_coordinator() -> None:
     assert len(harness.shard_harness.records) == written
 
 
-def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
+def test_groups_are_listed_by_state_and_type_case_insensitively() -> None:
     harness = ClassicHarness(AT_ONCE)
     harness.stable("a")
     harness.stable("b", group="second")[0].leave()
@@ -163,7 +163,7 @@ def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
     assert (first.protocol_type, first.group_state, first.group_type) == ("consumer", "Stable", "classic")
 
 
-def test_what_members_say_is_shown_of_stable_groups_only() -> None:
+def test_member_metadata_is_described_for_stable_groups_only() -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable("a")
     shown = describe_group(harness.shard.groups, "g", 6)
@@ -177,15 +177,13 @@ def test_what_members_say_is_shown_of_stable_groups_only() -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [(5, ErrorCode.NONE), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error(
-    version: int, code: ErrorCode
-) -> None:
+def test_an_unknown_group_is_dead_and_from_version_6_on_an_error(version: int, code: ErrorCode) -> None:
     shown = describe_group(ClassicHarness().shard.groups, "g", version)
     assert (shown.group_state, shown.error_code) == ("Dead", code)
     assert (shown.error_message is not None) == (code is not ErrorCode.NONE)
 
 
-def test_an_empty_group_is_deleted_with_a_record_and_others_are_not() -> None:
+def test_only_an_empty_group_is_deleted_with_a_record() -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable("a")
     with pytest.raises(ApiError, match="NON_EMPTY_GROUP"):
@@ -198,7 +196,7 @@ def test_an_empty_group_is_deleted_with_a_record_and_others_are_not() -> None:
         harness.shard.delete_group("g")
 
 
-def test_a_group_that_comes_from_another_kind_has_sessions() -> None:
+def test_a_group_converted_from_another_kind_has_session_timers() -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable("a")
     before = harness.group()

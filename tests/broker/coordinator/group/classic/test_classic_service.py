@@ -37,7 +37,7 @@ def heard(answer: Pending[R]) -> Heard[R]:
 
 
 class OneShard:
-    """A runtime of one shard, or of one that answers with an error."""
+    """A runtime of one shard, or one that answers with an error."""
 
     def __init__(self, harness: ClassicHarness) -> None:
         self.harness = harness
@@ -78,7 +78,7 @@ class Spoken:
         self.member.id, self.member.generation = "m", 1
 
     def say_all(self) -> list[Any]:
-        """A join, a sync, a heartbeat and a leave of the member, and what came of them."""
+        """Sends a join, a sync, a heartbeat and a leave of the member; returns their responses."""
         context, service = self.member.context, self.service
         identity = LeaveGroupRequest.MemberIdentity(member_id="m")
         sync = SyncGroupRequest(group_id="g", generation_id=1, member_id="m")
@@ -97,7 +97,7 @@ class Spoken:
 
 
 class ConsumerLike:
-    """A group of the consumer protocol, as far as the service looks at it."""
+    """A group of the consumer protocol, as far as the service uses it."""
 
     type = GroupType.CONSUMER
     group_id = "g"
@@ -109,20 +109,20 @@ class ConsumerLike:
         return []
 
 
-def test_while_a_group_is_loaded_heartbeats_are_fine_and_the_rest_waits() -> None:
+def test_while_a_group_is_loaded_heartbeats_succeed_and_other_requests_fail() -> None:
     spoken = Spoken()
     spoken.runtime.fails = LOADING
     assert spoken.codes() == [LOADING, LOADING, ErrorCode.NONE, LOADING]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
-def test_where_nobody_coordinates_everybody_hears(code: ErrorCode) -> None:
+def test_errors_of_the_runtime_are_returned_to_all_requests(code: ErrorCode) -> None:
     spoken = Spoken()
     spoken.runtime.fails = code
     assert spoken.codes() == [code] * 4
 
 
-def test_a_consumer_group_with_members_answers_classic_members_itself() -> None:
+def test_a_consumer_group_with_members_answers_its_classic_members() -> None:
     spoken = Spoken()
     shard = spoken.harness.shard
     shard.groups.put(cast("Group", ConsumerLike(is_empty=False)))
@@ -143,7 +143,7 @@ def test_a_consumer_group_with_members_answers_classic_members_itself() -> None:
     ]
 
 
-def test_an_empty_group_of_another_kind_becomes_a_classic_one_with_its_first_member() -> None:
+def test_an_empty_group_of_another_kind_becomes_classic_with_its_first_member() -> None:
     spoken = Spoken()
     shard = spoken.harness.shard
     streams_group = StreamsGroup("g")
@@ -162,7 +162,7 @@ def test_an_empty_group_of_another_kind_becomes_a_classic_one_with_its_first_mem
     assert kinds == [2, 17, 2], "what the group was is deleted in the same breath"
 
 
-def test_where_that_cannot_be_written_the_group_is_what_it_was() -> None:
+def test_a_conversion_that_cannot_be_written_is_undone() -> None:
     spoken = Spoken()
     group = cast("Group", ConsumerLike(is_empty=True))
     spoken.harness.shard.groups.put(group)
@@ -174,7 +174,7 @@ def test_where_that_cannot_be_written_the_group_is_what_it_was() -> None:
 
 
 @pytest.mark.parametrize("kind", ["share", "streams"])
-def test_groups_of_other_protocols_take_no_classic_members(kind: str) -> None:
+def test_groups_of_other_protocols_reject_classic_members(kind: str) -> None:
     spoken = Spoken()
     group: ShareGroup | StreamsGroup = ShareGroup("g")
     if kind == "streams":
@@ -191,7 +191,7 @@ def test_groups_of_other_protocols_take_no_classic_members(kind: str) -> None:
     assert (leave.error_code, leave.members[0].error_code) == (0, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-def test_a_list_is_whole_or_an_error() -> None:
+def test_a_list_is_complete_or_an_error() -> None:
     spoken = Spoken()
     spoken.harness.stable("a")
     listed = heard(spoken.service.listed(ListGroupsRequest())).said
@@ -203,7 +203,7 @@ def test_a_list_is_whole_or_an_error() -> None:
     assert (listed.error_code, listed.groups) == (0, [])
 
 
-def test_descriptions_and_deletions_fail_group_by_group() -> None:
+def test_descriptions_and_deletions_fail_for_each_group() -> None:
     spoken = Spoken()
     spoken.runtime.fails = LOADING
     described = heard(spoken.service.describe(["g", "h"], 6)).said

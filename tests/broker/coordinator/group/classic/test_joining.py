@@ -1,4 +1,4 @@
-"""JoinGroup on a shard without a broker: who may join, how long responses wait, static members."""
+"""JoinGroup on a shard without a broker: admission, the delay of responses, static members."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BOTH = (*RANGE, *ROUND_ROBIN)
 REFUSED = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def test_a_new_member_is_given_its_id_first_and_the_group_is_written() -> None:
+def test_a_new_member_gets_its_id_first_and_the_group_is_written() -> None:
     harness = ClassicHarness()
     member = harness.member("client")
     heard = member.join_once()
@@ -51,7 +51,7 @@ def test_a_new_member_is_given_its_id_first_and_the_group_is_written() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 3])
-def test_before_version_4_a_member_joins_without_knowing_its_id(version: int) -> None:
+def test_before_version_4_a_member_joins_without_an_id(version: int) -> None:
     harness = ClassicHarness(AT_ONCE)
     heard = harness.member("old", version=version).join_once()
     harness.advance(0)
@@ -59,7 +59,7 @@ def test_before_version_4_a_member_joins_without_knowing_its_id(version: int) ->
     assert heard.said.member_id.startswith("old-")
 
 
-def test_a_static_member_joins_at_once_and_its_id_is_of_its_instance() -> None:
+def test_a_static_member_joins_at_once_with_an_id_from_its_instance_id() -> None:
     harness = ClassicHarness(AT_ONCE)
     heard = harness.member(instance="i").join_once()
     harness.advance(0)
@@ -67,7 +67,7 @@ def test_a_static_member_joins_at_once_and_its_id_is_of_its_instance() -> None:
     assert harness.group().static_members == {"i": heard.said.member_id}
 
 
-def test_an_id_that_was_given_out_is_forgotten_with_its_session() -> None:
+def test_a_pending_member_id_expires_with_its_session() -> None:
     harness = ClassicHarness()
     member = harness.member()
     member.id = member.join_once().said.member_id
@@ -81,7 +81,7 @@ def test_an_id_that_was_given_out_is_forgotten_with_its_session() -> None:
 # ---- the initial rebalance
 
 
-def test_the_first_members_wait_for_others_as_long_as_others_come() -> None:
+def test_the_initial_rebalance_is_extended_while_members_join() -> None:
     harness = ClassicHarness({"group.initial.rebalance.delay.ms": "3000"})
     first, second, third = harness.member("a"), harness.member("b"), harness.member("c")
     heard = [first.join()]
@@ -98,7 +98,7 @@ def test_the_first_members_wait_for_others_as_long_as_others_come() -> None:
     assert {each.said.generation_id for each in heard} == {1}
 
 
-def test_the_initial_rebalance_is_never_longer_than_members_may_take_to_join() -> None:
+def test_the_initial_rebalance_is_no_longer_than_the_rebalance_timeout() -> None:
     harness = ClassicHarness({"group.initial.rebalance.delay.ms": "3000"})
     first = harness.member("a", rebalance_ms=7_000)
     heard = first.join()
@@ -121,7 +121,7 @@ def test_without_a_delay_the_first_member_is_answered_at_once() -> None:
     assert harness.group().state is State.COMPLETING_REBALANCE
 
 
-def test_a_delay_of_a_group_that_was_deleted_meanwhile_comes_to_nothing() -> None:
+def test_a_delayed_join_of_a_deleted_group_has_no_effect() -> None:
     harness = ClassicHarness()
     heard = harness.member().join()
     harness.shard.groups.remove("g")
@@ -129,10 +129,10 @@ def test_a_delay_of_a_group_that_was_deleted_meanwhile_comes_to_nothing() -> Non
     assert heard.waits
 
 
-# ---- who may join
+# ---- admission
 
 
-def test_who_shares_no_protocol_cannot_join() -> None:
+def test_a_member_without_a_common_protocol_is_rejected() -> None:
     harness = ClassicHarness(AT_ONCE)
     harness.stable("a")
     for kind, protocols in (("consumer", ROUND_ROBIN), ("consumer", ()), ("connect", RANGE)):
@@ -141,7 +141,7 @@ def test_who_shares_no_protocol_cannot_join() -> None:
 
 
 @pytest.mark.parametrize(("kind", "protocols"), [("", RANGE), ("consumer", ())])
-def test_an_empty_group_takes_nobody_without_a_protocol_and_is_there_all_the_same(
+def test_an_empty_group_rejects_members_without_a_protocol_but_is_created(
     kind: str, protocols: tuple[tuple[str, bytes], ...]
 ) -> None:
     harness = ClassicHarness()
@@ -151,7 +151,7 @@ def test_an_empty_group_takes_nobody_without_a_protocol_and_is_there_all_the_sam
     assert len(harness.shard_harness.records) == 1
 
 
-def test_ids_that_nobody_was_given_are_unknown() -> None:
+def test_member_ids_that_were_never_assigned_are_unknown() -> None:
     harness = ClassicHarness(AT_ONCE)
     stranger = harness.member()
     stranger.id = "stranger"
@@ -163,14 +163,14 @@ def test_ids_that_nobody_was_given_are_unknown() -> None:
     assert stranger.join_once().code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_known_member_of_an_empty_group_has_to_begin_anew() -> None:
+def test_a_former_member_of_an_empty_group_has_to_join_as_new() -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable("a")
     member.leave()
     assert member.join_once().code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_id_that_was_given_out_belongs_to_no_instance() -> None:
+def test_a_pending_member_id_has_no_instance_id() -> None:
     harness = ClassicHarness(AT_ONCE)
     member = harness.member()
     member.id = member.join_once().said.member_id
@@ -178,7 +178,7 @@ def test_an_id_that_was_given_out_belongs_to_no_instance() -> None:
     assert member.join_once().code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_a_group_takes_as_many_members_as_it_may() -> None:
+def test_a_group_has_at_most_the_maximum_of_members() -> None:
     harness = ClassicHarness(AT_ONCE | {"group.max.size": "2"})
     first, second = harness.stable("a", "b")
     third = harness.member("c")
@@ -191,7 +191,7 @@ def test_a_group_takes_as_many_members_as_it_may() -> None:
     assert third.join_once().code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_where_the_limit_was_lowered_the_last_to_join_again_are_out() -> None:
+def test_after_the_limit_was_lowered_the_last_members_to_rejoin_are_removed() -> None:
     harness = ClassicHarness(AT_ONCE)
     members = harness.stable("a", "b", "c")
     harness.shard_harness.settings["group.max.size"] = "2"
@@ -210,7 +210,7 @@ def test_where_the_limit_was_lowered_the_last_to_join_again_are_out() -> None:
 # ---- joining again
 
 
-def test_a_follower_that_says_nothing_new_hears_of_the_generation() -> None:
+def test_a_follower_that_rejoins_unchanged_gets_the_current_generation() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     heard = follower.join()
@@ -222,7 +222,7 @@ def test_a_follower_that_says_nothing_new_hears_of_the_generation() -> None:
     assert harness.group().state is State.STABLE
 
 
-def test_a_leader_or_a_change_makes_everybody_join_again() -> None:
+def test_a_rejoin_of_the_leader_or_with_changes_starts_a_rebalance() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     heard = leader.join()
@@ -238,7 +238,7 @@ def test_a_leader_or_a_change_makes_everybody_join_again() -> None:
     follower.take(changed)
 
 
-def test_who_has_not_heard_of_the_generation_is_told_while_it_waits_for_its_assignment() -> None:
+def test_a_member_that_missed_the_generation_gets_it_again_while_the_leader_assigns() -> None:
     harness = ClassicHarness(AT_ONCE)
     member = harness.member("a")
     member.joined()
@@ -248,7 +248,7 @@ def test_who_has_not_heard_of_the_generation_is_told_while_it_waits_for_its_assi
     assert member.joined().generation_id == 2
 
 
-def test_a_join_that_was_sent_over_and_over_does_not_take_the_group_down() -> None:
+def test_a_join_repeated_many_times_does_not_exceed_the_stack() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     asked = [leader.join_once() for _ in range(3_000)]
@@ -256,7 +256,7 @@ def test_a_join_that_was_sent_over_and_over_does_not_take_the_group_down() -> No
     assert {heard.code for heard in asked} == {ErrorCode.NONE}
 
 
-def test_a_join_that_was_sent_twice_is_answered_twice() -> None:
+def test_a_join_sent_twice_is_answered_twice() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     once, twice = leader.join(), leader.join()
@@ -265,7 +265,7 @@ def test_a_join_that_was_sent_twice_is_answered_twice() -> None:
     assert once.said == twice.said
 
 
-def test_a_new_member_that_nobody_hears_of_for_long_is_out() -> None:
+def test_a_new_member_without_requests_is_removed_after_its_timeout() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader = harness.stable("a", rebalance_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS)[0]
     lost = harness.member("b", version=0, rebalance_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS).join()
@@ -276,10 +276,10 @@ def test_a_new_member_that_nobody_hears_of_for_long_is_out() -> None:
     assert lost.code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# ---- static members that are back
+# ---- static members that return
 
 
-def test_a_static_member_that_is_back_goes_on_where_it_was() -> None:
+def test_a_returning_static_member_keeps_its_assignment() -> None:
     harness = ClassicHarness(AT_ONCE)
     first = harness.member("a", instance="i")
     first.joined()
@@ -299,7 +299,7 @@ def test_a_static_member_that_is_back_goes_on_where_it_was() -> None:
     assert [(member.member_id, member.assignment) for member in record.value.members] == [(again.id, b"a")]
 
 
-def test_before_version_9_a_leader_that_is_back_is_not_told_that_it_leads() -> None:
+def test_before_version_9_a_returning_leader_is_not_named_leader() -> None:
     harness = ClassicHarness(AT_ONCE)
     first = harness.member("a", instance="i")
     first.joined()
@@ -308,7 +308,7 @@ def test_before_version_9_a_leader_that_is_back_is_not_told_that_it_leads() -> N
     assert (answer.leader, answer.members, answer.skip_assignment) == (first.id, [], False)
 
 
-def test_a_static_follower_that_is_back_is_told_who_leads() -> None:
+def test_a_returning_static_follower_gets_the_leader() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable_static("a", "b")
     answer = harness.member("b", instance="b").joined()
@@ -316,7 +316,7 @@ def test_a_static_follower_that_is_back_is_told_who_leads() -> None:
     assert follower.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_that_is_back_with_another_protocol_makes_a_rebalance() -> None:
+def test_a_static_member_that_returns_with_another_protocol_starts_a_rebalance() -> None:
     harness = ClassicHarness(AT_ONCE)
     first = harness.member("a", instance="i", protocols=BOTH)
     first.joined()
@@ -326,7 +326,7 @@ def test_a_static_member_that_is_back_with_another_protocol_makes_a_rebalance() 
     assert heard.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL or heard.said.generation_id == 2
 
 
-def test_a_static_member_that_is_back_while_the_leader_assigns_makes_a_rebalance() -> None:
+def test_a_static_member_that_returns_while_the_leader_assigns_starts_a_rebalance() -> None:
     harness = ClassicHarness(AT_ONCE)
     first = harness.member("a", instance="i")
     first.joined()
@@ -335,7 +335,7 @@ def test_a_static_member_that_is_back_while_the_leader_assigns_makes_a_rebalance
     assert first.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_that_is_back_while_it_joins_fences_the_one_that_waits() -> None:
+def test_a_static_member_that_returns_during_its_join_fences_the_pending_one() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable_static("a", "b")
     waiting = leader.join()
@@ -347,7 +347,7 @@ def test_a_static_member_that_is_back_while_it_joins_fences_the_one_that_waits()
     assert again.take(heard).leader == again.id
 
 
-def test_where_the_new_id_cannot_be_written_the_member_is_the_one_before() -> None:
+def test_the_old_member_id_remains_if_the_new_one_cannot_be_written() -> None:
     harness = ClassicHarness(AT_ONCE)
     first = harness.member("a", instance="i")
     first.joined()
@@ -364,7 +364,7 @@ def test_where_the_new_id_cannot_be_written_the_member_is_the_one_before() -> No
     assert not harness.group().members
 
 
-def test_a_rebalance_that_begins_before_the_new_id_is_committed_answers() -> None:
+def test_a_rebalance_before_the_new_id_is_committed_completes_the_join() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable_static("a", "b")
     again = harness.member("b", instance="b")
@@ -377,14 +377,14 @@ def test_a_rebalance_that_begins_before_the_new_id_is_committed_answers() -> Non
 
 
 def uncommitted(harness: ClassicHarness, member: Member) -> CoordinatorResult[JoinGroupResponse]:
-    """The result of a JoinGroup whose records are still on their way."""
+    """The result of a JoinGroup whose records are not committed yet."""
     return harness.shard.joining.join(member.context, member.join_request())
 
 
 # ---- groups that cannot be written, and groups of another kind
 
 
-def test_a_group_that_cannot_be_written_is_not_there_and_whoever_joined_it_hears() -> None:
+def test_a_group_that_cannot_be_written_is_removed_and_its_joins_fail() -> None:
     harness = ClassicHarness(AT_ONCE)
     result = uncommitted(harness, harness.member("a", version=0))
     second = harness.member("b", version=0).join()
@@ -396,7 +396,7 @@ def test_a_group_that_cannot_be_written_is_not_there_and_whoever_joined_it_hears
     assert len(harness.shard_harness.records) == 0
 
 
-def test_reasons_of_clients_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_reasons_of_clients_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     harness = ClassicHarness(AT_ONCE)
     with caplog.at_level(logging.INFO, "barnabas.groups"):
         harness.stable("a")
@@ -413,5 +413,5 @@ def test_reasons_of_clients_are_in_the_log(caplog: pytest.LogCaptureFixture) -> 
         ("somewhere", "/somewhere"),
     ],
 )
-def test_hosts_are_written_as_java_writes_them(host: str, shown: str) -> None:
+def test_hosts_are_written_in_the_form_of_java(host: str, shown: str) -> None:
     assert client_host_of(host) == shown

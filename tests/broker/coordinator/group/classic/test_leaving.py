@@ -10,7 +10,7 @@ from tests.broker.coordinator.group.classic.classic_harness import AT_ONCE, SESS
 named = LeaveGroupRequest.MemberIdentity
 
 
-def test_who_leaves_makes_the_others_join_again() -> None:
+def test_a_leave_starts_a_rebalance_of_the_others() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     (left,) = leader.leave().said.members
@@ -20,7 +20,7 @@ def test_who_leaves_makes_the_others_join_again() -> None:
     assert follower.joined().leader == follower.id
 
 
-def test_the_last_who_leaves_leaves_an_empty_group() -> None:
+def test_the_leave_of_the_last_member_makes_the_group_empty() -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable("a")
     assert member.leave().code is ErrorCode.NONE
@@ -29,7 +29,7 @@ def test_the_last_who_leaves_leaves_an_empty_group() -> None:
     assert member.leave().said.members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_leaves_while_it_waits_hears_that_it_is_unknown() -> None:
+def test_a_leave_completes_the_pending_join_of_the_member_as_unknown() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     waiting = leader.join()
@@ -38,7 +38,7 @@ def test_who_leaves_while_it_waits_hears_that_it_is_unknown() -> None:
     follower.joined()
 
 
-def test_who_leaves_last_of_those_that_were_waited_for_ends_the_wait() -> None:
+def test_the_leave_of_the_last_awaited_member_ends_the_wait() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     waiting = leader.join()
@@ -46,7 +46,7 @@ def test_who_leaves_last_of_those_that_were_waited_for_ends_the_wait() -> None:
     assert len(waiting.said.members) == 1
 
 
-def test_nobody_ends_an_initial_rebalance_by_leaving() -> None:
+def test_a_leave_does_not_end_the_initial_rebalance() -> None:
     harness = ClassicHarness({"group.initial.rebalance.delay.ms": "3000"})
     first, second = harness.member("a"), harness.member("b")
     waiting = first.join()
@@ -57,7 +57,7 @@ def test_nobody_ends_an_initial_rebalance_by_leaving() -> None:
     assert len(waiting.said.members) == 1
 
 
-def test_many_leave_at_once_each_by_itself() -> None:
+def test_each_of_many_leaves_has_its_own_result() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable_static("a", "b")
     pending = harness.member("c").join_once().said.member_id
@@ -82,14 +82,14 @@ def test_many_leave_at_once_each_by_itself() -> None:
     assert harness.group().state is State.PREPARING_REBALANCE
 
 
-def test_whom_nobody_knows_changes_nothing_by_leaving() -> None:
+def test_the_leave_of_an_unknown_member_changes_nothing() -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable("a")
     member.leave_all(named(member_id="nobody"))
     assert harness.group().state is State.STABLE
 
 
-def test_of_a_group_that_is_not_there_everybody_is_unknown() -> None:
+def test_all_members_of_an_unknown_group_are_unknown() -> None:
     harness = ClassicHarness()
     member = harness.member()
     member.id = "m"
@@ -97,7 +97,7 @@ def test_of_a_group_that_is_not_there_everybody_is_unknown() -> None:
     assert member.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_heartbeats_are_taken_from_the_join_on_and_answered_by_state() -> None:
+def test_heartbeats_are_accepted_after_the_join_and_answered_by_state() -> None:
     harness = ClassicHarness(AT_ONCE)
     member = harness.member("a")
     member.joined()
@@ -112,7 +112,7 @@ def test_heartbeats_are_taken_from_the_join_on_and_answered_by_state() -> None:
     assert member.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_after_leaving_no_session_is_left() -> None:
+def test_a_leave_cancels_the_session() -> None:
     harness = ClassicHarness(AT_ONCE)
     members = harness.stable("a", "b")
     for member in members:
@@ -121,9 +121,9 @@ def test_after_leaving_no_session_is_left() -> None:
         assert not harness.shard_harness.timers.is_scheduled(("classic-session", "g", member.id))
 
 
-def test_who_leaves_while_it_waits_for_its_assignment_hears_that_it_is_unknown() -> None:
-    """A consumer that closes sends LeaveGroup behind the SyncGroup that waits: answers leave in order, so without the
-    first it would not hear of the second either."""
+def test_a_leave_completes_the_pending_sync_of_the_member_as_unknown() -> None:
+    """A consumer that closes sends LeaveGroup behind the pending SyncGroup: responses are sent in order, so without
+    the first it would not receive the second either."""
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     waiting = leader.join()

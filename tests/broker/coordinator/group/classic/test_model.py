@@ -1,8 +1,8 @@
 """A classic group under random members: they join, sync, stop, leave and return; records are late or lost.
 
-After every step: the group is in order in itself; no two members that may commit hold the same partition; what is
-committed gives the same group when it is loaded. When nothing bad happens any more, all who live are in one
-generation, hold all partitions between them, and nobody else is there.
+After every step: the group is consistent; no two members that may commit hold the same partition; a replay of the
+committed records gives the same group. Once faults end, all live members are in one generation, and hold all partitions
+between them, and there is no other member.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WITHOUT_GROUP: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATIO
 
 
 class LateHarness(ShardHarness[GroupCoordinatorShard]):
-    """A shard whose records are committed when the test says so, and answers with them."""
+    """A shard whose records are committed on demand, and whose responses come with the commit."""
 
     def __init__(self, *args: Any, **kinds: Any) -> None:
         self.late: list[tuple[CoordinatorResult[Any], Pending[Any]]] = []
@@ -57,7 +57,7 @@ class LateHarness(ShardHarness[GroupCoordinatorShard]):
             self.commit()
 
     def commit(self) -> None:
-        """What was written is committed, and whoever waited is told."""
+        """Commits what was written, and completes the pending responses."""
         late, self.late = self.late, []
         self.committed = len(self.log)
         for result, answer in late:
@@ -69,7 +69,7 @@ class LateHarness(ShardHarness[GroupCoordinatorShard]):
                 answer.complete(result.response)
 
     def lose(self) -> list[Pending[Any]]:
-        """What was not committed is not in the log: the shard is given up. Who waits to be told by the runtime."""
+        """Loses what was not committed, and unloads the shard. The runtime fails the pending responses."""
         late, self.late = self.late, []
         del self.log[self.committed :]
         self.timers.close()
@@ -81,7 +81,7 @@ class LateHarness(ShardHarness[GroupCoordinatorShard]):
 
 
 class Client:
-    """A consumer: joins, syncs, sends heartbeats, and believes what it is told."""
+    """A consumer: joins, syncs, sends heartbeats, and follows the responses."""
 
     def __init__(self, member: Member) -> None:
         self.member = member
@@ -96,7 +96,7 @@ class Client:
         return any(heard is not None and heard.waits for heard in (self.joining, self.syncing))
 
     def act(self) -> None:
-        """Takes in what came, and does what a client does next."""
+        """Processes responses, and takes a client's next step."""
         if self.waits:
             return
         if self.joining is not None:
@@ -142,13 +142,13 @@ class Client:
         return {member_id: bytes(PARTITIONS[at :: len(ids)]) for at, member_id in enumerate(ids)}
 
     def told(self, code: ErrorCode) -> None:
-        """The coordinator is another one: whatever it waits for does not come."""
+        """The coordinator has moved: pending responses do not come."""
         self.joining = self.syncing = None
         self._said(code)
 
 
 class ClassicMachine(RuleBasedStateMachine):
-    """`clients` are those that live or are remembered by the group; the rest are forgotten."""
+    """`clients` are those that run or that the group remembers; others are removed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class ClassicMachine(RuleBasedStateMachine):
         group = self.harness.shard.groups.find("g")
         return group if isinstance(group, ClassicGroup) else None
 
-    # ---- what happens
+    # ---- steps
 
     @precondition(lambda self: len(self.clients) < 5)
     @rule(is_static=st.booleans(), version=st.sampled_from([3, 4, 8, 9]), old=st.booleans())
@@ -236,7 +236,7 @@ class ClassicMachine(RuleBasedStateMachine):
         assert all(not answer.done for answer in told)
         self.generation = self.group.generation_id if self.group is not None else 0
 
-    # ---- what holds
+    # ---- invariants
 
     @invariant()
     def the_group_is_in_order(self) -> None:
@@ -302,7 +302,7 @@ class ClassicMachine(RuleBasedStateMachine):
         assert written == {member.member_id: member.assignment for member in group}
 
     def teardown(self) -> None:
-        """Without further mishap the group settles."""
+        """Without further faults the group settles."""
         for _ in range(60):
             self.shard_harness.commit()
             for client in self.clients:

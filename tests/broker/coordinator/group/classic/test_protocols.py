@@ -39,7 +39,7 @@ def member(*names: str, metadata: bytes = b"") -> ClassicGroupMember:
         (["aab", "b"], "b"),
     ],
 )
-def test_the_protocol_that_all_have_and_most_like(likes: list[str], chosen: str) -> None:
+def test_the_common_protocol_with_most_votes_is_chosen(likes: list[str], chosen: str) -> None:
     members = [member(*names) for names in likes]
     counts = ProtocolCounts()
     for each in members:
@@ -47,8 +47,8 @@ def test_the_protocol_that_all_have_and_most_like(likes: list[str], chosen: str)
     assert select_protocol(members, counts) == chosen
 
 
-def test_where_votes_are_even_javas_order_decides() -> None:
-    # As Kafka decides between members that name these two in turn.
+def test_a_tie_is_decided_by_the_order_of_javas_hash_map() -> None:
+    # As Kafka decides between members that vote for these two in turn.
     members = [member("roundrobin", "range"), member("range", "roundrobin")]
     counts = ProtocolCounts()
     for each in members:
@@ -57,7 +57,7 @@ def test_where_votes_are_even_javas_order_decides() -> None:
     assert select_protocol(members, counts) == in_turn[0] == "range"
 
 
-def test_counts_forget_what_nobody_has() -> None:
+def test_protocol_counts_drop_entries_at_zero() -> None:
     counts = ProtocolCounts()
     one, two = member("a", "b"), member("b")
     counts.add(one)
@@ -70,7 +70,7 @@ def test_counts_forget_what_nobody_has() -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_topics_are_read_whatever_the_subscriptions_version(version: int) -> None:
+def test_topics_are_decoded_from_any_subscription_version(version: int) -> None:
     owned = [ConsumerProtocolSubscription.TopicPartition(topic="o", partitions=[1])] if version else []
     said = ConsumerProtocolSubscription(topics=["t", "u"], user_data=b"x", owned_partitions=owned)
     metadata = version.to_bytes(2, "big") + encode(said, version)
@@ -79,5 +79,5 @@ def test_topics_are_read_whatever_the_subscriptions_version(version: int) -> Non
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\0", b"\0\0\0\0\0\5", b"\0\0\0\0\0\1\0\1t"])
-def test_what_is_not_understood_is_not_guessed(metadata: bytes) -> None:
+def test_undecodable_metadata_has_no_topics(metadata: bytes) -> None:
     assert subscribed_topics([member("range", metadata=metadata)], "range") is None

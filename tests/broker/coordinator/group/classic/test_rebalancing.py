@@ -15,14 +15,14 @@ from tests.broker.coordinator.group.classic.classic_harness import (
 
 
 def keeps_alive(harness: ClassicHarness, ms: int, *members: Member) -> None:
-    """Time passes while members send heartbeats."""
+    """Advances the time while members send heartbeats."""
     for _ in range(ms // 5_000):
         for member in members:
             member.heartbeat()
         harness.advance(5_000)
 
 
-def test_dynamic_members_that_have_not_joined_in_time_are_out() -> None:
+def test_dynamic_members_that_do_not_rejoin_in_time_are_removed() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, slow, third = harness.stable("a", "b", "c")
     heard = leader.join()
@@ -36,7 +36,7 @@ def test_dynamic_members_that_have_not_joined_in_time_are_out() -> None:
     assert slow.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_as_long_as_the_slowest_asks_for() -> None:
+def test_a_rebalance_lasts_up_to_the_longest_rebalance_timeout() -> None:
     harness = ClassicHarness(AT_ONCE)
     fast, slow = harness.member("a", rebalance_ms=10_000), harness.member("b", rebalance_ms=20_000)
     fast.joined()
@@ -52,7 +52,7 @@ def test_as_long_as_the_slowest_asks_for() -> None:
     assert not heard.waits
 
 
-def test_where_the_leader_has_not_joined_another_leads() -> None:
+def test_a_leader_that_does_not_rejoin_is_replaced() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable_static("a", "b")
     follower.protocols = (("range", b"new"),)
@@ -63,7 +63,7 @@ def test_where_the_leader_has_not_joined_another_leads() -> None:
     assert harness.group().state is State.COMPLETING_REBALANCE
 
 
-def test_static_members_that_do_not_join_hold_the_group_until_their_sessions_are_over() -> None:
+def test_static_members_that_do_not_rejoin_hold_the_group_until_their_sessions_expire() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower, third = harness.stable_static("a", "b", "c")
     leader.join()
@@ -76,7 +76,7 @@ def test_static_members_that_do_not_join_hold_the_group_until_their_sessions_are
     assert follower.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_does_not_ask_for_its_assignment_in_time_is_out() -> None:
+def test_a_member_that_does_not_sync_in_time_is_removed() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     heard = leader.join()
@@ -92,7 +92,7 @@ def test_who_does_not_ask_for_its_assignment_in_time_is_out() -> None:
     assert len(leader.joined().members) == 1
 
 
-def test_a_leader_that_does_not_assign_is_out_and_whoever_waits_joins_again() -> None:
+def test_a_leader_that_does_not_assign_is_removed_and_pending_syncs_rejoin() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     heard = leader.join()
@@ -105,14 +105,14 @@ def test_a_leader_that_does_not_assign_is_out_and_whoever_waits_joins_again() ->
     assert follower.joined().leader == follower.id
 
 
-def test_who_has_asked_in_time_has_no_more_time_to_fear() -> None:
+def test_a_member_that_synced_in_time_is_not_removed() -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable("a")
     keeps_alive(harness, 2 * REBALANCE_MS, member)
     assert member.heartbeat() is ErrorCode.NONE
 
 
-def test_a_session_that_is_over_makes_a_rebalance() -> None:
+def test_an_expired_session_starts_a_rebalance() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     harness.advance(SESSION_MS - 1)
@@ -123,7 +123,7 @@ def test_a_session_that_is_over_makes_a_rebalance() -> None:
     assert harness.group().leader_id == leader.id
 
 
-def test_a_session_does_not_end_while_a_member_waits_and_begins_anew_after() -> None:
+def test_a_session_is_suspended_while_a_member_waits_and_restarts_after() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     waiting = leader.join()
@@ -138,7 +138,7 @@ def test_a_session_does_not_end_while_a_member_waits_and_begins_anew_after() -> 
     assert follower.heartbeat() is ErrorCode.NONE
 
 
-def test_the_last_session_leaves_an_empty_group_in_the_log() -> None:
+def test_the_last_expired_session_writes_an_empty_group() -> None:
     harness = ClassicHarness(AT_ONCE)
     harness.stable("a", "b")
     harness.advance(SESSION_MS)
@@ -151,7 +151,7 @@ def test_the_last_session_leaves_an_empty_group_in_the_log() -> None:
     assert harness.reloaded().group().is_empty
 
 
-def test_an_empty_group_that_could_not_be_written_is_empty_all_the_same() -> None:
+def test_a_group_is_empty_even_if_its_record_could_not_be_written() -> None:
     harness = ClassicHarness(AT_ONCE)
     harness.stable("a")
     harness.shard_harness.fails = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -160,7 +160,7 @@ def test_an_empty_group_that_could_not_be_written_is_empty_all_the_same() -> Non
     assert not harness.reloaded().group().is_empty
 
 
-def test_an_id_that_was_given_out_is_waited_for_until_its_session_is_over() -> None:
+def test_a_rebalance_awaits_a_pending_member_id_until_its_session_expires() -> None:
     harness = ClassicHarness(AT_ONCE)
     (leader,) = harness.stable("a")
     harness.member("b").join_once()
@@ -171,7 +171,7 @@ def test_an_id_that_was_given_out_is_waited_for_until_its_session_is_over() -> N
     assert not heard.waits
 
 
-def test_times_of_a_group_that_is_gone_come_to_nothing() -> None:
+def test_timers_of_a_removed_group_have_no_effect() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = harness.stable("a", "b")
     heard = leader.join()

@@ -38,7 +38,7 @@ def test_followers_wait_for_the_leader() -> None:
     assert follower.sync().said.assignment == b"2"
 
 
-def test_whom_the_leader_leaves_out_has_nothing_to_do() -> None:
+def test_a_member_without_an_assignment_gets_an_empty_one() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = two_that_wait(harness)
     waiting = follower.sync()
@@ -52,7 +52,7 @@ def test_whom_the_leader_leaves_out_has_nothing_to_do() -> None:
     }
 
 
-def test_what_is_written_is_the_whole_group() -> None:
+def test_the_whole_group_is_written() -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable("a")
     value = harness.shard_harness.records[-1].value
@@ -90,7 +90,7 @@ def test_what_is_written_is_the_whole_group() -> None:
         ({"protocol_type": "consumer", "protocol_name": "range"}, ErrorCode.NONE),
     ],
 )
-def test_what_is_refused(changes: dict[str, Any], code: ErrorCode) -> None:
+def test_rejected_syncs(changes: dict[str, Any], code: ErrorCode) -> None:
     harness = ClassicHarness(AT_ONCE)
     (member,) = harness.stable("a")
     assert member.sync(**changes).code is code
@@ -103,7 +103,7 @@ def test_a_group_that_rebalances_has_no_assignment() -> None:
     assert follower.sync().code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_rebalance_calls_those_back_who_wait() -> None:
+def test_a_rebalance_completes_pending_syncs() -> None:
     harness = ClassicHarness(AT_ONCE)
     _, follower = two_that_wait(harness)
     waiting = follower.sync()
@@ -111,7 +111,7 @@ def test_a_rebalance_calls_those_back_who_wait() -> None:
     assert waiting.code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_sync_that_was_sent_twice_is_answered_twice() -> None:
+def test_a_sync_sent_twice_is_answered_twice() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = two_that_wait(harness)
     once, twice = follower.sync(), follower.sync()
@@ -119,7 +119,7 @@ def test_a_sync_that_was_sent_twice_is_answered_twice() -> None:
     assert once.said.assignment == twice.said.assignment == b"2"
 
 
-def test_an_assignment_that_cannot_be_written_makes_a_rebalance() -> None:
+def test_an_assignment_that_cannot_be_written_starts_a_rebalance() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = two_that_wait(harness)
     waiting = follower.sync()
@@ -130,13 +130,13 @@ def test_an_assignment_that_cannot_be_written_makes_a_rebalance() -> None:
 
 
 def uncommitted(harness: ClassicHarness, leader: Member) -> CoordinatorResult[SyncGroupResponse]:
-    """What comes of the leader's SyncGroup whose record is still on its way."""
+    """The result of the leader's SyncGroup whose record is not committed yet."""
     request = SyncGroupRequest(group_id="g", generation_id=leader.generation, member_id=leader.id)
     return harness.shard.syncing.sync(request)
 
 
 @pytest.mark.parametrize("error", [None, REFUSED])
-def test_an_assignment_that_is_committed_after_a_rebalance_has_begun_is_forgotten(
+def test_an_assignment_committed_after_a_rebalance_began_is_dropped(
     error: ApiError | None,
 ) -> None:
     harness = ClassicHarness(AT_ONCE)
@@ -155,7 +155,7 @@ def test_an_assignment_that_is_committed_after_a_rebalance_has_begun_is_forgotte
     assert new.code is ErrorCode.NONE
 
 
-def test_until_the_assignment_is_committed_everybody_waits() -> None:
+def test_all_syncs_wait_until_the_assignment_is_committed() -> None:
     harness = ClassicHarness(AT_ONCE)
     leader, follower = two_that_wait(harness)
     result = uncommitted(harness, leader)

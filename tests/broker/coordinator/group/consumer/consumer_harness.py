@@ -1,8 +1,8 @@
-"""ConsumerHarness: one shard with topics and members of the consumer protocol, with a clock that the test turns.
+"""ConsumerHarness: one shard with topics and members of the consumer protocol, with a manual clock.
 
 harness = ConsumerHarness(t=4)                the topic t with 4 partitions
 a = harness.join("g", "a", "t")             member a joins group g, subscribed to t
-a.beat(); a.owned == {"t": [0, 1]}        it is told what it has, and says so with its next heartbeat
+a.beat(); a.owned == {"t": [0, 1]}        it receives its assignment, and reports it with its next heartbeat
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Owned = dict[str, list[int]]
 
 
 def id_of(topic: str, generation: int = 0) -> Uuid:
-    """The id of a topic that was made for the `generation`th time."""
+    """The id of a topic created for the `generation`th time."""
     return generation.to_bytes(4, "big") + topic.encode().ljust(12, b"\1")[:12]
 
 
@@ -125,7 +125,7 @@ class ConsumerHarness:
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return response
 
-    # ---- looking
+    # ---- state
 
     def group(self, group_id: str = "g") -> ConsumerGroup:
         group = self.shard_harness.shard.groups.get(group_id)
@@ -152,12 +152,12 @@ class ConsumerHarness:
         }
 
     def restart(self, *, compacted: bool = False) -> None:
-        """Another shard has replayed the log, whole or after compaction."""
+        """A harness whose shard has replayed the log, whole or after compaction."""
         self.shard_harness = self.shard_harness.compacted() if compacted else self.shard_harness.reloaded()
 
 
 class Consumer:
-    """A member; `owned` is what it was told last, and says with its heartbeats."""
+    """A member; `owned` is its last assignment, which it reports with its heartbeats."""
 
     def __init__(
         self, harness: ConsumerHarness, group_id: str, member_id: str, instance_id: str | None = None
@@ -179,7 +179,7 @@ class Consumer:
         return self.beat(**{**base, **fields})
 
     def beat(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """A heartbeat that says what it owns; where it is told something else, that is what it owns from now on."""
+        """A heartbeat that reports what it owns; a new assignment in the response is what it owns from now on."""
         base: dict[str, Any] = {
             "member_epoch": self.epoch,
             "instance_id": self.instance_id,
@@ -261,7 +261,7 @@ class ClassicConsumer:
         return isinstance(group, ConsumerGroup) and not group.is_empty
 
     def join(self, **fields: Any) -> JoinGroupResponse:
-        """Its whole JoinGroup; a new member is given an id first."""
+        """Its whole JoinGroup; a new member gets an id first."""
         response = self.ask_to_join(**fields)
         if response.error_code == 79:  # MEMBER_ID_REQUIRED
             self.id = response.member_id

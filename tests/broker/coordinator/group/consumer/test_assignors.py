@@ -1,6 +1,6 @@
 """Properties of assignors: every partition is assigned once, evenly, and members keep what they had.
 
-tests/conformance/test_consumer_groups.py holds them against Kafka's own.
+tests/conformance/test_consumer_groups.py compares them with Kafka's own.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def sizes_of(assigned: Mapping[str, Partitions], names: set[str]) -> list[int]:
 
 
 def check_complete(group: GroupSpec, assigned: Mapping[str, Partitions]) -> None:
-    """Each partition is one member's, who is subscribed to it."""
+    """Each partition belongs to one member, which is subscribed to it."""
     given_out = pairs(assigned)
     assert len(given_out) == len(set(given_out))
     assert len(given_out) == sum(group.partition_counts.values())
@@ -82,7 +82,7 @@ def check_complete(group: GroupSpec, assigned: Mapping[str, Partitions]) -> None
 @pytest.mark.parametrize("name", ["uniform", "range"])
 @FEW
 @given(sizes=SIZES, members=st.dictionaries(NAMES, st.frozensets(st.integers(0, 3)), min_size=1))
-def test_everything_is_assigned_to_who_is_subscribed(
+def test_everything_is_assigned_to_subscribed_members(
     name: str, sizes: list[int], members: dict[str, frozenset[int]]
 ) -> None:
     group = spec(sizes, members, {}, is_homogeneous=False)
@@ -91,7 +91,7 @@ def test_everything_is_assigned_to_who_is_subscribed(
 
 @FEW
 @given(sizes=SIZES, first=st.sets(NAMES, min_size=1), second=st.sets(NAMES, min_size=1))
-def test_uniform_is_even_and_moves_no_more_than_it_must(
+def test_uniform_is_even_and_moves_as_little_as_possible(
     sizes: list[int], first: set[str], second: set[str]
 ) -> None:
     before = ASSIGNORS["uniform"](same(sizes, first))
@@ -110,9 +110,7 @@ def test_uniform_is_even_and_moves_no_more_than_it_must(
 
 @FEW
 @given(sizes=SIZES, members=st.dictionaries(NAMES, st.frozensets(st.integers(0, 3), min_size=1), min_size=1))
-def test_an_assignment_that_stands_is_left_alone(
-    sizes: list[int], members: dict[str, frozenset[int]]
-) -> None:
+def test_a_complete_assignment_is_kept(sizes: list[int], members: dict[str, frozenset[int]]) -> None:
     first = ASSIGNORS["uniform"](spec(sizes, members, {}, is_homogeneous=False))
     second = ASSIGNORS["uniform"](spec(sizes, members, first, is_homogeneous=False))
     third = ASSIGNORS["uniform"](spec(sizes, members, second, is_homogeneous=False))
@@ -121,9 +119,7 @@ def test_an_assignment_that_stands_is_left_alone(
 
 @FEW
 @given(sizes=SIZES, names=st.sets(NAMES, min_size=1))
-def test_ranges_are_of_neighbours_and_the_same_for_topics_of_one_size(
-    sizes: list[int], names: set[str]
-) -> None:
+def test_ranges_are_contiguous_and_equal_for_topics_of_one_size(sizes: list[int], names: set[str]) -> None:
     assigned = ASSIGNORS["range"](same([sizes[0]] * len(sizes), names))
     for partitions in assigned.values():
         for indexes in partitions.values():
@@ -131,7 +127,7 @@ def test_ranges_are_of_neighbours_and_the_same_for_topics_of_one_size(
         assert len(set(partitions.values())) <= 1
 
 
-def test_ranges_go_by_instance_ids_first() -> None:
+def test_ranges_sort_by_instance_ids_first() -> None:
     members = dict.fromkeys(["a", "b", "c"], frozenset({0}))
     group = spec([3], members, {}, is_homogeneous=True, instances={"c": "1", "b": "2"})
     assigned = ASSIGNORS["range"](group)
@@ -140,13 +136,13 @@ def test_ranges_go_by_instance_ids_first() -> None:
 
 @pytest.mark.parametrize("name", ["uniform", "range"])
 @pytest.mark.parametrize("is_homogeneous", [True, False])
-def test_nobody_and_nothing(name: str, is_homogeneous: bool) -> None:
+def test_no_members_or_no_topics(name: str, is_homogeneous: bool) -> None:
     assert ASSIGNORS[name](GroupSpec({}, {}, is_homogeneous, {})) == {}
     nothing = ASSIGNORS[name](spec([], {"a": frozenset()}, {}, is_homogeneous=is_homogeneous))
     assert not nothing.get("a")
 
 
-def test_the_order_of_javas_tables() -> None:
+def test_the_order_of_javas_hash_tables() -> None:
     """By bucket: the low bits of the hash."""
     assert partition_order({17, 2, 16}) == [16, 17, 2]
     assert partition_order(set(range(30))) == list(range(30))

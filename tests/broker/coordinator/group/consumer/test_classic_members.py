@@ -32,7 +32,7 @@ def harness() -> ConsumerHarness:
 
 
 def stable_classic(harness: ConsumerHarness, instance_id: str | None = None) -> ClassicConsumer:
-    """The only member of a classic group, which has everything."""
+    """The only member of a classic group, which has all partitions."""
     member = ClassicConsumer(harness, "g", "t", instance_id=instance_id)
     bench_join(harness, member)
     member.owned = {"t": [0, 1, 2, 3]}
@@ -41,7 +41,7 @@ def stable_classic(harness: ConsumerHarness, instance_id: str | None = None) -> 
 
 
 def bench_join(harness: ConsumerHarness, member: ClassicConsumer) -> None:
-    """A join whose answer waits for the initial rebalance to end."""
+    """A join whose response waits for the initial rebalance to end."""
     first = member.ask_to_join() if member.instance_id is None else None
     if first is not None:
         member.id = first.member_id
@@ -64,7 +64,7 @@ def bench_join(harness: ConsumerHarness, member: ClassicConsumer) -> None:
 
 
 def joins_again(member: ClassicConsumer) -> None:
-    """JoinGroup and SyncGroup; what it is given is what it has."""
+    """JoinGroup and SyncGroup; the member owns its assignment."""
     member.join()
     member.owned = partitions_in(member.sync().assignment)
 
@@ -75,7 +75,7 @@ def partitions_in(assignment: bytes) -> Owned:
     return {topic.topic: sorted(topic.partitions) for topic in topics}
 
 
-def test_a_consumer_makes_a_consumer_group_of_a_classic_one(harness: ConsumerHarness) -> None:
+def test_a_consumer_converts_a_classic_group_to_a_consumer_group(harness: ConsumerHarness) -> None:
     old = stable_classic(harness)
     new = harness.join("g", "new", "t")
     assert new.owned == {}
@@ -93,7 +93,7 @@ def test_a_consumer_makes_a_consumer_group_of_a_classic_one(harness: ConsumerHar
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_a_mixed_group_is_loaded_as_it_was(harness: ConsumerHarness, compacted: bool) -> None:
+def test_a_mixed_group_is_the_same_after_loading(harness: ConsumerHarness, compacted: bool) -> None:
     old = stable_classic(harness)
     new = harness.join("g", "new", "t")
     before = harness.describe()
@@ -103,7 +103,7 @@ def test_a_mixed_group_is_loaded_as_it_was(harness: ConsumerHarness, compacted: 
     new.beat()
 
 
-def test_a_classic_member_keeps_the_session_that_it_asked_for_when_the_group_is_loaded(
+def test_a_classic_member_keeps_its_session_timeout_when_the_group_is_loaded(
     harness: ConsumerHarness,
 ) -> None:
     new = harness.join("g", "new", "t")
@@ -118,7 +118,7 @@ def test_a_classic_member_keeps_the_session_that_it_asked_for_when_the_group_is_
     assert harness.group().member_count == 2
 
 
-def test_when_the_last_consumer_leaves_the_group_is_classic_again(harness: ConsumerHarness) -> None:
+def test_the_group_is_classic_again_when_the_last_consumer_leaves(harness: ConsumerHarness) -> None:
     old = stable_classic(harness)
     new = harness.join("g", "new", "t")
     for _ in range(2):
@@ -135,7 +135,7 @@ def test_when_the_last_consumer_leaves_the_group_is_classic_again(harness: Consu
     assert isinstance(harness.shard_harness.shard.groups.get("g"), ClassicGroup)
 
 
-def test_a_group_that_has_just_become_classic_shows_its_target_assignment(harness: ConsumerHarness) -> None:
+def test_a_group_just_converted_to_classic_has_its_target_assignment(harness: ConsumerHarness) -> None:
     new = harness.join("g", "new", "t")
     old = ClassicConsumer(harness, "g", "t")
     old.join()
@@ -150,10 +150,10 @@ def test_a_group_that_has_just_become_classic_shows_its_target_assignment(harnes
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_a_crash_after_the_last_consumer_left_does_not_keep_partitions_from_the_others(
+def test_a_crash_after_the_last_consumer_left_does_not_withhold_its_partitions(
     harness: ConsumerHarness, compacted: bool
 ) -> None:
-    """Found by the simulation: the group was loaded as a stable one, with what the consumer had owned by nobody."""
+    """Found by the simulation: the group was loaded as a stable one, and nobody owned the consumer's partitions."""
     new = harness.join("g", "new", "t")
     old = ClassicConsumer(harness, "g", "t")
     joins_again(old)
@@ -167,8 +167,8 @@ def test_a_crash_after_the_last_consumer_left_does_not_keep_partitions_from_the_
 
 
 def all_classic(settings: dict[str, str]) -> tuple[ConsumerHarness, ClassicConsumer]:
-    """A consumer group that may not become a classic one, with a member of that protocol as its only one, which had
-    half of the partitions when the last of the consumer protocol left."""
+    """A consumer group that may not become a classic one, whose only member is of that protocol, and had
+    half of the partitions when the last member of the consumer protocol left."""
     harness = ConsumerHarness({**SETTINGS, "group.consumer.migration.policy": "upgrade", **settings}, t=4)
     old = stable_classic(harness)
     new = harness.join("g", "new", "t")
@@ -183,7 +183,7 @@ def all_classic(settings: dict[str, str]) -> tuple[ConsumerHarness, ClassicConsu
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_classic_members_get_what_the_last_consumer_had_in_a_group_that_stays_a_consumer_group(
+def test_classic_members_get_the_partitions_of_the_last_consumer_if_the_group_stays_a_consumer_group(
     restarts: bool,
 ) -> None:
     harness, old = all_classic({})
@@ -201,7 +201,7 @@ def test_classic_members_get_what_the_last_consumer_had_in_a_group_that_stays_a_
     assert old.heartbeat() == ErrorCode.NONE
 
 
-def test_classic_members_are_called_together_when_there_may_be_an_assignment_again() -> None:
+def test_classic_members_rebalance_once_a_new_assignment_may_be_computed() -> None:
     harness, old = all_classic({"group.consumer.assignment.interval.ms": "5000"})
     assert old.heartbeat() == ErrorCode.NONE
     harness.advance(4_000)
@@ -210,7 +210,7 @@ def test_classic_members_are_called_together_when_there_may_be_an_assignment_aga
     assert old.owned == {"t": [0, 1, 2, 3]}
 
 
-def test_what_a_classic_member_has_not_given_up_is_nobody_elses_after_a_change_to_and_fro(
+def test_partitions_a_classic_member_still_owns_are_not_reassigned_after_two_conversions(
     harness: ConsumerHarness,
 ) -> None:
     old = stable_classic(harness)
@@ -224,7 +224,7 @@ def test_what_a_classic_member_has_not_given_up_is_nobody_elses_after_a_change_t
     assert (old.owned, newer.owned) == ({"t": [0, 1]}, {"t": [2, 3]})
 
 
-def test_what_cannot_be_written_leaves_a_consumer_group(harness: ConsumerHarness) -> None:
+def test_a_conversion_that_cannot_be_written_leaves_a_consumer_group(harness: ConsumerHarness) -> None:
     old = stable_classic(harness)
     new = harness.join("g", "new", "t")
     harness.shard_harness.fails = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -251,7 +251,7 @@ def test_a_classic_member_joins_a_consumer_group(harness: ConsumerHarness) -> No
     assert new.owned == {"t": [0, 1, 2, 3]}
 
 
-def test_who_waits_goes_on_waiting_where_a_consumer_is_refused() -> None:
+def test_pending_joins_stay_pending_when_a_consumer_is_rejected() -> None:
     harness = ConsumerHarness(
         {"group.initial.rebalance.delay.ms": "3000", "group.consumer.max.size": "1"}, t=4
     )
@@ -274,7 +274,7 @@ def test_who_waits_goes_on_waiting_where_a_consumer_is_refused() -> None:
     assert [answer.error_code for answer in answers] == [ErrorCode.NONE]
 
 
-def test_an_instance_changes_over_and_back(harness: ConsumerHarness) -> None:
+def test_a_static_member_changes_protocols_and_back(harness: ConsumerHarness) -> None:
     old = stable_classic(harness, "i")
     new = harness.join("g", "new", "t", instance_id="i")
     assert new.owned == {"t": [0, 1, 2, 3]}
@@ -296,7 +296,7 @@ def test_an_instance_changes_over_and_back(harness: ConsumerHarness) -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_who_waits_for_partitions_is_called_together_when_the_last_consumer_changes_over(
+def test_members_that_await_partitions_rebalance_when_the_last_consumer_becomes_classic(
     harness: ConsumerHarness, restarts: bool
 ) -> None:
     harness.join("g", "new", "t", instance_id="i")
@@ -311,7 +311,7 @@ def test_who_waits_for_partitions_is_called_together_when_the_last_consumer_chan
     assert again.heartbeat() == MUST_JOIN
 
 
-def test_what_a_classic_member_has_not_given_up_is_not_given_to_the_last_consumer_that_changes_over(
+def test_partitions_a_classic_member_still_owns_are_not_given_to_the_last_consumer_that_becomes_classic(
     harness: ConsumerHarness,
 ) -> None:
     stable_classic(harness)
@@ -324,7 +324,7 @@ def test_what_a_classic_member_has_not_given_up_is_not_given_to_the_last_consume
     assert newer.owned == {}, "the old member has not heard of any of it"
 
 
-def test_a_rebalance_that_a_change_of_protocols_ended_takes_nobody_out(harness: ConsumerHarness) -> None:
+def test_a_rebalance_ended_by_a_conversion_removes_no_member(harness: ConsumerHarness) -> None:
     """The classic group waits for its old member, for half a minute at most."""
     old = stable_classic(harness)
     harness.join("g", "new", "t").leave()
@@ -346,7 +346,7 @@ def test_a_rebalance_that_a_change_of_protocols_ended_takes_nobody_out(harness: 
     ("policy", "may_go_up", "may_come_down"),
     [("upgrade", True, False), ("downgrade", False, True), ("DISABLED", False, False)],
 )
-def test_the_migration_policy_holds(policy: str, may_go_up: bool, may_come_down: bool) -> None:
+def test_the_migration_policy_is_enforced(policy: str, may_go_up: bool, may_come_down: bool) -> None:
     harness = ConsumerHarness({**SETTINGS, "group.consumer.migration.policy": policy}, t=4)
     stable_classic(harness)
     if not may_go_up:
@@ -363,7 +363,7 @@ def test_the_migration_policy_holds(policy: str, may_go_up: bool, may_come_down:
     assert isinstance(harness.shard_harness.shard.groups.get("h"), ClassicGroup) == may_come_down
 
 
-def test_a_group_with_an_assignor_of_its_own_stays_classic(harness: ConsumerHarness) -> None:
+def test_a_group_with_a_custom_assignor_stays_classic(harness: ConsumerHarness) -> None:
     old = stable_classic(harness)
     group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
@@ -375,7 +375,7 @@ def test_a_group_with_an_assignor_of_its_own_stays_classic(harness: ConsumerHarn
 # ---- time
 
 
-def test_a_classic_member_that_does_not_join_again_is_taken_out(harness: ConsumerHarness) -> None:
+def test_a_classic_member_that_does_not_rejoin_is_removed(harness: ConsumerHarness) -> None:
     old = stable_classic(harness)
     new = harness.join("g", "new", "t")
     assert old.heartbeat() == MUST_JOIN
@@ -387,7 +387,7 @@ def test_a_classic_member_that_does_not_join_again_is_taken_out(harness: Consume
     assert set(harness.group().members) == {"new"}
 
 
-def test_a_classic_member_that_does_not_sync_is_taken_out(harness: ConsumerHarness) -> None:
+def test_a_classic_member_that_does_not_sync_is_removed(harness: ConsumerHarness) -> None:
     new = harness.join("g", "new", "t")
     old = ClassicConsumer(harness, "g", "t")
     old.join()
@@ -399,7 +399,7 @@ def test_a_classic_member_that_does_not_sync_is_taken_out(harness: ConsumerHarne
     assert set(harness.group().members) == {"new"}
 
 
-def test_a_classic_member_has_the_session_timeout_that_it_asked_for(harness: ConsumerHarness) -> None:
+def test_a_classic_member_has_the_session_timeout_that_it_requested(harness: ConsumerHarness) -> None:
     harness.join("g", "new", "t")
     old = ClassicConsumer(harness, "g", "t")
     joins_again(old)
@@ -409,7 +409,7 @@ def test_a_classic_member_has_the_session_timeout_that_it_asked_for(harness: Con
     assert harness.group().is_empty
 
 
-# ---- what it may not do
+# ---- rejected requests
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,7 @@ def test_a_classic_member_has_the_session_timeout_that_it_asked_for(harness: Con
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_sync_groups_that_do_not_fit(
+def test_invalid_syncs_are_rejected(
     harness: ConsumerHarness, fields: dict[str, Any], code: ErrorCode
 ) -> None:
     harness.join("g", "new", "t")
@@ -430,7 +430,7 @@ def test_sync_groups_that_do_not_fit(
         old.sync(**fields)
 
 
-def test_a_sync_in_an_old_epoch_has_to_join_first(harness: ConsumerHarness) -> None:
+def test_a_sync_in_an_old_epoch_is_told_to_rejoin(harness: ConsumerHarness) -> None:
     harness.join("g", "new", "t")
     old = ClassicConsumer(harness, "g", "t")
     old.join()
@@ -439,13 +439,13 @@ def test_a_sync_in_an_old_epoch_has_to_join_first(harness: ConsumerHarness) -> N
         old.sync()
 
 
-def test_members_of_the_consumer_protocol_do_not_send_classic_heartbeats(harness: ConsumerHarness) -> None:
+def test_classic_heartbeats_of_consumer_members_are_rejected(harness: ConsumerHarness) -> None:
     new = harness.join("g", "new", "t")
     with pytest.raises(ApiError, match="UNKNOWN_MEMBER_ID"):
         ClassicConsumer(harness, "g", "t").heartbeat(member_id="new", generation_id=new.epoch)
 
 
-def test_what_is_no_subscription_is_refused(harness: ConsumerHarness) -> None:
+def test_an_undecodable_subscription_is_rejected(harness: ConsumerHarness) -> None:
     harness.join("g", "new", "t")
     old = ClassicConsumer(harness, "g", "t")
     old.id = "known"
@@ -454,7 +454,7 @@ def test_what_is_no_subscription_is_refused(harness: ConsumerHarness) -> None:
         old.ask_to_join(protocols=[wrong])
 
 
-def test_a_group_without_consumers_keeps_its_epoch_when_it_changes_over(harness: ConsumerHarness) -> None:
+def test_a_group_without_consumers_keeps_its_epoch_when_it_is_converted(harness: ConsumerHarness) -> None:
     stable_classic(harness)
     harness.join("g", "new", "t")
     epochs = [
@@ -469,7 +469,7 @@ def code_of(refused: pytest.ExceptionInfo[ApiError]) -> ErrorCode:
     return refused.value.code
 
 
-def test_members_leave_one_by_one_and_each_is_answered(harness: ConsumerHarness) -> None:
+def test_each_of_many_leaves_has_its_own_result(harness: ConsumerHarness) -> None:
     harness.join("g", "new", "t")
     harness.join("g", "static", "t", instance_id="i")
     identities = [("new", None), ("nobody", None), ("", "i"), ("new", "i"), ("", "nowhere"), ("new", None)]
@@ -492,7 +492,7 @@ def test_members_leave_one_by_one_and_each_is_answered(harness: ConsumerHarness)
     assert harness.group().is_empty
 
 
-def test_nobody_leaves_and_no_epoch_begins(harness: ConsumerHarness) -> None:
+def test_leaves_of_unknown_members_begin_no_epoch(harness: ConsumerHarness) -> None:
     harness.join("g", "new", "t")
     epoch = harness.group().group_epoch
     stranger = ClassicConsumer(harness, "g", "t")
@@ -501,14 +501,14 @@ def test_nobody_leaves_and_no_epoch_begins(harness: ConsumerHarness) -> None:
     assert harness.group().group_epoch == epoch
 
 
-def test_a_full_group_takes_no_classic_member() -> None:
+def test_a_full_group_rejects_a_classic_member() -> None:
     harness = ConsumerHarness({"group.consumer.max.size": "1"}, t=1)
     harness.join("g", "new", "t")
     with pytest.raises(ApiError, match="GROUP_MAX_SIZE_REACHED"):
         ClassicConsumer(harness, "g", "t").ask_to_join()
 
 
-def test_who_shares_no_protocol_may_not_join(harness: ConsumerHarness) -> None:
+def test_a_member_without_a_common_protocol_is_rejected(harness: ConsumerHarness) -> None:
     harness.join("g", "new", "t")
     ClassicConsumer(harness, "g", "t").join()
     other = JoinGroupRequest.JoinGroupRequestProtocol(name="sticky", metadata=subscription("t"))
@@ -517,7 +517,7 @@ def test_who_shares_no_protocol_may_not_join(harness: ConsumerHarness) -> None:
             ClassicConsumer(harness, "g", "t").ask_to_join(**fields)
 
 
-def test_an_old_client_needs_no_id_to_join(harness: ConsumerHarness) -> None:
+def test_an_old_client_joins_without_an_id(harness: ConsumerHarness) -> None:
     harness.join("g", "new", "t")
     request = JoinGroupRequest(
         group_id="g",
@@ -533,7 +533,7 @@ def test_an_old_client_needs_no_id_to_join(harness: ConsumerHarness) -> None:
     assert len(response.member_id) == 22
 
 
-def test_a_static_member_that_says_who_it_was_is_still_that_member(harness: ConsumerHarness) -> None:
+def test_a_static_member_with_its_old_id_is_the_same_member(harness: ConsumerHarness) -> None:
     harness.join("g", "new", "t")
     old = ClassicConsumer(harness, "g", "t", instance_id="i")
     old.join()
@@ -548,7 +548,7 @@ def test_a_static_member_that_says_who_it_was_is_still_that_member(harness: Cons
 def test_a_member_without_the_last_generations_protocol_does_not_keep_a_group_classic(
     harness: ConsumerHarness,
 ) -> None:
-    """Others have come since, and the group prepares to choose another protocol."""
+    """Others have joined since, and the group prepares to choose another protocol."""
     old = stable_classic(harness)
     group = harness.shard_harness.shard.groups.get("g")
     assert isinstance(group, ClassicGroup)
@@ -557,7 +557,7 @@ def test_a_member_without_the_last_generations_protocol_does_not_keep_a_group_cl
     assert harness.group().members[old.id].subscribed_topic_names == {"t"}
 
 
-def test_a_static_classic_member_that_joins_again_makes_no_classic_group(harness: ConsumerHarness) -> None:
+def test_a_static_classic_member_that_rejoins_does_not_convert_the_group(harness: ConsumerHarness) -> None:
     harness.join("g", "new", "t")
     static = ClassicConsumer(harness, "g", "t", instance_id="i")
     static.join()
@@ -579,7 +579,7 @@ def test_a_static_classic_member_that_joins_again_makes_no_classic_group(harness
         ({"subscription": b""}, "malformed"),
     ],
 )
-def test_classic_groups_that_cannot_become_consumer_groups(
+def test_classic_groups_that_cannot_be_converted(
     harness: ConsumerHarness, broken: dict[str, Any], said: str
 ) -> None:
     old = stable_classic(harness)
@@ -606,7 +606,7 @@ def test_a_classic_group_that_is_too_large_stays_classic() -> None:
         harness.join("g", "new", "t")
 
 
-def test_a_group_that_is_too_large_for_a_classic_one_stays_a_consumer_group() -> None:
+def test_a_group_too_large_for_a_classic_one_stays_a_consumer_group() -> None:
     harness = ConsumerHarness({**SETTINGS, "group.max.size": "1"}, t=4)
     new = harness.join("g", "new", "t")
     for _ in range(2):

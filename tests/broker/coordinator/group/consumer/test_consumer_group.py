@@ -36,7 +36,7 @@ def test_a_member_commits_in_its_epoch(harness: ConsumerHarness) -> None:
     harness.group().check_offset_fetch("a", 3)
 
 
-def test_a_member_that_has_not_heard_of_its_epoch_commits_for_what_it_had_before(
+def test_a_member_in_the_previous_epoch_commits_for_its_previous_partitions(
     harness: ConsumerHarness,
 ) -> None:
     may_commit = check(harness, "a", 2)
@@ -53,7 +53,7 @@ def test_a_member_that_has_not_heard_of_its_epoch_commits_for_what_it_had_before
         too_old("t", id_of("t"), 0)
 
 
-def test_what_a_member_is_to_give_up_it_may_still_commit_for() -> None:
+def test_a_member_may_commit_for_partitions_that_it_has_to_revoke() -> None:
     harness = ConsumerHarness(t=4)
     first = harness.join("g", "a", "t")
     harness.join("g", "b", "t")
@@ -71,7 +71,7 @@ def test_what_a_member_is_to_give_up_it_may_still_commit_for() -> None:
         ("a", 3, 8, ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
-def test_commits_that_are_refused(
+def test_rejected_commits(
     harness: ConsumerHarness, member_id: str, epoch: int, version: int, code: ErrorCode
 ) -> None:
     with pytest.raises(ApiError) as refused:
@@ -79,7 +79,7 @@ def test_commits_that_are_refused(
     assert refused.value.code is code
 
 
-def test_an_administrator_commits_where_there_are_no_members() -> None:
+def test_an_administrator_commits_to_a_group_without_members() -> None:
     harness = ConsumerHarness(t=1)
     harness.join("g", "a", "t").leave()
     assert check(harness, "", -1) is None
@@ -87,12 +87,12 @@ def test_an_administrator_commits_where_there_are_no_members() -> None:
         check(harness, "a", 3)
 
 
-def test_transactions_of_old_producers_say_nothing_of_the_member(harness: ConsumerHarness) -> None:
+def test_transactions_of_old_producers_have_no_member(harness: ConsumerHarness) -> None:
     assert check(harness, "", -1, is_transactional=True) is None
     assert check(harness, "a", 3, is_transactional=True, version=3) is None
 
 
-def test_classic_members_hear_illegal_generation(harness: ConsumerHarness) -> None:
+def test_classic_members_get_illegal_generation(harness: ConsumerHarness) -> None:
     old = ClassicConsumer(harness, "g", "t")
     old.join()
     with pytest.raises(ApiError, match="ILLEGAL_GENERATION"):
@@ -110,7 +110,7 @@ def test_classic_members_hear_illegal_generation(harness: ConsumerHarness) -> No
         (None, 3, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_fetches_that_are_refused(
+def test_rejected_fetches(
     harness: ConsumerHarness, member_id: str | None, epoch: int, code: ErrorCode
 ) -> None:
     harness.group().check_offset_fetch(None, -1)
@@ -119,7 +119,7 @@ def test_fetches_that_are_refused(
     assert refused.value.code is code
 
 
-def test_a_group_with_members_is_not_deleted(harness: ConsumerHarness) -> None:
+def test_a_group_with_members_cannot_be_deleted(harness: ConsumerHarness) -> None:
     group = harness.group()
     assert (group.type, group.protocol_type) == (GroupType.CONSUMER, "consumer")
     assert group.is_subscribed_to("t")
@@ -131,11 +131,11 @@ def test_a_group_with_members_is_not_deleted(harness: ConsumerHarness) -> None:
         group.check_delete()
 
 
-# ---- the hash; tests/conformance/test_consumer_groups.py holds it against Kafka's
+# ---- the hash; tests/conformance/test_consumer_groups.py compares it with Kafka's
 
 
-def test_the_hash_is_kafkas() -> None:
-    """As Utils.computeTopicHash and computeGroupHash of Kafka 4.3.1 give it."""
+def test_the_hash_equals_kafkas() -> None:
+    """Values of Utils.computeTopicHash and computeGroupHash of Kafka 4.3.1."""
     harness = ConsumerHarness(t=2, u=1)
     image = harness.shard_harness.image
     assert topic_hash(image.topics["t"], image.brokers) == HASH_OF_T

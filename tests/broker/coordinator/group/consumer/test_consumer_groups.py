@@ -34,7 +34,7 @@ def loaded(*records: CoordinatorRecord, topics: ConsumerHarness | None = None) -
 
 
 def of_kafka_40(regex: str | None = None) -> list[CoordinatorRecord]:
-    """A group of one member, as Kafka 4.0 leaves it: no hash, no epochs of partitions, its topics written out."""
+    """A group of one member, as Kafka 4.0 writes it: no hash, no epochs of partitions, its topics in full."""
     key = state.ConsumerGroupMemberMetadataKey(**MEMBER)  # type: ignore[arg-type]
     topics = state.ConsumerGroupPartitionMetadataValue.TopicMetadata(
         topic_id=id_of("t"), topic_name="t", num_partitions=2
@@ -85,8 +85,8 @@ def of_kafka_40(regex: str | None = None) -> list[CoordinatorRecord]:
     ]
 
 
-def test_a_group_of_kafka_40_goes_on_with_one_new_epoch() -> None:
-    """Its hash is not there yet; what it kept instead is deleted. Nobody loses a partition over it."""
+def test_a_group_of_kafka_40_continues_with_one_new_epoch() -> None:
+    """It has no hash yet; its subscription metadata is deleted. No member loses a partition."""
     harness = loaded(*of_kafka_40())
     group = harness.group()
     assert group.has_subscription_metadata_record
@@ -101,13 +101,13 @@ def test_a_group_of_kafka_40_goes_on_with_one_new_epoch() -> None:
     assert len(harness.shard_harness.log) == before
 
 
-def test_a_member_may_have_no_pattern_at_all() -> None:
+def test_a_member_without_a_pattern() -> None:
     harness = loaded(*of_kafka_40(regex=None))
     assert harness.group().subscriptions.regexes == {}
     assert harness.describe().members[0].subscribed_topic_regex is None
 
 
-def test_a_state_that_nobody_knows_sends_the_member_away() -> None:
+def test_a_member_in_an_unknown_state_is_fenced() -> None:
     *others, current = of_kafka_40()
     assert isinstance(current.value, Current)
     current.value.state = 42
@@ -122,7 +122,7 @@ def test_a_state_that_nobody_knows_sends_the_member_away() -> None:
     assert member.owned == {"t": [0, 1]}
 
 
-def test_epochs_of_partitions_that_do_not_fit_are_not_believed() -> None:
+def test_mismatched_epochs_of_partitions_are_ignored() -> None:
     *others, current = of_kafka_40()
     assert isinstance(current.value, Current)
     current.value.assigned_partitions[0].assignment_epochs = [1]
@@ -135,14 +135,14 @@ def every_key() -> list[Message]:
 
 
 @pytest.mark.parametrize("key", every_key(), ids=lambda key: type(key).__name__)
-def test_what_is_deleted_and_was_never_there_is_no_group(key: Message) -> None:
+def test_tombstones_of_unknown_groups_create_none(key: Message) -> None:
     harness = loaded(tombstone(key))
     assert harness.shard_harness.shard.groups.find("g") is None
 
 
 @pytest.mark.parametrize("at", range(6))
 def test_each_record_may_be_the_first_or_the_only_one(at: int) -> None:
-    """Compaction may have left others of the group to stand after it."""
+    """Compaction may move the others behind it."""
     only = of_kafka_40()[at]
     assert isinstance(loaded(only).shard_harness.shard.groups.get("g"), ConsumerGroup)
     first, *rest = [only, *(record for record in of_kafka_40() if record is not only)]
@@ -163,8 +163,8 @@ def test_tombstones_delete_everything() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(8))
-def test_whatever_compaction_leaves_is_the_same_group(seed: int) -> None:
-    """Compaction of any part of the log, from its beginning on."""
+def test_a_compacted_log_gives_the_same_group(seed: int) -> None:
+    """Compacts any prefix of the log."""
     chance = Random(seed)
     harness = ConsumerHarness(t=6, u=3)
     members = [Consumer(harness, "g", f"m{at}", f"i{at}" if at < 2 else None) for at in range(5)]

@@ -28,7 +28,7 @@ def refused(code: ErrorCode) -> pytest.RaisesExc[ApiError]:
     return pytest.raises(ApiError, match=code.name)
 
 
-def test_the_first_member_has_everything(harness: ConsumerHarness) -> None:
+def test_the_first_member_gets_all_partitions(harness: ConsumerHarness) -> None:
     member = harness.join("g", "a", "t", "nowhere")
     assert (member.epoch, member.owned) == (2, {"t": [0, 1, 2, 3]})
     assert harness.group().state_name == "Stable"
@@ -37,7 +37,7 @@ def test_the_first_member_has_everything(harness: ConsumerHarness) -> None:
     assert (written.client_id, written.client_host) == ("client", "/192.0.2.7")
 
 
-def test_a_member_is_told_what_it_has_when_that_has_changed_or_it_says_all(harness: ConsumerHarness) -> None:
+def test_a_response_has_the_assignment_if_it_changed_or_the_request_is_full(harness: ConsumerHarness) -> None:
     member = harness.join("g", "a", "t")
     assert member.beat().assignment is None
     assert member.beat(subscribed_topic_names=["t"]).assignment is None
@@ -46,14 +46,14 @@ def test_a_member_is_told_what_it_has_when_that_has_changed_or_it_says_all(harne
     assert again.heartbeat_interval_ms == 5_000
 
 
-def test_nothing_is_written_when_nothing_has_changed(harness: ConsumerHarness) -> None:
+def test_an_unchanged_group_is_not_written(harness: ConsumerHarness) -> None:
     member = harness.join("g", "a", "t")
     before = len(harness.shard_harness.log)
     member.beat(subscribed_topic_names=["t"], rebalance_timeout_ms=60_000)
     assert len(harness.shard_harness.log) == before
 
 
-def test_the_second_waits_until_the_first_has_given_up(harness: ConsumerHarness) -> None:
+def test_the_second_member_waits_until_the_first_has_revoked(harness: ConsumerHarness) -> None:
     first = harness.join("g", "a", "t")
     second = harness.join("g", "b", "t")
     assert (second.owned, second.epoch) == ({}, 3)
@@ -69,7 +69,7 @@ def test_the_second_waits_until_the_first_has_given_up(harness: ConsumerHarness)
     assert harness.group().state_name == "Stable"
 
 
-def test_who_does_not_say_what_it_owns_owns_it_still(harness: ConsumerHarness) -> None:
+def test_a_heartbeat_without_owned_partitions_keeps_them(harness: ConsumerHarness) -> None:
     first = harness.join("g", "a", "t")
     second = harness.join("g", "b", "t")
     first.beat()
@@ -78,7 +78,7 @@ def test_who_does_not_say_what_it_owns_owns_it_still(harness: ConsumerHarness) -
     assert second.owned == {}
 
 
-def test_partitions_of_who_leaves_go_to_who_stays(harness: ConsumerHarness) -> None:
+def test_partitions_of_a_leaving_member_go_to_the_others(harness: ConsumerHarness) -> None:
     first, second = harness.join("g", "a", "t"), harness.join("g", "b", "t")
     response = first.leave()
     assert (response.member_id, response.member_epoch) == ("a", -1)
@@ -89,7 +89,7 @@ def test_partitions_of_who_leaves_go_to_who_stays(harness: ConsumerHarness) -> N
     assert harness.group().subscriptions.topics == {}
 
 
-def test_what_comes_to_what_a_member_has_stands_in_order(harness: ConsumerHarness) -> None:
+def test_new_partitions_are_sorted_into_the_assignment(harness: ConsumerHarness) -> None:
     first = harness.join("g", "b", "t", server_assignor="range")
     second = harness.join("g", "a", "t", server_assignor="range")
     first.beat()
@@ -103,13 +103,13 @@ def test_what_comes_to_what_a_member_has_stands_in_order(harness: ConsumerHarnes
     assert written.assignment_epochs == [4, 4, 2, 2]
 
 
-def test_a_member_that_is_subscribed_to_less_gives_it_up_at_once(harness: ConsumerHarness) -> None:
+def test_a_member_that_unsubscribes_loses_the_partitions_at_once(harness: ConsumerHarness) -> None:
     member = harness.join("g", "a", "t", "u")
     member.beat(subscribed_topic_names=["u"])
     assert member.owned == {"u": [0, 1]}
 
 
-def test_assignments_are_not_made_more_often_than_the_interval_says(harness: ConsumerHarness) -> None:
+def test_the_assignment_interval_is_respected(harness: ConsumerHarness) -> None:
     harness.configure("g", consumer_assignment_interval_ms=1_000)
     first = harness.join("g", "a", "t")
     second = harness.join("g", "b", "t")
@@ -122,7 +122,7 @@ def test_assignments_are_not_made_more_often_than_the_interval_says(harness: Con
     assert first.owned == {"t": [0, 1]}
 
 
-def test_a_clock_that_was_set_back_keeps_nobody_from_an_assignment(harness: ConsumerHarness) -> None:
+def test_a_clock_that_was_set_back_does_not_block_assignments(harness: ConsumerHarness) -> None:
     harness.configure("g", consumer_assignment_interval_ms=1_000)
     first = harness.join("g", "a", "t")
     harness.shard_harness.clock.now -= 3_600
@@ -144,15 +144,13 @@ def test_members_choose_the_assignor(harness: ConsumerHarness) -> None:
     assert target == {"a": {"t": [0, 1], "u": [0]}, "b": {"t": [2], "u": [1]}, "c": {"t": [3]}}
 
 
-def test_an_assignor_that_is_not_here_any_more_is_replaced_by_the_default(harness: ConsumerHarness) -> None:
+def test_an_assignor_that_is_unknown_here_is_replaced_by_the_default(harness: ConsumerHarness) -> None:
     member = harness.join("g", "a", "t", server_assignor="somebodys-own")
     assert member.owned == {"t": [0, 1, 2, 3]}
 
 
 @pytest.mark.parametrize(("epoch", "owned"), [(1, {"t": [0]}), (9, {}), (2, {"t": [0, 1, 2, 3]}), (-5, {})])
-def test_an_epoch_that_is_not_the_members_is_fenced(
-    harness: ConsumerHarness, epoch: int, owned: dict[str, list[int]]
-) -> None:
+def test_a_wrong_epoch_is_fenced(harness: ConsumerHarness, epoch: int, owned: dict[str, list[int]]) -> None:
     first, second = harness.join("g", "a", "t"), harness.join("g", "b", "t")
     first.beat()
     first.beat()
@@ -162,7 +160,7 @@ def test_an_epoch_that_is_not_the_members_is_fenced(
         first.beat(member_epoch=epoch, topic_partitions=first.partitions(owned))
 
 
-def test_a_member_that_missed_an_answer_goes_on_in_the_epoch_before(harness: ConsumerHarness) -> None:
+def test_a_member_that_missed_a_response_continues_in_the_previous_epoch(harness: ConsumerHarness) -> None:
     first = harness.join("g", "a", "t")
     harness.join("g", "b", "t")
     first.beat()
@@ -173,14 +171,14 @@ def test_a_member_that_missed_an_answer_goes_on_in_the_epoch_before(harness: Con
     assert first.epoch == 3
 
 
-def test_who_joins_again_is_told_all(harness: ConsumerHarness) -> None:
+def test_a_rejoining_member_gets_a_full_response(harness: ConsumerHarness) -> None:
     member = harness.join("g", "a", "t")
     member.join("t")
     assert (member.epoch, member.owned) == (2, {"t": [0, 1, 2, 3]})
 
 
 @pytest.mark.parametrize("epoch", [1, -1, -2])
-def test_groups_and_members_that_are_not_there(harness: ConsumerHarness, epoch: int) -> None:
+def test_unknown_groups_and_members(harness: ConsumerHarness, epoch: int) -> None:
     stranger = Consumer(harness, "g", "x", "i" if epoch == -2 else None)
     stranger.epoch = epoch
     with refused(ErrorCode.GROUP_ID_NOT_FOUND):
@@ -190,7 +188,7 @@ def test_groups_and_members_that_are_not_there(harness: ConsumerHarness, epoch: 
         stranger.beat()
 
 
-def test_a_full_group_takes_nobody_new() -> None:
+def test_a_full_group_rejects_new_members() -> None:
     harness = ConsumerHarness({"group.consumer.max.size": "1"}, t=1)
     first = harness.join("g", "a", "t")
     with refused(ErrorCode.GROUP_MAX_SIZE_REACHED):
@@ -198,7 +196,7 @@ def test_a_full_group_takes_nobody_new() -> None:
     assert first.beat().member_id == "a"
 
 
-def test_old_clients_are_given_an_id(harness: ConsumerHarness) -> None:
+def test_old_clients_are_assigned_an_id(harness: ConsumerHarness) -> None:
     request = ConsumerGroupHeartbeatRequest(
         group_id="g", rebalance_timeout_ms=1, subscribed_topic_names=["t"], topic_partitions=[]
     )
@@ -210,7 +208,7 @@ def test_old_clients_are_given_an_id(harness: ConsumerHarness) -> None:
 # ---- time
 
 
-def test_a_silent_member_is_taken_out(harness: ConsumerHarness) -> None:
+def test_a_silent_member_is_removed(harness: ConsumerHarness) -> None:
     harness.join("g", "a", "t")
     second = harness.join("g", "b", "t")
     harness.advance(SESSION_MS - 1)
@@ -222,7 +220,7 @@ def test_a_silent_member_is_taken_out(harness: ConsumerHarness) -> None:
     assert second.owned == {"t": [0, 1, 2, 3]}
 
 
-def test_a_group_has_a_session_timeout_of_its_own(harness: ConsumerHarness) -> None:
+def test_a_group_can_have_its_own_session_timeout(harness: ConsumerHarness) -> None:
     harness.configure("g", consumer_session_timeout_ms=50_000, consumer_heartbeat_interval_ms=7_000)
     member = harness.join("g", "a", "t")
     assert member.beat().heartbeat_interval_ms == 7_000
@@ -240,7 +238,7 @@ def test_settings_of_a_group_stay_within_the_brokers_bounds(harness: ConsumerHar
     assert set(harness.group().members) == {"a"}
 
 
-def test_who_does_not_give_up_in_time_is_taken_out(harness: ConsumerHarness) -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed(harness: ConsumerHarness) -> None:
     first, second = harness.join("g", "a", "t", rebalance_timeout_ms=20_000), harness.join("g", "b", "t")
     first.beat()
     stubborn = first.partitions({"t": [0, 1, 2, 3]})
@@ -253,7 +251,7 @@ def test_who_does_not_give_up_in_time_is_taken_out(harness: ConsumerHarness) -> 
     assert second.owned == {"t": [0, 1, 2, 3]}
 
 
-def test_who_has_given_up_is_left_alone(harness: ConsumerHarness) -> None:
+def test_a_member_that_has_revoked_stays(harness: ConsumerHarness) -> None:
     first, second = harness.join("g", "a", "t", rebalance_timeout_ms=20_000), harness.join("g", "b", "t")
     for _ in range(2):
         first.beat()
@@ -262,7 +260,7 @@ def test_who_has_given_up_is_left_alone(harness: ConsumerHarness) -> None:
     assert set(harness.group().members) == {"a", "b"}
 
 
-def test_timers_go_on_after_loading(harness: ConsumerHarness) -> None:
+def test_timers_continue_after_loading(harness: ConsumerHarness) -> None:
     first, second = harness.join("g", "a", "t", rebalance_timeout_ms=20_000), harness.join("g", "b", "t")
     first.beat()
     harness.restart()
@@ -273,7 +271,7 @@ def test_timers_go_on_after_loading(harness: ConsumerHarness) -> None:
     assert second.id == "b"
 
 
-def test_what_cannot_be_written_has_not_happened(harness: ConsumerHarness) -> None:
+def test_a_failed_write_changes_nothing(harness: ConsumerHarness) -> None:
     first = harness.join("g", "a", "t")
     harness.shard_harness.fails = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     with refused(ErrorCode.COORDINATOR_NOT_AVAILABLE):
@@ -291,7 +289,7 @@ def test_what_cannot_be_written_has_not_happened(harness: ConsumerHarness) -> No
 # ---- topics
 
 
-def test_topics_that_come_grow_and_go(harness: ConsumerHarness) -> None:
+def test_topics_that_are_created_extended_and_deleted(harness: ConsumerHarness) -> None:
     member = harness.join("g", "a", "t", "late")
     harness.create("late", 1)
     member.beat()
@@ -310,7 +308,7 @@ def test_topics_that_come_grow_and_go(harness: ConsumerHarness) -> None:
     assert {topic.topic_id for topic in written.assigned_partitions} == {id_of("t"), id_of("late", 1)}
 
 
-def test_other_topics_do_not_matter(harness: ConsumerHarness) -> None:
+def test_unsubscribed_topics_do_not_matter(harness: ConsumerHarness) -> None:
     member = harness.join("g", "a", "t")
     harness.create("other", 1)
     harness.grow("u", 3)

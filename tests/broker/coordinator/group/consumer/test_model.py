@@ -1,6 +1,6 @@
 """Members join, leave, crash and lose responses: a partition never has two owners, and all get one in the end.
 
-BARNABAS_CONSUMER_SEEDS asks for more seeds.
+BARNABAS_CONSUMER_SEEDS sets the number of seeds.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Partition = tuple[str, int]
 
 
 class ModelConsumer:
-    """A consumer as clients are: it gives up what it is told to when it likes, and starts on nothing it was not told.
+    """A consumer that behaves as clients do: it revokes partitions at its leisure, and starts only on assigned ones.
 
-    `owned` is what it works on, `told` what it was told last. A consumer that has missed an answer says all about
-    itself with its next heartbeat, and begins with nothing new before that is answered. One that has not heard of
-    the coordinator for as long as that gives it to get on, or has not given up in that time, has lost what it had.
+    `owned` is what it works on, `told` its last assignment. A consumer that has missed a response sends a full
+    heartbeat next, and starts on nothing new before that is answered. One that has not reached the coordinator
+    for the session timeout, or has not revoked within the rebalance timeout, has lost its partitions.
     """
 
     def __init__(self, harness: ConsumerHarness, chance: Random, name: str) -> None:
@@ -50,7 +50,7 @@ class ModelConsumer:
         return f"{self.name}-{self.lives}"
 
     def act(self) -> None:
-        """One thing that a consumer may do."""
+        """One action of a consumer."""
         if self.is_in and not self.is_live():
             self.abandon()
         luck = self.chance.random()
@@ -109,7 +109,7 @@ class ModelConsumer:
         self.say()
 
     def reconcile(self) -> None:
-        """Gives up at once, or later; begins with what is new only when it has given up what is not."""
+        """Revokes at once, or later; starts on new partitions only after it has revoked the others."""
         if self.told is None or self.chance.random() < 0.3:
             return
         gone = self.owned - self.told
@@ -159,17 +159,15 @@ class ModelConsumer:
             if not self.owned - self.told:
                 self.revoking_since_ms = None
             elif self.revoking_since_ms is None:
-                self.revoking_since_ms = (
-                    heard_before_ms  # the coordinator may have decided so right after that
-                )
+                self.revoking_since_ms = heard_before_ms  # the coordinator may have decided right after that
 
     def miss(self) -> None:
-        """It does not know what became of its heartbeat."""
+        """The result of its heartbeat is unknown."""
         self.missed, self.told = True, None
 
 
 def check_owners(consumers: list[ModelConsumer]) -> None:
-    """No partition is worked on by two."""
+    """No partition has two owners."""
     seen: dict[Partition, str] = {}
     for consumer in consumers:
         if not consumer.is_live():
@@ -180,7 +178,7 @@ def check_owners(consumers: list[ModelConsumer]) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(SEEDS))
-def test_a_partition_has_one_owner_at_most_and_one_in_the_end(seed: int) -> None:
+def test_a_partition_has_at_most_one_owner_and_finally_exactly_one(seed: int) -> None:
     chance = Random(seed)
     interval = chance.choice(["0", "1000"])
     harness = ConsumerHarness({"group.consumer.assignment.interval.ms": interval}, **SIZES)
@@ -196,7 +194,7 @@ def test_a_partition_has_one_owner_at_most_and_one_in_the_end(seed: int) -> None
 
 
 def settle(harness: ConsumerHarness, consumers: list[ModelConsumer]) -> None:
-    """When nobody dies and nothing is lost any more, everything is owned within a minute or two."""
+    """Without crashes and losses, every partition is owned within a minute or two."""
     for consumer in consumers:
         consumer.chance = _Calm()
     wanted: set[Partition] = set()

@@ -1,4 +1,4 @@
-"""The preferred assignor of a group, equal to that of Apache Kafka (see the dialogues about consumer groups)."""
+"""The preferred assignor of a group equals that of Apache Kafka (see the dialogues about consumer groups)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from tests.broker.coordinator.group.consumer.consumer_harness import ConsumerHar
         ({"range": 1, "uniform": 2, "plugin": 1}, "uniform"),
     ],
 )
-def test_most_members_decide_and_else_the_table(counts: dict[str, int], expected: str | None) -> None:
+def test_the_majority_decides_and_the_hash_table_breaks_ties(
+    counts: dict[str, int], expected: str | None
+) -> None:
     assert preferred(counts) == expected
     assert preferred_with_change(counts, None, None) == expected
 
@@ -41,13 +43,13 @@ def test_most_members_decide_and_else_the_table(counts: dict[str, int], expected
         ({"uniform": 1}, "range", "uniform", "uniform"),
     ],
 )
-def test_of_two_asked_for_equally_often(
+def test_a_tie_of_two_assignors(
     counts: dict[str, int], old: str | None, new: str | None, expected: str | None
 ) -> None:
     assert preferred_with_change(counts, old, new) == expected
 
 
-def test_what_another_broker_served_as_a_plugin_is_counted_too() -> None:
+def test_assignors_of_plugins_of_another_broker_are_counted() -> None:
     assert preferred({"range": 1, "plugin": 2}) == "plugin"
     assert preferred_with_change({"range": 1, "plugin": 2}, "plugin", "range") == "range"
 
@@ -56,7 +58,7 @@ def test_what_another_broker_served_as_a_plugin_is_counted_too() -> None:
 def test_the_second_member_decides_the_assignment_and_the_table_the_description(
     first: str, second: str, share: int
 ) -> None:
-    """Of two topics with three partitions each, ranges leave one of each to the second member."""
+    """With two topics of three partitions each, ranges leave one of each to the second member."""
     harness = ConsumerHarness(t=3, u=3)
     harness.join("g", "a", "t", "u", server_assignor=first)
     harness.join("g", "b", "t", "u", server_assignor=second)

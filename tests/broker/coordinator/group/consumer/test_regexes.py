@@ -1,4 +1,4 @@
-"""Members that subscribe with a regular expression, which is resolved apart from their heartbeats."""
+"""Members that subscribe with a regular expression, which is resolved separately from their heartbeats."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def harness() -> ConsumerHarness:
 
 
 def join(harness: ConsumerHarness, member_id: str, regex: str, *topics: str) -> Consumer:
-    """Joins, and hears what the pattern stands for."""
+    """Joins, and gets the topics of its pattern."""
     member = harness.join("g", member_id, *topics, subscribed_topic_regex=regex)
     harness.advance(0)
     return member
 
 
 def resolutions(harness: ConsumerHarness) -> int:
-    """How often patterns have been resolved and written."""
+    """The number of times that patterns were resolved and written."""
     return sum(
         isinstance(record.value, ConsumerGroupRegularExpressionValue)
         for record in harness.shard_harness.records
@@ -53,13 +53,13 @@ def test_a_pattern_is_resolved_after_the_heartbeat(harness: ConsumerHarness) -> 
     assert harness.shard_harness.shard.consumers.rebalances == 1
 
 
-def test_names_and_patterns_add_up(harness: ConsumerHarness) -> None:
+def test_topic_names_and_patterns_are_combined(harness: ConsumerHarness) -> None:
     member = join(harness, "a", "t1", "other", "t1")
     member.beat()
     assert member.owned == {"t1": [0, 1], "other": [0]}
 
 
-def test_a_clock_that_was_set_back_keeps_no_pattern_from_being_resolved(harness: ConsumerHarness) -> None:
+def test_a_clock_that_was_set_back_does_not_block_resolution(harness: ConsumerHarness) -> None:
     join(harness, "a", "t1")
     harness.shard_harness.clock.now -= 3_600
     member = join(harness, "b", "t2")
@@ -83,7 +83,7 @@ def test_members_share_a_pattern(harness: ConsumerHarness) -> None:
 
 
 @pytest.mark.parametrize("regex", ["", "other"])
-def test_another_pattern_takes_the_old_ones_place(harness: ConsumerHarness, regex: str) -> None:
+def test_a_new_pattern_replaces_the_old_one(harness: ConsumerHarness, regex: str) -> None:
     member = join(harness, "a", "t.*", "t1")
     member.beat()
     harness.advance(10_001)
@@ -94,7 +94,7 @@ def test_another_pattern_takes_the_old_ones_place(harness: ConsumerHarness, rege
     assert list(harness.group().subscriptions.resolved) == ([regex] if regex else [])
 
 
-def test_new_topics_are_noticed_but_not_more_often_than_every_ten_seconds(harness: ConsumerHarness) -> None:
+def test_new_topics_are_noticed_at_most_every_ten_seconds(harness: ConsumerHarness) -> None:
     member = join(harness, "a", "t.*")
     member.beat()
     harness.create("t3", 1)
@@ -109,7 +109,7 @@ def test_new_topics_are_noticed_but_not_more_often_than_every_ten_seconds(harnes
     assert member.owned == {**ALL, "t3": [0]}
 
 
-def test_topics_that_go_are_gone_at_once(harness: ConsumerHarness) -> None:
+def test_deleted_topics_are_removed_at_once(harness: ConsumerHarness) -> None:
     member = join(harness, "a", "t.*")
     member.beat()
     harness.delete("t1")
@@ -117,7 +117,7 @@ def test_topics_that_go_are_gone_at_once(harness: ConsumerHarness) -> None:
     assert member.owned == {"t2": [0]}
 
 
-def test_patterns_are_resolved_again_now_and_then(harness: ConsumerHarness) -> None:
+def test_patterns_are_resolved_again_periodically(harness: ConsumerHarness) -> None:
     member = join(harness, "a", "t.*")
     for _ in range(2):
         harness.advance(29_999)
@@ -131,41 +131,41 @@ def test_patterns_are_resolved_again_now_and_then(harness: ConsumerHarness) -> N
     assert harness.group().group_epoch == 2, "it stands for the same topics"
 
 
-def test_a_result_is_of_no_use_to_a_group_that_is_gone(harness: ConsumerHarness) -> None:
+def test_a_resolution_for_a_removed_group_is_dropped(harness: ConsumerHarness) -> None:
     member = harness.join("g", "a", subscribed_topic_regex="t.*")
     member.leave()
     harness.advance(0)
     assert resolutions(harness) == 0
 
 
-def test_what_re2_does_not_take_is_refused(harness: ConsumerHarness) -> None:
+def test_a_pattern_that_re2_rejects_is_rejected(harness: ConsumerHarness) -> None:
     with pytest.raises(ApiError, match=r"SubscribedTopicRegex `\(` is not a valid regular expression"):
         harness.join("g", "a", subscribed_topic_regex="(")
 
 
-def test_a_pattern_that_only_kafka_took_stands_for_nothing(
+def test_a_stored_pattern_that_only_kafka_supports_matches_nothing(
     harness: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A group out of Kafka's log may have one."""
+    """A group from Kafka's log may have one."""
     with caplog.at_level(logging.ERROR):
         resolved = resolve(["((a{100}){100}){100}"], harness.shard_harness.image, 1)
     assert next(iter(resolved.values())).topics == frozenset()
     assert "matches no topics, since it is invalid" in caplog.text
 
 
-def test_the_whole_name_has_to_match() -> None:
+def test_a_pattern_matches_the_whole_name() -> None:
     harness = ConsumerHarness(ab=1, abc=1)
     assert resolve(["ab"], harness.shard_harness.image, 1)["ab"].topics == {"ab"}
 
 
-def test_a_pattern_of_many_repetitions_takes_no_time_to_match() -> None:
-    """RE2 does not go back: where Python's own takes for ever, it is linear."""
+def test_a_pattern_of_many_repetitions_matches_quickly() -> None:
+    """RE2 does not backtrack: it is linear where Python's own takes for ever."""
     harness = ConsumerHarness()
     harness.create("a" * 40, 1)
     assert resolve(["(a*)*b"], harness.shard_harness.image, 1)["(a*)*b"].topics == frozenset()
 
 
-def test_invalid_is_an_error_of_its_own() -> None:
+def test_an_invalid_pattern_has_its_own_error() -> None:
     with pytest.raises(ApiError) as refused:
         check_regex("a**")
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -183,7 +183,7 @@ def test_invalid_is_an_error_of_its_own() -> None:
         ("", "", True),
     ],
 )
-def test_the_whole_text_has_to_match(pattern: str, text: str, matches: bool) -> None:
+def test_a_pattern_matches_the_whole_text(pattern: str, text: str, matches: bool) -> None:
     assert full_matcher(pattern)(text) is matches
 
 
@@ -199,7 +199,7 @@ TAKEN = [
 
 
 @pytest.mark.parametrize("pattern", TAKEN)
-def test_what_re2_takes(pattern: str) -> None:
+def test_patterns_that_re2_accepts(pattern: str) -> None:
     check_regex(pattern)
 
 
@@ -225,7 +225,7 @@ def test_what_re2_takes(pattern: str) -> None:
         (r"[\b]", r"invalid escape sequence: \b"),
     ],
 )
-def test_what_re2_does_not_take(pattern: str, said: str) -> None:
+def test_patterns_that_re2_rejects(pattern: str, said: str) -> None:
     with pytest.raises(InvalidRegexError) as refused:
         full_matcher(pattern)
     assert str(refused.value) == said

@@ -28,7 +28,9 @@ def refused(code: ErrorCode) -> pytest.RaisesExc[ApiError]:
     return pytest.raises(ApiError, match=code.name)
 
 
-def test_who_comes_back_has_what_it_had(harness: ConsumerHarness, pair: tuple[Consumer, Consumer]) -> None:
+def test_a_returning_member_keeps_its_assignment(
+    harness: ConsumerHarness, pair: tuple[Consumer, Consumer]
+) -> None:
     first, second = pair
     had = first.owned
     response = first.leave(-2)
@@ -42,7 +44,7 @@ def test_who_comes_back_has_what_it_had(harness: ConsumerHarness, pair: tuple[Co
     assert second.owned == {"t": [2, 3]}
 
 
-def test_with_another_subscription_the_group_is_assigned_anew(
+def test_a_return_with_another_subscription_starts_a_new_assignment(
     harness: ConsumerHarness, pair: tuple[Consumer, Consumer]
 ) -> None:
     pair[0].leave(-2)
@@ -52,7 +54,7 @@ def test_with_another_subscription_the_group_is_assigned_anew(
     assert pair[1].owned == {"t": [0, 1, 2, 3]}
 
 
-def test_what_it_had_waits_for_it_while_its_session_goes_on(
+def test_the_assignment_of_a_leaving_static_member_is_kept_for_its_session(
     harness: ConsumerHarness, pair: tuple[Consumer, Consumer]
 ) -> None:
     first, second = pair
@@ -65,7 +67,7 @@ def test_what_it_had_waits_for_it_while_its_session_goes_on(
     assert second.owned == {"t": [0, 1, 2, 3]}
 
 
-def test_an_instance_id_is_one_members_at_a_time(
+def test_an_instance_id_belongs_to_one_member_at_a_time(
     harness: ConsumerHarness, pair: tuple[Consumer, Consumer]
 ) -> None:
     first, _ = pair
@@ -80,7 +82,7 @@ def test_an_instance_id_is_one_members_at_a_time(
             intruder.leave(epoch)
 
 
-def test_whose_place_is_taken_is_fenced(harness: ConsumerHarness, pair: tuple[Consumer, Consumer]) -> None:
+def test_a_replaced_member_is_fenced(harness: ConsumerHarness, pair: tuple[Consumer, Consumer]) -> None:
     first, _ = pair
     first.leave(-2)
     harness.join("g", "c", "t", instance_id="i")
@@ -88,7 +90,9 @@ def test_whose_place_is_taken_is_fenced(harness: ConsumerHarness, pair: tuple[Co
         first.beat()
 
 
-def test_who_leaves_for_good_is_gone(harness: ConsumerHarness, pair: tuple[Consumer, Consumer]) -> None:
+def test_a_member_that_leaves_for_good_is_removed(
+    harness: ConsumerHarness, pair: tuple[Consumer, Consumer]
+) -> None:
     first, second = pair
     first.leave()
     second.beat()
