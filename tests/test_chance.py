@@ -64,7 +64,7 @@ def collected(seed: str) -> set[str]:
 
 
 def test_what_explores_is_marked_and_named_by_its_seed() -> None:
-    timers = "tests/broker/coordinator/test_timers.py::test_timers_fall_due_as_in_a_model"
+    timers = "tests/broker/coordinator/test_timers.py::test_timers_expire_as_in_a_model"
     fixed, drawn = collected(""), collected("4711")
     assert timers in fixed & drawn
     assert {name for name in fixed if "test_timers.py" in name} == {timers}

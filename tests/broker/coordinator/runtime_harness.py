@@ -1,7 +1,7 @@
 """RuntimeHarness: a runtime over logs in memory that reject, hold back or lose batches, with a toy shard and a clock.
 
-The shard counts: a record's key names a counter, its value is what the counter is from now on. In a transaction that is
-so once the transaction is committed.
+The shard counts: a record's key names a counter, its value is the counter's new value. In a transaction the value
+takes effect once the transaction is committed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Counters:
     # ---- operations
 
     def set(self, name: str, *values: int) -> CoordinatorResult[object]:
-        """Sets a counter to one value after the other; the answer is what it was."""
+        """Sets a counter to one value after the other; returns its former value."""
         was = self.counters.get(name)
         return CoordinatorResult(was, [counter(name, value) for value in values])
 
@@ -124,9 +124,9 @@ class BytesFile(RealFile):
 class MemoryLogs:
     """PartitionLogs with one partition in memory.
 
-    `refusal`: why nothing can be appended, found out before. `failure`: the same, found out in the append. `lost`: the
-    append fails after it was written. `holds`: what is appended is committed by `commit` only. `reading` fails loads,
-    `errno` the reading of what is in the log.
+    `refusal`: the error of checks before an append. `failure`: the error of the append. `lost`: the
+    append fails after it was written. `holds`: appended batches are committed by `commit` only. `reading` fails loads,
+    `errno` the reads of the log.
     """
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class MemoryLogs:
         return pending
 
     def write(self, batch: bytes) -> int:
-        """Appends without asking; the last offset."""
+        """Appends without checks; returns the last offset."""
         stamped = bytearray(batch)
         stamp(stamped, 0, self.next_offset, 0)
         self.batches.append(bytes(stamped))
@@ -187,7 +187,7 @@ class MemoryLogs:
         return len(self._held)
 
     def commit(self, count: int | None = None, error: ErrorCode | None = None) -> None:
-        """Commits the first `count` of what is held, or tells them that they never will be."""
+        """Commits the first `count` held batches, or fails them."""
         held, self._held = self._held[:count], [] if count is None else self._held[count:]
         for pending, result in held:
             pending.complete(result if error is None else AppendError(error, "lost"))
@@ -226,7 +226,7 @@ class MemoryLogs:
 
 
 class WatchedProbe(RuntimeProbe):
-    """RuntimeProbe that keeps what it heard of loads."""
+    """RuntimeProbe that records the loads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -277,7 +277,7 @@ class RuntimeHarness:
         return found
 
     def end_pass(self) -> None:
-        """The pass of the loop ends."""
+        """Runs the calls of one pass of the loop."""
         self.clock.run_soon()
 
 
@@ -286,7 +286,7 @@ def marker(producer_id: int, *, committed: bool, epoch: int = 0) -> TransactionM
 
 
 def replayed(records: Iterable[tuple[int, int, str | None, int | None]]) -> dict[str, int]:
-    """The counters, where there are no transactions."""
+    """The counters, without open transactions."""
     counters: dict[str, int] = {}
     for _, _, name, value in records:
         assert name is not None

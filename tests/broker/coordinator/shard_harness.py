@@ -1,10 +1,10 @@
-"""ShardHarness: one shard without a runtime, a disk or a loop, with a clock that the test turns.
+"""ShardHarness: one shard without a runtime, a disk or a loop, with a manual clock.
 
 harness = ShardHarness(GroupCoordinatorShard)
 answer = harness.run(lambda shard: shard.offsets.commit(...))   the response, its records replayed
 harness.records                                        all records so far
-harness.advance(45_000)                                         time passes, timers fall due
-again = harness.reloaded()                                      another one, whose shard has replayed the same records
+harness.advance(45_000)                                         time passes, timers expire
+again = harness.reloaded()                                      another harness, whose shard has replayed the records
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 
 class Logged:
-    """One thing in the log: a record with its producer, or the end of a transaction (`committed` is not None)."""
+    """One entry of the log: a record with its producer, or the end of a transaction (`committed` is not None)."""
 
     __slots__ = ("committed", "producer_epoch", "producer_id", "record")
 
@@ -57,7 +57,7 @@ class Logged:
 class ShardHarness(Generic[S]):
     """A shard of partition 0 in epoch 0, active from the beginning. `settings` are broker keys.
 
-    `log` has everything that was written, `fails` is the error with which records are refused from now on, and more
+    `log` has everything that was written, `fails` is the error with which records are rejected, and more
     than `max_records` at a time are too large.
     """
 
@@ -102,7 +102,7 @@ class ShardHarness(Generic[S]):
 
     @property
     def records(self) -> list[CoordinatorRecord]:
-        """What is in the log, without the ends of transactions."""
+        """The records in the log, without the ends of transactions."""
         return [logged.record for logged in self.log if logged.record is not None]
 
     def state(self) -> dict[tuple[int | None, str], Message]:

@@ -36,7 +36,7 @@ SYNCED = ONE | {"log.flush.interval.messages": "1"}
 
 
 def begun(broker: InProcessBroker) -> InProcessBroker:
-    """With the coordinators' topics."""
+    """A broker with the coordinators' topics."""
     for key_type in (0, 1):
         client = broker.client(4) >> FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g"])
         assert client << Like(coordinators=[Like(error_code=0)])
@@ -79,7 +79,7 @@ JOIN = JoinGroupRequest(
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_what_was_answered_is_there_after_a_restart(tmp_path: Path, how: str) -> None:
+def test_acknowledged_state_survives_a_restart(tmp_path: Path, how: str) -> None:
     broker = begun(InProcessBroker(tmp_path, ONE))
     broker.create_topic("t")
     assert broker.client(8) >> commit_request(7) << answered(ErrorCode.NONE)
@@ -89,7 +89,7 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path, how: str) ->
     broker.stop()
 
 
-def test_offsets_that_were_compressed_come_back(tmp_path: Path) -> None:
+def test_compressed_offsets_are_loaded(tmp_path: Path) -> None:
     settings = ONE | {"offsets.topic.compression.codec": "4"}
     broker = begun(InProcessBroker(tmp_path, settings))
     broker.create_topic("t")
@@ -101,7 +101,7 @@ def test_offsets_that_were_compressed_come_back(tmp_path: Path) -> None:
     assert committed(InProcessBroker(tmp_path, settings)) == 7
 
 
-def test_batches_of_groups_count_from_0_as_those_of_kafka_do(tmp_path: Path) -> None:
+def test_record_batches_of_groups_have_offset_deltas_from_0_as_in_kafka(tmp_path: Path) -> None:
     broker = begun(InProcessBroker(tmp_path, ONE))
     broker.create_topic("t")
     for offset in (7, 8):
@@ -111,7 +111,7 @@ def test_batches_of_groups_count_from_0_as_those_of_kafka_do(tmp_path: Path) -> 
     assert [(batch.producer_id, batch.base_sequence) for batch in written] == [(-1, 0), (-1, 0)]
 
 
-def test_while_a_partition_is_loaded_clients_are_told_so(tmp_path: Path) -> None:
+def test_requests_to_a_partition_that_loads_fail_with_a_retriable_error(tmp_path: Path) -> None:
     broker = begun(InProcessBroker(tmp_path, ONE))
     broker.create_topic("t")
     assert broker.client(8) >> commit_request(7) << answered(ErrorCode.NONE)
@@ -127,7 +127,7 @@ def test_while_a_partition_is_loaded_clients_are_told_so(tmp_path: Path) -> None
 # ---- disks
 
 
-def test_an_answer_waits_for_the_disk_where_that_is_wanted(tmp_path: Path) -> None:
+def test_a_response_waits_for_the_flush_if_configured(tmp_path: Path) -> None:
     broker = begun(InProcessBroker(tmp_path, SYNCED))
     broker.create_topic("t")
     broker.kill()
@@ -136,7 +136,7 @@ def test_an_answer_waits_for_the_disk_where_that_is_wanted(tmp_path: Path) -> No
     runner.release_all()
     first = broker.client(8) >> commit_request(7) << WAITS
     second = broker.client(8) >> commit_request(8) << WAITS
-    assert runner.held == 1  # one fsync at a time, for all
+    assert runner.held == 1  # one fsync at a time, for all appends
     runner.release()
     assert first << answered(ErrorCode.NONE)
     assert second << WAITS
@@ -145,7 +145,7 @@ def test_an_answer_waits_for_the_disk_where_that_is_wanted(tmp_path: Path) -> No
     assert committed(broker) == 8
 
 
-def test_who_waits_too_long_for_the_disk_is_told(tmp_path: Path) -> None:
+def test_a_flush_that_takes_too_long_times_out(tmp_path: Path) -> None:
     broker = begun(InProcessBroker(tmp_path, SYNCED))
     broker.create_topic("t")
     broker.kill()
@@ -158,7 +158,7 @@ def test_who_waits_too_long_for_the_disk_is_told(tmp_path: Path) -> None:
     assert committed(broker) == 7
 
 
-def test_a_disk_that_does_not_sync_takes_its_groups_along(tmp_path: Path) -> None:
+def test_a_failed_flush_unloads_the_groups_of_the_directory(tmp_path: Path) -> None:
     env = BreakableEnv()
     broker = begun(InProcessBroker(tmp_path, SYNCED, env=env))
     broker.create_topic("t")
@@ -173,7 +173,7 @@ def test_a_disk_that_does_not_sync_takes_its_groups_along(tmp_path: Path) -> Non
     assert found << Like(coordinators=[Like(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)])
 
 
-def test_a_disk_that_cannot_be_written_takes_its_groups_along(tmp_path: Path) -> None:
+def test_a_failed_write_unloads_the_groups_of_the_directory(tmp_path: Path) -> None:
     env = BreakableEnv()
     broker = begun(InProcessBroker(tmp_path, ONE, env=env))
     broker.create_topic("t")
@@ -185,7 +185,7 @@ def test_a_disk_that_cannot_be_written_takes_its_groups_along(tmp_path: Path) ->
     assert not broker.coordinators.transaction_runtime.shards()
 
 
-def test_a_full_disk_refuses_and_the_state_stays_that_of_the_log(tmp_path: Path) -> None:
+def test_a_full_disk_rejects_commits_and_the_state_stays_that_of_the_log(tmp_path: Path) -> None:
     env = BreakableEnv()
     env.errno = errno.ENOSPC
     broker = begun(InProcessBroker(tmp_path, ONE, env=env))
@@ -201,7 +201,7 @@ def test_a_full_disk_refuses_and_the_state_stays_that_of_the_log(tmp_path: Path)
     assert committed(broker) == 9
 
 
-def test_with_little_room_left_offsets_are_refused_and_groups_go_on(tmp_path: Path) -> None:
+def test_with_little_space_left_offsets_are_rejected_and_groups_continue(tmp_path: Path) -> None:
     env = BreakableEnv()
     settings = ONE | {"group.initial.rebalance.delay.ms": "0"}
     broker = begun(InProcessBroker(tmp_path, settings, env=env))
@@ -212,7 +212,7 @@ def test_with_little_room_left_offsets_are_refused_and_groups_go_on(tmp_path: Pa
     assert joined << Like(error_code=0, generation_id=1)
 
 
-def test_a_disk_that_cannot_be_read_when_groups_are_loaded_is_given_up(
+def test_a_disk_that_fails_during_a_load_goes_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = begun(InProcessBroker(tmp_path, ONE))
@@ -234,7 +234,7 @@ def test_a_disk_that_cannot_be_read_when_groups_are_loaded_is_given_up(
 # ---- topics
 
 
-def test_who_waits_in_a_group_hears_that_the_topic_is_deleted(tmp_path: Path) -> None:
+def test_pending_joins_fail_when_the_topic_is_deleted(tmp_path: Path) -> None:
     broker = begun(InProcessBroker(tmp_path, ONE))
     waiting = broker.client(3) >> JOIN << WAITS
     gone = broker.client(6) >> DeleteTopicsRequest(
@@ -242,12 +242,12 @@ def test_who_waits_in_a_group_hears_that_the_topic_is_deleted(tmp_path: Path) ->
     )
     assert gone << Like(responses=[Like(error_code=0)])
     assert waiting << Like(error_code=ErrorCode.NOT_COORDINATOR)
-    assert committed(broker) is ErrorCode.NOT_COORDINATOR  # as Kafka puts it for this API
-    begun(broker)  # which makes it anew
+    assert committed(broker) is ErrorCode.NOT_COORDINATOR  # Kafka's error for this API
+    begun(broker)  # which creates it again
     assert committed(broker) == -1
 
 
-def test_more_partitions_are_coordinated_as_soon_as_they_are_there(tmp_path: Path) -> None:
+def test_added_partitions_are_coordinated_at_once(tmp_path: Path) -> None:
     broker = begun(InProcessBroker(tmp_path, ONE))
     topic = CreatePartitionsRequest.CreatePartitionsTopic(
         name="__consumer_offsets", count=3, assignments=None
@@ -260,7 +260,7 @@ def test_more_partitions_are_coordinated_as_soon_as_they_are_there(tmp_path: Pat
 # ---- transactions
 
 
-def test_offsets_of_a_transaction_are_written_as_such_and_ended_by_the_marker(tmp_path: Path) -> None:
+def test_offsets_of_a_transaction_are_written_in_it_and_ended_by_the_marker(tmp_path: Path) -> None:
     broker = begun(InProcessBroker(tmp_path, ONE | {"transaction.partition.verification.enable": "false"}))
     broker.create_topic("t")
     runtime = broker.coordinators.group_runtime
@@ -309,7 +309,7 @@ def given(pending: Pending[Any]) -> Any:
 # ---- stopping
 
 
-def test_at_the_stop_those_who_wait_are_told(tmp_path: Path) -> None:
+def test_pending_requests_fail_at_the_stop(tmp_path: Path) -> None:
     broker = begun(InProcessBroker(tmp_path, ONE))
     waiting = broker.client(3) >> JOIN << WAITS
     broker.coordinators.stop()
@@ -317,7 +317,7 @@ def test_at_the_stop_those_who_wait_are_told(tmp_path: Path) -> None:
     assert committed(broker) is ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_server_that_stops_does_not_wait_for_those_who_wait_for_members(tmp_path: Path) -> None:
+async def test_a_stop_does_not_wait_for_pending_joins(tmp_path: Path) -> None:
     server = new_server(config_of(tmp_path, group_initial_rebalance_delay_ms="20000"))
     server.start()
     async with connected(server.ports["PLAINTEXT"]) as client:

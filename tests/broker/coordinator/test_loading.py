@@ -29,7 +29,7 @@ SERDE = RecordSerde(GROUP_RECORDS)
 
 
 class Written:
-    """A shard that writes down what it is told."""
+    """A shard that records the calls that it gets."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[Any, ...]] = []
@@ -60,7 +60,7 @@ def loaded(*pieces: bytes, is_wanted: Callable[[], bool] = lambda: True) -> Writ
     return shard
 
 
-def test_records_are_replayed_with_their_offsets_and_their_producer() -> None:
+def test_records_are_replayed_with_offset_and_producer() -> None:
     a, b = counter("a", 1), no_counter("b")
     shard = loaded(
         batch(a, b, base_offset=5) + batch(a, base_offset=9, compression=CompressionType.ZSTD),
@@ -77,14 +77,14 @@ def test_markers_end_transactions(commit: bool) -> None:
     assert loaded(marker).lines == [(7, 3, commit)]
 
 
-def test_other_control_records_and_batches_without_records_say_nothing() -> None:
+def test_other_control_records_and_empty_batches_are_skipped() -> None:
     leader_change = build_batch(
         [(control_record_key(ControlRecordType.LEADER_CHANGE), b"", 0, ())], is_control=True
     )
     assert loaded(leader_change + empty_batch(base_offset=1, last_offset=3, timestamp=0)).lines == []
 
 
-def test_records_of_a_later_version_are_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_of_a_later_version_are_skipped_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     strange = [(b"\x00\x63x", b"\x00\x00", 0, ()), (b"\x00\x63y", None, 0, ())]
     shard = loaded(build_batch(strange) + batch(counter("a", 1), base_offset=2))
     assert len(shard.lines) == 1
@@ -92,14 +92,14 @@ def test_records_of_a_later_version_are_left_out_with_one_warning(caplog: pytest
     assert "type 99" in caplog.text
 
 
-def test_what_cannot_be_read_ends_the_load() -> None:
+def test_an_unreadable_batch_ends_the_load() -> None:
     with pytest.raises(UnreadableRecordError):
         loaded(build_batch([(b"\x00\x01", b"\x00\x00", 0, ())]))
     with pytest.raises(CorruptRecordError):
         loaded(batch(counter("a", 1))[:-1])
 
 
-def test_of_each_key_the_last_record_is_replayed_and_the_others_are_counted() -> None:
+def test_only_the_last_record_of_each_key_is_replayed() -> None:
     a = [counter("a", value) for value in range(50)]
     shard = loaded(
         batch(*a[:20]) + batch(*a[20:49], no_counter("b"), base_offset=20), batch(a[49], base_offset=50)
@@ -108,7 +108,7 @@ def test_of_each_key_the_last_record_is_replayed_and_the_others_are_counted() ->
     assert (shard.summary.records, shard.summary.replaced) == (2, 49)
 
 
-def test_more_keys_than_there_is_room_for_are_replayed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_keys_than_fit_in_memory_are_replayed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "_MIN_TABLE_BYTES", 6 * ENTRY_BYTES)
     many = [counter(f"c{number % 40}", number) for number in range(80)]
     data = batch(*many, compression=CompressionType.ZSTD) + batch(counter("c0", 99), base_offset=80)
@@ -123,10 +123,8 @@ def test_more_keys_than_there_is_room_for_are_replayed_all_the_same(monkeypatch:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     deadline=None,
 )
-def test_what_was_loaded_is_what_a_replay_of_everything_gives(
-    data: st.DataObject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the pieces are in which it is read, with transactions and batches that are larger than those."""
+def test_a_load_equals_a_replay_of_every_record(data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For reads of any size, with transactions and batches that are larger."""
     monkeypatch.setattr(loading, "_PART_BYTES", data.draw(st.sampled_from([150, 1000])))
     names = st.sampled_from("abcd")
     pieces: list[bytes] = []
@@ -177,6 +175,6 @@ def files(data: bytes) -> FileRecords:
     return FileRecords(BytesFile(data), 0, len(data))
 
 
-def test_a_load_that_is_not_wanted_ends() -> None:
+def test_a_cancelled_load_ends() -> None:
     with pytest.raises(LoadCancelledError):
         loaded(batch(counter("a", 1)), is_wanted=lambda: False)

@@ -33,14 +33,14 @@ def append(logs: ReplicaLogs, data: bytes) -> AppendResult:
     return answer
 
 
-def test_a_log_says_where_it_ends_and_what_it_takes(tmp_path: Path) -> None:
+def test_a_log_reports_its_end_and_its_limits(tmp_path: Path) -> None:
     _, logs = logs_of(tmp_path, max_message_bytes="5000")
     assert logs.check(0) == (0, 5000)
     assert append_error_of(append(logs, batch("a", "b"))) is ErrorCode.NONE
     assert logs.check(0) == (2, 5000)
 
 
-def test_a_partition_that_is_not_here_or_not_led_is_told(tmp_path: Path) -> None:
+def test_an_absent_partition_or_one_without_leadership_is_reported(tmp_path: Path) -> None:
     broker, logs = logs_of(tmp_path)
     with pytest.raises(ApiError) as caught:
         logs.check(1)
@@ -61,7 +61,7 @@ def test_a_partition_that_is_not_here_or_not_led_is_told(tmp_path: Path) -> None
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_too_few_replicas_in_sync_are_found_out_before(tmp_path: Path) -> None:
+def test_too_few_in_sync_replicas_are_detected_before_the_append(tmp_path: Path) -> None:
     broker, logs = logs_of(tmp_path)
     broker.replica_manager.partition("state", 0).isr = ()
     with pytest.raises(ApiError) as caught:
@@ -70,7 +70,7 @@ def test_too_few_replicas_in_sync_are_found_out_before(tmp_path: Path) -> None:
     assert append_error_of(append(logs, batch("a"))) is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def test_the_room_that_is_kept_free_is_for_what_is_needed(tmp_path: Path) -> None:
+def test_reserved_space_is_for_necessary_records(tmp_path: Path) -> None:
     broker, logs = logs_of(tmp_path)
     broker.log_manager.dirs[0].space.is_full = True
     logs.check(0)
@@ -80,7 +80,7 @@ def test_the_room_that_is_kept_free_is_for_what_is_needed(tmp_path: Path) -> Non
     assert append_error_of(append(logs, batch("a"))) is ErrorCode.NONE
 
 
-def test_a_log_gives_everything_that_is_in_it_segment_by_segment(tmp_path: Path) -> None:
+def test_a_log_yields_its_records_segment_by_segment(tmp_path: Path) -> None:
     broker, logs = logs_of(tmp_path)
     assert logs.contents(0) == []
     log = broker.replica_manager.partition("state", 0).log
@@ -97,7 +97,7 @@ def test_a_log_gives_everything_that_is_in_it_segment_by_segment(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("code", "raised"), [(errno.EIO, ApiError), (errno.EMFILE, OutOfResourcesError)])
-def test_a_log_that_cannot_be_read_takes_its_directory_offline_where_the_disk_is_to_blame(
+def test_an_unreadable_log_takes_its_directory_offline_if_the_disk_failed(
     tmp_path: Path, code: int, raised: type[Exception]
 ) -> None:
     env = BreakableEnv()
@@ -115,7 +115,7 @@ def test_a_log_that_cannot_be_read_takes_its_directory_offline_where_the_disk_is
     broker.kill()
 
 
-def test_a_batch_of_a_transaction_is_checked_without_being_written(tmp_path: Path) -> None:
+def test_a_transactional_batch_is_checked_without_being_written(tmp_path: Path) -> None:
     broker, logs = logs_of(tmp_path)
     data = batch("a", producer_id=5, producer_epoch=3)
     logs.check_batch(0, data, None)
@@ -126,7 +126,7 @@ def test_a_batch_of_a_transaction_is_checked_without_being_written(tmp_path: Pat
     assert broker.replica_manager.partition("state", 0).log.log_end_offset == 1
 
 
-def test_a_marker_of_an_older_coordinator_is_refused(tmp_path: Path) -> None:
+def test_a_marker_of_an_older_coordinator_is_rejected(tmp_path: Path) -> None:
     broker, logs = logs_of(tmp_path)
 
     def marker(epoch: int) -> bytes:
@@ -140,14 +140,14 @@ def test_a_marker_of_an_older_coordinator_is_refused(tmp_path: Path) -> None:
     assert broker.replica_manager.partition("state", 0).log.log_end_offset == 1
 
 
-def test_a_verification_is_begun_once_for_a_transaction(tmp_path: Path) -> None:
+def test_a_verification_begins_once_for_a_transaction(tmp_path: Path) -> None:
     _, logs = logs_of(tmp_path)
     guard = logs.start_verification(0, 5, 0, supports_epoch_bump=False)
     assert guard is not None
     assert logs.start_verification(0, 5, 0, supports_epoch_bump=False) is guard
 
 
-def test_an_epoch_that_is_over_is_not_verified(tmp_path: Path) -> None:
+def test_an_old_epoch_is_not_verified(tmp_path: Path) -> None:
     broker, logs = logs_of(tmp_path)
     marker = end_transaction_marker(
         commit=False, coordinator_epoch=0, producer_id=5, producer_epoch=1, timestamp=0
@@ -162,7 +162,7 @@ def test_an_epoch_that_is_over_is_not_verified(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
-def test_what_goes_wrong_in_an_append_is_told_as_coordinators_do(code: ErrorCode) -> None:
+def test_errors_of_an_append_are_mapped_to_those_of_coordinators(code: ErrorCode) -> None:
     told = {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,

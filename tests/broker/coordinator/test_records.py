@@ -25,7 +25,7 @@ def test_a_key_is_its_type_and_its_message() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_record_comes_back_in_the_version_in_which_it_was_written(version: int) -> None:
+def test_a_record_is_decoded_in_the_version_in_which_it_was_encoded(version: int) -> None:
     value = OffsetCommitValue(offset=7, metadata="m", commit_timestamp=1)
     record = CoordinatorRecord(OffsetCommitKey(group="g", topic="t", partition=1), value, version)
     key, data = GROUPS.encode(record)
@@ -34,7 +34,7 @@ def test_a_record_comes_back_in_the_version_in_which_it_was_written(version: int
     assert GROUPS.decode(key, data) == record
 
 
-def test_the_types_of_one_topic_are_not_those_of_the_other() -> None:
+def test_the_record_types_of_the_two_topics_are_distinct() -> None:
     transactions = RecordSerde(TRANSACTION_RECORDS)
     record = CoordinatorRecord(
         TransactionLogKey(transactional_id="x"),
@@ -46,13 +46,13 @@ def test_the_types_of_one_topic_are_not_those_of_the_other() -> None:
         transactions.encode(tombstone(GroupMetadataKey(group="g")))
 
 
-def test_every_type_of_kafkas_group_coordinator_is_known_once() -> None:
+def test_every_record_type_of_kafkas_group_coordinator_is_known_once() -> None:
     types = sorted(key.api_key for key, _ in GROUP_RECORDS if key.api_key is not None)
     assert types == [*range(9), *range(10, 18), *range(19, 24)]
     assert all(value.api_key == key.api_key for key, value in GROUP_RECORDS)
 
 
-def test_a_type_of_a_later_version_is_told_from_nonsense() -> None:
+def test_an_unknown_type_is_distinguished_from_damage() -> None:
     with pytest.raises(UnknownRecordTypeError) as caught:
         GROUPS.decode(b"\x00\x63rest", b"\x00\x00")
     assert caught.value.type == 99
@@ -63,13 +63,13 @@ def test_a_type_of_a_later_version_is_told_from_nonsense() -> None:
     [
         (None, b""),
         (b"\x00", b""),
-        (b"\x00\x02\x00\x05g", None),  # a name that is cut off
+        (b"\x00\x02\x00\x05g", None),  # a truncated name
         (b"\x00\x02\x00\x01g", b"\x00"),
-        (b"\x00\x02\x00\x01g", b"\x00\x63"),  # a version of the value that there is not
+        (b"\x00\x02\x00\x01g", b"\x00\x63"),  # an unknown version of the value
         (b"\x00\x02\x00\x01g", b"\xff\xff"),
         (b"\x00\x02\x00\x01g", b"\x00\x00\x00\x09"),
     ],
 )
-def test_what_is_no_record_is_told(key: bytes | None, value: bytes | None) -> None:
+def test_damaged_records_raise_an_error(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(UnreadableRecordError):
         GROUPS.decode(key, value)

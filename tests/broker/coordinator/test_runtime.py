@@ -1,4 +1,4 @@
-"""CoordinatorRuntime: the shard of a key, and the shards that follow from the metadata."""
+"""CoordinatorRuntime: the shard of a key, and the shards that result from the metadata."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PRODUCER = TransactionalProducer("id", 5, 0, False)
 
 
 class ManyLogs(MemoryLogs):
-    """A log for each partition; what is set here counts for all."""
+    """A log for each partition; settings here apply to all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,13 +108,13 @@ def key_of(partition: int, count: int) -> str:
     return next(key for key in map(str, range(1000)) if partition_for(key, count) == partition)
 
 
-def test_without_a_topic_nobody_coordinates() -> None:
+def test_without_a_topic_there_is_no_coordinator() -> None:
     harness = Harness()
     assert harness.answer(harness.set("a", 1)) is ErrorCode.NOT_COORDINATOR
     assert harness.runtime.read_all(lambda _: 1, lambda _: 2) == []
 
 
-def test_a_key_belongs_to_the_partition_that_clients_are_told() -> None:
+def test_the_partition_of_a_key_is_that_reported_to_clients() -> None:
     harness = Harness()
     harness.create(HERE, ELSEWHERE, HERE)
     assert [shard.context.partition for shard in harness.runtime.shards()] == [0, 2]
@@ -124,7 +124,7 @@ def test_a_key_belongs_to_the_partition_that_clients_are_told() -> None:
     assert [sorted(shard.counters) for shard in harness.runtime.shards()] == [[key_of(0, 3)], [key_of(2, 3)]]
 
 
-def test_shards_come_and_go_with_the_lead() -> None:
+def test_shards_are_loaded_and_unloaded_with_the_leadership() -> None:
     harness = Harness()
     harness.create(HERE, ELSEWHERE)
     (first,) = harness.runtime.shards()
@@ -138,7 +138,7 @@ def test_shards_come_and_go_with_the_lead() -> None:
     assert [shard.context.partition for shard in harness.runtime.shards()] == [1]
 
 
-def test_a_topic_that_is_deleted_takes_its_shards_along_even_where_the_name_comes_back() -> None:
+def test_a_deleted_topic_unloads_its_shards_even_if_the_name_returns() -> None:
     harness = Harness()
     harness.create(HERE)
     (old,) = harness.runtime.shards()
@@ -154,14 +154,14 @@ def test_a_topic_that_is_deleted_takes_its_shards_along_even_where_the_name_come
     assert harness.answer(harness.set("a", 1)) is ErrorCode.NOT_COORDINATOR
 
 
-def test_shards_hear_of_all_metadata() -> None:
+def test_shards_receive_all_metadata() -> None:
     harness = Harness()
     harness.create(HERE)
     harness.change(TopicRecord(name="other", topic_id=b"o" * 16))
     assert harness.runtime.shards()[0].events == ["loaded", "metadata"]
 
 
-def test_all_shards_are_asked_and_those_that_are_loading_say_so() -> None:
+def test_a_request_to_all_shards_reports_those_that_load() -> None:
     runner = HeldRunner()
     harness = Harness(runner)
     harness.create(HERE, HERE, ELSEWHERE)
@@ -175,7 +175,7 @@ def test_all_shards_are_asked_and_those_that_are_loading_say_so() -> None:
     assert {harness.answer(each) for each in states} == {"loaded", "COORDINATOR_LOAD_IN_PROGRESS"}
 
 
-def test_what_lies_on_a_failed_disk_is_not_coordinated_any_more() -> None:
+def test_shards_on_a_failed_disk_are_unloaded() -> None:
     harness = Harness()
     harness.create(HERE)
     (shard,) = harness.runtime.shards()
@@ -187,7 +187,7 @@ def test_what_lies_on_a_failed_disk_is_not_coordinated_any_more() -> None:
     assert harness.answer(harness.set("a", 1)) is ErrorCode.NOT_COORDINATOR
 
 
-def test_at_the_stop_what_was_decided_is_written() -> None:
+def test_decided_records_are_written_at_the_stop() -> None:
     harness = Harness()
     harness.create(HERE)
     told = harness.set("a", 1)
@@ -200,7 +200,7 @@ def test_at_the_stop_what_was_decided_is_written() -> None:
 
 
 class Verifier:
-    """A TransactionVerifier that answers when the test does."""
+    """A TransactionVerifier whose responses the test gives."""
 
     def __init__(self) -> None:
         self.pending: Pending[Mapping[TopicPartition, ErrorCode]] = Pending()
@@ -219,7 +219,7 @@ def in_transaction(harness: Harness) -> Pending[Any]:
     )
 
 
-def test_a_transactions_coordinator_is_asked_first() -> None:
+def test_a_transaction_is_verified_with_its_coordinator_first() -> None:
     harness = Harness()
     harness.runtime.verifier = verifier = Verifier()
     harness.logs.verifying = True
@@ -244,7 +244,7 @@ def test_a_transactions_coordinator_is_asked_first() -> None:
         (ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ],
 )
-def test_what_the_transactions_coordinator_refuses_is_not_written(code: ErrorCode, told: ErrorCode) -> None:
+def test_a_commit_is_not_written_if_the_verification_fails(code: ErrorCode, told: ErrorCode) -> None:
     harness = Harness()
     harness.runtime.verifier = verifier = Verifier()
     verifier.pending.complete({("counters", 0): code})
@@ -254,7 +254,7 @@ def test_what_the_transactions_coordinator_refuses_is_not_written(code: ErrorCod
     assert harness.logs.batches == []
 
 
-def test_a_shard_that_goes_while_the_transaction_is_verified_writes_nothing() -> None:
+def test_a_shard_unloaded_during_the_verification_writes_nothing() -> None:
     harness = Harness()
     harness.runtime.verifier = verifier = Verifier()
     harness.logs.verifying = True
@@ -268,7 +268,7 @@ def test_a_shard_that_goes_while_the_transaction_is_verified_writes_nothing() ->
     assert ended.code is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_log_that_cannot_begin_a_verification_says_why() -> None:
+def test_the_error_of_a_log_that_cannot_begin_a_verification_is_returned() -> None:
     harness = Harness()
     harness.create(HERE)
     harness.logs.refusal = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

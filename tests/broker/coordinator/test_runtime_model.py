@@ -1,7 +1,7 @@
 """A runner under random operations, failures and reloads, compared with its log.
 
-After every step a shard that is loaded and has nothing on its way holds what a replay of its log gives; whoever was
-told that something was written finds it there, in order; and in the end everybody was answered exactly once.
+After every step a loaded shard without pending writes holds what a replay of its log gives; every confirmed write
+is in the log, in order; and in the end every request was answered exactly once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RunnerMachine(RuleBasedStateMachine):
         self.disk = HeldRunner()
         self.harness = RuntimeHarness(linger_ms=linger_ms, runner=self.disk)
 
-    # ---- what clients ask
+    # ---- requests of clients
 
     def _expect(self, value: int | None = None) -> Answer[Any]:
         answer: Answer[Any] = Answer(lambda error: error)
@@ -116,7 +116,7 @@ class RunnerMachine(RuleBasedStateMachine):
         pending = self.harness.runner.complete_transaction(marker(producer, committed=committed))
         pending.add_done_callback(self._expect().pending.complete)
 
-    # ---- what the world does
+    # ---- events around them
 
     @rule()
     def end_pass(self) -> None:
@@ -138,7 +138,7 @@ class RunnerMachine(RuleBasedStateMachine):
 
     @rule()
     def lose(self) -> None:
-        """The commit of everything that waits fails, as when another leads."""
+        """The commit of all pending writes fails, as after a change of leaders."""
         self.harness.logs.commit(None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     @rule(failure=st.sampled_from([None, ErrorCode.NOT_ENOUGH_REPLICAS]))
@@ -159,7 +159,7 @@ class RunnerMachine(RuleBasedStateMachine):
         self.harness.runner.unload()
         self.harness.runner.load()
 
-    # ---- what must hold
+    # ---- invariants
 
     @invariant()
     def the_state_is_that_of_the_log(self) -> None:
@@ -170,11 +170,11 @@ class RunnerMachine(RuleBasedStateMachine):
         answer: Answer[Any] = Answer(lambda error: error)
         answer.pending.add_done_callback(seen.append)
         runner.read(Counters.state, answer)
-        if seen:  # nothing is on its way
+        if seen:  # no write is pending
             assert seen == [self._loaded().state()]
 
     def _loaded(self) -> Counters:
-        """A shard that another broker would load."""
+        """A shard as another broker would load it."""
         logs, failure, refusal = self.harness.logs, self.harness.logs.failure, self.harness.logs.refusal
         other = RuntimeHarness(logs=logs)
         logs.failure, logs.refusal = failure, refusal
@@ -197,7 +197,7 @@ class RunnerMachine(RuleBasedStateMachine):
         self.harness.end_pass()
         assert sorted(number for number, _ in self.answers) == list(range(self.asked))
         assert self.harness.runner.state is ShardState.CLOSED
-        self.harness.clock.advance(100)  # and nothing that is still to come does anything
+        self.harness.clock.advance(100)  # and calls that are still scheduled have no effect
         assert self.harness.runner.state is ShardState.CLOSED
         assert self.harness.clock.scheduled == 0
 

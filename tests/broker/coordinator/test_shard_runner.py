@@ -34,7 +34,7 @@ PRODUCER = TransactionalProducer("id", 5, 0, False)
 
 
 class Told:
-    """What a client was answered: `value` is "nothing" until then."""
+    """The response that a client received: `value` is "nothing" until then."""
 
     def __init__(self) -> None:
         self.value: Any = "nothing"
@@ -84,10 +84,10 @@ def _five_of(number: int) -> Callable[[Counters], CoordinatorResult[object]]:
     return lambda shard: shard.set(f"c{number}", *range(5))
 
 
-# ---- answers
+# ---- responses
 
 
-def test_operations_of_one_pass_see_each_other_and_are_written_in_one_batch() -> None:
+def test_operations_of_one_pass_see_each_other_and_share_a_batch() -> None:
     harness = RuntimeHarness()
     first = write(harness, lambda shard: shard.set("a", 1, 2))
     second = write(harness, lambda shard: shard.set("a", 3))
@@ -97,7 +97,7 @@ def test_operations_of_one_pass_see_each_other_and_are_written_in_one_batch() ->
     assert harness.shard.offsets == [0, 1, 2]
 
 
-def test_an_answer_waits_for_the_commit_and_so_does_what_was_seen_before_it() -> None:
+def test_a_response_waits_for_the_commit_of_its_records_and_of_those_it_has_read() -> None:
     harness = RuntimeHarness()
     harness.logs.holds = True
     written = write(harness, lambda shard: shard.set("a", 1))
@@ -109,13 +109,13 @@ def test_an_answer_waits_for_the_commit_and_so_does_what_was_seen_before_it() ->
     assert (written.value, seen.value, asked.value) == (None, {"a": 1}, "no records")
 
 
-def test_what_sees_nothing_new_is_answered_at_once() -> None:
+def test_a_read_without_uncommitted_state_is_answered_at_once() -> None:
     harness = RuntimeHarness()
     assert look(harness).value == {}
     assert write(harness, lambda _: CoordinatorResult("fine")).value == "fine"
 
 
-def test_a_response_that_is_pending_is_given_when_it_is_there_and_its_records_are_committed() -> None:
+def test_a_pending_response_waits_for_its_completion_and_for_the_commit() -> None:
     harness = RuntimeHarness()
     response: Pending[str] = Pending()
     told = write(harness, lambda _: CoordinatorResult(response, [counter("a", 1)]))
@@ -125,7 +125,7 @@ def test_a_response_that_is_pending_is_given_when_it_is_there_and_its_records_ar
     assert told.value == "all have joined"
 
 
-def test_who_wants_to_hear_of_the_commit_hears_of_it_before_the_answer() -> None:
+def test_on_committed_is_called_before_the_response() -> None:
     harness = RuntimeHarness()
     heard: list[object] = []
     told = write(
@@ -138,7 +138,7 @@ def test_who_wants_to_hear_of_the_commit_hears_of_it_before_the_answer() -> None
     assert (heard, told.value) == ([(None, "nothing")], "x")
 
 
-def test_records_of_what_the_state_has_already_are_written_and_not_replayed() -> None:
+def test_records_without_replay_are_only_written() -> None:
     harness = RuntimeHarness()
     write(harness, lambda _: CoordinatorResult(None, [counter("a", 1)], replays=False))
     harness.end_pass()
@@ -146,7 +146,7 @@ def test_records_of_what_the_state_has_already_are_written_and_not_replayed() ->
 
 
 @pytest.mark.parametrize("linger_ms", [0, 20])
-def test_records_are_gathered_for_the_linger_time(linger_ms: int) -> None:
+def test_records_are_collected_for_the_linger_time(linger_ms: int) -> None:
     harness = RuntimeHarness(linger_ms=linger_ms)
     write(harness, lambda shard: shard.set("a", 1))
     told = write(harness, lambda shard: shard.set("a", 2))
@@ -157,7 +157,7 @@ def test_records_are_gathered_for_the_linger_time(linger_ms: int) -> None:
     assert (told.value, len(harness.logs.batches)) == (1, 1 if linger_ms else 2)
 
 
-def test_a_batch_that_is_full_is_written_before_the_next_begins() -> None:
+def test_a_full_batch_is_written_before_the_next_begins() -> None:
     harness = RuntimeHarness()
     told = [write(harness, _five_of(n)) for n in range(12)]
     harness.end_pass()
@@ -170,7 +170,7 @@ def test_a_batch_that_is_full_is_written_before_the_next_begins() -> None:
 # ---- failures
 
 
-def test_an_operation_that_fails_leaves_no_trace() -> None:
+def test_a_failed_operation_has_no_effect() -> None:
     harness = RuntimeHarness()
 
     def refuse(shard: Counters) -> CoordinatorResult[None]:
@@ -182,7 +182,7 @@ def test_an_operation_that_fails_leaves_no_trace() -> None:
     assert harness.logs.batches == []
 
 
-def test_a_bug_is_logged_with_its_traceback_and_the_shard_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bug_is_logged_with_its_traceback_and_the_shard_continues(caplog: pytest.LogCaptureFixture) -> None:
     harness = RuntimeHarness()
 
     def stumble(shard: Counters) -> Any:
@@ -196,7 +196,7 @@ def test_a_bug_is_logged_with_its_traceback_and_the_shard_goes_on(caplog: pytest
     assert told.value is None
 
 
-def test_records_that_are_too_large_are_refused_and_not_replayed() -> None:
+def test_records_that_are_too_large_are_rejected_and_not_replayed() -> None:
     harness = RuntimeHarness()
     heard: list[ApiError | None] = []
     told = write(
@@ -207,7 +207,7 @@ def test_records_that_are_too_large_are_refused_and_not_replayed() -> None:
     assert [error and error.code for error in heard] == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
-def test_what_cannot_be_encoded_is_a_bug_of_the_operation() -> None:
+def test_a_record_that_cannot_be_encoded_is_a_bug_of_the_operation() -> None:
     harness = RuntimeHarness()
     assert write(harness, lambda shard: shard.set("a", 1 << 70)).value is ErrorCode.UNKNOWN_SERVER_ERROR
     assert harness.shard.counters == {}
@@ -221,7 +221,7 @@ def test_what_cannot_be_encoded_is_a_bug_of_the_operation() -> None:
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_what_cannot_be_written_is_not_replayed(refusal: ErrorCode, told: ErrorCode) -> None:
+def test_rejected_records_are_not_replayed(refusal: ErrorCode, told: ErrorCode) -> None:
     harness = RuntimeHarness()
     harness.logs.refusal = ApiError(refusal)
     assert write(harness, lambda shard: shard.set("a", 1)).value is told
@@ -229,7 +229,7 @@ def test_what_cannot_be_written_is_not_replayed(refusal: ErrorCode, told: ErrorC
     assert (harness.shard.counters, len(harness.shards)) == ({}, 1)
 
 
-def test_on_a_full_disk_only_what_is_needed_is_written() -> None:
+def test_on_a_full_disk_only_necessary_records_are_written() -> None:
     harness = RuntimeHarness()
     harness.logs.is_full = True
     assert write(harness, lambda shard: shard.set("a", 1)).value is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -238,7 +238,7 @@ def test_on_a_full_disk_only_what_is_needed_is_written() -> None:
     assert told.value == "gone"
 
 
-def test_after_an_append_that_fails_the_state_is_the_logs_again() -> None:
+def test_after_a_failed_append_the_shard_is_loaded_again() -> None:
     harness = RuntimeHarness()
     write(harness, lambda shard: shard.set("a", 1))
     harness.end_pass()
@@ -253,7 +253,7 @@ def test_after_an_append_that_fails_the_state_is_the_logs_again() -> None:
     assert look(harness).value == {"a": 1}
 
 
-def test_where_records_are_lost_over_and_over_the_load_is_put_off() -> None:
+def test_repeated_losses_delay_the_load() -> None:
     harness = RuntimeHarness()
     write(harness, lambda shard: shard.set("a", 1))
     harness.end_pass()
@@ -276,7 +276,7 @@ def test_where_records_are_lost_over_and_over_the_load_is_put_off() -> None:
     assert look(harness).value == {"a": 3}
 
 
-def test_a_load_that_is_put_off_is_called_off_with_the_partition() -> None:
+def test_a_delayed_load_is_cancelled_with_the_partition() -> None:
     harness = RuntimeHarness()
     harness.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
     for _ in range(2):
@@ -287,7 +287,7 @@ def test_a_load_that_is_put_off_is_called_off_with_the_partition() -> None:
     assert harness.runner.state is ShardState.CLOSED
 
 
-def test_a_commit_that_fails_takes_what_came_after_it_along() -> None:
+def test_a_failed_commit_fails_later_writes() -> None:
     harness = RuntimeHarness()
     harness.logs.holds = True
     first = write(harness, lambda shard: shard.set("a", 1))
@@ -300,11 +300,11 @@ def test_a_commit_that_fails_takes_what_came_after_it_along() -> None:
     harness.end_pass()
     assert [each.value for each in (first, second, third)] == [ErrorCode.NOT_COORDINATOR] * 3
     assert harness.runner.state is ShardState.FAILED
-    harness.logs.commit(None, ErrorCode.KAFKA_STORAGE_ERROR)  # which nobody hears of any more
+    harness.logs.commit(None, ErrorCode.KAFKA_STORAGE_ERROR)  # which has no effect any more
     assert look(harness).value is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_stranger_in_the_log_makes_the_shard_read_it_again() -> None:
+def test_a_foreign_record_in_the_log_causes_a_reload() -> None:
     harness = RuntimeHarness()
     told = write(harness, lambda shard: shard.set("a", 1))
     stranger = RuntimeHarness(logs=harness.logs)
@@ -315,7 +315,7 @@ def test_a_stranger_in_the_log_makes_the_shard_read_it_again() -> None:
     assert look(harness).value == {"a": 1, "b": 2}
 
 
-def test_records_that_the_shard_cannot_take_are_not_written_and_it_reads_the_log_again() -> None:
+def test_records_that_fail_to_replay_are_not_written_and_cause_a_reload() -> None:
     harness = RuntimeHarness()
     kept = write(harness, lambda shard: shard.set("a", 1))
     harness.shard.poisoned = "b"
@@ -326,7 +326,7 @@ def test_records_that_the_shard_cannot_take_are_not_written_and_it_reads_the_log
     assert harness.logs.next_offset == 1
 
 
-def test_who_waits_too_long_for_a_commit_is_told_and_the_records_stay() -> None:
+def test_a_commit_that_takes_too_long_times_out_and_the_records_stay() -> None:
     harness = RuntimeHarness()
     harness.logs.holds = True
     told = write(harness, lambda shard: shard.set("a", 1))
@@ -342,7 +342,7 @@ def test_who_waits_too_long_for_a_commit_is_told_and_the_records_stay() -> None:
     assert look(harness).value == {"a": 1}
 
 
-def test_an_answer_that_cannot_be_given_does_not_keep_others_from_theirs(
+def test_a_callback_that_raises_does_not_block_other_responses(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     harness = RuntimeHarness()
@@ -360,7 +360,7 @@ def test_an_answer_that_cannot_be_given_does_not_keep_others_from_theirs(
 # ---- transactions
 
 
-def test_what_a_transaction_writes_counts_when_it_is_committed() -> None:
+def test_transactional_records_take_effect_once_committed() -> None:
     harness = RuntimeHarness()
     guard = VerificationGuard()
     write(harness, lambda shard: shard.set("a", 1))
@@ -374,7 +374,7 @@ def test_what_a_transaction_writes_counts_when_it_is_committed() -> None:
     assert harness.shard.offsets == [0, 1]
 
 
-def test_what_an_aborted_transaction_wrote_never_counts() -> None:
+def test_records_of_an_aborted_transaction_never_take_effect() -> None:
     harness = RuntimeHarness()
     write_in_transaction(harness, lambda shard: shard.set("a", 2))
     end(harness, committed=False)
@@ -382,7 +382,7 @@ def test_what_an_aborted_transaction_wrote_never_counts() -> None:
     assert look(harness).value == look(again).value == {}
 
 
-def test_a_batch_that_the_log_refuses_changes_nothing() -> None:
+def test_a_transactional_batch_that_the_log_rejects_changes_nothing() -> None:
     harness = RuntimeHarness()
     harness.logs.batch_refusal = ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
     told = write_in_transaction(harness, lambda shard: shard.set("a", 2))
@@ -390,7 +390,7 @@ def test_a_batch_that_the_log_refuses_changes_nothing() -> None:
     assert (harness.shard.open, len(harness.shards)) == ({}, 1)
 
 
-def test_a_marker_that_the_log_refuses_ends_nothing() -> None:
+def test_a_marker_that_the_log_rejects_ends_nothing() -> None:
     harness = RuntimeHarness()
     write_in_transaction(harness, lambda shard: shard.set("a", 2))
     harness.logs.failure = ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -398,7 +398,7 @@ def test_a_marker_that_the_log_refuses_ends_nothing() -> None:
     assert harness.shard.open == {5: {"a": 2}}
 
 
-def test_a_marker_is_answered_when_it_is_committed() -> None:
+def test_a_marker_is_answered_once_it_is_committed() -> None:
     harness = RuntimeHarness()
     write_in_transaction(harness, lambda shard: shard.set("a", 2))
     harness.logs.holds = True
@@ -408,7 +408,7 @@ def test_a_marker_is_answered_when_it_is_committed() -> None:
     assert told.value is None
 
 
-def test_transactions_end_where_the_shard_cannot_be_loaded() -> None:
+def test_transactions_end_even_if_the_shard_cannot_be_loaded() -> None:
     harness = RuntimeHarness()
     write_in_transaction(harness, lambda shard: shard.set("a", 2))
     harness.runner.unload()
@@ -421,7 +421,7 @@ def test_transactions_end_where_the_shard_cannot_be_loaded() -> None:
     assert look(harness).value == {"a": 2}
 
 
-def test_a_transactions_append_that_fails_is_told_and_taken_back() -> None:
+def test_a_failed_transactional_append_is_answered_and_undone() -> None:
     harness = RuntimeHarness()
     harness.logs.failure = ErrorCode.NOT_ENOUGH_REPLICAS
     told = write_in_transaction(harness, lambda shard: shard.set("a", 2))
@@ -432,7 +432,7 @@ def test_a_transactions_append_that_fails_is_told_and_taken_back() -> None:
 # ---- timers
 
 
-def test_what_falls_due_is_an_operation_like_any_other() -> None:
+def test_an_expired_timer_runs_an_ordinary_operation() -> None:
     harness = RuntimeHarness()
     shard = harness.shard
     shard.context.timer.schedule("t", 1000, lambda: shard.set("a", 1))
@@ -442,7 +442,7 @@ def test_what_falls_due_is_an_operation_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("retry", [True, False])
-def test_what_could_not_be_written_is_tried_again_where_that_is_wanted(retry: bool) -> None:
+def test_a_timer_whose_records_were_rejected_is_retried_on_request(retry: bool) -> None:
     harness = RuntimeHarness()
     shard = harness.shard
     shard.context.timer.schedule("t", 1000, lambda: shard.set("a", 1), retry=retry)
@@ -453,7 +453,7 @@ def test_what_could_not_be_written_is_tried_again_where_that_is_wanted(retry: bo
     assert shard.counters == ({"a": 1} if retry else {})
 
 
-def test_the_timers_of_a_shard_go_with_it() -> None:
+def test_the_timers_of_an_unloaded_shard_are_cancelled() -> None:
     harness = RuntimeHarness()
     shard = harness.shard
     shard.context.timer.schedule("t", 1000, lambda: shard.set("a", 1))
@@ -474,7 +474,7 @@ def filled() -> MemoryLogs:
     return harness.logs
 
 
-def test_an_empty_partition_is_loaded_at_once_and_another_away_from_the_loop() -> None:
+def test_an_empty_partition_is_loaded_at_once_and_others_off_the_loop() -> None:
     runner = HeldRunner()
     assert RuntimeHarness(runner=runner).shard.events == ["loaded"]
     harness = RuntimeHarness(runner=runner, logs=filled())
@@ -488,7 +488,7 @@ def test_an_empty_partition_is_loaded_at_once_and_another_away_from_the_loop() -
     assert (summary.records, summary.replaced, summary.size) == (1, 1, len(harness.logs.batches[0]))
 
 
-def test_metadata_that_come_while_a_shard_is_loaded_are_handed_on() -> None:
+def test_metadata_published_during_a_load_is_applied_afterwards() -> None:
     runner = HeldRunner()
     harness = RuntimeHarness(runner=runner, logs=filled())
     harness.runner.metadata_changed(MetadataImage.empty(), MetadataDelta())
@@ -498,7 +498,7 @@ def test_metadata_that_come_while_a_shard_is_loaded_are_handed_on() -> None:
     assert harness.shard.events == ["loaded", "metadata", "metadata"]
 
 
-def test_a_load_that_nobody_wants_any_more_is_called_off() -> None:
+def test_an_obsolete_load_is_cancelled() -> None:
     runner = HeldRunner()
     harness = RuntimeHarness(runner=runner, logs=filled())
     harness.runner.unload()
@@ -509,7 +509,7 @@ def test_a_load_that_nobody_wants_any_more_is_called_off() -> None:
     assert look(harness).value == {"a": 2}
 
 
-def test_of_two_loads_the_later_counts() -> None:
+def test_the_later_of_two_loads_counts() -> None:
     runner = HeldRunner()
     harness = RuntimeHarness(runner=runner, logs=filled())
     harness.runner.unload()
@@ -519,9 +519,7 @@ def test_of_two_loads_the_later_counts() -> None:
 
 
 @pytest.mark.parametrize("what", ["disk", "log", "replay"])
-def test_a_partition_that_cannot_be_read_is_not_coordinated(
-    what: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unreadable_partition_is_not_coordinated(what: str, caplog: pytest.LogCaptureFixture) -> None:
     logs = filled()
     logs.errno = errno.EIO if what == "disk" else 0
     logs.reading = ApiError(ErrorCode.KAFKA_STORAGE_ERROR) if what == "log" else None
@@ -541,10 +539,10 @@ def test_a_partition_that_cannot_be_read_is_not_coordinated(
 
 
 @pytest.mark.parametrize("what", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, "contents", "memory"])
-def test_a_load_for_which_the_process_lacked_something_is_tried_again(
+def test_a_load_that_lacked_resources_of_the_process_is_retried(
     what: int | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log is sound then, and so is its disk: the groups in it must not be gone until the broker starts again."""
+    """The log and its disk are sound then, and the groups in it must not be lost until the broker restarts."""
     logs = filled()
     logs.errno = what if isinstance(what, int) else 0
     logs.reading = OutOfResourcesError("no descriptor") if what == "contents" else None
@@ -565,11 +563,11 @@ def test_a_load_for_which_the_process_lacked_something_is_tried_again(
     logs.errno = errno.EMFILE
     harness.runner.unload()
     harness.runner.load()
-    harness.clock.advance(0.5)  # and not after ten seconds
+    harness.clock.advance(0.5)  # not only after ten seconds
     assert harness.probe.load_failures == 10
 
 
-def test_a_load_that_is_to_be_tried_again_is_called_off_with_the_partition() -> None:
+def test_a_load_to_be_retried_is_cancelled_with_the_partition() -> None:
     logs = filled()
     logs.errno = errno.EMFILE
     harness = RuntimeHarness(logs=logs)
@@ -588,7 +586,7 @@ def _out_of_memory(*_: object) -> None:
     raise MemoryError
 
 
-def test_metadata_from_before_a_load_that_failed_are_forgotten() -> None:
+def test_metadata_from_before_a_failed_load_is_dropped() -> None:
     runner = HeldRunner()
     logs = filled()
     logs.errno = errno.EIO
@@ -602,7 +600,7 @@ def test_metadata_from_before_a_load_that_failed_are_forgotten() -> None:
     assert harness.shard.events == ["loaded"]
 
 
-def test_a_new_epoch_of_the_same_leader_changes_no_state() -> None:
+def test_a_new_epoch_of_the_same_leader_keeps_the_state() -> None:
     harness = RuntimeHarness()
     shard = harness.shard
     harness.runner.lead(8)
@@ -610,7 +608,7 @@ def test_a_new_epoch_of_the_same_leader_changes_no_state() -> None:
     assert shard.context.epoch == 8
 
 
-def test_who_waits_when_the_partition_goes_is_told() -> None:
+def test_pending_requests_of_an_unloaded_partition_fail() -> None:
     harness = RuntimeHarness()
     harness.logs.holds = True
     told = [write(harness, lambda shard: shard.set("a", 1))]
@@ -626,7 +624,7 @@ def test_who_waits_when_the_partition_goes_is_told() -> None:
     assert harness.logs.next_offset == 1
 
 
-def test_what_was_decided_before_the_broker_stops_is_written_and_answered() -> None:
+def test_decided_records_are_written_and_answered_before_the_broker_stops() -> None:
     harness = RuntimeHarness()
     told = write(harness, lambda shard: shard.set("a", 1))
     shard = harness.shard
@@ -635,7 +633,7 @@ def test_what_was_decided_before_the_broker_stops_is_written_and_answered() -> N
     assert look(harness).value is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_shard_that_cannot_be_put_away_or_begin_is_a_bug_of_one_partition(
+def test_a_shard_that_fails_to_unload_or_start_affects_only_its_partition(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stumble(self: Counters) -> None:

@@ -1,4 +1,4 @@
-"""ShardTimers: keys, times, and the calls of the loop that they cost."""
+"""ShardTimers: keys, times, and the scheduled calls that they cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.broker.fakes import ManualTimer
 
 
 class Bell:
-    """What is due, as (key, what the operation says, retry, time)."""
+    """The expired timers, as (key, result of the operation, retry, time)."""
 
     def __init__(self) -> None:
         self.clock = ManualTimer(0.0)
@@ -28,7 +28,7 @@ def says(word: object) -> TimedOperation:
     return lambda: CoordinatorResult(word)
 
 
-def test_what_is_scheduled_falls_due_once() -> None:
+def test_a_timer_expires_once() -> None:
     bell = Bell()
     bell.timers.schedule("a", 1000, says(1))
     bell.timers.schedule("b", 500, says(2), retry=False)
@@ -38,7 +38,7 @@ def test_what_is_scheduled_falls_due_once() -> None:
     assert (bell.timers.is_scheduled("a"), len(bell.timers)) == (False, 0)
 
 
-def test_what_is_scheduled_again_takes_the_place_of_the_first() -> None:
+def test_scheduling_again_replaces_the_timer() -> None:
     bell = Bell()
     bell.timers.schedule("a", 1000, says("first"))
     bell.timers.schedule("a", 500, says("sooner"))
@@ -52,7 +52,7 @@ def test_what_is_scheduled_again_takes_the_place_of_the_first() -> None:
     assert bell.rung[1:] == [("a", "later", False)]
 
 
-def test_what_is_postponed_costs_no_call_of_its_own() -> None:
+def test_postponing_schedules_no_extra_call() -> None:
     bell = Bell()
     for _ in range(100):
         bell.timers.schedule("session", 45_000, says("expired"))
@@ -62,7 +62,7 @@ def test_what_is_postponed_costs_no_call_of_its_own() -> None:
     assert bell.rung == [("session", "expired", True)]
 
 
-def test_what_is_cancelled_does_not_fall_due() -> None:
+def test_a_cancelled_timer_does_not_expire() -> None:
     bell = Bell()
     bell.timers.schedule("a", 1000, says(1))
     bell.timers.schedule("b", 1000, says(2))
@@ -75,7 +75,7 @@ def test_what_is_cancelled_does_not_fall_due() -> None:
     assert (bell.rung, bell.clock.scheduled) == ([], 0)
 
 
-# Eighths of a second: their sums are exact as floats, so that clock and model agree on what is due.
+# Eighths of a second: their sums are exact as floats, so that clock and model agree on expiry.
 SPANS_MS = st.integers(0, 50).map(lambda eighths: eighths * 125)
 
 
@@ -85,7 +85,7 @@ SPANS_MS = st.integers(0, 50).map(lambda eighths: eighths * 125)
         max_size=30,
     )
 )
-def test_timers_fall_due_as_in_a_model(steps: list[tuple[str, str, int]]) -> None:
+def test_timers_expire_as_in_a_model(steps: list[tuple[str, str, int]]) -> None:
     bell = Bell()
     now_ms = 0
     due: dict[str, int] = {}

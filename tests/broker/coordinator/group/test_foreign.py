@@ -19,7 +19,7 @@ RuntimeHarness = ShardHarness[GroupCoordinatorShard]
 
 
 def loaded(*records: tuple[Message, Message | None]) -> RuntimeHarness:
-    """A shard that has found these records, keys and values."""
+    """A shard that has loaded these records, keys and values."""
     log = [Logged(CoordinatorRecord(key, value)) for key, value in records]
     return ShardHarness(GroupCoordinatorShard, log=log)
 
@@ -149,7 +149,7 @@ def test_a_streams_group_without_members_is_deleted_with_all_its_records() -> No
     assert not harness.state()
 
 
-def test_tombstones_of_what_is_not_there_say_nothing() -> None:
+def test_tombstones_of_unknown_records_have_no_effect() -> None:
     harness = loaded((MEMBER[0], None), whole(3), (whole(3)[0], None), (TOPOLOGY[0], None))
     assert harness.shard.groups.find("g") is None
     group = streams_group(whole(3), MEMBER, (MEMBER[0], None))
@@ -179,7 +179,7 @@ def share_group(*records: tuple[Message, Message | None]) -> ShareGroup:
     return group
 
 
-def test_a_share_group_knows_no_committed_offsets() -> None:
+def test_a_share_group_has_no_committed_offsets() -> None:
     group = share_group(SHARE, SHARE_MEMBER)
     assert (group.type, group.state_name, group.protocol_type) == (GroupType.SHARE, "Stable", "share")
     commit = code_of(group.check_offset_commit, "m", None, 1, is_transactional=False, api_version=9)
@@ -191,7 +191,7 @@ def test_a_share_group_knows_no_committed_offsets() -> None:
     assert group.offset_expires_from(5, 100) is None
 
 
-def test_a_share_group_is_deleted_if_it_has_neither_members_nor_state_elsewhere() -> None:
+def test_a_share_group_without_members_and_state_is_deleted() -> None:
     assert code_of(share_group(SHARE, SHARE_MEMBER).check_delete) is ErrorCode.NON_EMPTY_GROUP
     assert code_of(share_group(SHARE, share_state(1)).check_delete) is ErrorCode.UNSUPPORTED_VERSION
     group = share_group(SHARE, share_state(0))
@@ -200,5 +200,5 @@ def test_a_share_group_is_deleted_if_it_has_neither_members_nor_state_elsewhere(
     assert group.tombstones() == [tombstone(SHARE[0]), tombstone(share_state(0)[0])]
 
 
-def test_a_group_of_another_kind_with_the_same_id_is_followed() -> None:
+def test_a_group_replaced_by_another_kind_with_the_same_id() -> None:
     assert share_group(*STREAMS, SHARE).type is GroupType.SHARE

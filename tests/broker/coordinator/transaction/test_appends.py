@@ -32,7 +32,7 @@ RETRY_S, PATIENCE_S = 0.02, 0.1
 
 
 class SlowAtTimes(HeldRunner):
-    """Holds work back while it is told to."""
+    """Holds work back while `slow`."""
 
     is_slow = False
 
@@ -43,7 +43,7 @@ class SlowAtTimes(HeldRunner):
 
 
 class Harness:
-    """A broker with two partitions of a topic, over a coordinator of the test's."""
+    """A broker with two partitions of a topic, over a fake transaction coordinator."""
 
     def __init__(self, log_dir: Path, **settings: str) -> None:
         named = {key.replace("_", "."): value for key, value in settings.items()}
@@ -73,7 +73,7 @@ class Harness:
         return Heard(self.appends.append(TransactionalProduce("tx", version, entries, acks, 1000)))
 
     def end(self, *, epoch: int = 0, commit: bool = True) -> None:
-        """The transaction's marker comes to the first partition."""
+        """Writes the transaction's marker to the first partition."""
         records = end_transaction_marker(
             commit=commit,
             coordinator_epoch=0,
@@ -97,7 +97,7 @@ class Harness:
 
 
 class Heard:
-    """An answer, or the absence of one."""
+    """A response, or its absence."""
 
     def __init__(self, results: Results | Pending[Results]) -> None:
         self.results: Results | None = None
@@ -147,10 +147,10 @@ def new_harness(tmp_path: Path) -> Iterator[NewHarness]:
         each.broker.kill()
 
 
-# ---- who is asked
+# ---- verification
 
 
-def test_the_first_batch_of_a_transaction_is_verified_and_the_others_are_not(harness: Harness) -> None:
+def test_only_the_first_batch_of_a_transaction_is_verified(harness: Harness) -> None:
     assert harness.produce(txn_batch("a")).offsets == [0]
     assert harness.produce(txn_batch("b", sequence=1)).offsets == [1]
     assert harness.coordinator.asked == [("verify", "tx", (PRODUCER_ID, 0), (("t", 0),))]
@@ -159,39 +159,39 @@ def test_the_first_batch_of_a_transaction_is_verified_and_the_others_are_not(har
     assert harness.asked == ["verify", "verify"]
 
 
-def test_all_partitions_of_a_request_are_asked_for_together(harness: Harness) -> None:
+def test_all_partitions_of_a_request_are_verified_together(harness: Harness) -> None:
     harness.produce(txn_batch("a"), txn_batch("b"))
     assert harness.asked_for == [(("t", 0), ("t", 1))]
 
 
-def test_only_partitions_where_it_has_not_begun_are_asked_for(harness: Harness) -> None:
+def test_only_partitions_new_in_the_transaction_are_verified(harness: Harness) -> None:
     harness.produce(txn_batch("a"))
     harness.produce(txn_batch("b", sequence=1), txn_batch("b"))
     assert harness.asked_for == [(("t", 0),), (("t", 1),)]
 
 
-def test_from_version_12_on_partitions_are_added(harness: Harness) -> None:
+def test_from_version_12_on_partitions_are_added_implicitly(harness: Harness) -> None:
     assert harness.produce(txn_batch("a"), version=ADDING).codes == [ErrorCode.NONE]
     assert harness.coordinator.asked == [("add", "tx", (PRODUCER_ID, 0), (("t", 0),))]
 
 
-def test_without_verification_nobody_is_asked(new_harness: NewHarness) -> None:
+def test_without_verification_the_coordinator_is_not_asked(new_harness: NewHarness) -> None:
     harness = new_harness(transaction_partition_verification_enable="false")
     assert harness.produce(txn_batch("a")).codes == [ErrorCode.NONE]
     assert harness.asked == []
     harness.end()
     harness.produce(txn_batch("b", sequence=1), version=ADDING)
-    assert harness.asked == ["add"]  # all the same: that is how the coordinator hears of the partition
+    assert harness.asked == ["add"]  # still added: the coordinator has to know the partition
 
 
-def test_batches_outside_of_the_transaction_go_along(harness: Harness) -> None:
+def test_non_transactional_batches_are_appended_alongside(harness: Harness) -> None:
     harness.coordinator.says = {("t", 0): ErrorCode.INVALID_TXN_STATE}
     answer = harness.produce(txn_batch("a"), batch("b"))
     assert answer.codes == [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE]
     assert harness.asked_for == [(("t", 0),)]
 
 
-def test_batches_of_two_producers_are_refused(harness: Harness) -> None:
+def test_batches_of_two_producers_in_one_request_are_rejected(harness: Harness) -> None:
     for other in (txn_batch("b", producer_id=8), txn_batch("b", epoch=1)):
         with pytest.raises(ApiError) as refused:
             harness.produce(txn_batch("a"), other)
@@ -199,20 +199,20 @@ def test_batches_of_two_producers_are_refused(harness: Harness) -> None:
     assert harness.asked == []
 
 
-def test_a_partition_that_is_not_there_is_not_asked_for(harness: Harness) -> None:
+def test_an_unknown_partition_is_not_verified(harness: Harness) -> None:
     answer = harness.produce(txn_batch("a"), txn_batch("a"), txn_batch("a"))
     assert answer.codes == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert harness.asked_for == [(("t", 0), ("t", 1))]
 
 
-def test_a_partition_without_a_leader_here_is_not_asked_for(harness: Harness) -> None:
+def test_a_partition_without_local_leader_is_not_verified(harness: Harness) -> None:
     harness.replica_manager.partition("t", 0).leader_id = 2
     answer = harness.produce(txn_batch("a"), txn_batch("a"))
     assert answer.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
     assert harness.asked_for == [(("t", 1),)]
 
 
-def test_an_open_transaction_is_of_no_use_where_another_leads(harness: Harness) -> None:
+def test_an_open_transaction_does_not_help_under_another_leader(harness: Harness) -> None:
     harness.produce(txn_batch("a"))
     harness.replica_manager.partition("t", 0).leader_id = 99
     answer = harness.produce(txn_batch("b", sequence=1))
@@ -231,7 +231,7 @@ def test_a_fenced_producer_is_not_verified_and_blocks_no_other(harness: Harness,
     assert harness.produce(txn_batch("b", sequence=1, epoch=1), version=version).offsets == [1]
 
 
-def test_a_fenced_producer_that_waited_its_turn_is_fenced(harness: Harness) -> None:
+def test_a_queued_request_of_a_fenced_producer_is_rejected(harness: Harness) -> None:
     harness.coordinator.holds = True
     answers = [
         harness.produce(txn_batch("a", epoch=1)),
@@ -244,8 +244,8 @@ def test_a_fenced_producer_that_waited_its_turn_is_fenced(harness: Harness) -> N
     assert harness.asked == ["verify"]
 
 
-def test_a_fenced_producer_is_answered_for_each_partition(harness: Harness) -> None:
-    """Where the log has not heard of the new epoch the coordinator is asked, as ever."""
+def test_a_fenced_producer_gets_an_error_for_each_partition(harness: Harness) -> None:
+    """Where the log does not know the new epoch yet, the coordinator is asked as usual."""
     harness.produce(txn_batch("a", epoch=1))
     harness.coordinator.says = {("t", 1): ErrorCode.INVALID_PRODUCER_EPOCH}
     answer = harness.produce(txn_batch("z"), txn_batch("z"))
@@ -253,7 +253,7 @@ def test_a_fenced_producer_is_answered_for_each_partition(harness: Harness) -> N
     assert harness.asked_for[1:] == [(("t", 1),)]
 
 
-# ---- what is answered
+# ---- responses
 
 ANSWERS = [
     (ErrorCode.INVALID_TXN_STATE, OLDEST, ErrorCode.INVALID_TXN_STATE),
@@ -271,7 +271,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("said", "version", "told"), ANSWERS)
-def test_what_the_coordinator_says_is_told_in_words_that_producers_know(
+def test_errors_of_the_coordinator_are_mapped_for_producers(
     harness: Harness, said: ErrorCode, version: int, told: ErrorCode
 ) -> None:
     harness.coordinator.says = {("t", 0): said}
@@ -288,8 +288,8 @@ def test_what_the_coordinator_says_is_told_in_words_that_producers_know(
     assert (refused.error_message is not None) == has_message
 
 
-def test_a_marker_overtakes_an_answer(harness: Harness) -> None:
-    """What the coordinator said of the transaction is no longer true when its marker has come meanwhile."""
+def test_a_marker_invalidates_a_pending_verification(harness: Harness) -> None:
+    """The coordinator's answer about the transaction is outdated if its marker has been written meanwhile."""
     harness.coordinator.holds = True
     answer = harness.produce(txn_batch("a"))
     assert answer.waits
@@ -299,7 +299,7 @@ def test_a_marker_overtakes_an_answer(harness: Harness) -> None:
     assert harness.log().log_end_offset == 1  # the marker
 
 
-def test_a_topic_that_was_deleted_meanwhile(harness: Harness) -> None:
+def test_a_topic_deleted_during_the_verification(harness: Harness) -> None:
     harness.coordinator.holds = True
     answer = harness.produce(txn_batch("a"))
     topic = harness.broker.broker.image.topics["t"]
@@ -308,7 +308,7 @@ def test_a_topic_that_was_deleted_meanwhile(harness: Harness) -> None:
     assert answer.codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_disk_that_failed_meanwhile(harness: Harness) -> None:
+def test_a_disk_that_failed_during_the_verification(harness: Harness) -> None:
     harness.coordinator.holds = True
     answer = harness.produce(txn_batch("a"))
     harness.replica_manager.partition("t", 0).offline = True
@@ -316,7 +316,7 @@ def test_a_disk_that_failed_meanwhile(harness: Harness) -> None:
     assert answer.codes == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-def test_an_answer_waits_for_the_disk_too(new_harness: NewHarness) -> None:
+def test_a_response_waits_for_the_flush_too(new_harness: NewHarness) -> None:
     harness = new_harness(log_flush_interval_messages="1")
     harness.coordinator.says = {("t", 1): ErrorCode.INVALID_TXN_STATE}
     harness.runner.is_slow = True
@@ -326,10 +326,10 @@ def test_an_answer_waits_for_the_disk_too(new_harness: NewHarness) -> None:
     assert answer.codes == [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE]
 
 
-# ---- the end of the transaction before
+# ---- the end of the previous transaction
 
 
-def test_a_partition_is_added_once_the_last_transaction_has_ended(harness: Harness) -> None:
+def test_a_partition_is_added_once_the_previous_transaction_has_ended(harness: Harness) -> None:
     harness.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
     answer = harness.produce(txn_batch("a"), version=ADDING)
     assert answer.waits
@@ -342,7 +342,7 @@ def test_a_partition_is_added_once_the_last_transaction_has_ended(harness: Harne
     assert harness.asked == ["add", "add", "add"]
 
 
-def test_patience_ends(harness: Harness) -> None:
+def test_retries_end(harness: Harness) -> None:
     harness.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
     answer = harness.produce(txn_batch("a"), version=ADDING)
     harness.broker.timer.advance(PATIENCE_S - 0.001)
@@ -351,13 +351,13 @@ def test_patience_ends(harness: Harness) -> None:
     assert answer.codes == [ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
-def test_without_patience_the_first_answer_counts(new_harness: NewHarness) -> None:
+def test_without_retries_the_first_result_counts(new_harness: NewHarness) -> None:
     harness = new_harness(add_partitions_to_txn_retry_backoff_max_ms="0")
     harness.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
     assert harness.produce(txn_batch("a"), version=ADDING).codes == [ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
-def test_a_transaction_that_has_begun_meanwhile_needs_nobody(harness: Harness) -> None:
+def test_a_transaction_begun_meanwhile_needs_no_verification(harness: Harness) -> None:
     harness.coordinator.says = {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
     answer = harness.produce(txn_batch("b", sequence=1), version=ADDING)
     guard = harness.log().start_transaction_verification(PRODUCER_ID, 0, 0)
@@ -367,10 +367,10 @@ def test_a_transaction_that_has_begun_meanwhile_needs_nobody(harness: Harness) -
     assert harness.asked == ["add"]
 
 
-# ---- the order of what one producer sends
+# ---- the order of one producer's requests
 
 
-def test_what_is_sent_while_the_coordinator_is_asked_waits_its_turn(harness: Harness) -> None:
+def test_requests_during_a_verification_wait_in_order(harness: Harness) -> None:
     harness.coordinator.holds = True
     answers = [harness.produce(txn_batch("v", sequence=sequence)) for sequence in range(4)]
     assert harness.asked == ["verify"]
@@ -380,7 +380,7 @@ def test_what_is_sent_while_the_coordinator_is_asked_waits_its_turn(harness: Har
     assert harness.asked == ["verify"]
 
 
-def test_who_waited_may_have_to_ask_for_himself(harness: Harness) -> None:
+def test_a_queued_request_may_need_its_own_verification(harness: Harness) -> None:
     harness.coordinator.holds = True
     first = harness.produce(txn_batch("a"))
     second = harness.produce(txn_batch("b", sequence=1), txn_batch("b"))
@@ -394,7 +394,7 @@ def test_who_waited_may_have_to_ask_for_himself(harness: Harness) -> None:
     assert harness.asked_for == [(("t", 0),), (("t", 1),)]
 
 
-def test_other_producers_do_not_wait(harness: Harness) -> None:
+def test_requests_of_other_producers_do_not_wait(harness: Harness) -> None:
     harness.coordinator.holds = True
     mine = harness.produce(txn_batch("a"))
     harness.coordinator.holds = False
@@ -406,7 +406,7 @@ def test_other_producers_do_not_wait(harness: Harness) -> None:
     assert mine.offsets == [1]
 
 
-def test_a_refusal_lets_the_next_one_ask(harness: Harness) -> None:
+def test_after_a_failed_verification_the_next_request_is_verified(harness: Harness) -> None:
     harness.coordinator.holds = True
     harness.coordinator.says = {("t", 0): ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     first = harness.produce(txn_batch("a"))
@@ -415,7 +415,9 @@ def test_a_refusal_lets_the_next_one_ask(harness: Harness) -> None:
     assert first.codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
     harness.coordinator.says = {}
     harness.coordinator.release()
-    assert second.codes == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]  # the first is to come again before it
+    assert second.codes == [
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    ]  # the rejected first batch must come before it
     harness.coordinator.holds = False
     assert harness.produce(txn_batch("a")).offsets == [0]
     assert harness.produce(txn_batch("b", sequence=1)).offsets == [1]

@@ -1,4 +1,4 @@
-"""For any answers of the coordinator, at any time: acknowledged batches are in the log, once and in order."""
+"""For any results of the coordinator, at any time: acknowledged batches are in the log, once and in order."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ ACTIONS = st.lists(
 
 
 class Client:
-    """A producer that does not wait for answers; a batch that was refused is not sent again."""
+    """A producer that does not wait for responses; a rejected batch is not sent again."""
 
     def __init__(self, harness: Harness, version: int) -> None:
         self.harness = harness
         self.version = version
         self.next_sequence = [0, 0]
         self.sent: list[tuple[list[tuple[int, int]], Heard]] = []
-        """For each request its partitions and sequences, and the answer."""
+        """The partitions and sequences of each request, and its response."""
 
     def send(self, partitions: set[int]) -> None:
-        """One batch to each of the partitions; what goes to the first comes first."""
+        """Sends one batch to each of the partitions, the first of them first."""
         wanted = sorted(partitions)
         sequences = [(index, self.next_sequence[index]) for index in wanted]
         records = {index: txn_batch(f"{sequence}", sequence=sequence) for index, sequence in sequences}
@@ -75,7 +75,7 @@ def in_log(harness: Harness, partition: int) -> list[int]:
 
 @settings(max_examples=60, deadline=None)
 @given(ACTIONS, st.sampled_from([OLDEST, ADDING]))
-def test_what_is_acknowledged_is_there_once_and_in_order(
+def test_acknowledged_batches_are_in_the_log_once_and_in_order(
     actions: list[tuple[str, object]], version: int
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -17,14 +17,14 @@ def test_without_a_filter_all_are_listed() -> None:
     assert names(TransactionFilter()) == ["empty", "open"]
 
 
-def test_a_duration_is_exclusive_and_counts_from_the_beginning() -> None:
+def test_a_duration_is_exclusive_and_counts_from_the_start_of_the_transaction() -> None:
     assert names(TransactionFilter(longer_than_ms=999)) == ["empty", "open"]
     assert names(TransactionFilter(longer_than_ms=1_000)) == ["empty"]
     assert names(TransactionFilter(longer_than_ms=2_001)) == []
     assert names(TransactionFilter(longer_than_ms=0), now_ms=1_000) == ["empty"]
 
 
-def test_states_are_named_as_they_are() -> None:
+def test_state_filters_use_the_names_of_states() -> None:
     assert names(TransactionFilter(states=["Ongoing"])) == ["open"]
     unknown = TransactionFilter(states=["ongoing", "Ongoing", "ongoing", "ONGOING"])
     assert names(unknown) == ["open"]
@@ -33,7 +33,7 @@ def test_states_are_named_as_they_are() -> None:
     assert names(TransactionFilter(states=["Dead"])) == []
 
 
-def test_filters_add_up() -> None:
+def test_filters_are_combined() -> None:
     assert names(TransactionFilter(producer_ids=[1, 2], states=["Empty"])) == ["empty"]
     assert names(TransactionFilter(producer_ids=[2], states=["Empty"])) == []
     assert names(TransactionFilter(producer_ids=[2], matches="open".__eq__)) == ["open"]

@@ -28,7 +28,7 @@ ABORT = COMMIT._replace(committed=False)
 
 
 class Groups:
-    """The runtime of the group coordinator, which says what the test has it say."""
+    """A fake runtime of the group coordinator, with results of the test."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, TransactionMarker]] = []
@@ -54,7 +54,7 @@ class Harness:
         )
 
     def write(self, marker: TransactionMarker, *partitions: TopicPartition) -> dict[str, ErrorCode]:
-        """The codes, by topic-partition; filled when the answer comes."""
+        """The codes, by topic-partition; filled in when the response arrives."""
         found: dict[str, ErrorCode] = {}
 
         def answered(codes: Mapping[TopicPartition, ErrorCode]) -> None:
@@ -99,7 +99,7 @@ def test_a_marker_is_the_batch_that_kafka_writes(harness: Harness, marker: Trans
     assert log.last_stable_offset == log.high_watermark == 2
 
 
-def test_each_partition_has_an_answer_of_its_own(harness: Harness) -> None:
+def test_each_partition_has_its_own_result(harness: Harness) -> None:
     harness.begin(0)
     harness.begin(1, epoch=3)
     found = harness.write(ABORT, ("t", 0), ("t", 1), ("t", 2), ("u", 0), ("t", 0))
@@ -112,25 +112,25 @@ def test_each_partition_has_an_answer_of_its_own(harness: Harness) -> None:
     assert harness.replica_manager.partition("t", 0).log.log_end_offset == 2
 
 
-def test_nothing_to_write_is_answered_at_once(harness: Harness) -> None:
+def test_a_marker_without_partitions_is_answered_at_once(harness: Harness) -> None:
     assert harness.writer.write(COMMIT, ()).done
 
 
-def test_a_coordinator_that_was_replaced(harness: Harness) -> None:
+def test_an_outdated_coordinator(harness: Harness) -> None:
     harness.begin()
     assert harness.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.NONE}
     late = harness.write(COMMIT._replace(coordinator_epoch=4), ("t", 0))
     assert late == {"t-0": ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 
 
-def test_the_transactions_version_decides_on_epochs(harness: Harness) -> None:
+def test_the_transaction_version_determines_the_epoch_check(harness: Harness) -> None:
     harness.begin()
     bumping = COMMIT._replace(transaction_version=2)
     assert harness.write(bumping, ("t", 0)) == {"t-0": ErrorCode.INVALID_PRODUCER_EPOCH}
     assert harness.write(bumping._replace(producer_epoch=1), ("t", 0)) == {"t-0": ErrorCode.NONE}
 
 
-def test_an_answer_waits_for_the_disk(tmp_path: Path) -> None:
+def test_a_response_waits_for_the_flush(tmp_path: Path) -> None:
     harness = Harness(tmp_path, {"log.flush.interval.messages": "1"})
     harness.begin()
     harness.runner.is_slow = True
@@ -140,7 +140,7 @@ def test_an_answer_waits_for_the_disk(tmp_path: Path) -> None:
     assert found == {"t-0": ErrorCode.NONE}
 
 
-def test_a_disk_that_is_full_for_producers_takes_markers(harness: Harness) -> None:
+def test_a_disk_full_for_producers_accepts_markers(harness: Harness) -> None:
     harness.begin()
     harness.replica_manager.partition("t", 0).log.disk_space.ran_out()
     assert harness.write(COMMIT, ("t", 0)) == {"t-0": ErrorCode.NONE}
@@ -192,6 +192,6 @@ def test_markers_for_offsets_go_to_the_group_coordinator(
     assert found == {"t-0": ErrorCode.NONE, f"{OFFSETS}-1": told}
 
 
-def test_offsets_that_are_not_here(harness: Harness) -> None:
+def test_an_offsets_partition_that_is_absent(harness: Harness) -> None:
     assert harness.write(COMMIT, (OFFSETS, 1)) == {f"{OFFSETS}-1": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert harness.groups.asked == []

@@ -55,7 +55,7 @@ def test_a_transaction_ends(
     assert (ended.partitions, ended.start_timestamp_ms, ended.last_update_timestamp_ms) == ((), 120, 160)
 
 
-def test_the_last_epoch_ends_with_another_producer_id() -> None:
+def test_the_last_epoch_ends_with_a_new_producer_id() -> None:
     begun = at_epoch(MAX_EPOCH - 1).with_partitions([P], 120, TV_2)
     ending = begun.ending(commits=True, client_version=TV_2, now_ms=150, next_producer_id=8)
     assert (ending.producer_id, ending.producer_epoch, ending.next_producer_id) == (7, MAX_EPOCH, 8)
@@ -68,19 +68,19 @@ def test_the_last_epoch_ends_with_another_producer_id() -> None:
     ("version", "before", "after"),
     [(2, 3, 4), (1, 3, 4), (0, 3, 4), (2, MAX_EPOCH, MAX_EPOCH), (1, MAX_EPOCH, MAX_EPOCH)],
 )
-def test_fencing_takes_an_epoch_while_there_is_one(version: int, before: int, after: int) -> None:
+def test_fencing_bumps_the_epoch_unless_it_is_the_last(version: int, before: int, after: int) -> None:
     fenced = at_epoch(before).with_partitions([P], 120, TV_0).fenced_and_aborting(version, 150)
     assert (fenced.state, fenced.producer_epoch) == (PREPARE_ABORT, after)
     assert fenced.last_producer_epoch == (before if version == 2 else -1)
     assert fenced.client_version == (2 if version == 2 else 0)
 
 
-def test_with_version_2_nothing_may_be_aborted() -> None:
+def test_with_version_2_an_empty_transaction_may_be_aborted() -> None:
     ending = at_epoch(0).ending(commits=False, client_version=TV_2, now_ms=150)
     assert (ending.state, ending.start_timestamp_ms, ending.partitions) == (PREPARE_ABORT, 150, ())
 
 
-def test_steps_that_are_none() -> None:
+def test_invalid_transitions() -> None:
     begun = at_epoch(0).with_partitions([P], 120, TV_2)
     ending = begun.ending(commits=True, client_version=TV_2, now_ms=150)
     with pytest.raises(AssertionError):
@@ -95,7 +95,7 @@ def test_steps_that_are_none() -> None:
         at_epoch(MAX_EPOCH - 1).with_next_epoch(60_000, 160, last_epoch=-1)
 
 
-def test_time_is_up_after_the_timeout_and_never_for_two_phase_commit() -> None:
+def test_transactions_time_out_except_under_two_phase_commit() -> None:
     begun = at_epoch(0).with_partitions([P], 1_000, TV_2)
     assert not begun.has_timed_out(61_000)
     assert begun.has_timed_out(61_001)
@@ -103,7 +103,7 @@ def test_time_is_up_after_the_timeout_and_never_for_two_phase_commit() -> None:
     assert not begun.ending(commits=True, client_version=TV_2, now_ms=1_000).has_timed_out(1 << 60)
 
 
-def test_an_id_expires_when_nothing_is_open() -> None:
+def test_an_id_expires_only_without_an_open_transaction() -> None:
     assert NEW.has_expired(200, 100)
     assert not NEW.has_expired(199, 100)
     assert not at_epoch(0).with_partitions([P], 100, TV_2).has_expired(1 << 60, 100)

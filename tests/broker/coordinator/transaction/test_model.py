@@ -1,8 +1,8 @@
 """Producers, zombies, lost responses, timeouts, full disks and restarts: every transaction ends, and all of
 its partitions get the same marker.
 
-Each history follows from its seed, which a failure names: `History(seed).run()` is the same again.
-`BARNABAS_TRANSACTION_HISTORIES` says how many are tried.
+Each history follows from its seed, which a failure reports: `History(seed).run()` repeats it.
+`BARNABAS_TRANSACTION_HISTORIES` is the number of histories.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 class Partition:
-    """What a partition knows of producers: the newest epoch of each, and the writes whose end is not known yet."""
+    """The producer state of a partition: the newest epoch of each, and the writes of open transactions."""
 
     def __init__(self, ends: dict[int, set[bool]]) -> None:
         self.epochs: dict[int, int] = {}
@@ -62,7 +62,7 @@ class Partition:
 
 
 class Client:
-    """A producer: what it has been told, and what it would like to hear. `added` are the partitions that it knows to be
+    """A producer: its known state, and the responses that it awaits. `added` are the partitions that it knows to be
     in its transaction, `transaction` is the number of the transaction once it has written something."""
 
     def __init__(self, name: str, version: int) -> None:
@@ -79,13 +79,13 @@ class Client:
         return self.ids is not None and not self.is_gone and self.unheard is None
 
     def begin(self, ids: tuple[int, int]) -> None:
-        """Nothing is under way, and it writes as `ids`."""
+        """No request is pending, and it writes as `ids`."""
         self.ids, self.is_gone = ids, False
         self.transaction, self.added, self.unheard = None, set(), None
 
 
 class History:
-    """What happens to a few producers with the same ids, step by step."""
+    """The actions of a few producers with the same ids, step by step."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -123,14 +123,14 @@ class History:
             self.check()
         self.finish()
 
-    # ---- what clients do
+    # ---- actions of clients
 
     def arrive(self) -> None:
         version = 2 if self.version == 2 and self.random.random() < 0.7 else 0
         self.clients.append(Client(self.random.choice(NAMES), version))
 
     def init(self) -> None:
-        """A producer begins, or wants another epoch after an error; the answer may get lost."""
+        """A producer begins, or requests another epoch after an error; the response may get lost."""
         client = self.random.choice(self.clients)
         expected = client.ids if self.random.random() < 0.3 else None
         answer = self._ask(client, lambda: self.harness.init(expected, name=client.name))
@@ -155,7 +155,7 @@ class History:
             self._append(client, partition)
 
     def end(self) -> None:
-        """A producer commits or aborts; without an answer it asks the same again until there is one."""
+        """A producer commits or aborts; without a response it repeats the request until there is one."""
         client = self.random.choice(self.clients)
         commits = self.random.random() < 0.6
         if not client.may_write or (commits and not client.added and client.transaction is None):
@@ -169,7 +169,7 @@ class History:
             client, lambda: self.harness.end(asked, commits=commits, version=client.version, name=client.name)
         )
         if answer is None or self.random.random() < 0.2:
-            return  # not decided, or decided and not heard
+            return  # not decided, or decided without a response
         if client.transaction is not None:
             self.promised[client.transaction] = commits
         client.begin(ids(answer) if client.version == 2 else asked)
@@ -179,7 +179,7 @@ class History:
         if client.unheard is not None and not client.is_gone:
             client.unheard()
 
-    # ---- what happens around them
+    # ---- events around them
 
     def partitions_are_slow(self) -> None:
         self.markers.is_held = not self.markers.is_held
@@ -217,10 +217,10 @@ class History:
         aged = TransactionRecord(metadata._replace(producer_epoch=epoch), self.version)
         self.harness.shard_harness.run(lambda _: CoordinatorResult(None, [aged]))
 
-    # ---- what must hold
+    # ---- invariants
 
     def check(self) -> None:
-        """All partitions of a transaction hear the same end, the one that its producer was promised; what is decided
+        """All partitions of a transaction get the same end, the one confirmed to its producer; what is decided
         is being carried out."""
         for transaction, ends in self.ends.items():
             assert len(ends) < 2, transaction
@@ -232,7 +232,7 @@ class History:
                 assert self.harness.shard.markers.left(name) or is_due, f"nothing ends {metadata}"
 
     def finish(self) -> None:
-        """Whatever failed works again, and nobody asks for anything any more."""
+        """All failures end, and no client sends anything any more."""
         self.harness.shard_harness.fails = None
         self.markers.errors.clear()
         self.markers.is_held = False
@@ -246,10 +246,10 @@ class History:
         for transaction, ends in self.ends.items():
             assert ends, f"transaction {transaction} has no end"
 
-    # ---- words
+    # ---- helpers
 
     def _ask(self, client: Client, operation: Callable[[], Any]) -> Any:
-        """None where the client has to ask again, or is told that it is nobody any more."""
+        """None if the client has to retry, or is fenced."""
         try:
             return operation()
         except ApiError as error:
@@ -281,14 +281,14 @@ class History:
         assert self.harness.metadata(client.name).state is ONGOING
 
     def _deliver(self) -> None:
-        """Markers that were written since the last time reach the partitions."""
+        """Writes the markers since the last call to the partitions."""
         for partition, marker in self.markers.written[self.delivered :]:
             self.partitions[partition].end(marker)
         self.delivered = len(self.markers.written)
 
 
 def _kept(metadata: TransactionMetadata) -> TransactionMetadata:
-    """What a record of any version carries."""
+    """The contents of a record of any version."""
     return metadata._replace(
         last_producer_epoch=-1,
         partitions=tuple(sorted(metadata.partitions)),
@@ -301,7 +301,7 @@ def _kept(metadata: TransactionMetadata) -> TransactionMetadata:
 
 @explores
 @pytest.mark.parametrize("block", range(10))
-def test_every_transaction_ends_as_it_was_promised(block: int) -> None:
+def test_every_transaction_ends_as_confirmed(block: int) -> None:
     for seed in seeds(HISTORIES)[block::10]:
         try:
             History(seed).run()

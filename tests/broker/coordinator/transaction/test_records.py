@@ -51,17 +51,17 @@ def test_bytes(version: int, value: str) -> None:
     assert written.hex() == value
 
 
-def test_nothing_is_said_of_partitions_while_there_is_no_transaction() -> None:
+def test_without_a_transaction_no_partitions_are_written() -> None:
     record = TransactionRecord(BEGUN._replace(state=TransactionState.EMPTY, partitions=()), 2)
     assert isinstance(record.value, TransactionLogValue)
     assert record.value.transaction_partitions is None
 
 
-def test_a_forgotten_id_has_no_value() -> None:
+def test_an_expired_id_has_a_tombstone() -> None:
     assert SERDE.encode(forgotten("tx")) == (b"\0\0\0\2tx", None)
 
 
-def test_a_state_that_there_is_not() -> None:
+def test_an_unknown_state() -> None:
     with pytest.raises(KeyError):
         metadata_of("tx", TransactionLogValue(transaction_status=99))
 
@@ -73,7 +73,7 @@ PARTITIONS = st.lists(
 
 
 @given(STATES, PARTITIONS, st.integers(0, 2), st.integers(0, 2**62), st.integers(0, 32767))
-def test_what_is_written_is_read(
+def test_written_records_are_read_back(
     state: TransactionState,
     partitions: list[tuple[str, int]],
     version: int,

@@ -1,4 +1,4 @@
-"""The rules of transactional ids: allowed requests of producers, and the errors of others."""
+"""The rules of transactional ids: allowed requests of producers, and the errors of rejected ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refused(code: ErrorCode) -> Iterator[None]:
 
 
 def exhausted(left: int = 0, version: int = 2) -> tuple[TransactionHarness, tuple[int, int]]:
-    """A producer in the last epoch but `left` that is given to clients."""
+    """A producer that is `left` epochs before the last one for clients."""
     harness = TransactionHarness(version)
     producer_id, _ = ids(harness.init())
     last = MAX_EPOCH - 1 - left
@@ -43,7 +43,7 @@ def exhausted(left: int = 0, version: int = 2) -> tuple[TransactionHarness, tupl
 # ---- InitProducerId
 
 
-def test_each_producer_fences_those_before() -> None:
+def test_each_producer_fences_its_predecessors() -> None:
     harness = TransactionHarness()
     first, second = ids(harness.init()), ids(harness.init())
     assert (first, second) == ((1000, 0), (1000, 1))
@@ -72,7 +72,7 @@ def test_an_open_transaction_is_aborted_first(version: int, epoch: int) -> None:
         harness.end(first, commits=True)
 
 
-def test_a_producer_takes_another_epoch_and_hears_the_same_again() -> None:
+def test_a_producer_bumps_its_epoch_and_a_retry_has_the_same_result() -> None:
     harness = TransactionHarness()
     first = ids(harness.init())
     second = ids(harness.init(first))
@@ -89,7 +89,7 @@ def test_a_producer_takes_another_epoch_and_hears_the_same_again() -> None:
         harness.init((1000, 3))
 
 
-def test_after_somebody_else_came_there_is_no_other_epoch() -> None:
+def test_a_fenced_producer_cannot_bump_its_epoch() -> None:
     harness = TransactionHarness()
     first = ids(harness.init())
     ids(harness.init())
@@ -97,7 +97,7 @@ def test_after_somebody_else_came_there_is_no_other_epoch() -> None:
         harness.init(first)
 
 
-def test_a_retry_after_a_load_is_not_known_any_more() -> None:
+def test_a_retry_after_a_load_is_not_recognized() -> None:
     harness = TransactionHarness()
     first = ids(harness.init())
     ids(harness.init(first))
@@ -105,19 +105,19 @@ def test_a_retry_after_a_load_is_not_known_any_more() -> None:
         harness.reloaded().init(first)
 
 
-def test_who_was_never_known_gets_an_id_all_the_same() -> None:
+def test_a_producer_unknown_so_far_gets_an_id() -> None:
     harness = TransactionHarness()
     assert ids(harness.init((77, 5))) == (1000, 0)
 
 
-def test_after_the_last_epoch_comes_another_producer_id() -> None:
+def test_after_the_last_epoch_a_new_producer_id_is_assigned() -> None:
     harness, _ = exhausted(left=1)
     assert ids(harness.init()) == (1000, MAX_EPOCH - 1)
     assert ids(harness.init()) == (1001, 0)
     assert harness.metadata().previous_producer_id == 1000
 
 
-def test_a_producer_in_its_last_epoch_gets_another_id_and_hears_it_again() -> None:
+def test_a_producer_in_its_last_epoch_gets_a_new_id_and_a_retry_has_the_same_result() -> None:
     harness, last = exhausted()
     renewed = ids(harness.init(last))
     assert renewed == (1001, 0)
@@ -127,7 +127,7 @@ def test_a_producer_in_its_last_epoch_gets_another_id_and_hears_it_again() -> No
     assert ids(harness.init(renewed)) == (1001, 1)
 
 
-def test_an_older_epoch_than_the_last_is_a_bug_there() -> None:
+def test_an_older_epoch_than_the_last_is_an_unknown_server_error() -> None:
     harness, (producer_id, last) = exhausted()
     with refused(ErrorCode.UNKNOWN_SERVER_ERROR):
         harness.init((producer_id, last - 1))
@@ -136,7 +136,7 @@ def test_an_older_epoch_than_the_last_is_a_bug_there() -> None:
 # ---- AddPartitionsToTxn
 
 
-def test_partitions_are_added_by_who_has_the_id() -> None:
+def test_only_the_owner_of_the_id_adds_partitions() -> None:
     harness = TransactionHarness()
     producer_id, epoch = producer = ids(harness.init())
     harness.add(producer, T0)
@@ -152,7 +152,7 @@ def test_partitions_are_added_by_who_has_the_id() -> None:
         harness.add((producer_id, epoch + 1), T0)
 
 
-def test_while_a_transaction_ends_none_begins_whoever_asks() -> None:
+def test_no_transaction_begins_while_another_ends() -> None:
     harness = TransactionHarness()
     producer_id, epoch = producer = ids(harness.init())
     harness.add(producer, T0)
@@ -221,7 +221,7 @@ RETRY, CURRENT = -1, 0
         (True, True, +1, FENCED),
     ],
 )
-def test_with_version_2_the_end_of_what_is_not_open(
+def test_with_version_2_the_end_of_an_empty_transaction(
     was_committed: bool | None, commits: bool, offset: int, outcome: ErrorCode | str
 ) -> None:
     harness, (producer_id, epoch) = ended(was_committed, 2)
@@ -238,9 +238,7 @@ def test_with_version_2_the_end_of_what_is_not_open(
 
 @pytest.mark.parametrize("was_committed", [None, False, True])
 @pytest.mark.parametrize("commits", [False, True])
-def test_before_version_2_only_the_same_end_comes_to_nothing(
-    was_committed: bool | None, commits: bool
-) -> None:
+def test_before_version_2_only_a_repeated_end_is_accepted(was_committed: bool | None, commits: bool) -> None:
     harness, (producer_id, epoch) = ended(was_committed, 1)
     before = harness.metadata()
     if was_committed is commits:
@@ -257,7 +255,7 @@ def test_before_version_2_only_the_same_end_comes_to_nothing(
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_while_a_transaction_ends_it_is_not_ended(version: int) -> None:
+def test_a_transaction_that_ends_cannot_be_ended_otherwise(version: int) -> None:
     harness = TransactionHarness()
     producer = ids(harness.init())
     harness.add(producer, T0, version=version)
@@ -269,7 +267,7 @@ def test_while_a_transaction_ends_it_is_not_ended(version: int) -> None:
             harness.end(producer, commits=commits, version=version)
 
 
-def test_the_last_epoch_ends_with_another_producer_id_and_a_retry_hears_it() -> None:
+def test_the_last_epoch_ends_with_a_new_producer_id_that_a_retry_gets_too() -> None:
     harness, last = exhausted()
     harness.add(last, T0)
     harness.markers.is_held = True
@@ -290,7 +288,7 @@ def test_the_last_epoch_ends_with_another_producer_id_and_a_retry_hears_it() -> 
         harness.end((1000, MAX_EPOCH), commits=True)
 
 
-def test_fencing_in_the_last_epoch_leads_to_another_producer_id() -> None:
+def test_fencing_in_the_last_epoch_assigns_a_new_producer_id() -> None:
     harness, last = exhausted()
     harness.add(last, T0)
     assert harness.init() == ProducerAnswer(CONCURRENT)
@@ -300,7 +298,7 @@ def test_fencing_in_the_last_epoch_leads_to_another_producer_id() -> None:
     assert harness.metadata().state is EMPTY
 
 
-def test_before_version_2_the_next_producer_gets_the_other_id() -> None:
+def test_before_version_2_the_next_producer_gets_the_new_id() -> None:
     harness, last = exhausted(version=1)
     harness.add(last, T0, version=0)
     assert harness.init() == ProducerAnswer(CONCURRENT)

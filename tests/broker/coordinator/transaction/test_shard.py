@@ -33,7 +33,7 @@ from tests.broker.coordinator.transaction.transaction_harness import (
 )
 
 LOOK_MS = 10_000
-"""How often transactions are looked at that may have run out of time."""
+"""The interval of checks for transactions that have timed out."""
 
 EXPIRATION_MS = 7_200_000
 EXPIRATION_LOOK_MS = 3_600_000
@@ -45,7 +45,7 @@ def harness() -> TransactionHarness:
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(0, 0), (2, 1)])
-def test_markers_go_out_and_then_it_is_complete(
+def test_markers_are_written_and_then_the_transaction_is_complete(
     harness: TransactionHarness, version: int, epoch: int
 ) -> None:
     producer = ids(harness.init())
@@ -62,7 +62,7 @@ def test_markers_go_out_and_then_it_is_complete(
     assert not harness.shard.markers
 
 
-def test_nothing_goes_out_before_the_decision_is_committed(harness: TransactionHarness) -> None:
+def test_no_marker_is_written_before_the_decision_is_committed(harness: TransactionHarness) -> None:
     producer = ids(harness.init())
     harness.add(producer, T0)
     harness.shard_harness.fails = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -74,8 +74,8 @@ def test_nothing_goes_out_before_the_decision_is_committed(harness: TransactionH
     assert ids(harness.end(producer, commits=True)) == (1000, 1)
 
 
-def test_a_decision_that_is_committed_late_is_carried_out(harness: TransactionHarness) -> None:
-    """Whoever waited was told that it took too long; the record is there all the same."""
+def test_a_decision_committed_late_is_carried_out(harness: TransactionHarness) -> None:
+    """The client got a timeout; the record is in the log nevertheless."""
     producer = ids(harness.init())
     harness.add(producer, T0)
     result = harness.shard.end_transaction(TX, ProducerIdAndEpoch(*producer), commits=True, client_version=2)
@@ -88,7 +88,7 @@ def test_a_decision_that_is_committed_late_is_carried_out(harness: TransactionHa
     assert harness.metadata().state is COMPLETE_COMMIT
 
 
-def test_a_shard_that_is_given_up_carries_nothing_out(harness: TransactionHarness) -> None:
+def test_an_unloaded_shard_writes_no_markers(harness: TransactionHarness) -> None:
     producer = ids(harness.init())
     harness.add(producer, T0)
     result = harness.shard.end_transaction(TX, ProducerIdAndEpoch(*producer), commits=True, client_version=2)
@@ -101,14 +101,14 @@ def test_a_shard_that_is_given_up_carries_nothing_out(harness: TransactionHarnes
 
 
 def _replay_alone(harness: TransactionHarness, result: CoordinatorResult[object]) -> None:
-    """The records are on their way, and nobody knows yet."""
+    """The records are not committed yet."""
     harness.shard_harness.run(lambda _: CoordinatorResult(None, result.records))
 
 
 # ---- partitions that cannot take markers
 
 
-def test_markers_are_written_again_until_every_partition_has_one(harness: TransactionHarness) -> None:
+def test_markers_are_retried_until_every_partition_has_one(harness: TransactionHarness) -> None:
     producer = ids(harness.init())
     harness.add(producer, T0, T1)
     harness.markers.errors[T1] = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -118,7 +118,7 @@ def test_markers_are_written_again_until_every_partition_has_one(harness: Transa
     assert list(harness.shard.partitions_of(harness.metadata())) == [T1]
     assert [partition for partition, _ in harness.markers.written] == [T0]
     assert (harness.shard.markers.retried, harness.shard.uncompleted) == (1, 0)
-    assert 55 < len(harness.markers.asked) < 75  # at once, soon, and every second in the end
+    assert 55 < len(harness.markers.asked) < 75  # at once, soon, and finally every second
     del harness.markers.errors[T1]
     harness.shard_harness.advance(1_000)
     assert harness.metadata().state is COMPLETE_ABORT
@@ -137,7 +137,7 @@ def test_topics_that_are_deleted_need_no_marker(harness: TransactionHarness) -> 
     assert harness.metadata().state is COMPLETE_COMMIT
 
 
-def test_a_transaction_of_nothing_but_deleted_topics_ends(harness: TransactionHarness) -> None:
+def test_a_transaction_of_only_deleted_topics_ends(harness: TransactionHarness) -> None:
     producer = ids(harness.init())
     harness.add(producer, U0)
     harness.shard_harness.metadata_changes(remove_topic("u"))
@@ -147,7 +147,7 @@ def test_a_transaction_of_nothing_but_deleted_topics_ends(harness: TransactionHa
     assert not harness.markers.asked
 
 
-def test_a_partition_that_has_moved_on_keeps_nobody_waiting(
+def test_a_partition_with_a_newer_epoch_does_not_block(
     harness: TransactionHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = ids(harness.init())
@@ -163,7 +163,7 @@ def test_a_partition_that_has_moved_on_keeps_nobody_waiting(
     )
 
 
-def test_the_same_failure_is_told_less_and_less_often(
+def test_a_repeated_failure_is_logged_less_and_less_often(
     harness: TransactionHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = ids(harness.init())
@@ -176,7 +176,7 @@ def test_the_same_failure_is_told_less_and_less_often(
     assert harness.metadata().state is PREPARE_COMMIT
 
 
-def test_the_last_record_is_written_again_until_the_log_takes_it(harness: TransactionHarness) -> None:
+def test_the_final_record_is_retried_until_it_is_written(harness: TransactionHarness) -> None:
     producer = ids(harness.init())
     harness.add(producer, T0)
     harness.markers.is_held = True
@@ -195,7 +195,7 @@ def test_the_last_record_is_written_again_until_the_log_takes_it(harness: Transa
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(0, 1), (1, 1), (2, 1)])
-def test_a_transaction_that_lasts_too_long_is_aborted(version: int, epoch: int) -> None:
+def test_a_transaction_that_exceeds_its_timeout_is_aborted(version: int, epoch: int) -> None:
     harness = TransactionHarness(version)
     producer = ids(harness.init())
     harness.add(producer, T0, version=0)
@@ -208,7 +208,7 @@ def test_a_transaction_that_lasts_too_long_is_aborted(version: int, epoch: int) 
         harness.end(producer, commits=True, version=0)
 
 
-def test_the_time_runs_from_the_first_partition_on(harness: TransactionHarness) -> None:
+def test_the_timeout_counts_from_the_first_partition(harness: TransactionHarness) -> None:
     producer = ids(harness.init())
     harness.shard_harness.advance(10 * TIMEOUT_MS)
     harness.add(producer, T0)
@@ -218,7 +218,7 @@ def test_the_time_runs_from_the_first_partition_on(harness: TransactionHarness) 
     assert harness.metadata().state is COMPLETE_ABORT
 
 
-def test_a_transaction_that_ended_in_time_is_left_alone(harness: TransactionHarness) -> None:
+def test_a_transaction_that_ended_in_time_is_not_aborted(harness: TransactionHarness) -> None:
     producer = ids(harness.init())
     for _ in range(5):
         harness.add(producer, T0)
@@ -229,7 +229,7 @@ def test_a_transaction_that_ended_in_time_is_left_alone(harness: TransactionHarn
     assert harness.metadata().state is COMPLETE_COMMIT
 
 
-def test_one_that_cannot_be_aborted_does_not_keep_others_from_it(harness: TransactionHarness) -> None:
+def test_a_failed_abort_does_not_block_others(harness: TransactionHarness) -> None:
     for name in ("a", "b"):
         harness.add(ids(harness.init(name=name)), T0, name=name)
     harness.shard_harness.fails = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -240,7 +240,7 @@ def test_one_that_cannot_be_aborted_does_not_keep_others_from_it(harness: Transa
     assert {metadata.state for metadata in harness.shard.transactions.values()} == {COMPLETE_ABORT}
 
 
-def test_a_timeout_in_the_last_epoch_leads_to_another_producer_id(harness: TransactionHarness) -> None:
+def test_a_timeout_in_the_last_epoch_assigns_a_new_producer_id(harness: TransactionHarness) -> None:
     ids(harness.init())
     harness.shard.transactions[TX] = harness.metadata()._replace(producer_epoch=MAX_EPOCH - 1)
     harness.add((1000, MAX_EPOCH - 1), T0)
@@ -250,16 +250,16 @@ def test_a_timeout_in_the_last_epoch_leads_to_another_producer_id(harness: Trans
     assert ids(harness.init()) == (1001, 1)
 
 
-def test_two_phase_commit_waits_for_ever(harness: TransactionHarness) -> None:
+def test_two_phase_commit_has_no_timeout(harness: TransactionHarness) -> None:
     harness.add(ids(harness.init(timeout_ms=2**31 - 1)), T0)
     harness.shard_harness.advance(100 * TIMEOUT_MS)
     assert harness.metadata().state is ONGOING
 
 
-# ---- ids that nobody uses
+# ---- unused ids
 
 
-def test_an_unused_id_is_forgotten() -> None:
+def test_an_unused_id_expires() -> None:
     harness = TransactionHarness(settings={"transactional.id.expiration.ms": str(EXPIRATION_MS)})
     producer = ids(harness.init())
     harness.init(name="open", timeout_ms=2**31 - 1)
@@ -273,7 +273,7 @@ def test_an_unused_id_is_forgotten() -> None:
     assert ids(harness.init()) == (1002, 0)
 
 
-def test_many_are_forgotten_in_batches_of_some_size() -> None:
+def test_many_expired_ids_are_removed_in_bounded_batches() -> None:
     harness = TransactionHarness(settings={"transactional.id.expiration.ms": str(EXPIRATION_MS)})
     names = [f"{number:03}" + "x" * 200 for number in range(100)]
     for name in names:
@@ -286,8 +286,8 @@ def test_many_are_forgotten_in_batches_of_some_size() -> None:
 
 
 @pytest.mark.parametrize("max_records", [1, 7])
-def test_batches_that_the_topic_does_not_take_are_made_smaller(max_records: int) -> None:
-    """max.message.bytes of the topic may be anything; the same batch again and again would leave time for nothing."""
+def test_batches_too_large_for_the_topic_are_split(max_records: int) -> None:
+    """max.message.bytes of the topic may have any value; retries of the same batch would never end."""
     harness = TransactionHarness(settings={"transactional.id.expiration.ms": str(EXPIRATION_MS)})
     for number in range(100):
         harness.init(name=f"{number:03}" + "x" * 200)
@@ -296,7 +296,7 @@ def test_batches_that_the_topic_does_not_take_are_made_smaller(max_records: int)
     assert not harness.shard.transactions
 
 
-def test_ids_that_cannot_be_forgotten_now_wait_for_the_next_look() -> None:
+def test_ids_that_cannot_be_removed_now_wait_for_the_next_check() -> None:
     harness = TransactionHarness(settings={"transactional.id.expiration.ms": str(EXPIRATION_MS)})
     for number in range(100):
         harness.init(name=f"{number:03}" + "x" * 200)
@@ -312,7 +312,7 @@ def test_ids_that_cannot_be_forgotten_now_wait_for_the_next_look() -> None:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_a_load_goes_on_with_what_was_decided(harness: TransactionHarness, commits: bool) -> None:
+def test_a_load_continues_decided_ends(harness: TransactionHarness, commits: bool) -> None:
     producer = ids(harness.init())
     harness.add(producer, T0, T1)
     harness.markers.is_held = True
@@ -326,7 +326,7 @@ def test_a_load_goes_on_with_what_was_decided(harness: TransactionHarness, commi
     assert again.metadata().state is (COMPLETE_COMMIT if commits else COMPLETE_ABORT)
 
 
-def test_a_load_knows_since_when_a_transaction_is_open(harness: TransactionHarness) -> None:
+def test_a_load_restores_the_start_time_of_a_transaction(harness: TransactionHarness) -> None:
     harness.add(ids(harness.init()), T0)
     harness.shard_harness.advance(TIMEOUT_MS - 1_000)
     again = harness.reloaded()
@@ -336,7 +336,7 @@ def test_a_load_knows_since_when_a_transaction_is_open(harness: TransactionHarne
     assert again.metadata().state is COMPLETE_ABORT
 
 
-def test_a_load_gives_what_there_was(harness: TransactionHarness) -> None:
+def test_a_load_restores_the_state(harness: TransactionHarness) -> None:
     producer = ids(harness.init())
     harness.add(producer, T0, U0, T1)
     harness.markers.is_held = True
@@ -349,10 +349,10 @@ def test_a_load_gives_what_there_was(harness: TransactionHarness) -> None:
     loaded.settle()
     again = loaded.reloaded()
     assert again.metadata() == loaded.metadata()._replace(last_producer_epoch=-1)
-    assert ids(again.end(producer, commits=True)) == (1000, 1)  # a retry is known by what is in the record
+    assert ids(again.end(producer, commits=True)) == (1000, 1)  # a retry is recognized by the record
 
 
-def test_without_features_values_are_as_they_were() -> None:
+def test_without_features_old_record_versions_are_written() -> None:
     harness = TransactionHarness(0)
     producer = ids(harness.init())
     harness.add(producer, T0, version=0)
@@ -365,7 +365,7 @@ def test_without_features_values_are_as_they_were() -> None:
     assert harness.metadata().state is COMPLETE_COMMIT
 
 
-def test_a_new_producer_begins_where_nothing_is_open(harness: TransactionHarness) -> None:
+def test_an_id_without_an_open_transaction_gets_a_new_producer(harness: TransactionHarness) -> None:
     ids(harness.init())
     assert harness.metadata().state is EMPTY
     assert harness.shard.partitions_of(harness.metadata()) == []

@@ -21,7 +21,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(("bumps", "asked"), [(False, "verify"), (True, "add")])
-def test_partitions_are_added_only_for_producers_that_expect_it(bumps: bool, asked: str) -> None:
+def test_partitions_are_added_only_for_producers_that_support_it(bumps: bool, asked: str) -> None:
     coordinator = FakeTransactions()
     producer = TransactionalProducer("tx", 7, 0, bumps)
     heard: list[object] = []
@@ -31,7 +31,7 @@ def test_partitions_are_added_only_for_producers_that_expect_it(bumps: bool, ask
     assert heard == [dict.fromkeys(KEYS, ErrorCode.NONE)]
 
 
-def test_a_fenced_producer_hears_of_its_epoch() -> None:
+def test_a_fenced_producer_gets_an_epoch_error() -> None:
     coordinator = FakeTransactions()
     coordinator.says = {KEYS[0]: ErrorCode.PRODUCER_FENCED, KEYS[1]: ErrorCode.TRANSACTION_ABORTABLE}
     heard: list[object] = []
@@ -40,7 +40,7 @@ def test_a_fenced_producer_hears_of_its_epoch() -> None:
     assert heard == [{KEYS[0]: ErrorCode.INVALID_PRODUCER_EPOCH, KEYS[1]: ErrorCode.TRANSACTION_ABORTABLE}]
 
 
-def test_failures_and_times_are_counted() -> None:
+def test_failures_and_durations_are_counted() -> None:
     coordinator, probe, clock = FakeTransactions(), VerificationProbe(), Clock()
     coordinator.holds = True
     coordinator.says = {KEYS[0]: ErrorCode.INVALID_TXN_STATE}

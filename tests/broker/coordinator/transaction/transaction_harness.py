@@ -1,4 +1,4 @@
-"""TransactionHarness: a shard of the transaction coordinator, with partitions whose answers the test sets."""
+"""TransactionHarness: a shard of the transaction coordinator, with partitions whose results the test sets."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 
 
 class Markers:
-    """A MarkerWriter. Every partition takes its marker at once, unless `errors` has an error for it, or `is_held`: then
-    answers wait for `release`."""
+    """A MarkerWriter. Every partition gets its marker at once, unless `errors` has an error for it, or `is_held`: then
+    responses wait for `release`."""
 
     def __init__(self) -> None:
         self.written: list[tuple[TopicPartition, TransactionMarker]] = []
@@ -55,7 +55,7 @@ class Markers:
         return answer
 
     def release(self) -> None:
-        """Everything that waits is written, or fails."""
+        """Writes, or fails, all held markers."""
         held, self._held = self._held, []
         for answer, marker, partitions in held:
             codes = {partition: self.errors.get(partition, ErrorCode.NONE) for partition in partitions}
@@ -80,7 +80,7 @@ def remove_topic(name: str) -> RemoveTopicRecord:
 
 
 class TransactionHarness:
-    """The shard, the markers, and words for what producers do. New producer ids are 1000, 1001, ..."""
+    """The shard, the markers, and the requests of producers. New producer ids are 1000, 1001, ..."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class TransactionHarness:
         return self.shard.transactions[transactional_id]
 
     def reloaded(self) -> TransactionHarness:
-        """A coordinator that has read the bytes of the log, with the same partitions; this one is gone."""
+        """A coordinator that has loaded the bytes of the log, with the same partitions; this one is unloaded."""
         self.shard.on_unloaded()
         read = [Logged(SERDE.decode(*SERDE.encode(record))) for record in self.shard_harness.records]
         return TransactionHarness(
@@ -128,7 +128,7 @@ class TransactionHarness:
             now_ms=self.shard_harness.now_ms,
         )
 
-    # ---- what producers do; ApiError where it is refused
+    # ---- requests of producers; a rejection raises ApiError
 
     def init(
         self, expected: tuple[int, int] | None = None, timeout_ms: int = TIMEOUT_MS, name: str = TX
@@ -172,11 +172,11 @@ class TransactionHarness:
         return answer
 
     def settle(self) -> None:
-        """What is due now is done."""
+        """Runs the calls that are due now."""
         self.shard_harness.advance(0)
 
     def generate(self) -> Pending[int | None]:
-        """It is where new producer ids come from, too."""
+        """Also the source of new producer ids."""
         answer: Pending[int | None] = Pending()
         answer.complete(self._new_id())
         return answer

@@ -14,7 +14,7 @@ from tests.broker.logs import START_MS
 
 PRODUCER_ID = 7
 Asked = tuple[str, str, ProducerIdAndEpoch, tuple[TopicPartition, ...]]
-"""What was asked ("add" or "verify"), for which transactional id, for which producer, and of which partitions."""
+"""The call ("add" or "verify"), its transactional id, its producer, and its partitions."""
 
 
 def txn_batch(
@@ -31,7 +31,7 @@ def txn_batch(
 
 
 class FakeTransactions:
-    """A transaction coordinator. `says` has the codes of partitions that it does not know; all others belong.
+    """A transaction coordinator. `says` has the codes of partitions that it rejects; all others are in the transaction.
 
     With `holds` it answers when the test calls `release`.
     """
@@ -49,7 +49,7 @@ class FakeTransactions:
         partitions: Collection[TopicPartition],
         client_version: int,
     ) -> Pending[ErrorCode]:
-        """One answer for all: that of the first partition that is not to be added."""
+        """One result for all: that of the first partition that is rejected."""
         assert client_version == TV_2
         return self._asked("add", transactional_id, producer, partitions).then(
             lambda codes: next(
@@ -77,7 +77,7 @@ class FakeTransactions:
         return pending
 
     def release(self) -> None:
-        """Answers what was asked up to now."""
+        """Answers all requests up to now."""
         held, self._held = self._held, []
         for pending, partitions in held:
             pending.complete({key: self.says.get(key, ErrorCode.NONE) for key in partitions})

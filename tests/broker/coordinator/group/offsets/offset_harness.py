@@ -1,4 +1,4 @@
-"""OffsetShard: a shard with offsets alone, and groups whose answers the test sets."""
+"""OffsetShard: a shard with offsets alone, and groups whose behaviour the test sets."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ GROUP_METADATA = 2
 
 
 class ScriptedGroup:
-    """A group whose answers are its attributes; without further words it is empty and lets everything happen.
+    """A group whose methods return its attributes; by default it is empty and allows everything.
 
-    `expires_from` None: retention counts from the commit, a number: from then; `in_use`: it does not count at all.
+    `expires_from` None: retention counts from the commit, a number: from then; `in_use`: nothing expires.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -127,7 +127,7 @@ def group_of(harness: ShardHarness[OffsetShard], group_id: str = "g") -> Scripte
 
 
 def topic_of(name: str, offsets: Mapping[int, int], topic_id: Uuid = ZERO_UUID, **fields: Any) -> CommitTopic:
-    """A topic of a commit: offsets by partition; `fields` are those of each of its partitions."""
+    """A topic of a commit: offsets by partition; `fields` apply to each of its partitions."""
     partitions = [
         Partition(partition_index=index, committed_offset=offset, **({"committed_metadata": ""} | fields))
         for index, offset in offsets.items()
@@ -152,7 +152,7 @@ def fetch_of(
 def offsets_in(
     harness: ShardHarness[OffsetShard], group_id: str = "g", *, require_stable: bool = False
 ) -> dict[tuple[str, int], int]:
-    """Everything that a fetch of all offsets tells of a group."""
+    """The result of a fetch of all offsets of a group."""
     found = harness.shard.offsets.fetch(fetch_of(group_id=group_id, require_stable=require_stable))
     return {(topic.name, offset.partition): offset.offset for topic in found for offset in topic.partitions}
 
@@ -172,7 +172,7 @@ def commit_in_transaction(
 
 
 def tombstones(harness: ShardHarness[OffsetShard]) -> list[tuple[str, str, int]]:
-    """The offsets that records have deleted, in the order of the log."""
+    """The offsets that tombstones have deleted, in the order of the log."""
     return [
         (record.key.group, record.key.topic, record.key.partition)
         for record in harness.records

@@ -45,7 +45,7 @@ def codes_of(error: pytest.ExceptionInfo[ApiError]) -> ErrorCode:
 
 
 class TestCommit:
-    def test_a_commit_is_a_record_for_each_partition_and_is_told_afterwards(self) -> None:
+    def test_a_commit_writes_a_record_for_each_partition_and_is_fetched_afterwards(self) -> None:
         harness = new_harness()
         topic = topic_of("t", {0: 5, 2: 7}, TOPIC_ID, committed_leader_epoch=3, committed_metadata="here")
         assert commit(harness, topic) == [NONE, NONE]
@@ -75,14 +75,14 @@ class TestCommit:
             )
         ]
 
-    def test_a_retention_of_its_own_is_written_in_version_1(self) -> None:
+    def test_an_explicit_retention_is_written_in_version_1(self) -> None:
         harness = new_harness()
         commit(harness, topic_of("t", {0: 5}), retention_ms=1000)
         (record,) = harness.records
         assert isinstance(record.value, OffsetCommitValue)
         assert (record.version, record.value.expire_timestamp) == (1, harness.now_ms + 1000)
 
-    def test_a_retention_beyond_all_times_is_written_as_the_last_of_them(self) -> None:
+    def test_an_excessive_retention_is_written_as_the_greatest_timestamp(self) -> None:
         harness = new_harness()
         commit(harness, topic_of("t", {0: 5}), retention_ms=(1 << 63) - 1)
         (record,) = harness.records
@@ -101,18 +101,18 @@ class TestCommit:
         ("metadata", "code"),
         [("x" * 10, NONE), ("x" * 11, TOO_LARGE), ("é" * 10, NONE), ("😀" * 5, NONE), ("😀" * 6, TOO_LARGE)],
     )
-    def test_metadata_is_measured_as_java_does(self, metadata: str, code: ErrorCode) -> None:
+    def test_metadata_is_measured_in_the_units_of_java(self, metadata: str, code: ErrorCode) -> None:
         harness = new_harness({"offset.metadata.max.bytes": "10"})
         assert commit(harness, topic_of("t", {0: 5}, committed_metadata=metadata)) == [code]
         assert len(harness.records) == (code is NONE)
 
-    def test_a_partition_with_too_much_metadata_does_not_keep_others_from_being_committed(self) -> None:
+    def test_a_partition_with_too_much_metadata_does_not_fail_the_others(self) -> None:
         harness = new_harness({"offset.metadata.max.bytes": "1"})
         wrong = topic_of("t", {0: 5}, committed_metadata="xx")
         assert commit(harness, wrong, topic_of("u", {0: 6})) == [TOO_LARGE, NONE]
         assert offsets_in(harness) == {("u", 0): 6}
 
-    def test_offsets_that_no_member_commits_make_a_group(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_commits_without_a_member_create_a_group(self, caplog: pytest.LogCaptureFixture) -> None:
         harness = new_harness()
         with caplog.at_level(logging.INFO, logger="barnabas.groups"):
             commit(harness, topic_of("t", {0: 5}), group_id="alone")
@@ -122,21 +122,21 @@ class TestCommit:
     @pytest.mark.parametrize(
         ("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
     )
-    def test_a_generation_of_a_group_that_is_not_there(self, version: int, code: ErrorCode) -> None:
+    def test_a_generation_of_an_unknown_group(self, version: int, code: ErrorCode) -> None:
         harness = new_harness()
         with pytest.raises(ApiError) as error:
             commit(harness, topic_of("t", {0: 5}), epoch=1, member_id="m", api_version=version)
         assert codes_of(error) is code
         assert harness.records == []
 
-    def test_the_group_is_asked_and_hears_that_its_member_lives(self) -> None:
+    def test_the_group_checks_the_commit_and_renews_the_session(self) -> None:
         harness = new_harness()
         group = group_of(harness)
         commit(harness, topic_of("t", {0: 5}), member_id="m", group_instance_id="i", epoch=3, api_version=7)
         assert group.commits == [("m", "i", 3, False, 7)]
         assert group.heartbeats == ["m"]
 
-    def test_a_group_that_refuses_refuses_all_of_it(self) -> None:
+    def test_a_rejection_by_the_group_rejects_all_partitions(self) -> None:
         harness = new_harness()
         group = group_of(harness)
         group.refuses = ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -169,7 +169,7 @@ class TestCommit:
 
 
 class TestFetch:
-    def test_a_group_that_is_not_there_has_committed_nothing(self) -> None:
+    def test_an_unknown_group_has_committed_nothing(self) -> None:
         harness = new_harness()
         assert harness.shard.offsets.fetch(fetch_of([("t", ZERO_UUID, [0])])) == [
             FetchedTopic("t", ZERO_UUID, [FetchedOffset(0)])
@@ -184,7 +184,7 @@ class TestFetch:
             FetchedTopic("t", ZERO_UUID, [FetchedOffset(0)])
         ]
 
-    def test_a_member_that_the_group_does_not_know_is_refused(self) -> None:
+    def test_an_unknown_member_is_rejected(self) -> None:
         harness = new_harness()
         group_of(harness).refuses = ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         with pytest.raises(ApiError) as error:
@@ -194,7 +194,7 @@ class TestFetch:
     @pytest.mark.parametrize(
         ("asked", "offset"), [(TOPIC_ID, 5), (ZERO_UUID, 5), (OTHER_ID, -1)], ids=["same", "any", "another"]
     )
-    def test_offsets_of_a_topic_that_was_deleted_are_not_those_of_its_successor(
+    def test_offsets_of_a_deleted_topic_do_not_apply_to_its_successor(
         self, asked: bytes, offset: int
     ) -> None:
         harness = new_harness()
@@ -202,7 +202,7 @@ class TestFetch:
         (topic,) = harness.shard.offsets.fetch(fetch_of([("t", asked, [0])]))
         assert topic.partitions[0].offset == offset
 
-    def test_an_offset_without_a_topic_id_is_told_for_any(self) -> None:
+    def test_an_offset_without_a_topic_id_applies_to_any(self) -> None:
         harness = new_harness()
         commit(harness, topic_of("t", {0: 5}))
         (topic,) = harness.shard.offsets.fetch(fetch_of([("t", TOPIC_ID, [0])]))
@@ -210,7 +210,7 @@ class TestFetch:
 
 
 class TestTransactions:
-    def test_what_a_transaction_commits_counts_when_it_is_committed(self) -> None:
+    def test_offsets_of_a_transaction_count_once_it_is_committed(self) -> None:
         harness = new_harness()
         commit(harness, topic_of("t", {0: 5}))
         assert commit_in_transaction(harness, 9, topic_of("t", {0: 8, 1: 3}, TOPIC_ID)) == [NONE, NONE]
@@ -218,14 +218,14 @@ class TestTransactions:
         harness.end_transaction(9, committed=True)
         assert offsets_in(harness) == {("t", 0): 8, ("t", 1): 3}
 
-    def test_its_records_name_no_topic_id(self) -> None:
+    def test_transactional_records_have_no_topic_id(self) -> None:
         harness = new_harness()
         commit_in_transaction(harness, 9, topic_of("t", {0: 8}, TOPIC_ID))
         (record,) = harness.records
         assert isinstance(record.value, OffsetCommitValue)
         assert (record.value.topic_id, record.version) == (ZERO_UUID, 4)
 
-    def test_what_an_aborted_one_commits_never_counts(self) -> None:
+    def test_offsets_of_an_aborted_transaction_never_count(self) -> None:
         harness = new_harness()
         commit(harness, topic_of("t", {0: 5}))
         commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
@@ -233,7 +233,7 @@ class TestTransactions:
         assert offsets_in(harness) == {("t", 0): 5}
         assert not harness.shard.offsets.pending.has_open("g")
 
-    def test_a_stable_fetch_hears_of_what_is_not_decided(self) -> None:
+    def test_a_stable_fetch_reports_open_transactions(self) -> None:
         harness = new_harness()
         commit(harness, topic_of("t", {0: 5, 1: 6}))
         commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
@@ -243,7 +243,7 @@ class TestTransactions:
         assert harness.shard.offsets.fetch(fetch_of(require_stable=True))[0].partitions[0] == unstable
         assert harness.shard.offsets.fetch(fetch_of())[0].partitions[0] == FetchedOffset(0, 5)
 
-    def test_a_later_commit_outside_is_not_undone_by_an_earlier_one_inside(self) -> None:
+    def test_a_later_commit_outside_a_transaction_overrides_an_earlier_one_inside(self) -> None:
         """The last record of a key is what compaction leaves."""
         harness = new_harness()
         commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
@@ -261,7 +261,7 @@ class TestTransactions:
         assert offsets_in(harness) == {("t", 0): 12}
         assert not harness.shard.offsets.pending.has_open("g")
 
-    def test_a_marker_for_nothing_is_nothing(self) -> None:
+    def test_a_marker_for_an_unknown_transaction_has_no_effect(self) -> None:
         harness = new_harness()
         harness.end_transaction(9, committed=True)
         assert offsets_in(harness) == {}
@@ -274,21 +274,21 @@ class TestTransactions:
             commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
         assert codes_of(error) is ErrorCode.ILLEGAL_GENERATION
 
-    def test_a_generation_of_a_group_that_is_not_there_is_illegal(self) -> None:
+    def test_a_generation_of_an_unknown_group_is_illegal(self) -> None:
         harness = new_harness()
         asked = commit_of(topic_of("t", {0: 8}), epoch=1)
         with pytest.raises(ApiError) as error:
             harness.run(lambda shard: shard.offsets.commit_in_transaction(asked))
         assert codes_of(error) is ErrorCode.ILLEGAL_GENERATION
 
-    def test_an_old_epoch_needs_to_know_the_topic(self) -> None:
+    def test_an_old_member_epoch_requires_a_known_topic(self) -> None:
         harness = new_harness()
         group_of(harness).partition_check = lambda *_: None
         with pytest.raises(ApiError) as error:
             commit_in_transaction(harness, 9, topic_of("t", {0: 8}, ZERO_UUID))
         assert codes_of(error) is ErrorCode.ILLEGAL_GENERATION
 
-    def test_it_is_no_heartbeat(self) -> None:
+    def test_a_transactional_commit_is_no_heartbeat(self) -> None:
         harness = new_harness()
         group = group_of(harness)
         commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
@@ -296,9 +296,7 @@ class TestTransactions:
 
 
 class TestDelete:
-    def test_offsets_are_deleted_with_a_line_that_says_who_asked(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_deletion_logs_the_client(self, caplog: pytest.LogCaptureFixture) -> None:
         harness = new_harness()
         commit(harness, topic_of("t", {0: 5, 1: 6}))
         with caplog.at_level(logging.INFO, logger="barnabas.groups"):
@@ -316,13 +314,13 @@ class TestDelete:
         assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, NONE]
         assert offsets_in(harness) == {("t", 0): 5}
 
-    def test_no_such_group(self) -> None:
+    def test_an_unknown_group(self) -> None:
         harness = new_harness()
         with pytest.raises(ApiError) as error:
             harness.run(lambda shard: shard.offsets.delete("g", [], "somebody"))
         assert codes_of(error) is ErrorCode.GROUP_ID_NOT_FOUND
 
-    def test_what_a_transaction_has_committed_is_deleted_too(self) -> None:
+    def test_offsets_of_open_transactions_are_deleted_too(self) -> None:
         harness = new_harness()
         commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
         harness.run(lambda shard: shard.offsets.delete("g", [("t", [0])], "somebody"))
@@ -330,7 +328,7 @@ class TestDelete:
         assert offsets_in(harness) == {}
         assert not harness.shard.offsets.pending.has_open("g")
 
-    def test_all_of_a_group_once_each(self) -> None:
+    def test_all_offsets_of_a_group_are_deleted_once_each(self) -> None:
         harness = new_harness()
         commit(harness, topic_of("t", {0: 5, 1: 6}))
         commit_in_transaction(harness, 9, topic_of("t", {1: 8, 2: 9}))
@@ -361,7 +359,7 @@ class TestLoading:
         gone = ShardHarness(OffsetShard, log=[*harness.log, Logged(CoordinatorRecord(key, None))])
         assert offsets_in(gone) == {}
 
-    def test_offsets_may_come_before_the_group_that_they_belong_to(self) -> None:
+    def test_offsets_may_precede_their_group(self) -> None:
         """Compaction leaves the last record of each key, and a group's own is often newer than its offsets."""
         value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
         records = [

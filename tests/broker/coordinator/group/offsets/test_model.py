@@ -1,7 +1,7 @@
 """Random commits, transactions, deletions and expirations, compared with the log.
 
-The oracle looks at the whole log each time: of a key counts, since its last tombstone, the record with the highest
-offset that belongs to no transaction or to one that was committed; it is unstable while one is undecided.
+The oracle reads the whole log each time: of each key the record with the highest offset after its last tombstone
+counts, if it belongs to no transaction or to a committed one; the key is unstable while a transaction is open.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ partitions, producers = st.integers(0, 1), st.sampled_from(PRODUCERS)
 
 
 def decision(log: list[Logged], at: int) -> bool | None:
-    """How the transaction of the record at `at` ended; None: not yet."""
+    """The result of the transaction of the record at `at`; None while it is open."""
     producer_id = log[at].producer_id
     ends = (it.committed for it in log[at:] if it.record is None and it.producer_id == producer_id)
     return next(ends, None)
 
 
 class Oracle:
-    """What a log means, by key: the value that counts, and whether a transaction is about to change it."""
+    """The meaning of a log, by key: the value that counts, and whether an open transaction may change it."""
 
     def __init__(self, log: list[Logged]) -> None:
         self.counts: dict[Key, OffsetCommitValue] = {}
@@ -109,14 +109,14 @@ class OffsetMachine(RuleBasedStateMachine):
 
     @rule(group=groups, subscribed=st.sets(topics), is_empty=st.booleans(), in_use=st.booleans())
     def becomes(self, group: str, subscribed: set[str], is_empty: bool, in_use: bool) -> None:
-        """The group's members change."""
+        """Changes the members of the group."""
         there = self.group(group)
         if there is not None:
             there.subscribed, there.is_empty, there.in_use = subscribed, is_empty, in_use
 
     @rule(looks=st.integers(1, 4))
     def time_passes(self, looks: int) -> None:
-        """As much as brings the next looks for what has expired."""
+        """Advances the time up to the next check for expired offsets."""
         for _ in range(looks):
             self.next_look()
 

@@ -19,7 +19,7 @@ PRODUCER = TransactionalProducer("x", 7, 0, supports_epoch_bump=False)
 
 
 class RefusingRuntime:
-    """A CoordinatorRuntime that refuses everything with one error; `asked` has what for."""
+    """A CoordinatorRuntime that rejects everything with one error; `asked` records the keys."""
 
     def __init__(self, code: ErrorCode) -> None:
         self.error = ApiError(code)
@@ -62,13 +62,13 @@ def two_partitions(**fields: Any) -> OffsetCommit:
     return commit_of(topic_of("t", {0: 1, 1: 2}), **fields)
 
 
-def test_a_commit_that_fails_fails_for_each_partition() -> None:
+def test_a_failed_commit_fails_for_each_partition() -> None:
     runtime = RefusingRuntime(ErrorCode.NOT_COORDINATOR)
     answer = result_of(service_over(runtime).commit(two_partitions()))
     assert (runtime.asked, answer) == ([("write", "g")], [ErrorCode.NOT_COORDINATOR] * 2)
 
 
-def test_the_group_of_a_commit_may_have_no_name_but_not_in_a_transaction() -> None:
+def test_the_group_id_of_a_commit_may_be_empty_except_in_a_transaction() -> None:
     runtime = RefusingRuntime(ErrorCode.NOT_COORDINATOR)
     service = service_over(runtime)
     service.commit(two_partitions(group_id=""))
@@ -79,13 +79,13 @@ def test_the_group_of_a_commit_may_have_no_name_but_not_in_a_transaction() -> No
 @pytest.mark.parametrize(
     ("version", "code"), [(3, ErrorCode.INVALID_TXN_STATE), (4, ErrorCode.TRANSACTION_ABORTABLE)]
 )
-def test_old_clients_do_not_know_abortable_transactions(version: int, code: ErrorCode) -> None:
+def test_old_clients_get_no_abortable_transaction_error(version: int, code: ErrorCode) -> None:
     service = service_over(RefusingRuntime(ErrorCode.TRANSACTION_ABORTABLE))
     commit = two_partitions(api_version=version)
     assert result_of(service.commit_in_transaction(PRODUCER, commit)) == [code] * 2
 
 
-def test_other_errors_of_transactions_are_told_as_they_are() -> None:
+def test_other_errors_of_transactions_are_returned_unchanged() -> None:
     service = service_over(RefusingRuntime(ErrorCode.INVALID_PRODUCER_EPOCH))
     answer = result_of(service.commit_in_transaction(PRODUCER, two_partitions(api_version=0)))
     assert answer == [ErrorCode.INVALID_PRODUCER_EPOCH] * 2

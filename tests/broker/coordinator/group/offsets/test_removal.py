@@ -58,7 +58,7 @@ class TestExpiration:
         assert message.startswith("[GroupId g] Removed offsets: t-0 at 5 (of ")
         assert message.endswith("Reason: offsets.retention.minutes=10 since it was committed.")
 
-    def test_the_last_one_takes_the_group_along(
+    def test_the_last_expired_offset_removes_the_group(
         self, harness: ShardHarness[OffsetShard], lines: pytest.LogCaptureFixture
     ) -> None:
         commit(harness, topic_of("t", {0: 5}))
@@ -73,7 +73,9 @@ class TestExpiration:
         assert offsets_in(harness) == {}
         assert harness.shard.groups.find("g") is not None
 
-    def test_an_empty_group_without_offsets_goes_at_once(self, harness: ShardHarness[OffsetShard]) -> None:
+    def test_an_empty_group_without_offsets_is_removed_at_once(
+        self, harness: ShardHarness[OffsetShard]
+    ) -> None:
         group_of(harness)
         harness.advance(MINUTE_MS)
         assert harness.shard.groups.find("g") is None
@@ -90,7 +92,7 @@ class TestExpiration:
         harness.advance(20 * MINUTE_MS)
         assert offsets_in(harness) == {("t", 0): 5, ("t", 1): 5}
 
-    def test_retention_counts_from_when_the_last_member_left(
+    def test_retention_counts_from_when_the_last_member_left_the_group(
         self, harness: ShardHarness[OffsetShard], lines: pytest.LogCaptureFixture
     ) -> None:
         commit(harness, topic_of("t", {0: 5}))
@@ -108,7 +110,7 @@ class TestExpiration:
         assert offsets_in(harness) == {("t", 0): 5}
         assert harness.shard.groups.find("g") is not None
 
-    def test_a_retention_of_its_own_counts_alone(
+    def test_an_explicit_retention_overrides_the_default(
         self, harness: ShardHarness[OffsetShard], lines: pytest.LogCaptureFixture
     ) -> None:
         commit(harness, topic_of("t", {0: 5}), retention_ms=2 * MINUTE_MS)
@@ -121,9 +123,7 @@ class TestExpiration:
         harness.advance(MINUTE_MS)
         assert offsets_in(harness) == {}
 
-    def test_what_a_transaction_is_about_to_change_stays_and_so_does_its_group(
-        self, harness: ShardHarness[OffsetShard]
-    ) -> None:
+    def test_offsets_and_groups_of_open_transactions_stay(self, harness: ShardHarness[OffsetShard]) -> None:
         commit(harness, topic_of("t", {0: 5, 1: 6}))
         commit_in_transaction(harness, 9, topic_of("t", {0: 8}))
         harness.advance(11 * MINUTE_MS)
@@ -137,7 +137,7 @@ class TestExpiration:
         harness.advance(MINUTE_MS)
         assert harness.shard.groups.find("g") is not None
 
-    def test_what_could_not_be_written_is_tried_again_and_told_once(
+    def test_a_failed_removal_is_retried_and_logged_once(
         self, harness: ShardHarness[OffsetShard], lines: pytest.LogCaptureFixture
     ) -> None:
         commit(harness, topic_of("t", {0: 5}))
@@ -170,10 +170,10 @@ class TestExpiration:
         harness.advance(1)
         assert [len(offsets_in(harness, name)) for name in ("a", "b", "c")] == [0, 0, 0]
         assert len(harness.shard.groups) == 0
-        assert max(sizes) <= 8  # the last one of a group with its own
+        assert max(sizes) <= 8  # the last one together with its group
         assert len(tombstones(harness)) == 30
 
-    def test_looks_are_cut_too(
+    def test_scans_are_split_too(
         self, harness: ShardHarness[OffsetShard], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(removal, "_CHECKS_AT_ONCE", 2)
@@ -183,7 +183,7 @@ class TestExpiration:
         harness.advance(1)
         assert len(harness.shard.groups) == 0
 
-    def test_changed_keys_act(self, harness: ShardHarness[OffsetShard]) -> None:
+    def test_changed_configuration_takes_effect(self, harness: ShardHarness[OffsetShard]) -> None:
         commit(harness, topic_of("t", {0: 5}))
         harness.config.adopt(new_harness({**SETTINGS, "offsets.retention.minutes": "2"}).config)
         harness.advance(2 * MINUTE_MS)
@@ -197,7 +197,7 @@ class TestDeletedTopics:
             PartitionRecord(topic_id=TOPIC_ID, partition_id=0, replicas=[1], isr=[1], leader=1),
         )
 
-    def test_offsets_go_with_their_topic(
+    def test_offsets_are_deleted_with_their_topic(
         self, harness: ShardHarness[OffsetShard], lines: pytest.LogCaptureFixture
     ) -> None:
         self._with_topic(harness)
@@ -209,14 +209,14 @@ class TestDeletedTopics:
         assert "[GroupId g] Removed offsets: t-0 at 5" in lines.text
         assert lines.messages[-1].endswith("Reason: its topic is deleted.")
 
-    def test_those_of_another_topic_of_the_same_name_stay(self, harness: ShardHarness[OffsetShard]) -> None:
+    def test_offsets_of_another_topic_of_the_same_name_stay(self, harness: ShardHarness[OffsetShard]) -> None:
         self._with_topic(harness)
         commit(harness, topic_of("t", {0: 5}, OTHER_ID))
         harness.metadata_changes(RemoveTopicRecord(topic_id=TOPIC_ID))
         harness.advance(0)
         assert offsets_in(harness) == {("t", 0): 5}
 
-    def test_what_transactions_have_committed_goes_too(self, harness: ShardHarness[OffsetShard]) -> None:
+    def test_offsets_of_open_transactions_are_removed_too(self, harness: ShardHarness[OffsetShard]) -> None:
         self._with_topic(harness)
         commit_in_transaction(harness, 9, topic_of("t", {0: 8}, TOPIC_ID))
         harness.metadata_changes(RemoveTopicRecord(topic_id=TOPIC_ID))
@@ -224,10 +224,10 @@ class TestDeletedTopics:
         harness.end_transaction(9, committed=True)
         assert offsets_in(harness) == {}
 
-    def test_a_group_is_not_asked_for_each_of_the_topics_that_are_deleted_at_once(
+    def test_a_group_is_not_checked_once_for_each_topic_deleted_together(
         self, harness: ShardHarness[OffsetShard]
     ) -> None:
-        """A thousand topics and as many groups were a million questions in one turn of the loop."""
+        """A thousand topics and as many groups would be a million checks in one turn of the loop."""
         asked: list[str] = []
 
         class Asked(dict[str, dict[int, CommittedOffset]]):
@@ -260,10 +260,10 @@ class TestDeletedTopics:
         assert len(tombstones(harness)) == 10
 
 
-def test_a_timestamp_that_is_no_time_is_told_as_a_number() -> None:
+def test_an_invalid_timestamp_is_logged_as_a_number() -> None:
     assert removal._time(0) == "1970-01-01T00:00:00+00:00"
     assert removal._time(1 << 62) == f"{1 << 62} ms"
 
 
-def test_lines_are_not_longer_than_one_can_read() -> None:
+def test_log_lines_have_a_readable_length() -> None:
     assert [line.count("t-") for line in removal._lines([f"t-{n}" for n in range(45)])] == [20, 20, 5]
