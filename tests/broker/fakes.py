@@ -1,4 +1,4 @@
-"""Stand-ins for the ports of the broker: a clock that the test turns, a transport whose peer is the test."""
+"""Fakes for the ports of the broker: a manual clock, a transport whose peer is the test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.broker.pending import Pending
 
 
 class ManualHandle:
-    """What ManualTimer gives for a call to come."""
+    """The handle of a call that ManualTimer has scheduled."""
 
     __slots__ = ("callback", "cancelled")
 
@@ -24,7 +24,7 @@ class ManualHandle:
 
 
 class ManualTimer:
-    """A Timer, and the `call_soon` of a loop, that stand still until the test moves them."""
+    """A Timer, and the `call_soon` of a loop, that advance only when the test calls them."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -48,14 +48,14 @@ class ManualTimer:
         self._soon.append(callback)
 
     def run_soon(self) -> None:
-        """Runs what asked to be called soon, and what that asks for in turn."""
+        """Runs the calls of `call_soon`, and those that they schedule in turn."""
         while self._soon:
             calls, self._soon = self._soon, []
             for callback in calls:
                 callback()
 
     def advance(self, seconds: float) -> None:
-        """Moves the clock, stopping at each call that falls due on the way."""
+        """Advances the clock, stopping at each call that is due on the way."""
         end = self.now + seconds
         self.run_soon()
         while self._calls and self._calls[0][0] <= end:
@@ -68,14 +68,14 @@ class ManualTimer:
 
     @property
     def scheduled(self) -> int:
-        """Calls to come that nobody has cancelled."""
+        """The scheduled calls that are not cancelled."""
         return sum(not handle.cancelled for _, _, handle in self._calls)
 
 
 class FakeTransport:
     """A Transport whose peer is the test.
 
-    `sent` is what has reached the peer, `unread` what the connection has not read of what the peer sent. A peer
+    `sent` is what has reached the peer, `unread` what the connection has not read of the peer's bytes. A peer
     that does not read is `FakeTransport.peer_window = n`: after n more bytes nothing can be sent.
     """
 
@@ -89,12 +89,12 @@ class FakeTransport:
         self.closed = False
         self.unread = bytearray()
         self.lost: OSError | None = None
-        """What the peer's end comes as, if it is not in order."""
+        """The error of the peer's end, if the connection breaks."""
         self.on_send: Callable[[], None] = lambda: None
         """Called at the beginning of each `send`."""
         self._ended = False
 
-    # ---- what the connection calls
+    # ---- calls of the connection
 
     def start(self, endpoint: StreamReader) -> None:
         self.endpoint = endpoint
@@ -154,7 +154,7 @@ class FakeTransport:
         if self.lost is not None:
             raise self.lost
 
-    # ---- what the test, as the peer, does
+    # ---- actions of the test, as the peer
 
     def receive(self, data: bytes) -> None:
         """The peer sends `data`, which stays in the system's buffers while the connection does not read."""
@@ -162,7 +162,7 @@ class FakeTransport:
         self.deliver()
 
     def deliver(self) -> bool:
-        """Has read what was sent, in as many reads as the connection makes of it; whether there was any."""
+        """Lets the connection read what was sent, in as many reads as it makes; returns whether there was any."""
         delivered = False
         while self.unread and self.reading and self.endpoint is not None:
             self.endpoint.readable()
@@ -170,7 +170,7 @@ class FakeTransport:
         return delivered
 
     def read(self, count: int | None = None) -> bytes:
-        """The peer reads `count` bytes of what waits for it, or all from now on."""
+        """The peer reads `count` of the bytes that wait for it, or all from now on."""
         self.peer_window = None if count is None else (self.peer_window or 0) + count
         while self.awaits_room and self.endpoint is not None and self.peer_window != 0:
             self.endpoint.writable()
@@ -179,7 +179,7 @@ class FakeTransport:
         return data
 
     def disconnect(self, lost: OSError | None = None) -> None:
-        """The peer goes away, in order or not; the connection finds out."""
+        """The peer closes or breaks the connection; the broker's end notices."""
         self.lost = lost
         self._ended = True
         endpoint = self.endpoint
@@ -188,7 +188,7 @@ class FakeTransport:
 
 
 class KnownHosts:
-    """HostNames that knows the names that it is given, and asks nobody."""
+    """HostNames that resolves only the names that it is given."""
 
     def __init__(self, hosts: Iterable[str]) -> None:
         self._hosts = frozenset(hosts)

@@ -1,4 +1,4 @@
-"""A BlockingRunner that holds work back until the test lets it go: a disk as slow, or as broken, as the test wants."""
+"""A BlockingRunner that holds work back until the test releases it, as a slow or broken disk would."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.broker.waiting.blocking import Done, Work
 
 
 class HeldRunner:
-    """Keeps what is submitted, in order. `held` says how much waits."""
+    """Keeps submitted work, in order. `held` is the number of jobs that wait."""
 
     def __init__(self) -> None:
         self._jobs: deque[tuple[Work, Done]] = deque()
@@ -21,7 +21,7 @@ class HeldRunner:
         return len(self._jobs)
 
     def release(self) -> None:
-        """Does the oldest job, and tells whoever waits for it."""
+        """Runs the oldest job, and reports its result."""
         work, done = self._jobs.popleft()
         try:
             work()
@@ -31,11 +31,11 @@ class HeldRunner:
             done(None)
 
     def release_all(self) -> None:
-        """Does everything, and what that leads to."""
+        """Runs all jobs, and those that they cause."""
         while self._jobs:
             self.release()
 
     def fail(self, error: BaseException) -> None:
-        """The oldest job ends with `error` and leaves nothing behind."""
+        """Fails the oldest job with `error`, without running it."""
         _, done = self._jobs.popleft()
         done(error)

@@ -1,4 +1,4 @@
-"""Real logs for the tests of what stands on them: on a disk of the test's own, by a clock that the test turns."""
+"""Real logs for tests, in a temporary directory and with a manual clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START_MS = 1_700_000_000_000
 
 
 class ManualEnv(RealEnv):
-    """The operating system's files, with wall time and randomness in the test's hands."""
+    """The operating system's files, with wall time and randomness set by the test."""
 
     __slots__ = ("_source", "ms")
 
@@ -33,7 +33,7 @@ class ManualEnv(RealEnv):
         return self._source.randbytes(length)
 
     def sync_dir(self, path: str) -> None:
-        """Nothing: a process that does not die needs no sync."""
+        """Does nothing: a process that does not die needs no sync."""
 
 
 def log_manager(directory: Path, env: ManualEnv, config: LogConfig | None = None) -> LogManager:
@@ -77,7 +77,7 @@ def partition_image(
     leader_epoch: int = 0,
     partition_epoch: int = 0,
 ) -> PartitionImage:
-    """A partition's registration; in sync are all replicas unless it is said otherwise."""
+    """A partition's registration; all replicas are in sync by default."""
     return PartitionImage(
         partition,
         replicas=tuple(replicas),

@@ -1,4 +1,4 @@
-"""A ReplicaManager on real logs, over a disk that fails when it is told to, and what is said to it in the tests."""
+"""A ReplicaManager on real logs, over a disk that fails on demand, and the calls of its tests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ R = TypeVar("R")
 
 class BreakableEnv(ManualEnv):
     """A disk whose files cannot be opened, or whose syncs, writes, renames or new directories fail, when the test
-    says so."""
+    sets it so."""
 
     __slots__ = ("broken", "errno", "space", "synced")
 
@@ -77,7 +77,7 @@ class BreakableEnv(ManualEnv):
 
     def sync_dir(self, path: str) -> None:
         super().sync_dir(path)
-        self.listdir(path)  # a directory that has gone cannot be synced
+        self.listdir(path)  # a directory that is gone cannot be synced
 
 
 class BreakableFile(RealFile):
@@ -99,7 +99,7 @@ class BreakableFile(RealFile):
 
 
 class Traffic:
-    """Writes down what one topic takes in."""
+    """Records the traffic of one topic."""
 
     def __init__(self, topic: str, lines: list[str]) -> None:
         self.topic = topic
@@ -110,7 +110,7 @@ class Traffic:
 
 
 class Probe:
-    """Writes down what is counted."""
+    """Records what is counted."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -141,7 +141,7 @@ class Probe:
 
 
 class Node:
-    """A ReplicaManager, what it stands on, and the metadata that it follows."""
+    """A ReplicaManager, its dependencies, and the metadata that it follows."""
 
     def __init__(self, *directories: Path, config: LogConfig | None = None, min_free_bytes: int = 0) -> None:
         self.env = BreakableEnv()
@@ -175,7 +175,7 @@ class Node:
     # ---- metadata
 
     def commit(self, *records: Message, prepared: bool = True) -> None:
-        """New metadata, as the controller hands them over."""
+        """Publishes new metadata, as the controller does."""
         self.image, delta = replayed(self.image, records)
         work = self.manager.prepare(self.image, delta) if prepared else None
         if work is not None:
@@ -234,7 +234,7 @@ class Node:
 
 
 def pending(result: R | Pending[R]) -> Pending[R]:
-    """A result as something that may come later, whether it did or not."""
+    """A result as a Pending, completed or not."""
     if isinstance(result, Pending):
         return result
     at_once: Pending[R] = Pending()

@@ -1,4 +1,4 @@
-"""A whole Server in this process, on ports that the system chooses, and a client's plainest way to it."""
+"""A whole Server in this process, on ports that the system chooses, and a minimal client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def new_server(config: BrokerConfig) -> Server:
 
 @asynccontextmanager
 async def running(config: BrokerConfig) -> AsyncIterator[Server]:
-    """A server that has started; it is stopped at the end."""
+    """A started server; it is stopped at the end."""
     server = new_server(config)
     server.start()
     try:
@@ -43,7 +43,7 @@ async def running(config: BrokerConfig) -> AsyncIterator[Server]:
 
 
 class Stream:
-    """A connection that sends frames and reads them, without a Connection of ours at its end."""
+    """A connection that sends and reads frames, independent of the broker's Connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -57,7 +57,7 @@ class Stream:
         self._writer.write(framed)
 
     async def receive(self) -> bytes:
-        """The next answer without its size."""
+        """The next response without its size."""
         (size,) = struct.unpack(">i", await asyncio.wait_for(self._reader.readexactly(4), TIMEOUT_S))
         return await asyncio.wait_for(self._reader.readexactly(size), TIMEOUT_S)
 

@@ -1,10 +1,10 @@
-"""A handler whose requests say what it is to do, and a client's end of a connection, for dialogues without sockets.
+"""A handler whose requests say what it does, and a client's end of a connection, for dialogues without sockets.
 
 client >> "echo one"        the client sends a request
 client << "one"             and has received this answer, and no more
 
 A request begins with an API key as all do: Produce, unless the API's name is in front ("FETCH wait one"). The handler
-does not look at it, but the order on a connection does.
+ignores it, but the order of responses on a connection depends on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.broker.fakes import FakeTransport, ManualTimer
 
 
 class FakeRecords:
-    """Records on an imaginary disk: `size` bytes of one letter. `reads` are the sizes that were read."""
+    """Fake records on an imaginary disk: `size` bytes of one letter. `reads` are the sizes that were read."""
 
     def __init__(self, size: int, letter: bytes = b"r", reads: list[int] | None = None) -> None:
         self.size = size
@@ -41,7 +41,7 @@ class FakeRecords:
 
 
 class SliceableRecords(FakeRecords):
-    """The same, readable in parts."""
+    """FakeRecords that can be read in parts."""
 
     def slice(self, position: int, size: int) -> RecordsChunk:
         assert 0 <= position <= position + size <= self.size
@@ -51,9 +51,9 @@ class SliceableRecords(FakeRecords):
 class ScriptedHandler:
     """Does what the request says.
 
-    "echo X"; "wait X", until `pending[X]` completes; "done X", pending but complete already; "none"; "close"; "bad";
-    "bug"; "big N", an answer of N bytes; "records NAME", what `records[NAME]` holds, behind three bytes;
-    "complete X Y", which completes what waits for X and for Y, of whichever connection.
+    "echo X"; "wait X", until `pending[X]` completes; "done X", a complete Pending; "none"; "close"; "bad";
+    "bug"; "big N", a response of N bytes; "records NAME", the contents of `records[NAME]`, behind three bytes;
+    "complete X Y", which completes the requests that wait for X and for Y, of any connection.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class Client:
         self._answers = Framer(1 << 30)
 
     def send(self, data: bytes) -> None:
-        """Sends bytes, and lets the broker do with them what it can."""
+        """Sends bytes, and lets the broker process them as far as it can."""
         self.transport.receive(data)
         self.settle()
 
@@ -153,18 +153,18 @@ class Client:
             self.timer.run_soon()
 
     def __rshift__(self, requests: str) -> Client:
-        """Sends requests, separated by commas, in one go."""
+        """Sends requests, separated by commas, in one write."""
         self.send(b"".join(framed(request.strip().encode()) for request in requests.split(",")))
         return self
 
     def __lshift__(self, answers: str) -> Client:
-        """Has received these answers, separated by commas, since the last look; the empty string for none."""
+        """Asserts that exactly these responses, separated by commas, have arrived since the last call; "" for none."""
         expected = [answer.strip() for answer in answers.split(",")] if answers else []
         assert [answer.decode() for answer in self.answers()] == expected
         return self
 
     def answers(self) -> list[bytes]:
-        """The answers received since the last look."""
+        """The responses received since the last call."""
         self.settle()
         received = bytes(self.transport.sent)
         self.transport.sent.clear()
@@ -173,7 +173,7 @@ class Client:
         return [bytes(frame) for frame in frames]
 
     def completes(self, name: str) -> None:
-        """What the request "wait NAME" waits for happens."""
+        """Completes the request "wait NAME"."""
         self.handler.complete(name)
         self.settle()
 
@@ -183,7 +183,7 @@ class Client:
 
     @property
     def closed(self) -> bool:
-        """Whether the broker has closed the connection, be it that last answers are still being sent."""
+        """Whether the broker has closed the connection, even if last responses are still being sent."""
         return self.connection.closing
 
 
@@ -193,7 +193,7 @@ def framed(request: bytes) -> bytes:
 
 
 def scripted(request: bytes) -> bytes:
-    """A request as it arrives, without its size: the API key stands in place of its name."""
+    """A request as received, without its size: the API key replaces its name."""
     name, _, rest = request.partition(b" ")
     if name.isupper():
         return ApiKey[name.decode()].to_bytes(2, "big") + rest

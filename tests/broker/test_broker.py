@@ -1,4 +1,4 @@
-"""What Broker itself decides, which is little: the address that a client is told."""
+"""Broker: the address that a client is told, and the newest image."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def told(broker: InProcessBroker, connection: ConnectionInfo) -> tuple[str, int]
 
 
 @pytest.mark.parametrize("address", [("192.0.2.1", 9092), ("127.0.0.1", 40_000), ("::1", 9092)])
-def test_without_a_configured_address_each_client_is_told_the_one_it_dialled(
+def test_without_advertised_listeners_each_client_gets_the_address_it_connected_to(
     broker: InProcessBroker, address: tuple[str, int]
 ) -> None:
     assert told(broker, dialled(*address)) == address
 
 
-def test_a_configured_address_wins_on_its_listener(tmp_path: Path) -> None:
+def test_an_advertised_listener_takes_precedence(tmp_path: Path) -> None:
     settings = {
         "listeners": "PLAINTEXT://:9092,INSIDE://:9093",
         "advertised.listeners": "PLAINTEXT://kafka.example:19092,INSIDE://broker-1:9093",
@@ -45,7 +45,7 @@ def test_a_configured_address_wins_on_its_listener(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_the_newest_metadata_are_the_controllers(broker: InProcessBroker) -> None:
+def test_the_newest_image_is_that_of_the_controller(broker: InProcessBroker) -> None:
     before = broker.broker.image
     broker.create_topic("t")
     assert broker.broker.image is broker.controller.image is not before

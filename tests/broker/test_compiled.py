@@ -1,4 +1,4 @@
-"""The list of what mypyc compiles, what is said of it, and how an old build is found out."""
+"""The list of modules that mypyc compiles, its description, and the detection of stale builds."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_the_list_names_each_module_once_in_order() -> None:
         assert ROOT.joinpath(*name.split(".")).with_suffix(".py").exists(), name
 
 
-def test_nothing_is_compiled_by_both_compilers() -> None:
+def test_no_module_is_compiled_by_both_compilers() -> None:
     for name in MODULES:
         assert not ROOT.joinpath(*name.split(".")).with_suffix(".pxd").exists(), name
 
 
-def test_a_group_is_there_as_a_whole_or_not_at_all() -> None:
+def test_a_group_is_compiled_as_a_whole_or_not_at_all() -> None:
     files = {str(importlib.import_module(name).__file__) for name in MODULES}
     assert len({file.endswith(EXTENSION_SUFFIXES[0]) for file in files}) == 1, sorted(files)
 
@@ -68,11 +68,11 @@ def test_a_group_is_there_as_a_whole_or_not_at_all() -> None:
         ),
     ],
 )
-def test_what_is_said_of_it(modules: dict[str, ModuleType], form: str) -> None:
+def test_the_description_of_loaded_modules(modules: dict[str, ModuleType], form: str) -> None:
     assert compiled.form(modules) == form
 
 
-def test_the_ready_line_says_what_the_next_start_will_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ready_line_reports_what_the_next_start_will_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(compiled.BEING_COMPILED, raising=False)
     assert compiled.form_at_start() == compiled.form()
     monkeypatch.setenv(compiled.BEING_COMPILED, "1")
@@ -80,14 +80,14 @@ def test_the_ready_line_says_what_the_next_start_will_run(monkeypatch: pytest.Mo
     assert compiled.form_at_start() == expected
 
 
-def test_what_is_loaded_here_has_a_form() -> None:
+def test_the_loaded_modules_have_a_form() -> None:
     importlib.import_module("barnabas.protocol.records.record")
     assert compiled.form().startswith(("compiled", "interpreted"))
     assert compiled.form() == compiled.form(dict(sys.modules))
 
 
 class Checkout:
-    """A checkout in which one module of each compiler has been compiled, and another has not."""
+    """A checkout in which one module of each compiler is compiled, and another is not."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -108,17 +108,17 @@ class Checkout:
         Path(compiled.record_path(str(root))).write_text(compiled.record(str(root)))
 
     def library(self, source: Path) -> Path:
-        """What is loaded instead of that."""
+        """The compiled library of a source file."""
         return source.with_name(f"{source.stem}{SUFFIX}")
 
     def write(self, path: Path, text: str) -> None:
-        """Each writing has a time of its own."""
+        """Writes a file with a distinct modification time."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         os.utime(path, ns=(0, next(TIMES)))
 
     def stale(self) -> list[Path]:
-        """The sources that have changed since."""
+        """The sources that have changed since the build."""
         return [self.root / path for path in compiled.stale(str(self.root))]
 
 
@@ -146,7 +146,7 @@ def test_a_build_is_as_new_as_its_sources(checkout: Checkout) -> None:
     for source in (checkout.typed, checkout.loop, checkout.declared, checkout.shared):
         checkout.write(source, "A = 2")
         assert checkout.stale() == [source]
-        checkout.write(source, "A = 1")  # that another time alone is no change
+        checkout.write(source, "A = 1")  # another modification time alone is no change
         assert checkout.stale() == []
 
 
@@ -159,10 +159,10 @@ def test_a_build_is_as_new_as_its_sources(checkout: Checkout) -> None:
         ("class Thing", "class Other", True),
         ("size * 2", "size + self.size", False),
         ("    def", "    # a comment\n    def", False),
-        ("def double", "double", True),  # no Python
+        ("def double", "double", True),  # invalid Python
     ],
 )
-def test_compiled_code_holds_what_it_took_from_others(
+def test_compiled_code_depends_on_what_it_inlined_from_others(
     checkout: Checkout, old: str, new: str, is_stale: bool
 ) -> None:
     assert old in OTHER
@@ -170,19 +170,19 @@ def test_compiled_code_holds_what_it_took_from_others(
     assert checkout.stale() == ([checkout.other] if is_stale else [])
 
 
-def test_sources_come_and_go(checkout: Checkout) -> None:
+def test_added_and_removed_sources_make_a_build_stale(checkout: Checkout) -> None:
     new = checkout.other.with_name("new.py")
     checkout.write(new, "")
     checkout.other.unlink()
     assert checkout.stale() == [new, checkout.other]
 
 
-def test_libraries_that_nothing_is_known_of_are_stale(checkout: Checkout) -> None:
+def test_libraries_without_a_record_are_stale(checkout: Checkout) -> None:
     Path(compiled.record_path(str(checkout.root))).unlink()
     assert compiled.stale(str(checkout.root)) == ["all of it"]
 
 
-def test_a_build_is_put_in_place_as_a_whole(checkout: Checkout, tmp_path: Path) -> None:
+def test_a_build_is_installed_as_a_whole(checkout: Checkout, tmp_path: Path) -> None:
     *others, last = names = [library.relative_to(checkout.root).as_posix() for library in checkout.libraries]
     built = tmp_path / "built"
     for name in others:
@@ -199,7 +199,7 @@ def test_a_build_is_put_in_place_as_a_whole(checkout: Checkout, tmp_path: Path) 
     assert checkout.stale() == []
 
 
-def test_what_is_not_compiled_is_never_stale(checkout: Checkout) -> None:
+def test_interpreted_modules_are_never_stale(checkout: Checkout) -> None:
     checkout.write(checkout.loop, "A = 2")
     compiled.remove_libraries(str(checkout.root))
     assert not any(library.exists() for library in checkout.libraries)
@@ -218,8 +218,8 @@ def test_the_loops_are_those_beside_a_pxd(checkout: Checkout) -> None:
     ]
 
 
-def test_importing_it_imports_neither_ast_nor_hashlib() -> None:
-    """Where nothing has changed `serve` compares times."""
+def test_importing_compiled_imports_neither_ast_nor_hashlib() -> None:
+    """Where nothing has changed `serve` compares only times."""
     code = "import sys; from barnabas.broker import compiled; print({'ast', 'hashlib'} & {*sys.modules})"
     ran = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""Whatever storage or the record formats may raise at a partition has a code of Kafka's."""
+"""Every error that storage or the record formats raise at a partition has an error code of Kafka's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEVER_ANSWERED = {
     "CorruptSnapshotError": "an older snapshot, or the log, takes its place",
     "CorruptCheckpointError": "the log is recovered as if there were none",
 }
-"""Errors that no request can meet, and why."""
+"""Errors that no request can cause, and why."""
 
 
 def errors_of(*modules: ModuleType) -> list[type[Exception]]:
@@ -42,7 +42,7 @@ ALL = errors_of(storage_errors, record_errors)
 
 
 def made(kind: type[Exception]) -> Exception:
-    """An instance, whatever else its constructor wants to know."""
+    """Makes an instance, whatever arguments its constructor requires."""
     error = kind.__new__(kind)
     Exception.__init__(error, "what went wrong")
     return error
@@ -55,13 +55,13 @@ def test_every_error_has_a_code(kind: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ALL if kind.__name__ in NEVER_ANSWERED])
-def test_what_is_never_answered_is_not_caught_by_mistake(kind: type[Exception]) -> None:
+def test_errors_outside_of_requests_are_not_mapped(kind: type[Exception]) -> None:
     assert not issubclass(kind, MAPPED_ERRORS)
     with pytest.raises(AssertionError, match="has no error code"):
         error_code_of(made(kind))
 
 
-def test_the_reasons_are_about_errors_that_there_are() -> None:
+def test_the_listed_reasons_are_about_existing_errors() -> None:
     assert set(NEVER_ANSWERED) <= {kind.__name__ for kind in ALL}
 
 
@@ -81,11 +81,11 @@ def test_the_reasons_are_about_errors_that_there_are() -> None:
         (storage_errors.KafkaStorageError, ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-def test_the_codes_are_kafkas(kind: type[Exception], code: ErrorCode) -> None:
+def test_the_codes_equal_kafkas(kind: type[Exception], code: ErrorCode) -> None:
     assert error_code_of(made(kind)) is code
 
 
-def test_an_api_error_knows_its_code() -> None:
+def test_an_api_error_has_its_code() -> None:
     error = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "elsewhere")
     assert isinstance(error, MAPPED_ERRORS)
     assert error_code_of(error) is ErrorCode.NOT_LEADER_OR_FOLLOWER

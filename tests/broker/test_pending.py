@@ -1,4 +1,4 @@
-"""Results that come later come once."""
+"""Pending results complete once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from barnabas.broker.pending import Pending, all_of
 
 
-def test_a_pending_result_reaches_those_who_asked_before_and_after() -> None:
+def test_a_result_reaches_callbacks_added_before_and_after() -> None:
     pending: Pending[str] = Pending()
     heard: list[str] = []
     pending.add_done_callback(heard.append)
@@ -31,14 +31,14 @@ def test_a_pending_result_may_be_none() -> None:
     assert heard == [None]
 
 
-def test_a_second_completion_is_a_bug_of_ours() -> None:
+def test_a_second_completion_raises_an_error() -> None:
     pending: Pending[int] = Pending()
     pending.complete(1)
     with pytest.raises(AssertionError, match="twice"):
         pending.complete(2)
 
 
-def test_many_results_come_when_the_last_of_them_does_and_in_order() -> None:
+def test_combined_results_complete_with_the_last_of_them_and_in_order() -> None:
     parts: list[Pending[str]] = [Pending(), Pending(), Pending()]
     parts[1].complete("b")
     whole = all_of(parts)
@@ -51,7 +51,7 @@ def test_many_results_come_when_the_last_of_them_does_and_in_order() -> None:
     assert heard == [["a", "b", "c"], []]
 
 
-def test_then_turns_the_result_into_another_whenever_it_comes() -> None:
+def test_then_maps_the_result_whenever_it_completes() -> None:
     early: Pending[int] = Pending()
     doubled = early.then(lambda number: number * 2)
     early.complete(21)

@@ -1,4 +1,4 @@
-"""The seam: what a request knows of its origin, and each API has one handler."""
+"""Requests: the context of a request, and one handler for each API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.broker.request import REGISTRY, ConnectionInfo, RequestContext, ap
 from barnabas.protocol.api_keys import ApiKey
 
 
-def test_a_context_knows_the_header_and_the_connection() -> None:
+def test_a_context_has_the_header_and_the_connection() -> None:
     connection = ConnectionInfo(
         connection_id=7,
         listener_name="PLAINTEXT",
@@ -37,7 +37,7 @@ def empty_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("empty_registry")
-def test_a_handler_registers_with_its_versions_and_is_still_itself() -> None:
+def test_a_handler_is_registered_with_its_versions_and_returned_unchanged() -> None:
     @api(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
     def produce(broker: object, context: RequestContext, message: object) -> object:
         return message
@@ -54,7 +54,7 @@ def test_a_handler_registers_with_its_versions_and_is_still_itself() -> None:
 
 
 @pytest.mark.usefixtures("empty_registry")
-def test_two_handlers_for_one_api_are_a_bug_of_ours() -> None:
+def test_two_handlers_for_one_api_raise_an_error() -> None:
     @api(ApiKey.METADATA, versions=(0, 13))
     def first(broker: object, context: RequestContext, message: object) -> object:
         return message
@@ -63,5 +63,5 @@ def test_two_handlers_for_one_api_are_a_bug_of_ours() -> None:
         api(ApiKey.METADATA, versions=(0, 1))(first)
 
 
-def test_what_is_no_answer_can_be_told_from_an_answer() -> None:
+def test_no_response_is_distinct_from_a_response() -> None:
     assert {request.NO_RESPONSE, request.CLOSE_CONNECTION} == set(request.NoResponse)

@@ -1,4 +1,4 @@
-"""The in-memory disk for a whole broker: its faults, its room and its time of day are in the test's hands."""
+"""The in-memory disk for a whole broker: the test sets its faults, its space and its time of day."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.storage.fault_env import FaultEnv
 
 
 class TurnedDisk(FaultEnv):
-    """A FaultEnv as InProcessBroker takes it."""
+    """A FaultEnv in the form that InProcessBroker requires."""
 
     @property
     def ms(self) -> int:

@@ -1,4 +1,4 @@
-"""Log lines for machines and for people."""
+"""Log lines as JSON and for a terminal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(stream: io.StringIO) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def test_elsewhere_lines_are_json() -> None:
+def test_without_a_terminal_lines_are_json() -> None:
     stream = io.StringIO()
     configure("INFO", stream)
     logging.getLogger("barnabas.storage").warning("log %s is damaged", "t-0", extra={"offset": 17})
@@ -46,7 +46,7 @@ def test_elsewhere_lines_are_json() -> None:
     }
 
 
-def test_json_has_tracebacks_in_the_line() -> None:
+def test_json_lines_contain_tracebacks() -> None:
     stream = io.StringIO()
     configure("INFO", stream)
     try:
@@ -57,14 +57,14 @@ def test_json_has_tracebacks_in_the_line() -> None:
     assert "ZeroDivisionError: a bug" in json.loads(line)["exception"]
 
 
-def test_what_json_does_not_know_is_shown_all_the_same() -> None:
+def test_values_that_json_lacks_are_shown_as_text() -> None:
     stream = io.StringIO()
     configure("INFO", stream)
     logging.getLogger("barnabas").info("ready", extra={"topic_id": b"\0\1"})
     assert "\\x00" in json.loads(said(stream)[0])["topic_id"]
 
 
-def test_on_a_terminal_lines_are_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_on_a_terminal_are_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = Terminal()
     configure("INFO", stream)
@@ -75,7 +75,7 @@ def test_on_a_terminal_lines_are_for_people(monkeypatch: pytest.MonkeyPatch) -> 
     assert "requests" in line
 
 
-def test_colours_can_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_can_be_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
     configure("INFO", stream)

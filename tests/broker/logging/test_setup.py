@@ -1,4 +1,4 @@
-"""What the log looks like, on a terminal and elsewhere, and how repetition is kept out of it."""
+"""The set-up of logging: format, level, the lines of a start, and limits on repetition."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def said(stream: io.StringIO) -> list[str]:
 
 
 @pytest.mark.parametrize(("as_json", "stream"), [(True, Terminal()), (False, io.StringIO())])
-def test_the_form_can_be_chosen(as_json: bool, stream: io.StringIO) -> None:
+def test_the_format_can_be_chosen(as_json: bool, stream: io.StringIO) -> None:
     configure("INFO", stream, as_json=as_json)
     logging.getLogger("barnabas").info("ready")
     assert said(stream)[0].startswith("{") is as_json
 
 
-def test_the_level_is_ours_and_libraries_speak_from_warning_on() -> None:
+def test_the_level_applies_to_this_package_and_libraries_log_warnings() -> None:
     stream = io.StringIO()
     configure("debug", stream)
     logging.getLogger("barnabas.network").debug("shown")
@@ -63,7 +63,7 @@ def test_nothing_heavy_is_imported_before_the_first_line_and_rich_never() -> Non
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# ---- what a start says
+# ---- log lines of a start
 
 
 def start_lines(timer: ManualTimer) -> tuple[StartLines, io.StringIO]:
@@ -72,7 +72,7 @@ def start_lines(timer: ManualTimer) -> tuple[StartLines, io.StringIO]:
     return StartLines(timer.time), stream
 
 
-def test_what_a_start_says_is_kept_until_its_end_and_then_nothing_is() -> None:
+def test_lines_of_a_start_are_held_back_until_its_end() -> None:
     lines, stream = start_lines(ManualTimer())
     logger = logging.getLogger("barnabas.config")
     logger.info("first")
@@ -86,7 +86,7 @@ def test_what_a_start_says_is_kept_until_its_end_and_then_nothing_is() -> None:
     assert len(said(stream)) == 3
 
 
-def test_a_warning_is_written_at_once_with_what_came_before_it() -> None:
+def test_a_warning_is_written_at_once_with_the_lines_held_before_it() -> None:
     lines, stream = start_lines(ManualTimer())
     logging.getLogger("barnabas.config").info("first")
     logging.getLogger("barnabas.storage").warning("second")
@@ -97,7 +97,7 @@ def test_a_warning_is_written_at_once_with_what_came_before_it() -> None:
     assert len(said(stream)) == 3
 
 
-def test_a_start_that_takes_its_time_is_heard_meanwhile() -> None:
+def test_a_slow_start_writes_its_lines_meanwhile() -> None:
     timer = ManualTimer()
     _, stream = start_lines(timer)
     logging.getLogger("barnabas.storage").info("first")
@@ -106,7 +106,7 @@ def test_a_start_that_takes_its_time_is_heard_meanwhile() -> None:
     assert len(said(stream)) == 2
 
 
-def test_what_is_kept_at_the_end_of_the_process_is_written() -> None:
+def test_lines_held_at_the_end_of_the_process_are_written() -> None:
     code = (
         "import logging, sys; from barnabas.broker.logging.setup import StartLines, "
         "configure; configure(); StartLines();"
@@ -136,7 +136,7 @@ def test_one_cause_gives_one_line_and_then_a_count(caplog: pytest.LogCaptureFixt
     ]
 
 
-def test_causes_are_not_remembered_without_bound() -> None:
+def test_remembered_causes_are_bounded() -> None:
     limit = RateLimit(now=ManualTimer().time)
     for key in range(5000):
         assert limit.admit(key) == 0

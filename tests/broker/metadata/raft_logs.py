@@ -39,7 +39,7 @@ def load(log: EmbeddedRaftLog) -> MetadataImage:
 
 
 class Node:
-    """A log with its image, as the controller keeps the two together. A new one begins with its metadata.version."""
+    """A log with its image, as the controller keeps both. A new one begins with its metadata.version."""
 
     def __init__(self, env: FaultEnv, metadata_version: int = 30, **settings: Any) -> None:
         self.env = env
@@ -70,10 +70,10 @@ def config(name: str, value: str | None) -> ConfigRecord:
 
 
 def configs(image: MetadataImage) -> dict[str, str]:
-    """What `config` has set."""
+    """The settings of `config`."""
     return dict(image.configs.get((4, ""), {}))
 
 
 def state(image: MetadataImage) -> list[Message]:
-    """Images are equal when these are."""
+    """A form of an image for comparison."""
     return list(image.records())

@@ -34,7 +34,7 @@ def new_env() -> FaultEnv:
     return env
 
 
-def test_metadata_version_comes_first_and_what_is_off_is_left_out() -> None:
+def test_metadata_version_comes_first_and_disabled_features_are_left_out() -> None:
     assert names(default_levels(30)) == [
         ("metadata.version", 30),
         ("eligible.leader.replicas.version", 1),
@@ -47,7 +47,7 @@ def test_metadata_version_comes_first_and_what_is_off_is_left_out() -> None:
     assert names({"metadata.version": 30, "kraft.version": 1}) == [("metadata.version", 30)]
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_records_are_read_again() -> None:
     env = new_env()
     records = bootstrap_records(default_levels(27), [ALICE])
     write_bootstrap(env, "/d", records)
@@ -55,11 +55,11 @@ def test_what_is_written_is_read_again() -> None:
     assert records[-1] == ALICE
 
 
-def test_without_a_file_it_is_the_newest_release() -> None:
+def test_without_a_file_the_newest_release_is_used() -> None:
     assert read_bootstrap(new_env(), "/d") == bootstrap_records(default_levels(30))
 
 
-def test_a_file_that_is_not_whole_is_refused() -> None:
+def test_an_incomplete_file_is_rejected() -> None:
     env = new_env()
     write_bootstrap(env, "/d", bootstrap_records(default_levels(30)))
     whole = env.read_file(f"/d/{FILE_NAME}")
@@ -68,7 +68,7 @@ def test_a_file_that_is_not_whole_is_refused() -> None:
         read_bootstrap(env, "/d")
 
 
-def test_before_metadata_transactions_the_records_stand_alone() -> None:
+def test_before_metadata_transactions_the_records_have_no_transaction() -> None:
     records = bootstrap_records(default_levels(12))
     assert first_records(records, 1) == records
     assert len(first_records(bootstrap_records(default_levels(13)), 1)) == 3

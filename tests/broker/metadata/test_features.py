@@ -12,7 +12,7 @@ CONFIG = BrokerConfig()
 UNSTABLE = BrokerConfig.of(None, overrides=["unstable.feature.versions.enable=true"])
 
 
-def test_what_kafka_4_3_knows_is_supported() -> None:
+def test_the_features_of_kafka_4_3_are_supported() -> None:
     assert {name: tuple(levels) for name, levels in supported(CONFIG).items()} == {
         "metadata.version": (7, 30),
         "kraft.version": (0, 1),
@@ -24,12 +24,12 @@ def test_what_kafka_4_3_knows_is_supported() -> None:
     }
 
 
-def test_levels_that_may_still_change_are_supported_on_demand() -> None:
+def test_unstable_levels_are_supported_on_demand() -> None:
     assert supported(UNSTABLE)["metadata.version"].high == 31
     check_levels({"metadata.version": 31}, 0, UNSTABLE)
 
 
-def test_what_is_in_force_are_the_levels_above_0_and_kraft_version() -> None:
+def test_finalized_features_are_the_levels_above_0_and_kraft_version() -> None:
     assert finalized({"metadata.version": 30, "group.version": 0}, 1) == {
         "metadata.version": 30,
         "kraft.version": 1,
@@ -52,12 +52,12 @@ def test_what_is_in_force_are_the_levels_above_0_and_kraft_version() -> None:
         ({"metadata.version": 30}, 2, "kraft.version at level 2; .* 0 to 1"),
     ],
 )
-def test_a_level_that_is_not_supported_is_refused_with_both_levels(
+def test_an_unsupported_level_is_rejected_with_both_levels(
     levels: dict[str, int], kraft_version: int, told: str
 ) -> None:
     with pytest.raises(MetadataLogError, match=told):
         check_levels(levels, kraft_version, CONFIG)
 
 
-def test_features_that_are_off_need_no_support() -> None:
+def test_features_at_level_0_need_no_support() -> None:
     check_levels({"metadata.version": 7, "unknown.version": 0}, 0, CONFIG)

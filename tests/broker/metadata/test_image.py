@@ -88,7 +88,7 @@ def seen(partition: PartitionImage) -> tuple[object, ...]:
 
 
 def partition_extras(partition: PartitionImage) -> tuple[object, ...]:
-    """What few partitions have: nothing where it is as in all others."""
+    """The non-default fields of a partition."""
     extras = (
         partition.removing_replicas,
         partition.adding_replicas,
@@ -100,7 +100,7 @@ def partition_extras(partition: PartitionImage) -> tuple[object, ...]:
 
 
 def contents(image: MetadataImage) -> object:
-    """Everything an image says, in a form that compares."""
+    """The contents of an image, in a form for comparison."""
     return (
         {
             name: (topic.name, topic.topic_id, {index: seen(p) for index, p in topic.partitions.items()})
@@ -131,7 +131,7 @@ def test_a_topic_comes_with_its_partitions_and_settings() -> None:
     assert delta.config_changes == {(TOPIC_RESOURCE, "t")}
 
 
-def test_a_new_image_leaves_the_old_one_as_it_was() -> None:
+def test_a_new_image_does_not_change_the_old_one() -> None:
     before, _ = replay(topic("t", A))
     was = contents(before)
     after, _ = replayed(
@@ -147,7 +147,7 @@ def test_a_new_image_leaves_the_old_one_as_it_was() -> None:
     assert contents(before) == was
     assert contents(after) != was
     with pytest.raises(TypeError):
-        after.topics["x"] = after.topics["t"]  # type: ignore[index]  # that it cannot be is what is tested
+        after.topics["x"] = after.topics["t"]  # type: ignore[index]  # type: ignore[index]  # the image is immutable
 
 
 def test_a_change_without_a_leader_keeps_the_leader_epoch() -> None:
@@ -156,7 +156,7 @@ def test_a_change_without_a_leader_keeps_the_leader_epoch() -> None:
     assert (delta.created_topics, delta.changed_topics) == (set(), {"t": {0}})
 
 
-def test_a_change_that_names_a_leader_opens_an_epoch_even_for_the_same_one() -> None:
+def test_a_change_that_names_a_leader_bumps_the_epoch_even_for_the_same_one() -> None:
     change = PartitionChangeRecord(
         partition_id=0, topic_id=A, leader=NO_LEADER, replicas=[2], directories=[B], isr=[]
     )
@@ -166,20 +166,20 @@ def test_a_change_that_names_a_leader_opens_an_epoch_even_for_the_same_one() -> 
     assert image.topics["t"].partitions[0].leader_epoch == 2
 
 
-def test_a_partition_may_join_a_topic_later() -> None:
+def test_a_partition_may_be_added_later() -> None:
     image, delta = replay(topic("t", A), topic("t", A, 2)[2:])
     assert [*image.topics["t"].partitions] == [0, 1]
     assert delta.changed_topics == {"t": {1}}
 
 
-def test_a_removed_topic_takes_its_settings_along_and_is_named_with_its_id() -> None:
+def test_a_removed_topic_loses_its_settings_and_is_in_the_delta_with_its_id() -> None:
     image, delta = replay([*topic("t", A), config("t", "a", "b")], [RemoveTopicRecord(topic_id=A)])
     assert contents(image) == contents(MetadataImage.empty())
     assert {topic_id: gone.name for topic_id, gone in delta.deleted_topics.items()} == {A: "t"}
     assert delta.changed_topics == {}
 
 
-def test_a_name_may_come_back_with_another_id_in_the_same_batch() -> None:
+def test_a_name_may_return_with_another_id_in_the_same_batch() -> None:
     change = PartitionChangeRecord(partition_id=0, topic_id=A, isr=[1, 2])
     image, delta = replay(topic("t", A), [change, RemoveTopicRecord(topic_id=A), *topic("t", B)])
     assert image.topics["t"].topic_id == B
@@ -187,7 +187,7 @@ def test_a_name_may_come_back_with_another_id_in_the_same_batch() -> None:
     assert (delta.created_topics, delta.changed_topics, [*delta.deleted_topics]) == ({"t"}, {}, [A])
 
 
-def test_a_topic_made_and_removed_in_one_batch_never_was() -> None:
+def test_a_topic_created_and_removed_in_one_batch_is_not_in_the_delta() -> None:
     _, delta = replay([*topic("t", A), RemoveTopicRecord(topic_id=A)])
     assert (delta.created_topics, delta.deleted_topics) == (set(), {})
 
@@ -221,20 +221,20 @@ def test_a_setting_without_a_value_is_unset() -> None:
         (BrokerRegistrationChangeRecord(broker_id=7, broker_epoch=1), "is not registered"),
     ],
 )
-def test_a_record_that_fits_nothing_is_an_error(record: Message, complaint: str) -> None:
+def test_an_inapplicable_record_is_an_error(record: Message, complaint: str) -> None:
     image, _ = replay(topic("t", A))
     with pytest.raises(ValueError, match=complaint):
         replayed(image, [record])
 
 
-def test_what_says_nothing_changes_nothing() -> None:
+def test_a_record_without_changes_changes_nothing() -> None:
     image, _ = replay(topic("t", A))
     after, delta = replayed(
         image, [NoOpRecord(), ZkMigrationStateRecord(zk_migration_state=4)], offset=9, epoch=2
     )
     assert contents(after) == contents(image)
     assert (after.offset, after.epoch, delta.changed_topics) == (9, 2, {})
-    assert after.topics is image.topics  # what did not change is shared
+    assert after.topics is image.topics  # unchanged parts are shared
 
 
 def test_reassignment_recovery_and_eligible_leaders_are_kept() -> None:
@@ -278,7 +278,7 @@ def registration(broker_id: int = 1, epoch: int = 5) -> RegisterBrokerRecord:
     )
 
 
-def test_a_broker_registers_is_unfenced_shuts_down_and_goes() -> None:
+def test_a_broker_is_registered_unfenced_shut_down_and_unregistered() -> None:
     image, delta = replay([registration()])
     broker = image.brokers[1]
     assert (broker.epoch, broker.fenced, broker.in_controlled_shutdown, broker.rack) == (5, True, False, "r")
@@ -317,7 +317,7 @@ def quota(key: str, value: float | None, **entity: str | None) -> ClientQuotaRec
     )
 
 
-def test_quotas_are_by_entity_whatever_the_order_of_its_parts() -> None:
+def test_quotas_are_keyed_by_entity_whatever_the_order_of_its_parts() -> None:
     image, delta = replay(
         [
             quota("producer_byte_rate", 5.0, user="u", client_id=None),
@@ -348,7 +348,7 @@ def security() -> list[Message]:
     ]
 
 
-def test_what_comes_also_goes() -> None:
+def test_added_entries_can_be_removed() -> None:
     image, delta = replay(security())
     assert (delta.acl_changes, delta.scram_changes) == ({A}, {("u", 1)})
     assert delta.feature_changes == {"metadata.version", "group.version"}
@@ -367,7 +367,7 @@ def test_what_comes_also_goes() -> None:
     assert image.features == {"metadata.version": 30}
 
 
-def test_a_snapshot_begins_with_the_level_on_which_its_other_records_hang() -> None:
+def test_a_snapshot_begins_with_the_metadata_version() -> None:
     image, _ = replay([*topic("t", A), *security()])
     kinds = [type(record).__name__ for record in image.records()]
     first, *_ = image.records()
@@ -397,7 +397,7 @@ def test_the_delta_has_the_partitions_that_changed() -> None:
     assert [*delta.partitions_of(image.topics["t"])] == [image.topics["t"].partitions[1]]
 
 
-# ---- replay of what an image gives back
+# ---- replay of an image's own records
 
 names = st.sampled_from(["a", "b", "c"])
 nodes = st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True)
@@ -405,7 +405,7 @@ nodes = st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True)
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[list[Message]]:
-    """Batches of records that fit what came before them."""
+    """Batches of records that apply to the image before them."""
     image = MetadataImage.empty()
     batches = []
     next_id = 1
@@ -453,7 +453,7 @@ def test_the_records_of_an_image_replay_to_an_equal_image(history: Sequence[Sequ
 
 
 @given(histories())
-def test_how_records_are_cut_into_batches_does_not_matter(history: Sequence[Sequence[Message]]) -> None:
+def test_the_split_into_batches_does_not_matter(history: Sequence[Sequence[Message]]) -> None:
     def flat() -> Iterable[Message]:
         return (record for batch in history for record in batch)
 

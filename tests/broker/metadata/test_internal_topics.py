@@ -29,7 +29,7 @@ def test_strings_hash_as_in_java(text: str, code: int) -> None:
 
 
 def test_every_key_has_a_partition() -> None:
-    assert partition_for("polygenelubricants", 50) == 0  # of which Integer.MIN_VALUE is the hash
+    assert partition_for("polygenelubricants", 50) == 0  # whose hash is Integer.MIN_VALUE
     assert partition_for("group", 50) == 98629247 % 50
     assert abs_of_java(-5) == 5
 

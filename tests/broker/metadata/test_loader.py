@@ -30,7 +30,7 @@ def creation(image: MetadataImage, name: str) -> tuple[MetadataImage, MetadataDe
     return replayed(image, [record], offset=image.offset + 1, epoch=2)
 
 
-def test_an_image_is_prepared_for_off_the_loop_and_then_published() -> None:
+def test_an_image_is_prepared_off_the_loop_and_then_published() -> None:
     story, disk = Story(), HeldRunner()
     loader = MetadataLoader(MetadataImage.empty(), disk, story.publish, story.prepare)
     loader.take_over(*creation(loader.image, "a"), lambda: story.lines.append("a is there"))

@@ -51,27 +51,27 @@ def test_empty_records_only_move_the_offset() -> None:
     assert replayed([NoOpRecord()]) == [MetadataBatch([], 0, 5)]
 
 
-def test_a_transaction_is_there_once_it_ends() -> None:
+def test_a_transaction_takes_effect_once_it_ends() -> None:
     assert replayed([A], [BEGIN, B], [C]) == [MetadataBatch([A], 0, 5)]
     assert replayed([A], [BEGIN, B], [C], [END, D]) == [MetadataBatch([A, B, C, D], 5, 5)]
 
 
-def test_a_transaction_that_is_aborted_was_never_there() -> None:
+def test_an_aborted_transaction_has_no_effect() -> None:
     assert replayed([A], [BEGIN, B], [C, ABORT], [D]) == [MetadataBatch([A, D], 5, 5)]
 
 
-def test_an_open_transaction_at_the_end_is_noticed() -> None:
+def test_an_open_transaction_at_the_end_is_detected() -> None:
     replay = LogReplay()
     assert list(replay.batches(log([BEGIN, A]))) == []
     assert replay.in_transaction
 
 
-def test_much_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_records_are_replayed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.broker.metadata.log_replay.RECORDS_AT_ONCE", 2)
     assert replayed([A], [B], [C]) == [MetadataBatch([A, B], 1, 5), MetadataBatch([C], 2, 5)]
 
 
-def test_control_records_tell_the_voters() -> None:
+def test_control_records_hold_the_voters() -> None:
     voters = VotersRecord(version=0, voters=[VotersRecord.Voter(voter_id=1)])
     change = (ControlRecordType.LEADER_CHANGE, LeaderChangeMessage(leader_id=1))
     unknown = (ControlRecordType.COMMIT, LeaderChangeMessage(leader_id=1))
@@ -83,14 +83,14 @@ def test_control_records_tell_the_voters() -> None:
     assert replay.has_quorum_records
 
 
-def test_a_leader_change_alone_tells_nothing_of_voters() -> None:
+def test_a_leader_change_alone_has_no_voters() -> None:
     change = (ControlRecordType.LEADER_CHANGE, LeaderChangeMessage(leader_id=1))
     replay = LogReplay()
     list(replay.batches([RecordBatch(control_batch([change], base_offset=0, epoch=5, now_ms=0))]))
     assert not replay.has_quorum_records
 
 
-def test_a_record_that_is_not_known_is_told_with_its_offset() -> None:
+def test_an_unknown_record_is_reported_with_its_offset() -> None:
     batch = RecordBatch(build_batch([(None, b"\x01\x7f\x00", 0, ())], base_offset=7))
     with pytest.raises(MetadataLogError, match="offset 7: metadata record type 127 is not known"):
         list(LogReplay().batches([batch]))

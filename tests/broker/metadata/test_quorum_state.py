@@ -30,12 +30,12 @@ DYNAMIC = (
         ),
     ],
 )
-def test_what_kafka_writes(text: str, state: QuorumState) -> None:
+def test_the_bytes_that_kafka_writes(text: str, state: QuorumState) -> None:
     assert QuorumState.from_json(text) == state
     assert state.to_json() == text
 
 
-def test_a_file_replaces_the_one_before() -> None:
+def test_a_file_replaces_its_predecessor() -> None:
     env = new_env()
     file = QuorumStateFile(env, LOG_DIR)
     assert file.read() is None
@@ -45,7 +45,7 @@ def test_a_file_replaces_the_one_before() -> None:
         assert file.read() == QuorumState(leader_epoch=epoch, leader_id=1)
 
 
-def test_without_voters_there_are_none() -> None:
+def test_a_state_without_voters() -> None:
     text = STATIC.replace('[{"voterId":1}]', "null")
     assert QuorumState.from_json(text).voters == ()
 
@@ -62,7 +62,7 @@ def test_without_voters_there_are_none() -> None:
         DYNAMIC.replace("A" * 22, "no id"),
     ],
 )
-def test_what_cannot_be_read_is_passed_over(text: str) -> None:
+def test_an_unreadable_file_is_ignored(text: str) -> None:
     env = new_env()
     env.write_file(f"{LOG_DIR}/quorum-state", text.encode())
     with pytest.raises(ValueError):

@@ -60,12 +60,12 @@ def control_messages(batch: RecordBatch) -> list[Message | None]:
 
 
 def format_dynamic(env: FaultEnv, control: Control = DYNAMIC) -> None:
-    """What `kafka-storage format --standalone` leaves in the metadata log's directory."""
+    """The files of `kafka-storage format --standalone` in the metadata log's directory."""
     env.mkdir(DIRECTORY)
     write_snapshot(env, DIRECTORY, SnapshotId(0, 0), [], metadata_version=30, timestamp_ms=1, control=control)
 
 
-def test_it_is_a_metadata_log() -> None:
+def test_it_implements_metadata_log() -> None:
     log = open_raft_log(new_env())
     assert list(log.load()) == []
 
@@ -104,7 +104,7 @@ def test_each_start_opens_an_epoch() -> None:
     assert load(open_raft_log(env)).epoch == 3
 
 
-def test_the_epoch_is_past_that_of_a_batch_and_of_a_snapshot_even_without_quorum_state() -> None:
+def test_the_epoch_exceeds_that_of_batches_and_snapshots_even_without_quorum_state() -> None:
     env = new_env()
     for _ in range(3):
         Node(env)
@@ -112,7 +112,7 @@ def test_the_epoch_is_past_that_of_a_batch_and_of_a_snapshot_even_without_quorum
     assert Node(env).log.leader_epoch == 4
 
 
-def test_an_election_that_nobody_heard_of_counts() -> None:
+def test_an_election_without_records_counts() -> None:
     env = new_env()
     Node(env)
     QuorumStateFile(env, DIRECTORY).write(QuorumState(leader_epoch=9, voted_id=1, voters=(1,)))
@@ -144,7 +144,7 @@ def test_records_are_written_in_the_version_of_the_metadata_version_in_force() -
         assert value[:3] == bytes((1, 3, version))
 
 
-def test_the_metadata_version_is_that_of_the_log() -> None:
+def test_the_metadata_version_is_read_from_the_log() -> None:
     env = new_env()
     Node(env, metadata_version=17)
     log = open_raft_log(env)
@@ -153,7 +153,7 @@ def test_the_metadata_version_is_that_of_the_log() -> None:
     assert log.metadata_version == 17
 
 
-def test_a_batch_that_is_too_large_is_refused_with_all_that_goes_along() -> None:
+def test_an_oversized_batch_is_rejected_with_all_others_of_its_append() -> None:
     node = Node(new_env(), max_batch_bytes=1000)
     before = node.log.end_offset
     with pytest.raises(RecordBatchTooLargeError, match="1000 is the most"):
@@ -163,14 +163,14 @@ def test_a_batch_that_is_too_large_is_refused_with_all_that_goes_along() -> None
     assert configs(load(open_raft_log(node.env))) == {"next": "1"}
 
 
-def test_more_than_a_segment_holds_goes_into_several() -> None:
+def test_more_than_a_segment_holds_is_split() -> None:
     node = Node(new_env(), segment_bytes=400, max_batch_bytes=400)
     node.append(*[[config(f"key {number}", "v" * 200)] for number in range(9)])
     assert len(node.log._log.segments) > 4
     assert state(load(open_raft_log(node.env))) == state(node.image)
 
 
-def test_it_is_cut_at_the_first_batch_that_is_not_whole() -> None:
+def test_the_log_is_truncated_at_the_first_incomplete_batch() -> None:
     env = new_env()
     node = Node(env)
     node.set("kept", "1")
@@ -183,7 +183,7 @@ def test_it_is_cut_at_the_first_batch_that_is_not_whole() -> None:
 # -- metadata transactions --
 
 
-def test_what_a_transaction_left_open_is_aborted_by_the_next_leader() -> None:
+def test_an_open_transaction_is_aborted_by_the_next_leader() -> None:
     env = new_env()
     node = Node(env)
     node.log.append([[BeginTransactionRecord(name="large")], [config("a", "1")]])
@@ -197,7 +197,7 @@ def test_what_a_transaction_left_open_is_aborted_by_the_next_leader() -> None:
     assert AbortTransactionRecord in {type(one) for one in _records(log)}
 
 
-def test_a_transaction_that_ended_is_there_after_a_restart() -> None:
+def test_a_completed_transaction_survives_a_restart() -> None:
     node = Node(new_env())
     node.log.append([[BeginTransactionRecord()], [config("a", "1")], [EndTransactionRecord()]])
     assert configs(load(open_raft_log(node.env))) == {"a": "1"}
@@ -229,7 +229,7 @@ def test_with_kraft_version_1_the_first_epoch_names_the_voters() -> None:
     assert QuorumStateFile(env, DIRECTORY).read() == QuorumState(1, 1)
 
 
-def test_later_epochs_do_not_name_them_again() -> None:
+def test_later_epochs_do_not_name_the_voters_again() -> None:
     env = new_env()
     format_dynamic(env)
     Node(env)
@@ -238,7 +238,7 @@ def test_later_epochs_do_not_name_them_again() -> None:
     assert [batch.record_count for batch in log_batches(node.log)] == [3, 1, 1]
 
 
-def test_the_voters_are_in_each_snapshot() -> None:
+def test_each_snapshot_has_the_voters() -> None:
     env = new_env()
     format_dynamic(env)
     node = Node(env)
@@ -248,7 +248,7 @@ def test_the_voters_are_in_each_snapshot() -> None:
     assert log.control == DYNAMIC
 
 
-def test_the_step_to_kraft_version_1() -> None:
+def test_the_upgrade_to_kraft_version_1() -> None:
     env = new_env()
     node = Node(env)
     assert DYNAMIC.voters is not None
@@ -260,7 +260,7 @@ def test_the_step_to_kraft_version_1() -> None:
 
 
 @pytest.mark.parametrize("voters", [(2,), (1, 2, 3)])
-def test_a_log_of_other_static_voters_is_refused(voters: tuple[int, ...]) -> None:
+def test_a_log_of_other_static_voters_is_rejected(voters: tuple[int, ...]) -> None:
     env = new_env()
     env.mkdir(DIRECTORY)
     QuorumStateFile(env, DIRECTORY).write(QuorumState(1, 2, voters=voters))
@@ -268,7 +268,7 @@ def test_a_log_of_other_static_voters_is_refused(voters: tuple[int, ...]) -> Non
         open_raft_log(env)
 
 
-def test_a_log_of_other_dynamic_voters_is_refused() -> None:
+def test_a_log_of_other_dynamic_voters_is_rejected() -> None:
     env = new_env()
     others = VotersRecord(version=0, voters=[VOTER, VotersRecord.Voter(voter_id=2)])
     format_dynamic(env, Control(1, others))
@@ -276,7 +276,7 @@ def test_a_log_of_other_dynamic_voters_is_refused() -> None:
         load(open_raft_log(env))
 
 
-def test_a_voter_is_known_by_its_directory() -> None:
+def test_a_voter_is_identified_by_its_directory() -> None:
     env = new_env()
     format_dynamic(env)
     log = EmbeddedRaftLog(env, LOG_DIR, NODE_ID, b"another directry")
@@ -301,7 +301,7 @@ STEPS = st.lists(
 
 @settings(deadline=None)
 @given(STEPS)
-def test_whatever_is_appended_and_whenever_a_snapshot_is_taken_a_restart_finds_the_same(
+def test_a_restart_restores_any_records_and_snapshots(
     steps: list[tuple[object, ...]],
 ) -> None:
     sizes = {"segment_bytes": 300, "max_batch_bytes": 300, "retention_bytes": 1000}

@@ -1,5 +1,5 @@
-"""Every file operation of a metadata log fails, or is the last one: what was acknowledged is there, what was not is
-there wholly or not at all, and the directory always opens.
+"""Every file operation of a metadata log fails, or is the last one: acknowledged records are there, others
+are there wholly or not at all, and the directory can always be opened.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ SETTINGS = {
 
 
 class Life:
-    """A node's life with all that a metadata log does, and a note of what it was told."""
+    """A node that uses every function of its metadata log, with a record of what was acknowledged."""
 
     def __init__(self) -> None:
         self.env = new_env()
-        self.sent: list[tuple[str, ...]] = []  # the names that a change sets, together
+        self.sent: list[tuple[str, ...]] = []  # the names that one change sets
         self.acknowledged: list[tuple[str, ...]] = []
         self.node: Node | None = None
 
     def live(self) -> None:
-        """Goes on after each step that fails, as a broker does, unless it cannot even start."""
+        """Continues after each failed step, as a broker does, unless it cannot even start."""
         node = self.node = Node(self.env, **SETTINGS)
         for step in self.steps(node):
             with suppress(OSError, StorageError, MetadataLogError):
@@ -79,7 +79,7 @@ class Life:
         self.env.time_ms += 5000
         self.node.log.run_deletions()
 
-    # -- and afterwards --
+    # -- checks --
 
     def check(self) -> None:
         self.env.inject(None)
@@ -100,7 +100,7 @@ class Life:
 def lives(
     plan: Callable[[int], FaultPlan], stride: int, offset: int = 0, *, second: bool = False
 ) -> Iterator[Life]:
-    """One life for every `stride`-th operation in it, at which the plan strikes; a node's first, or its second."""
+    """One life for every `stride`-th operation in it, which the plan makes fail; the first or the second node's."""
     operation, went_through = offset, False
     while not went_through:
         life = Life()
@@ -115,14 +115,14 @@ def lives(
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_when_the_process_dies_after_a_fault(kind: str) -> None:
+def test_a_process_crash_after_a_fault(kind: str) -> None:
     for life in lives(FAULTS[kind], STRIDE, offset=list(FAULTS).index(kind)):
         life.env.kill()
         life.check()
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_when_the_machine_dies_after_a_fault(kind: str) -> None:
+def test_a_machine_crash_after_a_fault(kind: str) -> None:
     for life in lives(FAULTS[kind], STRIDE, offset=list(FAULTS).index(kind) + 11):
         life.env.crash()
         life.check()
@@ -130,14 +130,14 @@ def test_when_the_machine_dies_after_a_fault(kind: str) -> None:
 
 @pytest.mark.parametrize("second", [False, True], ids=["new", "reopened"])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_when_the_machine_dies_at_any_operation_and_keeps_what_it_likes(seed: int, second: bool) -> None:
+def test_a_machine_crash_at_any_operation_with_any_unsynced_writes_lost(seed: int, second: bool) -> None:
     for number, life in enumerate(lives(power_cut, STRIDE, offset=seed * 7 % STRIDE, second=second)):
         life.env.crash(Random(seed * 1000 + number))
         life.check()
 
 
 @pytest.mark.parametrize("plan", [nth, power_cut])
-def test_a_start_that_fails_anywhere_leaves_everything_for_the_next_one(
+def test_a_failed_start_does_not_harm_the_next_one(
     plan: Callable[[int], FaultPlan],
 ) -> None:
     operation, went_through = 0, False
@@ -154,8 +154,8 @@ def test_a_start_that_fails_anywhere_leaves_everything_for_the_next_one(
         operation += STRIDE
 
 
-def test_a_change_that_fails_is_not_there_and_the_next_one_is() -> None:
-    """As far as the disk lets it: after a failed fsync the log takes nothing more, and says so."""
+def test_a_failed_change_has_no_effect_and_the_next_one_succeeds() -> None:
+    """Unless the disk fails for good: after a failed fsync the log rejects all records, and reports it."""
     operation, went_through = 0, False
     while not went_through:
         node = Node(new_env())
@@ -179,7 +179,7 @@ def test_a_change_that_fails_is_not_there_and_the_next_one_is() -> None:
         operation += 1
 
 
-def test_a_full_disk_refuses_changes_and_takes_them_when_there_is_room() -> None:
+def test_a_full_disk_rejects_changes_until_there_is_space() -> None:
     node = Node(new_env())
     node.env.inject(
         lambda _number, kind, _path: Fault(errno.ENOSPC, half=True) if kind == "pwritev" else None
@@ -193,7 +193,7 @@ def test_a_full_disk_refuses_changes_and_takes_them_when_there_is_room() -> None
     assert configs(load(open_raft_log(node.env))) == {"after": "3"}
 
 
-def test_the_image_of_a_log_that_never_was_is_empty() -> None:
+def test_the_image_of_a_log_that_does_not_exist_is_empty() -> None:
     assert load(open_raft_log(new_env())).offset == MetadataImage.empty().offset
 
 
@@ -201,7 +201,7 @@ def no_room(_number: int, kind: str, _path: str) -> Fault | None:
     return Fault(errno.ENOSPC, half=True) if kind == "pwritev" else None
 
 
-def test_on_a_full_disk_a_start_goes_on_in_memory_until_there_is_room() -> None:
+def test_on_a_full_disk_a_start_continues_in_memory_until_there_is_space() -> None:
     env = new_env()
     Node(env).set("before", "1")
     env.kill()
@@ -223,7 +223,7 @@ def test_on_a_full_disk_a_start_goes_on_in_memory_until_there_is_room() -> None:
     assert again.log.leader_epoch == epoch + 1
 
 
-def test_what_waits_is_written_as_soon_as_somebody_asks() -> None:
+def test_records_in_memory_are_written_on_the_next_request() -> None:
     env = new_env()
     Node(env)
     env.kill()
@@ -238,7 +238,7 @@ def test_what_waits_is_written_as_soon_as_somebody_asks() -> None:
     assert configs(load(open_raft_log(env))) == {"of the start": "2"}
 
 
-def test_what_never_found_room_was_never_there() -> None:
+def test_records_that_were_never_written_are_lost() -> None:
     env = new_env()
     Node(env)
     env.kill()

@@ -1,4 +1,4 @@
-"""RaftSnapshots: when a snapshot is due, which ones stay, and where the log begins."""
+"""RaftSnapshots: when a snapshot is due, the retention of snapshots, and the log start offset."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _config(values: dict[str, str]) -> BrokerConfig:
     )
 
 
-def test_the_settings_are_those_of_the_broker() -> None:
+def test_the_settings_come_from_the_broker() -> None:
     values = {
         "metadata.log.segment.bytes": "10000000",
         "metadata.log.segment.ms": "1",
@@ -71,7 +71,7 @@ def test_a_snapshot_is_due_after_so_many_bytes() -> None:
     assert checkpoints(node.env) == ["000003-0000000001.checkpoint"]
 
 
-def test_what_is_read_at_start_counts() -> None:
+def test_bytes_read_at_the_start_count() -> None:
     env = new_env()
     node = Node(env)
     node.set("a", "x" * 1000)
@@ -79,7 +79,7 @@ def test_what_is_read_at_start_counts() -> None:
     assert node.log.snapshot_is_due(node.image)
 
 
-def test_a_snapshot_is_due_after_an_hour_if_anything_changed() -> None:
+def test_a_snapshot_is_due_after_an_hour_with_changes() -> None:
     node = Node(new_env())
     assert not node.log.maybe_snapshot(node.image)
     node.env.time_ms += HOUR_MS
@@ -90,17 +90,17 @@ def test_a_snapshot_is_due_after_an_hour_if_anything_changed() -> None:
     assert node.log.maybe_snapshot(node.image)
 
 
-def test_an_interval_of_0_leaves_it_to_the_bytes() -> None:
+def test_an_interval_of_0_leaves_only_the_byte_limit() -> None:
     node = Node(new_env(), snapshot_interval_ms=0)
     node.env.time_ms += 1000 * HOUR_MS
     assert not node.log.snapshot_is_due(node.image)
 
 
-def test_what_kafka_would_misread_wants_a_snapshot() -> None:
+def test_records_that_kafka_would_misread_require_a_snapshot() -> None:
     node = Node(new_env())
     topic = TopicRecord(name="t", topic_id=b"topic of 16 byte")
     node.append([topic], [RemoveTopicRecord(topic_id=topic.topic_id)])
-    assert not node.log.snapshot_is_due(node.image)  # ours took the settings away first
+    assert not node.log.snapshot_is_due(node.image)  # this broker removed the settings first
     node = Node(node.env)
     assert node.log.maybe_snapshot(node.image)
     assert not node.log.snapshot_is_due(node.image)
@@ -110,7 +110,7 @@ def test_what_kafka_would_misread_wants_a_snapshot() -> None:
     assert not Node(node.env).log.snapshot_is_due(node.image)
 
 
-def test_a_snapshot_says_when_its_last_record_was_appended() -> None:
+def test_a_snapshot_has_the_timestamp_of_its_last_record() -> None:
     from barnabas.broker.metadata.snapshot_files import read_timestamp_ms
 
     node = Node(new_env())
@@ -132,7 +132,7 @@ def test_a_snapshot_of_the_same_offset_is_written_once() -> None:
 # -- retention --
 
 
-def test_the_oldest_go_while_log_and_snapshots_are_too_large() -> None:
+def test_the_oldest_snapshots_are_deleted_while_log_and_snapshots_are_too_large() -> None:
     settings = {
         "segment_bytes": 1500,
         "max_batch_bytes": 1500,
@@ -156,7 +156,7 @@ def test_the_oldest_go_while_log_and_snapshots_are_too_large() -> None:
     assert state(again.image) == state(node.image)
 
 
-def test_the_latest_always_stays() -> None:
+def test_the_latest_snapshot_is_never_deleted() -> None:
     node = Node(new_env(), retention_bytes=0, retention_ms=0)
     node.snapshot()
     node.env.time_ms += HOUR_MS
@@ -165,7 +165,7 @@ def test_the_latest_always_stays() -> None:
     assert node.log._log.log_start_offset == 0
 
 
-def test_the_old_ones_go_by_age_and_the_log_begins_at_the_next() -> None:
+def test_expired_snapshots_are_deleted_and_the_log_begins_at_the_next() -> None:
     node = Node(new_env(), retention_ms=HOUR_MS)
     node.snapshot()
     for _ in range(3):
@@ -176,7 +176,7 @@ def test_the_old_ones_go_by_age_and_the_log_begins_at_the_next() -> None:
     assert node.log._log.log_start_offset == 4
 
 
-def test_what_comes_before_a_torn_snapshot_is_kept() -> None:
+def test_the_log_before_a_torn_snapshot_is_kept() -> None:
     node = Node(new_env(), retention_bytes=-1)
     for number in range(3):
         node.set("a", str(number))
@@ -200,7 +200,7 @@ def test_what_comes_before_a_torn_snapshot_is_kept() -> None:
     assert configs(node.image) == {"a": "more"}
 
 
-def test_without_bounds_everything_stays() -> None:
+def test_without_limits_nothing_is_deleted() -> None:
     node = Node(new_env(), retention_ms=-1, retention_bytes=-1)
     for _ in range(3):
         node.env.time_ms += 1000 * HOUR_MS
@@ -213,7 +213,7 @@ def test_without_bounds_everything_stays() -> None:
 # -- opening --
 
 
-def test_what_was_left_half_done_is_removed_at_start() -> None:
+def test_temporary_files_are_removed_at_the_start() -> None:
     node = Node(new_env())
     node.snapshot()
     for name in (
@@ -225,7 +225,7 @@ def test_what_was_left_half_done_is_removed_at_start() -> None:
     assert checkpoints(node.env) == ["000002-0000000001.checkpoint"]
 
 
-def test_a_log_whose_beginning_is_lost_is_refused() -> None:
+def test_a_log_without_its_beginning_is_rejected() -> None:
     node = Node(new_env(), segment_bytes=300, max_batch_bytes=300, retention_bytes=0)
     for _ in range(2):
         node.set("a", "x" * 200)
@@ -238,7 +238,7 @@ def test_a_log_whose_beginning_is_lost_is_refused() -> None:
         open_raft_log(node.env)
 
 
-def test_a_snapshot_that_is_torn_is_passed_over_where_the_log_has_it_all() -> None:
+def test_a_torn_snapshot_is_skipped_if_the_log_is_complete() -> None:
     node = Node(new_env())
     node.set("a", "1")
     node.snapshot()
@@ -250,7 +250,7 @@ def test_a_snapshot_that_is_torn_is_passed_over_where_the_log_has_it_all() -> No
         assert configs(load(open_raft_log(node.env))) == {"a": "1", "b": "2"}
 
 
-def test_a_snapshot_that_is_torn_is_an_error_where_the_log_begins_there() -> None:
+def test_a_torn_snapshot_at_the_log_start_is_an_error() -> None:
     node = Node(new_env(), segment_bytes=300, max_batch_bytes=300, retention_bytes=0)
     for _ in range(2):
         node.set("a", "x" * 200)
@@ -262,8 +262,8 @@ def test_a_snapshot_that_is_torn_is_an_error_where_the_log_begins_there() -> Non
         load(log)
 
 
-def test_a_snapshot_beyond_the_log_takes_its_place() -> None:
-    """As a follower has it that got one from its leader, and stopped before it could cut its own log."""
+def test_a_snapshot_beyond_the_log_end_replaces_the_log() -> None:
+    """The state of a follower that fetched one from its leader, and stopped before it truncated its own log."""
     node = Node(new_env())
     node.set("a", "1")
     node.log.close()

@@ -70,7 +70,7 @@ def test_changes_of_a_registration_have_the_lowest_version_that_holds_them(
 
 @settings(deadline=None)
 @given(st.data())
-def test_what_is_framed_is_read_back(data: st.DataObject) -> None:
+def test_framed_records_are_read_back(data: st.DataObject) -> None:
     record_type = data.draw(st.sampled_from(sorted(record_types().values(), key=lambda one: one.__name__)))
     version = data.draw(st.integers(*record_type.versions))
     record = data.draw(messages_of(record_type, version))
@@ -81,7 +81,7 @@ def test_what_is_framed_is_read_back(data: st.DataObject) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_record_or_an_error(value: bytes) -> None:
+def test_any_bytes_decode_to_a_record_or_an_error(value: bytes) -> None:
     try:
         unframe(value)
     except MetadataLogError:
@@ -100,11 +100,11 @@ def test_any_bytes_are_a_record_or_an_error(value: bytes) -> None:
         (frame(TopicRecord(name="t", topic_id=A), 30)[:-3], "cannot be read"),
     ],
 )
-def test_what_is_no_record_is_told_apart(value: bytes | None, words: str) -> None:
+def test_damaged_records_have_distinct_errors(value: bytes | None, words: str) -> None:
     with pytest.raises(MetadataLogError, match=words):
         unframe(value)
 
 
-def test_every_type_can_be_told_by_its_number() -> None:
+def test_every_record_type_has_its_number() -> None:
     assert len(record_types()) >= 25
     assert record_types()[5] is PartitionChangeRecord

@@ -44,7 +44,7 @@ def written(env: FaultEnv) -> list[RecordBatch]:
     return [batch for batch in batches(env.read_file(PATH)) if isinstance(batch, RecordBatch)]
 
 
-def test_what_was_written_is_read_back() -> None:
+def test_written_records_are_read_back() -> None:
     env = new_env()
     assert write(env) == env.size(PATH)
     assert read_snapshot(env, PATH) == (1234, DYNAMIC, RECORDS)
@@ -65,14 +65,14 @@ def test_it_begins_with_a_header_and_ends_with_a_footer_in_its_own_epoch() -> No
     assert {batch.partition_leader_epoch for batch in written(env)} == {3}
 
 
-def test_with_static_voters_the_header_is_alone() -> None:
+def test_with_static_voters_there_is_no_control_record_but_the_header() -> None:
     env = new_env()
     write(env, Control())
     assert written(env)[0].record_count == 1
     assert read_snapshot(env, PATH).control == Control()
 
 
-def test_batches_have_a_greatest_size() -> None:
+def test_batches_have_a_maximum_size() -> None:
     env = new_env()
     write(env, max_batch_bytes=200)
     sizes = [batch.size_in_bytes for batch in written(env)[1:-1]]
@@ -81,14 +81,14 @@ def test_batches_have_a_greatest_size() -> None:
     assert read_snapshot(env, PATH).records == RECORDS
 
 
-def test_it_is_durable_once_it_is_written() -> None:
+def test_a_written_snapshot_is_durable() -> None:
     env = new_env()
     write(env)
     env.crash()
     assert read_snapshot(env, PATH).records == RECORDS
 
 
-def test_what_could_not_be_written_is_not_there() -> None:
+def test_a_failed_write_leaves_no_snapshot() -> None:
     for operation in count():
         env = new_env()
         env.inject(nth(operation))
@@ -104,7 +104,7 @@ def test_what_could_not_be_written_is_not_there() -> None:
             assert read_snapshot(env, PATH).records == RECORDS
 
 
-def test_every_cut_and_every_wrong_byte_is_noticed() -> None:
+def test_every_truncation_and_every_changed_byte_is_detected() -> None:
     env = new_env()
     write(env)
     data = env.read_file(PATH)
@@ -148,10 +148,10 @@ def test_a_file_without_a_header_has_no_timestamp() -> None:
         ("54-1.checkpoint", None, False),
     ],
 )
-def test_names(name: str, snapshot_id: SnapshotId | None, leftover: bool) -> None:
+def test_file_names(name: str, snapshot_id: SnapshotId | None, leftover: bool) -> None:
     assert SnapshotId.of(name) == snapshot_id
     assert is_leftover(name) == leftover
 
 
-def test_the_order_is_that_of_kafka() -> None:
+def test_snapshots_are_ordered_as_in_kafka() -> None:
     assert SnapshotId(54, 1) < SnapshotId(54, 2) < SnapshotId(89, 1)

@@ -25,7 +25,7 @@ def topic(name: str, partitions: int = 2) -> TopicImage:
 
 
 class Maker:
-    """Counts how often it is asked."""
+    """Counts its calls."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
@@ -46,7 +46,7 @@ def response(topics: object, version: int) -> bytes:
     return encode(MetadataResponse(topics=topics), version)  # type: ignore[arg-type]
 
 
-def test_kept_answers_are_the_bytes_of_those_made_anew() -> None:
+def test_cached_entries_equal_fresh_ones() -> None:
     topics = {name: topic(name, count) for name, count in (("a", 1), ("b", 200), ("c", 0))}
     for version in range(14):
         answers, make = TopicAnswers(), Maker()
@@ -62,7 +62,7 @@ def test_kept_answers_are_the_bytes_of_those_made_anew() -> None:
             assert response(mixed, version) == expected
 
 
-def test_an_answer_is_made_once_as_long_as_the_topic_is_the_same() -> None:
+def test_an_entry_is_cached_while_the_topic_is_unchanged() -> None:
     answers, make, it = TopicAnswers(), Maker(), topic("a")
     for _ in range(3):
         answers.one(it, make, 12, with_operations=False)
@@ -72,7 +72,7 @@ def test_an_answer_is_made_once_as_long_as_the_topic_is_the_same() -> None:
     assert make.made == ["a", "a"]
 
 
-def test_versions_and_operations_are_kept_apart() -> None:
+def test_versions_and_operations_are_cached_separately() -> None:
     answers, make, it = TopicAnswers(), Maker(), topic("a")
     kinds = [(version, with_operations) for version in (8, 12) for with_operations in (False, True)]
     for version, with_operations in kinds * 2:
@@ -80,18 +80,18 @@ def test_versions_and_operations_are_kept_apart() -> None:
     assert len(make.made) == len(kinds)
 
 
-def test_what_nobody_asks_for_any_more_is_let_go() -> None:
+def test_entries_no_longer_requested_are_evicted() -> None:
     answers, make, it = TopicAnswers(), Maker(), topic("a")
     for version in range(KINDS_KEPT + 1):
         answers.one(it, make, version, with_operations=False)
     made = len(make.made)
-    answers.one(it, make, 1, with_operations=False)  # kept
+    answers.one(it, make, 1, with_operations=False)  # cached
     assert len(make.made) == made
-    answers.one(it, make, 0, with_operations=False)  # the oldest kind was let go
+    answers.one(it, make, 0, with_operations=False)  # the oldest kind was evicted
     assert len(make.made) == made + 1
 
 
-def test_topics_that_are_gone_are_forgotten() -> None:
+def test_entries_of_deleted_topics_are_removed() -> None:
     answers, make = TopicAnswers(), Maker()
     a, b = topic("a"), topic("b")
     answers.everything({"a": a, "b": b}, make, 12, with_operations=False)
@@ -101,7 +101,7 @@ def test_topics_that_are_gone_are_forgotten() -> None:
     assert make.made == ["a", "b", "a"]
 
 
-def test_settings_of_new_topics_are_kept_until_some_setting_changes() -> None:
+def test_configs_of_new_topics_are_cached_until_a_setting_changes() -> None:
     answers, image, made = TopicAnswers(), MetadataImage.empty(), 0
 
     def make() -> list[CreateTopicsResponse.CreatableTopicConfigs]:
@@ -133,7 +133,7 @@ def test_settings_of_new_topics_are_kept_until_some_setting_changes() -> None:
     assert made == 3
 
 
-def test_topics_that_are_deleted_leave_nothing_behind() -> None:
+def test_deleted_topics_leave_nothing_in_the_cache() -> None:
     answers, make = TopicAnswers(), Maker()
     image, _ = replayed(MetadataImage.empty(), [*topic("going").records(), *topic("staying").records()])
     going, staying = image.topics["going"], image.topics["staying"]

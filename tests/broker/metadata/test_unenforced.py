@@ -27,7 +27,7 @@ ACL_ID = b"an id of an acl."
         (AccessControlEntryRecord(id=ACL_ID), ACLS),
     ],
 )
-def test_each_thing_is_said_once(record: Message, notice: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_notice_is_logged_once(record: Message, notice: str, caplog: pytest.LogCaptureFixture) -> None:
     notices = UnenforcedNotices()
     image, delta = replayed(MetadataImage.empty(), [record])
     notices.apply(image, delta)
@@ -35,13 +35,13 @@ def test_each_thing_is_said_once(record: Message, notice: str, caplog: pytest.Lo
     assert caplog.messages == [notice]
 
 
-def test_what_a_directory_holds_is_said_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+def test_notices_for_a_directory_are_logged_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
     image, _ = replayed(MetadataImage.empty(), [AccessControlEntryRecord(id=ACL_ID)])
     UnenforcedNotices().apply(image, MetadataDelta.everything(image))
     assert caplog.messages == [ACLS]
 
 
-def test_nothing_is_said_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_cause_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     notices = UnenforcedNotices()
     image, _ = replayed(MetadataImage.empty(), [AccessControlEntryRecord(id=ACL_ID)])
     notices.apply(*replayed(image, [RemoveAccessControlEntryRecord(id=ACL_ID)]))

@@ -23,7 +23,7 @@ from barnabas.protocol.messages.topic_records import PartitionChangeRecord, Part
 from barnabas.protocol.schema import Message
 
 
-def test_levels_follow_each_other_without_a_gap() -> None:
+def test_levels_have_no_gaps() -> None:
     assert [version.level for version in METADATA_VERSIONS] == list(range(MINIMUM, LATEST_TESTING + 1))
     assert len({version.name for version in METADATA_VERSIONS}) == len(METADATA_VERSIONS)
 
@@ -42,30 +42,30 @@ def test_levels_follow_each_other_without_a_gap() -> None:
         ("4.3.1", 30),
     ],
 )
-def test_a_release_is_its_newest_level(text: str, level: int) -> None:
+def test_a_release_means_its_newest_level(text: str, level: int) -> None:
     assert parse_version(text).level == level
 
 
 @pytest.mark.parametrize("text", ["3.2", "3.0-IV1", "4", "", "x", "4.4", "4.4-IV0", "3.3-IV9"])
-def test_what_is_no_version_is_told_with_those_that_are(text: str) -> None:
+def test_an_invalid_version_is_reported_with_the_valid_ones(text: str) -> None:
     with pytest.raises(UnknownVersionError, match=rf"'{text}'.* 3\.3-IV3, .*, 4\.3-IV0$"):
         parse_version(text)
 
 
-def test_versions_in_the_making_are_taken_on_demand() -> None:
+def test_unstable_versions_are_accepted_on_demand() -> None:
     assert parse_version("4.4", unstable=True).level == LATEST_TESTING
     with pytest.raises(UnknownVersionError, match=r"4\.4-IV0$"):
         parse_version("5.0", unstable=True)
 
 
-def test_levels_for_people() -> None:
+def test_levels_as_text() -> None:
     assert level_text("metadata.version", 30) == "30 (4.3-IV0)"
     assert level_text("metadata.version", 99) == "99"
     assert level_text("group.version", 1) == "1"
     assert metadata_version(6) is None
 
 
-def test_what_is_supported_goes_up_to_the_newest_level_that_stays() -> None:
+def test_the_newest_supported_level_is_the_newest_stable_one() -> None:
     ranges = supported_levels()
     assert ranges["metadata.version"] == (MINIMUM, LATEST_PRODUCTION)
     assert supported_levels(unstable=True)["metadata.version"].high == LATEST_TESTING
@@ -83,7 +83,7 @@ def test_what_is_supported_goes_up_to_the_newest_level_that_stays() -> None:
         (25, {"kraft.version": 1, "group.version": 1, "transaction.version": 2}),
     ],
 )
-def test_features_begin_with_the_metadata_version_that_brought_them(
+def test_features_require_the_metadata_version_that_introduced_them(
     level: int, defaults: dict[str, int]
 ) -> None:
     found = {feature.name: feature.default_level(level) for feature in FEATURES}
