@@ -147,7 +147,7 @@ def test_a_new_image_does_not_change_the_old_one() -> None:
     assert contents(before) == was
     assert contents(after) != was
     with pytest.raises(TypeError):
-        after.topics["x"] = after.topics["t"]  # type: ignore[index]  # type: ignore[index]  # the image is immutable
+        after.topics["x"] = after.topics["t"]  # type: ignore[index]  # the image is immutable
 
 
 def test_a_change_without_a_leader_keeps_the_leader_epoch() -> None:
