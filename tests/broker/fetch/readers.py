@@ -1,4 +1,4 @@
-"""A reader of fetch sessions, and what it is told."""
+"""A reader with fetch sessions, for the tests of the FetchManager."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Clock:
 
 
 class Reader:
-    """What a test says to a FetchManager; the answer of each partition is the test's too."""
+    """The requests of a test to a FetchManager; the test also sets the result of each partition."""
 
     def __init__(self, slots: int = 10, max_partitions: int = 1000) -> None:
         self.clock = Clock()
@@ -74,7 +74,7 @@ class Reader:
         return self.manager.context(request, version, self.names.get, is_follower=is_follower)
 
     def begin(self, *wanted: tuple[str, int], **options: int) -> int:
-        """The id of a new session over `wanted`, whose reader has heard of each that it is empty."""
+        """The id of a new session over `wanted`, whose reader has received an empty result for each."""
         version = options.get("version", WITHOUT_IDS)
         context = self.context(wanted=wanted, version=version, is_follower=bool(options.get("is_follower")))
         return context.response([nothing(partition) for partition in context.partitions]).session_id

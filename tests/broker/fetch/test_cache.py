@@ -1,4 +1,4 @@
-"""The room that there is for sessions, and who gets it."""
+"""The limits of the session cache, and its evictions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from barnabas.protocol.errors import ErrorCode
 from tests.broker.fetch.readers import Reader, keys
 
 
-def test_a_full_cache_leaves_newcomers_with_full_fetches() -> None:
+def test_a_full_cache_gives_newcomers_full_fetches() -> None:
     reader = Reader(slots=1)
     first = reader.begin(("a", 0), ("a", 1))
     assert reader.begin(("b", 0), ("b", 1), ("b", 2)) == NO_SESSION
@@ -17,7 +17,7 @@ def test_a_full_cache_leaves_newcomers_with_full_fetches() -> None:
     assert Reader(slots=0).begin(("a", 0)) == NO_SESSION
 
 
-def test_more_partitions_than_there_is_room_for_are_left_with_full_fetches() -> None:
+def test_a_reader_of_more_partitions_than_fit_gets_full_fetches() -> None:
     reader = Reader(max_partitions=4)
     first = reader.begin(("a", 0), ("a", 1))
     assert reader.begin(("b", 0), ("b", 1), ("b", 2)) == NO_SESSION
@@ -25,14 +25,14 @@ def test_more_partitions_than_there_is_room_for_are_left_with_full_fetches() -> 
     assert reader.cache.partition_count() == 4
     reader.clock.ms += EVICTION_MS + 1
     reader.context(second, 1, forgotten=[("b", 1)])
-    assert reader.begin(*(("c", number) for number in range(5))) == NO_SESSION  # in vain, so nobody has to go
+    assert reader.begin(*(("c", number) for number in range(5))) == NO_SESSION  # evicts no session
     assert (len(reader.cache), reader.cache.partition_count()) == (2, 3)
     assert reader.begin(("c", 0), ("c", 1), ("c", 2)) != NO_SESSION
     assert (reader.cache.get(first), reader.cache.get(second) is None) == (None, False)
     assert reader.cache.partition_count() == 4
 
 
-def test_a_session_that_grows_beyond_the_room_there_is_comes_to_its_end() -> None:
+def test_a_session_that_grows_beyond_the_limit_is_closed() -> None:
     reader = Reader(max_partitions=4)
     other = reader.begin(("a", 0))
     growing = reader.begin(("b", 0), ("b", 1))
@@ -42,7 +42,7 @@ def test_a_session_that_grows_beyond_the_room_there_is_comes_to_its_end() -> Non
     assert reader.cache.partition_count() == 1
 
 
-def test_an_id_that_is_taken_or_means_none_is_drawn_again() -> None:
+def test_an_id_that_is_in_use_or_reserved_is_drawn_again() -> None:
     drawn = iter([0, 5, 0, 5, 6])
     cache = FetchSessionCache(10, lambda: next(drawn))
     reader = Reader()
@@ -50,7 +50,7 @@ def test_an_id_that_is_taken_or_means_none_is_drawn_again() -> None:
     assert [reader.begin(("a", 0)), reader.begin(("a", 0))] == [5, 6]
 
 
-def test_a_session_that_nobody_has_used_for_long_makes_room() -> None:
+def test_an_idle_session_is_evicted() -> None:
     reader = Reader(slots=2)
     unused = reader.begin(("a", 0), ("a", 1), ("a", 2), is_follower=1)
     used = reader.begin(("b", 0))
@@ -63,7 +63,7 @@ def test_a_session_that_nobody_has_used_for_long_makes_room() -> None:
     assert reader.cache.eviction_count == 1
 
 
-def test_a_larger_reader_takes_the_place_of_a_smaller_one_that_has_had_its_time() -> None:
+def test_a_larger_reader_evicts_a_smaller_one_after_its_time() -> None:
     reader = Reader(slots=2)
     small = reader.begin(("a", 0), ("a", 1))
     large = reader.begin(("b", 0), ("b", 1), ("b", 2))
@@ -75,7 +75,7 @@ def test_a_larger_reader_takes_the_place_of_a_smaller_one_that_has_had_its_time(
     assert (reader.cache.get(small), reader.cache.get(large) is None) == (None, False)
 
 
-def test_a_follower_takes_the_place_of_any_consumer_and_no_consumer_that_of_a_follower() -> None:
+def test_a_follower_evicts_any_consumer_and_a_consumer_no_follower() -> None:
     reader = Reader(slots=1)
     consumer = reader.begin(("a", 0), ("a", 1), ("a", 2))
     follower = reader.begin(("b", 0), is_follower=1)

@@ -1,4 +1,4 @@
-"""What one request reads, and what its answer holds."""
+"""FetchContext: the partitions that a request reads, and those in its response."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages.fetch import FetchResponse
 from tests.broker.fetch.readers import Reader, error, keys, nothing, told
 
 
-def test_an_incremental_answer_holds_only_news() -> None:
+def test_an_incremental_response_has_only_changes() -> None:
     reader = Reader()
     session_id = reader.begin(("a", 0), ("a", 1), ("b", 0), ("b", 1), ("c", 0), ("c", 1))
     context = reader.context(session_id, 1)
@@ -27,7 +27,7 @@ def test_an_incremental_answer_holds_only_news() -> None:
     assert told(response) == [("a", 1), ("b", 0), ("b", 1), ("c", 0), ("c", 1)]
 
 
-def test_an_error_is_told_every_time_and_its_end_as_well() -> None:
+def test_an_error_is_reported_every_time_and_its_end_too() -> None:
     reader = Reader()
     session_id = reader.begin(("a", 0))
     for epoch in (1, 2):
@@ -39,7 +39,7 @@ def test_an_error_is_told_every_time_and_its_end_as_well() -> None:
     assert told(context.response([nothing(context.partitions[0])])) == []
 
 
-def test_a_partition_that_gave_records_goes_to_the_end() -> None:
+def test_a_partition_that_returned_records_moves_to_the_end() -> None:
     reader = Reader()
     session_id = reader.begin(("a", 0), ("a", 1), ("a", 2))
     context = reader.context(session_id, 1)
@@ -63,7 +63,7 @@ def test_records_in_a_file_count_by_their_size() -> None:
     assert told(context.response([data])) == []
 
 
-def test_an_answer_that_the_session_has_overtaken_is_an_error() -> None:
+def test_a_response_of_an_outdated_session_epoch_is_an_error() -> None:
     reader = Reader()
     session_id = reader.begin(("a", 0))
     slow = reader.context(session_id, 1)

@@ -1,4 +1,4 @@
-"""What long polls wait for, case by case as the docstring names them."""
+"""DelayedFetch: the conditions that complete it, named as in its docstring."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def abort_marker() -> bytes:
 
 
 class Waiting:
-    """A partition, a purgatory, and how often somebody was answered."""
+    """A partition, a purgatory, and the number of completed fetches."""
 
     def __init__(self, directory: Path, image: PartitionImage, config: LogConfig | None = None) -> None:
         self.partition = Partition("t", b"t" * 16, image, log(directory, config=config), HERE)
@@ -46,7 +46,7 @@ class Waiting:
         self.answers += 1
 
     def look(self) -> int:
-        """Something has happened to the partition."""
+        """Checks the fetches that watch the partition."""
         self.purgatory.check_and_complete(KEY)
         return self.answers
 
@@ -89,7 +89,7 @@ def alone(tmp_path: Path) -> Waiting:
     return Waiting(tmp_path, partition_image())
 
 
-def test_a_long_poll_waits_for_as_many_bytes_as_it_asked_for(alone: Waiting) -> None:
+def test_a_long_poll_waits_for_min_bytes(alone: Waiting) -> None:
     size = len(batch("a"))
     alone.fetch(min_bytes=2 * size)
     assert alone.look() == 0
@@ -106,7 +106,7 @@ def test_bytes_beyond_a_partitions_limit_do_not_count(alone: Waiting) -> None:
     assert alone.look() == 0
 
 
-def test_what_is_not_committed_is_not_there_for_a_consumer(led: Waiting) -> None:
+def test_uncommitted_records_do_not_count_for_a_consumer(led: Waiting) -> None:
     led.fetch()
     led.partition.append_as_leader(batch("a"), 1)
     assert led.look() == 0
@@ -115,19 +115,19 @@ def test_what_is_not_committed_is_not_there_for_a_consumer(led: Waiting) -> None
 
 
 @pytest.mark.parametrize("isolation", FetchIsolation)
-def test_every_reader_hears_of_what_it_may_see(alone: Waiting, isolation: FetchIsolation) -> None:
+def test_readers_of_every_isolation_level_are_completed(alone: Waiting, isolation: FetchIsolation) -> None:
     alone.fetch(isolation=isolation)
     alone.partition.append_as_leader(batch("a"), 1)
     assert alone.look() == 1
 
 
-def test_a_follower_hears_of_what_is_not_committed_yet(led: Waiting) -> None:
+def test_a_follower_is_completed_by_uncommitted_records(led: Waiting) -> None:
     led.fetch(isolation=FetchIsolation.LOG_END)
     led.partition.append_as_leader(batch("a"), 1)
     assert led.look() == 1
 
 
-def test_below_the_end_of_the_log_a_high_watermark_counts_as_well(led: Waiting) -> None:
+def test_a_higher_high_watermark_completes_a_fetch_below_the_log_end(led: Waiting) -> None:
     led.fetch()
     led.partition.append_as_leader(batch("a"), 1)
     led.partition.append_as_leader(batch("b"), 1)
@@ -135,7 +135,7 @@ def test_below_the_end_of_the_log_a_high_watermark_counts_as_well(led: Waiting) 
     assert led.look() == 1
 
 
-def test_read_committed_hears_of_what_lies_before_an_open_transaction(alone: Waiting) -> None:
+def test_read_committed_is_completed_by_records_before_an_open_transaction(alone: Waiting) -> None:
     alone.fetch(isolation=FetchIsolation.TXN_COMMITTED)
     alone.partition.append_as_leader(batch("a"), 1)
     transactional = build_batch(
@@ -146,8 +146,8 @@ def test_read_committed_hears_of_what_lies_before_an_open_transaction(alone: Wai
     assert alone.look() == 1
 
 
-def test_read_committed_waits_for_enough_of_what_is_decided(alone: Waiting) -> None:
-    """Bytes beyond the last stable offset do not count, and those before it are no reason to answer early."""
+def test_read_committed_waits_for_min_bytes_of_decided_records(alone: Waiting) -> None:
+    """Bytes beyond the last stable offset do not count, and those before it do not complete the fetch early."""
     alone.partition.append_as_leader(batch("a"), 1)
     alone.fetch(offset=0, min_bytes=300, isolation=FetchIsolation.TXN_COMMITTED)
     alone.partition.append_as_leader(txn_batch("b", "c"), 1)
@@ -168,26 +168,26 @@ def test_read_committed_beyond_the_last_stable_offset_waits_for_it(alone: Waitin
     assert alone.look() == 1
 
 
-def test_a_partition_that_another_leads_has_to_be_told_at_once(led: Waiting) -> None:
+def test_a_change_of_leader_completes_at_once(led: Waiting) -> None:
     led.fetch()
     led.partition.update(partition_image(replicas=(HERE, ELSEWHERE), leader=ELSEWHERE, leader_epoch=1))
     assert led.look() == 1  # case A
 
 
-def test_a_failed_disk_has_to_be_told_at_once(alone: Waiting) -> None:
+def test_a_failed_disk_completes_at_once(alone: Waiting) -> None:
     alone.fetch()
     alone.partition.offline = True
     assert alone.look() == 1  # case A
 
 
-def test_another_leader_epoch_than_was_named_has_to_be_told_at_once(alone: Waiting) -> None:
+def test_a_mismatched_leader_epoch_completes_at_once(alone: Waiting) -> None:
     alone.fetch(epoch=0)
     assert alone.look() == 0
     alone.partition.update(partition_image(leader_epoch=1))
     assert alone.look() == 1  # case B
 
 
-def test_a_log_that_was_cut_has_to_be_told_at_once(alone: Waiting) -> None:
+def test_a_truncated_log_completes_at_once(alone: Waiting) -> None:
     alone.partition.append_as_leader(batch("a", "b"), 1)
     alone.fetch(offset=2)
     assert alone.look() == 0
@@ -195,7 +195,7 @@ def test_a_log_that_was_cut_has_to_be_told_at_once(alone: Waiting) -> None:
     assert alone.look() == 1  # case C
 
 
-def test_a_new_segment_is_news_whatever_its_size(alone: Waiting) -> None:
+def test_a_new_segment_completes_whatever_its_size(alone: Waiting) -> None:
     alone.partition.append_as_leader(batch("a"), 1)
     alone.fetch(offset=1, min_bytes=1_000_000)
     alone.partition.log.roll()
@@ -203,7 +203,7 @@ def test_a_new_segment_is_news_whatever_its_size(alone: Waiting) -> None:
     assert alone.look() == 1  # case D
 
 
-def test_the_end_of_the_time_is_an_answer_like_any_other(alone: Waiting) -> None:
+def test_a_timeout_completes_with_an_ordinary_response(alone: Waiting) -> None:
     alone.fetch()
     alone.timer.advance(0.499)
     assert alone.answers == 0

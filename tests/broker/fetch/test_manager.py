@@ -1,4 +1,4 @@
-"""Fetch requests and sessions: what an incremental reader puts together is what a full fetch would have told it."""
+"""Fetch requests and sessions: an incremental reader accumulates what a full fetch would have returned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conformance.dialogues.words import fetch, fetch_topic, partition
 from tests.support.chance import seeds
 
 
-def test_a_full_fetch_tells_everything_and_opens_a_session() -> None:
+def test_a_full_fetch_returns_everything_and_opens_a_session() -> None:
     reader = Reader()
     context = reader.context(wanted=[("a", 0), ("a", 1), ("b", 0)], offset=7)
     assert keys(context) == [("a", 0), ("a", 1), ("b", 0)]
@@ -35,7 +35,7 @@ def test_a_full_fetch_tells_everything_and_opens_a_session() -> None:
     assert (len(reader.cache), reader.cache.partition_count()) == (1, 3)
 
 
-def test_the_final_epoch_opens_no_session_and_closes_the_one_it_names() -> None:
+def test_the_final_epoch_closes_the_named_session_and_opens_none() -> None:
     reader = Reader()
     session_id = reader.begin(("a", 0))
     context = reader.context(session_id, FINAL_EPOCH, [("a", 0)])
@@ -44,7 +44,7 @@ def test_the_final_epoch_opens_no_session_and_closes_the_one_it_names() -> None:
     assert len(reader.cache) == 0
 
 
-def test_a_full_fetch_puts_a_new_session_in_the_place_of_the_one_it_names() -> None:
+def test_a_full_fetch_replaces_the_named_session() -> None:
     reader = Reader()
     old = reader.begin(("a", 0))
     context = reader.context(old, INITIAL_EPOCH, [("b", 0)])
@@ -53,7 +53,7 @@ def test_a_full_fetch_puts_a_new_session_in_the_place_of_the_one_it_names() -> N
     assert reader.cache.get(old) is None
 
 
-def test_a_full_fetch_of_nothing_opens_a_session_that_partitions_can_join() -> None:
+def test_a_full_fetch_without_partitions_opens_a_session_to_add_them_to() -> None:
     reader = Reader()
     session_id = reader.begin()
     assert session_id != NO_SESSION
@@ -61,19 +61,19 @@ def test_a_full_fetch_of_nothing_opens_a_session_that_partitions_can_join() -> N
     assert told(context.response([nothing(context.partitions[0])])) == [("a", 0)]
 
 
-def test_a_partition_asked_for_twice_is_read_once_as_it_was_named_last() -> None:
+def test_a_partition_requested_twice_is_read_once_with_the_last_values() -> None:
     context = Reader().context(wanted=[("a", 0), ("b", 0), ("a", 0)])
     assert keys(context) == [("a", 0), ("b", 0)]
 
 
-def test_partitions_join_change_and_leave() -> None:
+def test_partitions_are_added_changed_and_forgotten() -> None:
     reader = Reader()
     session_id = reader.begin(("a", 0), ("a", 1))
     context = reader.context(session_id, 1, [("a", 1), ("b", 0)], [("a", 0), ("c", 9)], offset=5)
     assert [(p.topic, p.index, p.fetch_offset) for p in context.partitions] == [("a", 1, 5), ("b", 0, 5)]
 
 
-def test_what_is_wanted_and_forgotten_at_once_is_forgotten() -> None:
+def test_a_partition_both_requested_and_forgotten_is_forgotten() -> None:
     reader = Reader()
     session_id = reader.begin(("a", 0), ("a", 1))
     assert keys(reader.context(session_id, 1, [("a", 0), ("b", 0)], [("a", 0), ("b", 0)])) == [("a", 1)]
@@ -88,7 +88,7 @@ def test_a_session_without_partitions_ends() -> None:
     assert reader.context(session_id, 2).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_what_the_last_request_of_a_session_wants_it_gets() -> None:
+def test_the_request_that_closes_a_session_still_gets_its_partitions() -> None:
     reader = Reader()
     session_id = reader.begin(("a", 0))
     context = reader.context(session_id, 1, [("a", 0)], [("a", 0)])
@@ -104,7 +104,7 @@ def test_what_the_last_request_of_a_session_wants_it_gets() -> None:
         (1, 1, WITH_IDS, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
     ],
 )
-def test_a_session_that_the_request_does_not_fit(
+def test_a_request_that_does_not_match_its_session(
     session_id: int, epoch: int, version: int, code: ErrorCode
 ) -> None:
     reader = Reader()
@@ -112,10 +112,10 @@ def test_a_session_that_the_request_does_not_fit(
     context = reader.context(session_id, epoch, version=version)
     assert context.error is code
     assert context.response([]) == FetchResponse(error_code=code)
-    assert reader.context(1, 1).error is ErrorCode.NONE  # and the session goes on
+    assert reader.context(1, 1).error is ErrorCode.NONE  # and the session continues
 
 
-def test_from_version_13_topics_go_by_id() -> None:
+def test_from_version_13_topics_are_identified_by_id() -> None:
     reader = Reader()
     context = reader.context(wanted=[("a", 0)], version=WITH_IDS)
     response = context.response([nothing(context.partitions[0])])
@@ -125,7 +125,7 @@ def test_from_version_13_topics_go_by_id() -> None:
     assert reader.context(response.session_id, 2).error is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_an_id_that_nobody_knows_may_become_known() -> None:
+def test_an_unknown_topic_id_may_become_known() -> None:
     reader = Reader()
     del reader.names[IDS["a"]]
     session_id = reader.begin(("a", 0), version=WITH_IDS)
@@ -165,7 +165,7 @@ class Broker:
 
 
 class IncrementalReader:
-    """A client of KIP-227 that keeps what it was told last of each partition."""
+    """A client of KIP-227 that keeps the last result of each partition."""
 
     def __init__(self, reader: Reader, broker: Broker, version: int) -> None:
         self.reader, self.broker, self.version = reader, broker, version
@@ -208,7 +208,7 @@ def seen(data: FetchResponse.PartitionData) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("version", [WITHOUT_IDS, WITH_IDS])
 @pytest.mark.parametrize("seed", seeds(20))
-def test_random_readers_always_know_what_a_full_fetch_would_tell_them(seed: int, version: int) -> None:
+def test_random_incremental_readers_know_what_a_full_fetch_would_return(seed: int, version: int) -> None:
     source = random.Random(seed)
     broker = Broker(source)
     reader = Reader(slots=2)
@@ -225,7 +225,7 @@ def test_random_readers_always_know_what_a_full_fetch_would_tell_them(seed: int,
         drop = set(source.sample(everything, source.randrange(3))) - add
         client.fetch(add, drop)
         if client.epoch == INITIAL_EPOCH:
-            continue  # no session, or an error: it starts anew the next time
+            continue  # no session, or an error: it starts with a full fetch
         full = reader.context(wanted=sorted(client.wanted), epoch=FINAL_EPOCH, version=version)
         expected = {
             (partition.topic, partition.index): seen(broker.read(partition)) for partition in full.partitions
@@ -248,7 +248,7 @@ def test_the_name_of_an_id_comes_from_the_metadata() -> None:
     assert (keys(context), asked) == ([("a", 0)], [IDS["a"]])
 
 
-def test_readers_without_a_session_are_remembered_up_to_a_bound() -> None:
+def test_remembered_sessionless_readers_are_bounded() -> None:
     manager = FetchManager(
         FetchSessionCache(0, lambda: 1), lambda: 0, max_unnamed_sessions=3, max_unnamed_partitions=10
     )

@@ -1,4 +1,4 @@
-"""One partition of a fetch: what it knows of its reader, and who hears of its changes."""
+"""One partition of a fetch session: its state, and the notification of its listener."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMITTED, UNCOMMITTED = FetchIsolation.TXN_COMMITTED, FetchIsolation.HIGH_WATER
 
 
 class Listener:
-    """A session that writes down what it hears."""
+    """A session that records its notifications."""
 
     def __init__(self) -> None:
         self.is_waiting = False
@@ -42,7 +42,7 @@ def leader(tmp_path: Path) -> Partition:
 
 
 def read(leader: Partition, offset: int, last_fetched_epoch: int = -1) -> FetchPartition:
-    """What a reader asked for, was given and was told."""
+    """The state of the reader: its request, its last result, its position."""
     entry = wanted("t", 0, offset, last_fetched_epoch=last_fetched_epoch)
     entry.partition = leader
     entry.answered(data_of(leader))
@@ -58,7 +58,7 @@ def data_of(leader: Partition) -> FetchResponse.PartitionData:
 # ---- what is asked for
 
 
-def test_it_takes_over_what_is_asked_for() -> None:
+def test_it_copies_the_values_of_the_request() -> None:
     entry = wanted("t", 3, 7, max_bytes=10, epoch=5)
     assert (entry.topic, entry.index, entry.fetch_offset, entry.max_bytes) == ("t", 3, 7, 10)
     assert entry.current_leader_epoch == 5
@@ -69,14 +69,14 @@ def test_it_takes_over_what_is_asked_for() -> None:
 # ---- what is new
 
 
-def test_before_the_first_answer_everything_is_news(leader: Partition) -> None:
+def test_before_the_first_response_everything_is_new(leader: Partition) -> None:
     entry = wanted("t", 0, 2)
     assert entry.is_news(data_of(leader))
     entry.answered(data_of(leader))
     assert not entry.is_news(data_of(leader))
 
 
-def test_after_an_error_whatever_comes_is_news(leader: Partition) -> None:
+def test_after_an_error_every_result_is_new(leader: Partition) -> None:
     entry = read(leader, 2)
     data = data_of(leader)
     data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -85,26 +85,26 @@ def test_after_an_error_whatever_comes_is_news(leader: Partition) -> None:
     assert entry.is_news(data_of(leader))
 
 
-def test_a_reader_at_the_end_has_nothing_to_read_until_something_is_appended(leader: Partition) -> None:
+def test_at_the_log_end_nothing_is_to_be_read_until_an_append(leader: Partition) -> None:
     entry = read(leader, 2)
     assert entry.has_nothing_new(UNCOMMITTED)
     leader.append_as_leader(batch("c"), 1)
     assert not entry.has_nothing_new(UNCOMMITTED)
 
 
-def test_there_is_something_new_before_the_end_and_where_the_log_begins_elsewhere(leader: Partition) -> None:
+def test_a_read_is_due_before_the_log_end_and_after_a_new_log_start(leader: Partition) -> None:
     assert not read(leader, 1).has_nothing_new(UNCOMMITTED)
     entry = read(leader, 2)
     leader.log.maybe_increment_log_start_offset(1, LogStartOffsetIncrementReason.SEGMENT_DELETION)
     assert not entry.has_nothing_new(UNCOMMITTED)
 
 
-def test_what_was_not_found_or_is_asked_for_with_an_epoch_has_to_be_read(leader: Partition) -> None:
+def test_an_error_or_a_request_with_an_epoch_makes_a_read_due(leader: Partition) -> None:
     assert not wanted("t", 0, 2).has_nothing_new(UNCOMMITTED)
     assert not read(leader, 2, last_fetched_epoch=0).has_nothing_new(UNCOMMITTED)
 
 
-def test_an_open_transaction_is_new_only_to_who_reads_it(leader: Partition) -> None:
+def test_an_open_transaction_is_new_only_to_readers_of_uncommitted_records(leader: Partition) -> None:
     leader.append_as_leader(txn_batch("c"), 1)
     entry = read(leader, 2)
     assert entry.has_nothing_new(COMMITTED)
@@ -122,10 +122,10 @@ def test_records_are_measured_in_memory_and_in_files(leader: Partition) -> None:
     assert size_of(data) == len(batch("a", "b"))
 
 
-# ---- who hears of it
+# ---- notifications
 
 
-def test_what_happens_to_it_its_listener_hears() -> None:
+def test_changes_notify_the_listener() -> None:
     entry, listener = wanted(), Listener()
     entry.listener = listener
     entry.wake()
@@ -136,7 +136,7 @@ def test_what_happens_to_it_its_listener_hears() -> None:
     assert entry.is_waiting
 
 
-def test_without_a_listener_nothing_happens() -> None:
+def test_changes_without_a_listener_have_no_effect() -> None:
     entry = wanted()
     entry.wake()
     assert (entry.look(), entry.is_waiting, entry.state) == (0, False, EntryState.ACTIVE)

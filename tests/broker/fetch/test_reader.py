@@ -1,4 +1,4 @@
-"""Reads over many partitions at once are answered as one, at once or later."""
+"""Reads of many partitions are answered together, at once or later."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sizes(answer: Pending[list[FetchResponse.PartitionData]]) -> list[int]:
     return [size_of(each) for each in result(answer)]
 
 
-def test_what_is_there_is_given_at_once(node: Node) -> None:
+def test_available_records_are_returned_at_once(node: Node) -> None:
     node.create()
     node.append(("t", 0, batch("a", "b")))
     (answer,) = result(node.fetch(wanted()))
@@ -47,7 +47,7 @@ def test_what_is_there_is_given_at_once(node: Node) -> None:
     assert node.probe.lines[-1] == "t gave something"
 
 
-def test_the_limits_hold_but_for_the_first_batch(node: Node) -> None:
+def test_limits_apply_except_to_the_first_batch(node: Node) -> None:
     node.create("t", T, *(partition_image(partition=index) for index in range(3)))
     for index in (1, 2):
         node.append(("t", index, batch("x" * 100)), ("t", index, batch("y" * 100)))
@@ -60,7 +60,7 @@ def test_the_limits_hold_but_for_the_first_batch(node: Node) -> None:
     assert sizes(node.fetch(*small)) == [0, size, 0]
 
 
-def test_a_long_poll_is_answered_by_the_append_that_it_waits_for(node: Node) -> None:
+def test_a_long_poll_is_completed_by_an_append(node: Node) -> None:
     node.create("t", T, partition_image(), partition_image(partition=1))
     poll = node.fetch(wanted("t", 0), wanted("t", 1))
     assert not poll.done
@@ -70,14 +70,14 @@ def test_a_long_poll_is_answered_by_the_append_that_it_waits_for(node: Node) -> 
     assert node.probe.lines == ["t +1", "t gave nothing", "t gave something"]
 
 
-def test_a_long_poll_over_many_partitions_is_answered_with_all_that_one_request_brought(node: Node) -> None:
+def test_a_long_poll_over_many_partitions_returns_all_appends_of_a_request(node: Node) -> None:
     node.create("t", T, partition_image(), partition_image(partition=1))
     poll = node.fetch(wanted("t", 0), wanted("t", 1))
     node.append(("t", 0, batch("a")), ("t", 0, b"no batch"), ("t", 1, batch("b", "c")))
     assert sizes(poll) == [len(batch("a")), len(batch("b", "c"))]
 
 
-def test_a_long_poll_ends_with_its_time(node: Node) -> None:
+def test_a_long_poll_times_out(node: Node) -> None:
     node.create()
     poll = node.fetch(wanted())
     node.timer.advance(0.5)
@@ -85,12 +85,12 @@ def test_a_long_poll_ends_with_its_time(node: Node) -> None:
 
 
 @pytest.mark.parametrize("options", [{"max_wait_ms": 0}, {"min_bytes": 0}])
-def test_who_does_not_want_to_wait_does_not(node: Node, options: dict[str, int]) -> None:
+def test_a_fetch_without_wait_is_answered_at_once(node: Node, options: dict[str, int]) -> None:
     node.create()
     assert sizes(node.fetch(wanted(), **options)) == [0]
 
 
-def test_who_asks_for_nothing_gets_it_at_once(node: Node) -> None:
+def test_a_fetch_without_partitions_is_answered_at_once(node: Node) -> None:
     assert sizes(node.fetch()) == []
 
 
@@ -102,7 +102,7 @@ def test_who_asks_for_nothing_gets_it_at_once(node: Node) -> None:
         (wanted(topic_id=V), ErrorCode.INCONSISTENT_TOPIC_ID),
     ],
 )
-def test_what_is_wrong_is_told_at_once(node: Node, request_: FetchPartition, code: ErrorCode) -> None:
+def test_errors_are_returned_at_once(node: Node, request_: FetchPartition, code: ErrorCode) -> None:
     node.create()
     node.create("u", U)
     answers = result(node.fetch(wanted("u"), request_))
@@ -111,7 +111,7 @@ def test_what_is_wrong_is_told_at_once(node: Node, request_: FetchPartition, cod
 
 
 @pytest.mark.parametrize("unknown", [wanted("nowhere"), wanted(None, topic_id=V), wanted("t", 9)])
-def test_what_nobody_knows_does_not_end_the_wait_of_others(node: Node, unknown: FetchPartition) -> None:
+def test_unknown_partitions_do_not_end_the_wait_of_others(node: Node, unknown: FetchPartition) -> None:
     node.create()
     assert [answer.error_code for answer in result(node.fetch(unknown))] != [ErrorCode.NONE]
     poll = node.fetch(unknown, wanted())
@@ -122,7 +122,7 @@ def test_what_nobody_knows_does_not_end_the_wait_of_others(node: Node, unknown: 
     assert size_of(second) == len(batch("a"))
 
 
-def test_a_reader_whose_history_parts_from_ours_is_told_where(node: Node) -> None:
+def test_a_reader_with_a_diverging_log_gets_the_diverging_epoch(node: Node) -> None:
     node.create()
     node.append(("t", 0, batch("a", "b")))
     node.elect(T, HERE)
@@ -133,7 +133,7 @@ def test_a_reader_whose_history_parts_from_ours_is_told_where(node: Node) -> Non
     assert answer.diverging_epoch == FetchResponse.EpochEndOffset()
 
 
-def test_a_follower_moves_the_high_watermark_and_wakes_who_waits_for_it(node: Node) -> None:
+def test_a_follower_advances_the_high_watermark_and_completes_waiting_fetches(node: Node) -> None:
     node.create("t", T, BOTH)
     acknowledgement = node.append(("t", 0, batch("a")))
     consumer = node.fetch(wanted())
@@ -149,13 +149,13 @@ def test_a_follower_moves_the_high_watermark_and_wakes_who_waits_for_it(node: No
     ]  # what a follower gets is not counted with the topic's
 
 
-def test_a_node_that_has_no_replica_is_no_follower(node: Node) -> None:
+def test_a_node_without_a_replica_is_no_follower(node: Node) -> None:
     node.create()
     (answer,) = result(node.fetch(wanted(), replica_id=ELSEWHERE))
     assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_long_polls_end_with_the_leadership(node: Node) -> None:
+def test_long_polls_complete_when_leadership_ends(node: Node) -> None:
     node.create("t", T, BOTH)
     node.create("u", U)
     moved, deleted = node.fetch(wanted("t")), node.fetch(wanted("u"))
@@ -166,7 +166,7 @@ def test_long_polls_end_with_the_leadership(node: Node) -> None:
 
 
 def test_a_long_poll_ends_when_the_image_without_its_topic_is_published(node: Node) -> None:
-    """A look behind it on its connection must not find the topic any more; until then it is not offline either."""
+    """The next request on its connection must not find the topic any more; until then it is not offline either."""
     node.create()
     waiting = node.fetch(wanted())
     image, delta = replayed(node.image, [RemoveTopicRecord(topic_id=T)])

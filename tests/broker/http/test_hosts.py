@@ -1,4 +1,4 @@
-"""The Host headers that the HTTP port accepts, and what it answers to the others."""
+"""The Host headers that the HTTP port accepts, and its responses to others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STRANGE = "rebound.example.com"
 
 
 def status(host: str | None, protocol: str = "HTTP/1.1", **settings: str) -> int:
-    """200 for a request that is accepted, else the status of the rejection."""
+    """200 for an accepted request, else the status of the rejection."""
     overrides = [f"{key.replace('_', '.')}={value}" for key, value in settings.items()]
     found = http_hosts.rejection(host, protocol, BrokerConfig.of(None, overrides=overrides))
     return 200 if found is None else found.status
@@ -44,7 +44,7 @@ def test_addresses_are_accepted(host: str) -> None:
     "host",
     ["localhost", "LOCALHOST:9644", "localhost.", "localhost:", "a.localhost", "broker:9644", "my_broker-1"],
 )
-def test_names_that_are_only_known_nearby_are_accepted(host: str) -> None:
+def test_local_names_are_accepted(host: str) -> None:
     assert status(host) == 200
 
 
@@ -71,11 +71,11 @@ def test_names_in_reserved_domains_are_accepted(host: str) -> None:
         "broker.kafka.svc",
     ],
 )
-def test_names_that_a_stranger_can_own_are_rejected(host: str) -> None:
+def test_public_names_are_rejected(host: str) -> None:
     assert status(host) == 421
 
 
-def test_the_rejection_says_what_to_set() -> None:
+def test_the_rejection_names_the_configuration_key() -> None:
     found = http_hosts.rejection(f"{STRANGE}:9644", "HTTP/1.1", BrokerConfig())
     assert found is not None
     assert f"{STRANGE}, " in found.text
@@ -100,7 +100,7 @@ def test_names_of_this_broker_are_accepted(settings: dict[str, str]) -> None:
     assert status("BROKER.example.com.", **settings) == 200
 
 
-def test_a_name_is_no_suffix_and_a_suffix_no_substring() -> None:
+def test_allowed_names_match_whole_and_allowed_suffixes_match_labels() -> None:
     assert status("a.b.example", barnabas_http_allowed_hosts="b.example") == 421
     assert status("b.example.a", barnabas_http_allowed_hosts=".b.example") == 421
     assert status("ab.example", barnabas_http_allowed_hosts=".b.example") == 421
@@ -140,11 +140,11 @@ def test_other_names_stay_rejected_where_some_are_allowed() -> None:
     ],
 )
 @pytest.mark.parametrize("settings", [{}, {"barnabas_http_allowed_hosts": "*"}])
-def test_what_is_no_host_is_a_bad_request(host: str, settings: dict[str, str]) -> None:
+def test_an_invalid_host_is_a_bad_request(host: str, settings: dict[str, str]) -> None:
     assert status(host, **settings) == 400
 
 
-def test_none_is_only_accepted_where_the_protocol_has_none() -> None:
+def test_a_missing_host_is_accepted_only_in_http_1_0() -> None:
     assert status(None) == 400
     assert status(None, "HTTP/1.0") == 200
     assert status(None, "HTTP/0.9") == 200
@@ -165,7 +165,7 @@ async def served() -> AsyncIterator[int]:
 
 
 async def answer(port: int, *lines: str) -> str:
-    """The status line and the body that come for a request of these lines."""
+    """The status line and the body of the response to these lines."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write("".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1"))
     head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
@@ -174,7 +174,7 @@ async def answer(port: int, *lines: str) -> str:
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/health/live", "/compaction", "/nothing"])
-async def test_a_page_under_another_name_reads_nothing(served: int, path: str) -> None:
+async def test_a_page_under_a_foreign_name_is_rejected(served: int, path: str) -> None:
     told = await answer(served, f"GET {path} HTTP/1.1", f"Host: {STRANGE}:{served}")
     assert told.startswith(f"421 Misdirected Request: {STRANGE}, ")
 
@@ -191,8 +191,8 @@ async def test_several_hosts_are_a_bad_request(served: int) -> None:
         assert told.startswith("400 Bad Request: ")
 
 
-async def test_a_target_with_a_host_of_its_own_leads_nowhere(served: int) -> None:
-    """Only proxies are asked so; the check cannot be avoided that way."""
+async def test_an_absolute_target_is_rejected(served: int) -> None:
+    """Only proxies get such requests; they must not bypass the check."""
     line = f"GET http://localhost:{served}/health/live HTTP/1.1"
     assert (await answer(served, line, f"Host: {STRANGE}")).startswith("421 ")
     assert (await answer(served, line, f"Host: localhost:{served}")).startswith("404 ")
