@@ -1,6 +1,6 @@
-"""What requests leave behind: nothing that only the garbage collector would find.
+"""Requests leave no reference cycles for the garbage collector.
 
-The more there is to do, the more often it would have to look, and each time everybody waits for it.
+The more garbage, the more often the collector runs, and each run delays all requests.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tests.support.raw import RawConnection
 TOPIC = "orders"
 TIMES = 20
 HEADERS = {ProduceRequest: 7, FetchRequest: 11, MetadataRequest: 4, HeartbeatRequest: 3}
-"""Versions, the newest that have the plainest header."""
+"""The newest versions with the simplest header."""
 
 Talk = Callable[[RawConnection], None]
 
 
 @contextmanager
 def no_garbage() -> Iterator[None]:
-    """AssertionError, with what it is, when something is left that refers to itself."""
+    """Raises AssertionError with the objects when a reference cycle is left."""
     gc.collect()
-    gc.freeze()  # what tests before have left, which threads of theirs may let go of now
+    gc.freeze()  # garbage of earlier tests, which their threads may release now
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
@@ -54,14 +54,14 @@ def no_garbage() -> Iterator[None]:
 
 
 def send(connection: RawConnection, request: Message) -> None:
-    """Without waiting for the answer."""
+    """Sends a request without waiting for the response."""
     assert request.api_key is not None
     version = HEADERS[type(request)]
     connection.send(raw.frame(raw.header_v1(request.api_key, version, 1) + encode(request, version)))
 
 
 def ask(connection: RawConnection, request: Message) -> bytes:
-    """The answer's bytes: nobody decodes them here, so that what is left is the broker's."""
+    """The bytes of the response: decoding them here would leave garbage of the test."""
     send(connection, request)
     return connection.read_frame()
 
@@ -141,7 +141,7 @@ async def test_connections_that_come_and_go_leave_no_cycles_behind(tmp_path: Pat
                 with RawConnection(f"{LOCALHOST}:{port}") as visitor:
                     asks_around(visitor)
                     send(visitor, fetch(0, max_wait_ms=1))
-                asks_around(witness)  # by the second answer the broker has seen the visitor off
+                asks_around(witness)  # by the second response the broker has closed the visitor's connection
 
             visit()
             with no_garbage():
@@ -153,7 +153,7 @@ async def test_connections_that_come_and_go_leave_no_cycles_behind(tmp_path: Pat
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/health/ready"])
-async def test_scrapes_leave_no_cycles_behind(path: str, tmp_path: Path) -> None:
+async def test_scrapes_leave_no_cycles(path: str, tmp_path: Path) -> None:
     def client(port: int) -> None:
         def get() -> None:
             with socket.create_connection((LOCALHOST, port)) as http:
@@ -175,7 +175,7 @@ async def test_scrapes_leave_no_cycles_behind(path: str, tmp_path: Path) -> None
             http.close()
 
 
-def test_a_cycle_would_be_found() -> None:
+def test_a_cycle_is_detected() -> None:
     def leave_one() -> None:
         cycle: list[object] = []
         cycle.append(cycle)

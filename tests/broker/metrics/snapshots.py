@@ -1,4 +1,4 @@
-"""All metrics of a broker in one step, for tests."""
+"""Collects all metrics of a broker in one step, for tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from barnabas.broker.metrics.prometheus import Metrics, Snapshot
 
 
 def snapshot_at_once(metrics: Metrics) -> Snapshot:
-    """The snapshot, without turns in between."""
+    """Returns the snapshot, without turns of the loop in between."""
     steps = metrics.snapshot()
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The metrics of the coordinators, and how far groups are behind."""
+"""The metrics of the coordinators, and the lag of groups."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_groups_and_offsets(tmp_path: Path) -> None:
     assert value(metrics, f"{GROUPS}_offset_deletion_count") == 1
 
 
-def test_what_has_been_counted_stays_when_a_shard_goes(tmp_path: Path) -> None:
+def test_counters_keep_their_values_when_a_shard_is_unloaded(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path)
     metrics = metrics_of(broker)
     with_coordinators(broker)
@@ -132,7 +132,7 @@ def test_transactions(tmp_path: Path) -> None:
     assert value(metrics, "kafka_server_addpartitionstotxnmanager_verificationfailurerate_count") == 0
 
 
-def test_lag_is_the_distance_to_the_end(tmp_path: Path) -> None:
+def test_lag_is_the_distance_to_the_log_end(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path)
     metrics = metrics_of(broker)
     with_coordinators(broker)
@@ -177,7 +177,7 @@ def test_every_metric_of_coordinators_has_a_source(tmp_path: Path) -> None:
     assert shown == {name for name in FAMILIES if name.startswith(prefixes)}
 
 
-def test_a_load_counts_for_half_a_minute() -> None:
+def test_loads_are_reported_for_half_a_minute() -> None:
     now = [100.0]
     probe = RuntimeProbe(lambda: now[0])
     summary = LoadSummary()
@@ -189,7 +189,7 @@ def test_a_load_counts_for_half_a_minute() -> None:
     assert probe.load_times_ms() == []
 
 
-def test_of_times_the_latest_are_kept() -> None:
+def test_only_the_latest_durations_are_kept() -> None:
     times = RecentTimes()
     for number in range(KEPT_TIMES + 2):
         times.add(number / 1000)

@@ -1,4 +1,4 @@
-"""What the metrics say of log directories and of moves between them."""
+"""The metrics of log directories and of moves between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.broker.replica.moves.moving_node import MovingNode
 from tests.storage.fault_env import FaultEnv
 
 
-def test_directories_and_the_move_that_is_farthest_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directories_and_the_greatest_lag_of_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alter_log_dirs, "INLINE_BYTES", 0)
     node = MovingNode(FaultEnv())
     node.start()

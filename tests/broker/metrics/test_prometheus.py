@@ -1,4 +1,4 @@
-"""Families and sources, and the text that Prometheus reads."""
+"""Metric families and sources, and the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lines(metrics: Metrics) -> list[str]:
     return [line for line in scrape(metrics).splitlines() if line.startswith(("kafka_", "barnabas_"))]
 
 
-def test_a_value_is_shown_under_its_name() -> None:
+def test_a_value_has_its_metric_name() -> None:
     metrics = Metrics()
     metrics.add_value(LEADERS, lambda: 3)
     assert lines(metrics) == [f"{LEADERS} 3.0"]
@@ -45,7 +45,7 @@ def test_a_value_is_shown_under_its_name() -> None:
     assert f"# TYPE {LEADERS} gauge" in scrape(metrics)
 
 
-def test_labels_are_given_in_their_order_and_left_out_where_they_do_not_apply() -> None:
+def test_labels_are_in_order_and_left_out_if_empty() -> None:
     metrics = Metrics()
     metrics.add(SIZE, lambda: [(("t", "0"), 5), (("t", "1"), 6)])
     metrics.add("kafka_server_brokertopicmetrics_bytesin_total", lambda: [((), 11), (('odd"name',), 11)])
@@ -73,25 +73,25 @@ def test_a_summary_has_quantiles_and_a_count() -> None:
     ]
 
 
-def test_quantiles_of_one_and_of_none() -> None:
+def test_quantiles_of_one_value_and_of_no_values() -> None:
     assert quantiles(array("d")) == []
     assert {value for _, value in quantiles(array("d", [7]))} == {7}
 
 
-def test_a_metric_that_has_no_samples_is_left_out() -> None:
+def test_a_metric_without_samples_is_left_out() -> None:
     metrics = Metrics()
     metrics.add(SIZE, list)
     assert lines(metrics) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prometheus_client looks into /proc")
-def test_the_process_itself_is_shown() -> None:
+def test_process_metrics_are_included() -> None:
     text = scrape(Metrics())
     for name in ("process_open_fds", "process_cpu_seconds_total", "process_resident_memory_bytes"):
         assert f"\n{name} " in text
 
 
-def test_openmetrics_is_understood_too() -> None:
+def test_openmetrics_is_supported() -> None:
     metrics = Metrics()
     metrics.add("kafka_server_brokertopicmetrics_bytesin_total", lambda: [((), 11)])
     metrics.add("kafka_network_requestmetrics_totaltimems", lambda: [(("Fetch",), 1, array("d", [1]))])
@@ -100,7 +100,7 @@ def test_openmetrics_is_understood_too() -> None:
     assert "kafka_server_brokertopicmetrics_bytesin_total 11.0" in text
 
 
-def test_what_is_shown_can_be_parsed() -> None:
+def test_the_output_can_be_parsed() -> None:
     metrics = Metrics()
     for name, family in FAMILIES.items():
         labels = tuple(f"value-{n}" for n in range(len(family.labels)))
@@ -114,7 +114,7 @@ def test_what_is_shown_can_be_parsed() -> None:
     assert parsed >= set(FAMILIES)
 
 
-def test_names_are_declared_and_have_one_source() -> None:
+def test_metric_names_are_declared_and_have_one_source() -> None:
     metrics = Metrics()
     with pytest.raises(AssertionError, match="not declared"):
         metrics.add_value("kafka_no_such_metric", lambda: 1)
@@ -124,13 +124,13 @@ def test_names_are_declared_and_have_one_source() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
-def test_every_family_says_what_it_is(family) -> None:  # type: ignore[no-untyped-def]
+def test_every_family_has_a_description(family) -> None:  # type: ignore[no-untyped-def]
     assert family.help.endswith(".") or family.help.endswith("0 to 1.")
     assert len(family.help) > 10
     assert (family.kind is Kind.COUNTER) == family.name.endswith("_total")
 
 
-def test_a_long_snapshot_gives_others_a_turn() -> None:
+def test_a_long_snapshot_yields_to_the_loop() -> None:
     def many() -> Iterator[Sample]:
         for n in range(3 * SAMPLES_PER_STEP):
             yield ("t", str(n)), n
@@ -140,7 +140,7 @@ def test_a_long_snapshot_gives_others_a_turn() -> None:
     assert len(list(metrics.snapshot())) == 3
 
 
-def test_prometheus_client_is_not_imported_before_somebody_asks() -> None:
+def test_prometheus_client_is_imported_only_on_demand() -> None:
     code = (
         "import sys; import barnabas.broker.metrics.prometheus, "
         "barnabas.broker.metrics.sources, barnabas.broker.probes, barnabas.broker.http.server;"

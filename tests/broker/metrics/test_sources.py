@@ -1,4 +1,4 @@
-"""What each metric says of probes and parts in a known state."""
+"""The value of each metric for probes and parts in a known state."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_topics_have_series_and_a_sum() -> None:
     assert values(metrics, f"{prefix}_messagesin_total") == {(): 11, ("b",): 1}
 
 
-def test_requests_go_by_kafkas_names() -> None:
+def test_requests_have_kafkas_api_names() -> None:
     probe = RequestProbe()
     metrics = Metrics()
     metric_sources.add_requests(metrics, probe)
@@ -156,7 +156,7 @@ def test_partitions(tmp_path: Path) -> None:
     partitions[1].append_as_leader(batch("one", "two", producer_id=7, producer_epoch=0, base_sequence=0), 1)
     partitions[2].offline = True
     partitions[3].append_as_leader(batch("three", producer_id=8, producer_epoch=0, base_sequence=0), 1)
-    partitions[3].offline = True  # the metadata know nothing of that: it is still the leader there
+    partitions[3].offline = True  # the metadata does not know: there it is still the leader
     metrics = Metrics()
     metric_sources.add_partitions(metrics, lambda: partitions, lambda: 2)
     of_all = {

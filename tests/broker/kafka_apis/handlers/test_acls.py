@@ -46,7 +46,7 @@ def authorized(tmp_path: Path) -> Iterator[InProcessBroker]:
 
 @pytest.mark.parametrize("settings", [{}, {"authorizer.class.name": "com.example.Authorizer"}])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_without_the_authorizer_there_are_none(
+def test_without_an_authorizer_acl_requests_fail(
     tmp_path: Path, version: int, settings: dict[str, str]
 ) -> None:
     broker = InProcessBroker(tmp_path, settings)
@@ -60,7 +60,7 @@ def test_without_the_authorizer_there_are_none(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_creates_shows_and_deletes(authorized: InProcessBroker, version: int) -> None:
+def test_every_version_creates_describes_and_deletes(authorized: InProcessBroker, version: int) -> None:
     client = authorized.client(version=version)
     prefixed: Entry = (TOPIC, "pre", PREFIXED, "User:bob", "10.0.0.1", READ, ALLOW)
     created = Like(error_code=0, error_message="")
@@ -78,7 +78,7 @@ def test_every_version_creates_shows_and_deletes(authorized: InProcessBroker, ve
     assert client >> describe(*wanted) << Like(error_code=0, resources=[])
 
 
-def test_one_that_cannot_be_does_not_keep_others_out(authorized: InProcessBroker) -> None:
+def test_an_invalid_acl_does_not_fail_the_others(authorized: InProcessBroker) -> None:
     client = authorized.client(version=LAST)
     wrong = (TOPIC, "", LITERAL, "User:alice", "*", READ, ALLOW)
     refused, taken = Like(error_code=ErrorCode.INVALID_REQUEST), Like(error_code=0)
@@ -95,11 +95,11 @@ def test_one_that_cannot_be_does_not_keep_others_out(authorized: InProcessBroker
         create(ENTRY, (UNKNOWN, "t", LITERAL, "User:alice", "*", READ, ALLOW)),
     ],
 )
-def test_a_zero_ends_the_connection(authorized: InProcessBroker, request_: Message) -> None:
+def test_a_zero_code_closes_the_connection(authorized: InProcessBroker, request_: Message) -> None:
     assert authorized.client(version=LAST) >> request_ << CLOSED
 
 
-def test_too_many_at_once_are_all_refused(authorized: InProcessBroker) -> None:
+def test_too_many_acls_in_one_request_all_fail(authorized: InProcessBroker) -> None:
     many: list[Entry] = [(TOPIC, str(n), LITERAL, "User:a", "*", READ, ALLOW) for n in range(10_001)]
     client = authorized.client(version=LAST)
     refused = Like(error_code=ErrorCode.POLICY_VIOLATION)
@@ -109,7 +109,7 @@ def test_too_many_at_once_are_all_refused(authorized: InProcessBroker) -> None:
     assert client >> delete(EVERYTHING, EVERYTHING) << Like(filter_results=[refused, refused])
 
 
-def test_what_the_disk_does_not_take_is_refused(tmp_path: Path) -> None:
+def test_a_failed_write_fails_the_request(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, AUTHORIZED, runner=runner)
     client = broker.client(version=LAST)
@@ -126,7 +126,7 @@ def test_what_the_disk_does_not_take_is_refused(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_acls_outlive_the_broker_whether_it_shows_them_or_not(tmp_path: Path) -> None:
+def test_acls_survive_a_restart_with_or_without_an_authorizer(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, AUTHORIZED)
     assert broker.client(version=LAST) >> create(ENTRY) << Like(results=[Like(error_code=0)])
     ids = list(broker.broker.image.acls)

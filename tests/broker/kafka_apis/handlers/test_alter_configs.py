@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: how they are answered, and that what they change holds at once."""
+"""AlterConfigs and IncrementalAlterConfigs: their responses, and the immediate effect of changes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def resource(kind: int, name: str, *operations: Op) -> One:
 def alter(
     broker: InProcessBroker, *resources: One, validate_only: bool = False, version: int = 1
 ) -> list[int]:
-    """Asks for changes; the error codes, in order."""
+    """Alters configs; returns the error codes, in order."""
     request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
     answer = broker.client(version).ask(request)
     assert isinstance(answer, IncrementalAlterConfigsResponse)
@@ -64,7 +64,7 @@ def replace(
     version: int = 2,
     **configs: str,
 ) -> int:
-    """Asks for these settings, their dots written as underscores, and no others; the error code."""
+    """Sets exactly these settings, their dots written as underscores; returns the error code."""
     resources = [
         AlterConfigsRequest.AlterConfigsResource(
             resource_type=kind,
@@ -81,7 +81,7 @@ def replace(
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_topic_obeys_once_the_change_is_answered(broker: InProcessBroker, version: int) -> None:
+def test_a_topic_config_takes_effect_with_the_response(broker: InProcessBroker, version: int) -> None:
     broker.create_topic("t")
     wish = resource(
         TOPIC_RESOURCE, "t", ("max.message.bytes", SET, "77"), ("cleanup.policy", APPEND, "compact")
@@ -95,7 +95,7 @@ def test_a_topic_obeys_once_the_change_is_answered(broker: InProcessBroker, vers
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_alter_configs_replaces_all_that_there_was(broker: InProcessBroker, version: int) -> None:
+def test_alter_configs_replaces_all_settings(broker: InProcessBroker, version: int) -> None:
     broker.create_topic("t", retention_ms="1000", segment_ms="5")
     assert replace(broker, TOPIC_RESOURCE, "t", version=version, retention_ms="9", flush_messages="1") == NONE
     assert broker.broker.image.topic_config("t") == {"retention.ms": "9", "flush.messages": "1"}
@@ -105,7 +105,7 @@ def test_alter_configs_replaces_all_that_there_was(broker: InProcessBroker, vers
     assert broker.broker.image.topic_config("t") == {}
 
 
-def test_resources_are_granted_one_by_one(broker: InProcessBroker) -> None:
+def test_each_resource_has_its_own_result(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     codes = alter(
         broker,
@@ -118,7 +118,7 @@ def test_resources_are_granted_one_by_one(broker: InProcessBroker) -> None:
     assert broker.broker.image.topic_config("t") == {"retention.ms": "1"}
 
 
-def test_who_is_named_twice_gets_nothing(broker: InProcessBroker) -> None:
+def test_a_resource_named_twice_is_unchanged(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     wish = resource(TOPIC_RESOURCE, "t", ("retention.ms", SET, "1"))
     loggers = resource(BROKER_LOGGER_RESOURCE, str(NODE_ID), ("root", SET, "TRACE"))
@@ -128,7 +128,7 @@ def test_who_is_named_twice_gets_nothing(broker: InProcessBroker) -> None:
     assert logging.getLogger("barnabas").level == level
 
 
-def test_what_is_only_validated_changes_nothing(broker: InProcessBroker) -> None:
+def test_validate_only_changes_nothing(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     wish = resource(TOPIC_RESOURCE, "t", ("retention.ms", SET, "1"))
     deltas = len(broker.deltas)
@@ -136,7 +136,7 @@ def test_what_is_only_validated_changes_nothing(broker: InProcessBroker) -> None
     assert len(broker.deltas) == deltas
 
 
-def test_changes_that_queue_build_on_each_other(tmp_path: Path) -> None:
+def test_queued_changes_build_on_each_other(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     first, second = broker.client(1), broker.client(1)
@@ -151,7 +151,7 @@ def test_changes_that_queue_build_on_each_other(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
+def test_a_failed_write_is_reported(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     request = IncrementalAlterConfigsRequest(
@@ -169,7 +169,7 @@ def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_the_brokers_own_value_changes_for_all_topics_that_set_none(broker: InProcessBroker) -> None:
+def test_a_broker_config_applies_to_all_topics_without_their_own(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     broker.create_topic("u", max_message_bytes="99")
     this = resource(BROKER_RESOURCE, str(NODE_ID), ("message.max.bytes", SET, "77"))
@@ -192,7 +192,7 @@ def test_the_brokers_own_value_changes_for_all_topics_that_set_none(broker: InPr
     assert sizes() == [MESSAGE_MAX_BYTES.default, 99, MESSAGE_MAX_BYTES.default]
 
 
-def test_what_was_set_holds_after_the_next_start(tmp_path: Path) -> None:
+def test_settings_survive_a_restart(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path)
     broker.create_topic("t")
     wishes = [
@@ -210,7 +210,7 @@ def test_what_was_set_holds_after_the_next_start(tmp_path: Path) -> None:
 
 @pytest.fixture
 def levels() -> Iterator[None]:
-    """Puts the levels of loggers back."""
+    """Restores the levels of loggers."""
     root = logging.getLogger("barnabas")
     before = root.level
     root.setLevel(logging.INFO)
@@ -236,5 +236,5 @@ def test_loggers_change_at_once(broker: InProcessBroker) -> None:
     assert logging.getLogger(LOGGER).isEnabledFor(logging.INFO)
 
 
-def test_alter_configs_knows_no_loggers(broker: InProcessBroker) -> None:
+def test_alter_configs_rejects_loggers(broker: InProcessBroker) -> None:
     assert replace(broker, BROKER_LOGGER_RESOURCE, str(NODE_ID), root="INFO") == REFUSED

@@ -1,4 +1,4 @@
-"""ApiVersions, the first thing that a client asks."""
+"""ApiVersions, the first request of a client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def asked(broker: InProcessBroker, version: int) -> ApiVersionsResponse:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_names_what_has_a_handler(broker: InProcessBroker, version: int) -> None:
+def test_every_version_lists_the_apis_with_a_handler(broker: InProcessBroker, version: int) -> None:
     answer = asked(broker, version)
     assert answer.error_code == ErrorCode.NONE
     assert [entry.api_key for entry in answer.api_keys] == sorted(REGISTRY)
@@ -34,7 +34,7 @@ def test_every_version_names_what_has_a_handler(broker: InProcessBroker, version
         assert (entry.min_version, entry.max_version) == REGISTRY[entry.api_key].advertised
 
 
-def test_produce_goes_back_to_version_0_for_librdkafka(broker: InProcessBroker) -> None:
+def test_produce_is_advertised_from_version_0_for_librdkafka(broker: InProcessBroker) -> None:
     ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in asked(broker, 0).api_keys}
     assert ranges[ApiKey.PRODUCE] == (0, 13)
     assert ranges[ApiKey.FETCH] == (4, 18)
@@ -105,7 +105,7 @@ def test_the_connection_remembers_the_clients_software(broker: InProcessBroker, 
         ("a", "1_0"),
     ],
 )
-def test_software_is_named_in_letters_and_digits(
+def test_invalid_software_names_are_rejected(
     broker: InProcessBroker, version: int, name: str, software_version: str
 ) -> None:
     client = broker.client(version=version)
@@ -113,7 +113,7 @@ def test_software_is_named_in_letters_and_digits(
     assert client.info.client_software_name == "unknown"
 
 
-def test_a_client_that_does_not_name_its_software_is_unknown(broker: InProcessBroker) -> None:
+def test_a_client_without_a_software_name_is_unknown(broker: InProcessBroker) -> None:
     client = broker.client(version=2)
     assert client >> hello("", "") << Like(error_code=ErrorCode.NONE)
     assert client.info.client_software_name == "unknown"

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete, TxnOffsetCommit: a whole broker, asked in bytes."""
+"""OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit, with encoded requests to a whole broker."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class TestOffsetCommit:
         assert broker.client(version=10) >> commit_of(("", 0, 5), topic_id=topic_id) << answer
         assert offset(broker) == 5
 
-    def test_an_id_that_no_topic_has(self, broker: InProcessBroker) -> None:
+    def test_an_unknown_topic_id(self, broker: InProcessBroker) -> None:
         answer = Like(
             topics=[
                 Like(topic_id=UNKNOWN_ID, partitions=[Like(partition_index=0, error_code=UNKNOWN_TOPIC_ID)])
@@ -125,7 +125,7 @@ class TestOffsetCommit:
         )
         assert broker.client(version=10) >> commit_of(("", 0, 5), topic_id=UNKNOWN_ID) << answer
 
-    def test_what_does_not_exist_comes_first_in_the_answer(self, broker: InProcessBroker) -> None:
+    def test_unknown_topics_come_first_in_the_response(self, broker: InProcessBroker) -> None:
         broker.create_topic("t")
         request = commit_of(("t", 0, 5), ("t", 3, 5), ("nowhere", 0, 5))
         answer = Like(
@@ -145,7 +145,7 @@ class TestOffsetCommit:
     def test_nothing_of_it_exists(self, broker: InProcessBroker) -> None:
         assert broker.client(9) >> commit_of(("t", 0, 5)) << committed(("t", 0, UNKNOWN))
 
-    def test_nothing_is_committed(self, broker: InProcessBroker) -> None:
+    def test_a_commit_without_topics(self, broker: InProcessBroker) -> None:
         assert broker.client(9) >> commit_of() << OffsetCommitResponse()
 
     @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ class TestOffsetCommit:
         assert offset(again) == 5
         again.kill()
 
-    def test_they_go_with_their_topic(self, broker: InProcessBroker) -> None:
+    def test_offsets_are_deleted_with_their_topic(self, broker: InProcessBroker) -> None:
         broker.create_topic("t")
         assert broker.client(9) >> commit_of(("t", 0, 5)) << committed(("t", 0, 0))
         broker.client(5).ask(DeleteTopicsRequest(topic_names=["t"]))
@@ -184,7 +184,7 @@ class TestOffsetCommit:
 
 
 class TestOffsetFetch:
-    def test_version_1_has_errors_for_partitions_only(self, broker: InProcessBroker) -> None:
+    def test_version_1_has_errors_only_for_partitions(self, broker: InProcessBroker) -> None:
         answer = Like(
             topics=[Like(name="t", partitions=[Like(partition_index=0, committed_offset=-1, metadata="")])]
         )
@@ -274,7 +274,7 @@ class TestOffsetDelete:
             ],
         )
 
-    def test_offsets_are_gone(self, broker: InProcessBroker) -> None:
+    def test_deleted_offsets_are_gone(self, broker: InProcessBroker) -> None:
         broker.create_topic("t")
         broker.client(9).ask(commit_of(("t", 0, 5)))
         answer = Like(
@@ -321,7 +321,7 @@ class TestTxnOffsetCommit:
     def test_nothing_of_it_exists(self, broker: InProcessBroker) -> None:
         assert broker.client(5) >> self.request(("t", 0, 5)) << committed(("t", 0, UNKNOWN))
 
-    def test_offsets_count_when_the_transaction_is_committed(self, broker: InProcessBroker) -> None:
+    def test_offsets_take_effect_when_the_transaction_is_committed(self, broker: InProcessBroker) -> None:
         broker.create_topic("t")
         broker.client(9).ask(commit_of(("t", 0, 5)))
         broker.client(version=4).ask(FindCoordinatorRequest(coordinator_keys=["x"], key_type=1))

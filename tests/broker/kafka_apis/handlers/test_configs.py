@@ -51,7 +51,7 @@ def asking(
 
 
 def entries(broker: InProcessBroker, request: DescribeConfigsRequest, version: int = LATEST) -> Entries:
-    """The settings of the one resource that is asked for."""
+    """The settings of the one resource that was requested."""
     answer = broker.client(version=version).ask(request)
     assert isinstance(answer, DescribeConfigsResponse)
     (result,) = answer.results
@@ -75,7 +75,7 @@ def test_every_version_describes_a_topic(broker: InProcessBroker, version: int) 
     assert not any(entry.documentation for entry in found.values())
 
 
-def test_only_the_keys_that_are_asked_for(broker: InProcessBroker) -> None:
+def test_only_requested_keys_are_described(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     some = asking(resource(TOPIC_RESOURCE, "t", ["segment.ms", "no.such.key", "retention.ms"]))
     assert entries(broker, some).keys() == {"segment.ms", "retention.ms"}
@@ -86,7 +86,7 @@ def test_no_keys_means_all_of_them(broker: InProcessBroker) -> None:
     assert entries(broker, asking(resource(TOPIC_RESOURCE, "t", []))).keys() == PUBLIC_KEYS
 
 
-def test_synonyms_come_when_they_are_wanted(tmp_path: Path) -> None:
+def test_synonyms_are_included_on_request(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, {"log.retention.ms": "5000"})
     broker.create_topic("t", retention_ms="1000")
     request = asking(resource(TOPIC_RESOURCE, "t", ["retention.ms"]), synonyms=True)
@@ -98,7 +98,7 @@ def test_synonyms_come_when_they_are_wanted(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_documentation_comes_when_it_is_wanted(broker: InProcessBroker) -> None:
+def test_documentation_is_included_on_request(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     found = entries(broker, asking(resource(TOPIC_RESOURCE, "t"), documentation=True))
     assert found["retention.ms"].documentation == TOPIC_KEYS["retention.ms"].documentation
@@ -117,14 +117,14 @@ def test_every_version_describes_this_broker(tmp_path: Path, version: int) -> No
     broker.kill()
 
 
-def test_the_default_of_all_brokers_holds_what_was_set_for_all(broker: InProcessBroker) -> None:
-    """With ELR, which a new directory has on, that is one thing from the beginning."""
+def test_the_default_broker_resource_has_the_cluster_defaults(broker: InProcessBroker) -> None:
+    """With ELR, which a new directory has enabled, min.insync.replicas is one from the beginning."""
     (entry,) = entries(broker, asking(resource(BROKER_RESOURCE, ""))).values()
     assert (entry.name, entry.value) == ("min.insync.replicas", "1")
     assert entry.config_source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
 
 
-def test_the_levels_of_loggers(broker: InProcessBroker) -> None:
+def test_logger_levels_are_described(broker: InProcessBroker) -> None:
     logging.getLogger("barnabas.server")
     found = entries(broker, asking(resource(BROKER_LOGGER_RESOURCE, str(NODE_ID))))
     assert {"root", "barnabas.server"} <= found.keys()
@@ -134,7 +134,7 @@ def test_the_levels_of_loggers(broker: InProcessBroker) -> None:
 
 
 @pytest.mark.parametrize("is_asked_for", [False, True])
-def test_the_documentation_of_a_logger_is_empty_and_not_null(
+def test_the_documentation_of_a_logger_is_an_empty_string(
     broker: InProcessBroker, is_asked_for: bool
 ) -> None:
     request = asking(resource(BROKER_LOGGER_RESOURCE, str(NODE_ID), ["root"]))
@@ -142,7 +142,7 @@ def test_the_documentation_of_a_logger_is_empty_and_not_null(
     assert entries(broker, request)["root"].documentation == ""
 
 
-def test_groups_and_subscriptions_are_described_whether_they_are_there_or_not(
+def test_unknown_groups_and_subscriptions_are_described_too(
     broker: InProcessBroker,
 ) -> None:
     assert entries(broker, asking(resource(GROUP_RESOURCE, "g"))).keys() == set(GROUP_KEYS)
@@ -154,7 +154,7 @@ def test_groups_and_subscriptions_are_described_whether_they_are_there_or_not(
     }
 
 
-def test_one_resource_of_an_unknown_type_spoils_the_request(broker: InProcessBroker) -> None:
+def test_one_resource_of_an_unknown_type_fails_the_request(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     answer = broker.client(version=LATEST).ask(asking(resource(TOPIC_RESOURCE, "t"), resource(7, "x")))
     assert isinstance(answer, DescribeConfigsResponse)
@@ -176,7 +176,9 @@ def test_one_resource_of_an_unknown_type_spoils_the_request(broker: InProcessBro
         (0, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_described(broker: InProcessBroker, kind: int, name: str, code: ErrorCode) -> None:
+def test_resources_that_cannot_be_described(
+    broker: InProcessBroker, kind: int, name: str, code: ErrorCode
+) -> None:
     answer = broker.client(version=LATEST).ask(asking(resource(kind, name)))
     assert isinstance(answer, DescribeConfigsResponse)
     (result,) = answer.results
@@ -185,7 +187,7 @@ def test_what_cannot_be_described(broker: InProcessBroker, kind: int, name: str,
     assert result.configs == []
 
 
-def test_resources_are_answered_one_by_one(broker: InProcessBroker) -> None:
+def test_each_resource_has_its_own_result(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     request = asking(resource(TOPIC_RESOURCE, "u"), resource(TOPIC_RESOURCE, "t", ["segment.ms"]))
     assert (
@@ -208,7 +210,7 @@ def listed(broker: InProcessBroker, version: int, *types: int) -> object:
     ]
 
 
-def test_the_resources_that_there_are(broker: InProcessBroker) -> None:
+def test_list_config_resources(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     every = [(TOPIC_RESOURCE, "t"), (BROKER_RESOURCE, str(NODE_ID)), (BROKER_LOGGER_RESOURCE, str(NODE_ID))]
     assert listed(broker, 1) == every

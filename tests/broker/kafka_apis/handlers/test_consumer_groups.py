@@ -1,4 +1,4 @@
-"""The consumer protocol, through a whole broker: what is checked before any group is looked at, and who is served."""
+"""The consumer protocol through a whole broker: checks before the group is loaded, and the enabled protocols."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def heartbeat(**fields: Any) -> ConsumerGroupHeartbeatRequest:
 
 
 def with_coordinator(broker: InProcessBroker) -> InProcessBroker:
-    """The topic of offsets is there, and the topic t."""
+    """A broker with the offsets topic and the topic t."""
     broker.create_topic("t", partitions=2)
     assert broker.client(version=3) >> FindCoordinatorRequest(key="g") << Like(error_code=0)
     return broker
@@ -84,19 +84,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_what_makes_no_sense_is_refused(broker: InProcessBroker) -> None:
+def test_invalid_requests_are_rejected(broker: InProcessBroker) -> None:
     for wrong, said in WRONG:
         refused = Like(error_code=ErrorCode.INVALID_REQUEST, error_message=said, member_id=None)
         assert broker.client(version=1) >> heartbeat(**wrong) << refused
 
 
-def test_assignors_that_are_not_here_are_refused(broker: InProcessBroker) -> None:
+def test_unknown_assignors_are_rejected(broker: InProcessBroker) -> None:
     said = "ServerAssignor best is not supported. Supported assignors: uniform, range."
     refused = Like(error_code=ErrorCode.UNSUPPORTED_ASSIGNOR, error_message=said)
     assert broker.client(version=1) >> heartbeat(server_assignor="best") << refused
 
 
-def test_assignors_may_go_by_kafkas_names(tmp_path: Path) -> None:
+def test_assignors_may_be_configured_by_kafkas_class_names(tmp_path: Path) -> None:
     range_class = "org.apache.kafka.coordinator.group.assignor.RangeAssignor"
     broker = InProcessBroker(tmp_path, {"group.consumer.assignors": range_class})
     client = with_coordinator(broker).client(version=1)
@@ -107,7 +107,7 @@ def test_assignors_may_go_by_kafkas_names(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_groups_are_described_in_the_order_in_which_they_were_asked_for(broker: InProcessBroker) -> None:
+def test_groups_are_described_in_the_order_of_the_request(broker: InProcessBroker) -> None:
     client = with_coordinator(broker).client(version=1)
     assert client >> heartbeat() << Like(error_code=0)
     answer = Like(
@@ -122,7 +122,7 @@ def test_groups_are_described_in_the_order_in_which_they_were_asked_for(broker: 
     assert client >> ConsumerGroupDescribeRequest(group_ids=[]) << Like(groups=[])
 
 
-def test_without_the_topic_of_offsets_nobody_coordinates(broker: InProcessBroker) -> None:
+def test_without_the_offsets_topic_there_is_no_coordinator(broker: InProcessBroker) -> None:
     refused = Like(error_code=ErrorCode.NOT_COORDINATOR)
     assert broker.client(version=1) >> heartbeat() << refused
 
@@ -135,13 +135,13 @@ def check_refused(broker: InProcessBroker) -> None:
     assert client >> ConsumerGroupDescribeRequest(group_ids=["g"]) << described
 
 
-def test_the_protocol_may_be_switched_off_in_the_configuration(tmp_path: Path) -> None:
+def test_the_protocol_can_be_disabled_in_the_configuration(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, {"group.coordinator.rebalance.protocols": "classic"})
     check_refused(with_coordinator(broker))
     broker.kill()
 
 
-def test_the_protocol_may_be_switched_off_by_its_feature_level(broker: InProcessBroker) -> None:
+def test_the_protocol_can_be_disabled_by_its_feature_level(broker: InProcessBroker) -> None:
     update = UpdateFeaturesRequest.FeatureUpdateKey(
         feature="group.version", max_version_level=0, upgrade_type=2
     )

@@ -36,19 +36,19 @@ def test_a_level_is_changed_for_the_whole_cluster(broker: InProcessBroker, versi
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_old_versions_answer_for_each_feature(broker: InProcessBroker, version: int) -> None:
+def test_old_versions_have_a_result_for_each_feature(broker: InProcessBroker, version: int) -> None:
     result = UpdateFeaturesResponse.UpdatableFeatureResult(feature="share.version", error_message="NONE")
     assert broker.client(version=version) >> updating("share.version", 1, version) << Like(results=[result])
 
 
-def test_what_is_tried_out_is_not_done(broker: InProcessBroker) -> None:
+def test_validate_only_changes_nothing(broker: InProcessBroker) -> None:
     before = broker.broker.image.offset
     request = updating("group.version", 0, 2, kind=2, validate_only=True)
     assert broker.client(version=2) >> request << Like(error_code=0)
     assert broker.broker.image.offset == before
 
 
-def test_version_0_never_lowers(broker: InProcessBroker) -> None:
+def test_version_0_cannot_lower_a_level(broker: InProcessBroker) -> None:
     request = updating("group.version", 0, 0)
     request.feature_updates[0].allow_downgrade = True
     assert (
@@ -74,7 +74,7 @@ def test_the_log_names_its_voter_once_kraft_version_is_raised(tmp_path: Path) ->
     again.stop()
 
 
-def test_without_a_listener_for_the_controller_it_cannot_name_one(broker: InProcessBroker) -> None:
+def test_without_a_controller_listener_kraft_version_cannot_be_raised(broker: InProcessBroker) -> None:
     assert (
         broker.client(version=2)
         >> updating("kraft.version", 1, 2)

@@ -1,4 +1,4 @@
-"""Fetch: what a reader gets, how long it waits, and what it is told when there is nothing for it."""
+"""Fetch: returned records, waits, and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHER_NODE = 2
 
 
 def answered(*partitions: Like, **fields: object) -> Like:
-    """The answer about one topic."""
+    """The response about one topic."""
     return Like(responses=[Like(partitions=list(partitions))], **fields)
 
 
@@ -56,7 +56,7 @@ def values_in(data: FetchResponse.PartitionData) -> list[bytes | None]:
 def only(
     broker: InProcessBroker, request: FetchRequest, version: int = LATEST
 ) -> FetchResponse.PartitionData:
-    """The one partition in the answer."""
+    """The one partition in the response."""
     answer = broker.client(version=version).ask(request)
     assert isinstance(answer, FetchResponse)
     ((data,),) = (topic.partitions for topic in answer.responses)
@@ -64,13 +64,13 @@ def only(
 
 
 def set_leader(broker: InProcessBroker, topic_id: Uuid, leader: int) -> None:
-    """Has another node lead the topic's first partition."""
+    """Makes another node the leader of the topic's first partition."""
     change = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=leader)
     done = broker.controller.submit(lambda _: Decision(True, [change]), lambda _: False)
     assert done.done
 
 
-# ---- what comes
+# ---- records
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -84,13 +84,13 @@ def test_every_version_reads_what_was_written(broker: InProcessBroker, version: 
     assert values_in(data) == [b"a", b"b", b"c"]
 
 
-def test_at_the_end_there_is_nothing(broker: InProcessBroker) -> None:
+def test_at_the_log_end_there_are_no_records(broker: InProcessBroker) -> None:
     filled(broker, ["a"])
     request = fetch(fetch_topic("t", [partition(0, 1)]))
     assert broker.client(BY_NAME) >> request << answered(Like(error_code=0, high_watermark=1, records=b""))
 
 
-def test_the_brokers_own_limit_holds_too(tmp_path: Path) -> None:
+def test_fetch_max_bytes_of_the_broker_applies_too(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, {"fetch.max.bytes": "1024"})
     topic_id = filled(broker, ["a" * 600], ["b" * 600], ["c" * 600])
     data = only(broker, fetch(fetch_topic(topic_id, [partition()])))
@@ -104,7 +104,7 @@ def test_reading_is_counted(broker: InProcessBroker) -> None:
     assert broker.topics.topics["t"].bytes_out == len(data.records)
 
 
-def test_aborted_transactions_are_named_to_those_who_read_what_is_committed(broker: InProcessBroker) -> None:
+def test_read_committed_gets_the_aborted_transactions(broker: InProcessBroker) -> None:
     topic_id = filled(broker, ["a"])
     log = broker.replica_manager.partition("t", 0)
     records = build_batch(
@@ -126,10 +126,10 @@ def test_aborted_transactions_are_named_to_those_who_read_what_is_committed(brok
 
 
 @pytest.mark.parametrize(("of_each", "aborted"), [(300, None), (0, [0]), (1000, [0])])
-def test_a_batch_beyond_the_limit_says_nothing_of_aborted_transactions(
+def test_a_batch_beyond_the_limit_has_no_aborted_transactions(
     broker: InProcessBroker, of_each: int, aborted: list[int] | None
 ) -> None:
-    """The second partition: the first one gives its first batch, whatever the limits."""
+    """Checks the second partition: the first returns its first batch, whatever the limits."""
     broker.create_topic("t", partitions=2)
     for index in (0, 1):
         log = broker.replica_manager.partition("t", index)
@@ -157,7 +157,7 @@ def test_a_batch_beyond_the_limit_says_nothing_of_aborted_transactions(
     assert bool(second.records) == (of_each == 1000)
 
 
-# ---- waiting
+# ---- waits
 
 
 @pytest.mark.parametrize("version", [BY_NAME, LATEST])
@@ -172,7 +172,9 @@ def test_a_reader_waits_for_records(broker: InProcessBroker, version: int) -> No
 
 
 @pytest.mark.parametrize("session_epoch", [-1, 0])
-def test_a_reader_gets_all_that_one_request_brings(broker: InProcessBroker, session_epoch: int) -> None:
+def test_a_waiting_fetch_returns_all_records_of_one_request(
+    broker: InProcessBroker, session_epoch: int
+) -> None:
     broker.create_topic("t", 2)
     wanted = fetch(fetch_topic("t", [partition(0), partition(1)]), max_wait_ms=500)
     wanted.session_epoch = session_epoch
@@ -184,23 +186,23 @@ def test_a_reader_gets_all_that_one_request_brings(broker: InProcessBroker, sess
     assert reader << answered(Like(high_watermark=1), Like(high_watermark=1))
 
 
-def test_nobody_waits_longer_than_he_wants_to(broker: InProcessBroker) -> None:
+def test_a_fetch_waits_at_most_its_max_wait(broker: InProcessBroker) -> None:
     topic = fetch_topic(filled(broker), [partition()])
     reader = broker.client(LATEST) >> fetch(topic, max_wait_ms=500) >> Wait(0.499) << WAITS
     assert reader >> Wait(0.001) << answered(Like(error_code=0, records=b""))
 
 
-def test_more_than_fits_is_not_waited_for(broker: InProcessBroker) -> None:
+def test_min_bytes_is_limited_by_max_bytes(broker: InProcessBroker) -> None:
     """min_bytes beyond max_bytes could never be reached."""
     topic = fetch_topic(filled(broker, ["a" * 100], ["b" * 100]), [partition()])
     request = fetch(topic, max_wait_ms=500, min_bytes=10_000, max_bytes=100)
     assert values_in(only(broker, request)) == [b"a" * 100]
 
 
-# ---- what is refused
+# ---- errors
 
 
-def test_offsets_that_the_log_does_not_have(broker: InProcessBroker) -> None:
+def test_offsets_out_of_range(broker: InProcessBroker) -> None:
     topic_id = filled(broker, ["a"])
     for offset in (2, -1):
         request = fetch(fetch_topic(topic_id, [partition(0, offset)]))
@@ -212,7 +214,7 @@ def test_offsets_that_the_log_does_not_have(broker: InProcessBroker) -> None:
     assert broker.requests.apis["FETCH"].errors == {"OFFSET_OUT_OF_RANGE": 2}
 
 
-def test_topics_that_nobody_knows(broker: InProcessBroker) -> None:
+def test_unknown_topics(broker: InProcessBroker) -> None:
     by_name = fetch(fetch_topic("u", [partition()]), max_wait_ms=500)
     assert (
         broker.client(BY_NAME)
@@ -228,7 +230,9 @@ def test_topics_that_nobody_knows(broker: InProcessBroker) -> None:
 
 
 @pytest.mark.parametrize("version", [BY_NAME, 15])
-def test_before_version_16_an_old_leader_only_says_no(broker: InProcessBroker, version: int) -> None:
+def test_before_version_16_a_former_leader_returns_only_an_error(
+    broker: InProcessBroker, version: int
+) -> None:
     topic_id = filled(broker)
     set_leader(broker, topic_id, OTHER_NODE)
     request = fetch(fetch_topic(topic_id if version >= BY_ID else "t", [partition()]))
@@ -251,7 +255,7 @@ def test_before_version_16_an_old_leader_only_says_no(broker: InProcessBroker, v
         (LATEST, ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-def test_a_disk_that_failed_is_told_in_words_that_the_reader_knows(
+def test_a_failed_disk_is_reported_with_a_code_of_the_version(
     broker: InProcessBroker, version: int, code: ErrorCode
 ) -> None:
     topic_id = filled(broker, ["a"])
@@ -262,7 +266,7 @@ def test_a_disk_that_failed_is_told_in_words_that_the_reader_knows(
 
 
 @pytest.mark.parametrize("version", [WITH_LEADERS, LATEST])
-def test_an_old_leader_says_who_leads_now(broker: InProcessBroker, version: int) -> None:
+def test_a_former_leader_returns_the_current_leader(broker: InProcessBroker, version: int) -> None:
     topic_id = filled(broker)
     set_leader(broker, topic_id, OTHER_NODE)
     now = FetchResponse.LeaderIdAndEpoch(leader_id=OTHER_NODE, leader_epoch=1)
@@ -274,7 +278,7 @@ def test_an_old_leader_says_who_leads_now(broker: InProcessBroker, version: int)
     )
 
 
-def test_a_reader_of_an_older_epoch_is_told_of_the_newer(broker: InProcessBroker) -> None:
+def test_a_reader_of_an_older_epoch_gets_an_error(broker: InProcessBroker) -> None:
     topic_id = filled(broker, ["a"])
     set_leader(broker, topic_id, NODE_ID)
     request = fetch(fetch_topic(topic_id, [partition(epoch=0)]))
@@ -296,7 +300,7 @@ def test_a_reader_of_an_older_epoch_is_told_of_the_newer(broker: InProcessBroker
     )
 
 
-def test_a_reader_that_has_what_the_log_lost_is_told_where_they_part(broker: InProcessBroker) -> None:
+def test_a_reader_beyond_a_lost_tail_gets_the_diverging_epoch(broker: InProcessBroker) -> None:
     topic_id = filled(broker, ["a", "b"])
     set_leader(broker, topic_id, NODE_ID)
     request = fetch(fetch_topic(topic_id, [partition(0, 5, epoch=1, last_fetched_epoch=0)]))
@@ -314,7 +318,7 @@ def test_a_reader_that_has_what_the_log_lost_is_told_where_they_part(broker: InP
     )
 
 
-def test_nobody_waits_for_more_than_the_broker_gives(tmp_path: Path) -> None:
+def test_min_bytes_is_limited_by_fetch_max_bytes(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, {"fetch.max.bytes": "1024"})
     topic_id = broker.create_topic("t")
     poll = fetch(fetch_topic(topic_id, [partition()]), max_wait_ms=500, min_bytes=1_000_000)
@@ -328,7 +332,7 @@ def test_nobody_waits_for_more_than_the_broker_gives(tmp_path: Path) -> None:
 # ---- sessions and followers
 
 
-def test_a_session_tells_what_is_new(broker: InProcessBroker) -> None:
+def test_a_session_returns_only_changes(broker: InProcessBroker) -> None:
     topic_id = filled(broker, ["a"])
     client = broker.client(LATEST)
     first = fetch(fetch_topic(topic_id, [partition()]), session_epoch=0)
@@ -337,7 +341,7 @@ def test_a_session_tells_what_is_new(broker: InProcessBroker) -> None:
     assert client >> again << Like(session_id=1, responses=[])
 
 
-def test_a_session_that_nobody_knows(broker: InProcessBroker) -> None:
+def test_an_unknown_session(broker: InProcessBroker) -> None:
     unknown = Like(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=0, responses=[])
     assert broker.client(LATEST) >> fetch(session_id=5, session_epoch=3) << unknown
 

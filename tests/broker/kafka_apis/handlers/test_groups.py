@@ -1,4 +1,4 @@
-"""FindCoordinator on a broker that is alone: it is everybody's coordinator. And what it coordinates: classic groups."""
+"""FindCoordinator on a single broker, which is every coordinator, and the classic group protocol."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ from tests.support.difference import Like
 SHARE = 2
 
 
-def test_version_0_knows_groups_only(broker: InProcessBroker) -> None:
+def test_version_0_supports_only_groups(broker: InProcessBroker) -> None:
     here = FindCoordinatorResponse(node_id=NODE_ID, host=DIALLED_HOST, port=DIALLED_PORT)
     assert broker.client(version=0) >> FindCoordinatorRequest(key="g") << here
 
 
 @pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
 @pytest.mark.parametrize("version", [1, 3])
-def test_one_key_is_answered_by_itself(broker: InProcessBroker, version: int, key_type: int) -> None:
+def test_a_single_key_has_its_own_response_fields(
+    broker: InProcessBroker, version: int, key_type: int
+) -> None:
     asked = FindCoordinatorRequest(key="k", key_type=key_type)
     here = FindCoordinatorResponse(
         error_message="NONE", node_id=NODE_ID, host=DIALLED_HOST, port=DIALLED_PORT, coordinators=[]
@@ -49,7 +51,7 @@ def test_one_key_is_answered_by_itself(broker: InProcessBroker, version: int, ke
 
 @pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
 @pytest.mark.parametrize("version", [4, 6])
-def test_many_keys_are_answered_one_by_one(broker: InProcessBroker, version: int, key_type: int) -> None:
+def test_each_of_many_keys_has_its_own_result(broker: InProcessBroker, version: int, key_type: int) -> None:
     asked = FindCoordinatorRequest(coordinator_keys=["a", "b"], key_type=key_type)
     here = {"node_id": NODE_ID, "host": DIALLED_HOST, "port": DIALLED_PORT, "error_code": ErrorCode.NONE}
     answer = Like(
@@ -58,12 +60,12 @@ def test_many_keys_are_answered_one_by_one(broker: InProcessBroker, version: int
     assert broker.client(version=version) >> asked << answer
 
 
-def test_no_keys_no_coordinators(broker: InProcessBroker) -> None:
+def test_without_keys_there_are_no_coordinators(broker: InProcessBroker) -> None:
     assert broker.client(version=4) >> FindCoordinatorRequest() << FindCoordinatorResponse()
 
 
 @pytest.mark.parametrize("key_type", [SHARE, 3, -1])
-def test_kinds_of_coordinators_that_are_not_here(broker: InProcessBroker, key_type: int) -> None:
+def test_unsupported_coordinator_types(broker: InProcessBroker, key_type: int) -> None:
     client = broker.client(version=3)
     nobody = {"error_code": ErrorCode.INVALID_REQUEST, "node_id": -1, "host": "", "port": -1}
     assert client >> FindCoordinatorRequest(key="k", key_type=key_type) << Like(**nobody)
@@ -72,7 +74,7 @@ def test_kinds_of_coordinators_that_are_not_here(broker: InProcessBroker, key_ty
     assert client >> asked << Like(coordinators=[Like(key="k", **nobody)])
 
 
-def test_the_configured_address_is_named(tmp_path: Path) -> None:
+def test_the_advertised_address_is_returned(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, {"advertised.listeners": "PLAINTEXT://kafka.example:19092"})
     asked = FindCoordinatorRequest(coordinator_keys=["g"])
     answer = Like(coordinators=[Like(host="kafka.example", port=19092)])
@@ -115,7 +117,7 @@ def member_of(broker: InProcessBroker) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(("version", "nothing"), [(0, ""), (6, ""), (7, None), (9, None)])
-def test_no_protocol_is_empty_or_null(broker: InProcessBroker, version: int, nothing: str | None) -> None:
+def test_an_empty_or_null_protocol(broker: InProcessBroker, version: int, nothing: str | None) -> None:
     with_coordinator(broker)
     asked = joining(group_id="")
     refused = Like(error_code=ErrorCode.INVALID_GROUP_ID, protocol_name=nothing, generation_id=-1)
@@ -123,14 +125,14 @@ def test_no_protocol_is_empty_or_null(broker: InProcessBroker, version: int, not
 
 
 @pytest.mark.parametrize("timeout_ms", [5_999, 1_800_001])
-def test_sessions_have_bounds(broker: InProcessBroker, timeout_ms: int) -> None:
+def test_session_timeouts_are_bounded(broker: InProcessBroker, timeout_ms: int) -> None:
     with_coordinator(broker)
     asked = joining(session_timeout_ms=timeout_ms, member_id="m")
     refused = Like(error_code=ErrorCode.INVALID_SESSION_TIMEOUT, member_id="m")
     assert broker.client(version=9) >> asked << refused
 
 
-def test_a_join_waits_and_then_comes_to_a_generation(broker: InProcessBroker) -> None:
+def test_a_join_waits_and_returns_a_generation(broker: InProcessBroker) -> None:
     client = with_coordinator(broker).client(version=9)
     first = client.ask(joining())
     assert isinstance(first, JoinGroupResponse)
@@ -151,7 +153,7 @@ def test_a_join_waits_and_then_comes_to_a_generation(broker: InProcessBroker) ->
     assert broker.client(version=4) >> beat << HeartbeatResponse()
 
 
-def test_version_0_knows_no_rebalance_timeout(broker: InProcessBroker) -> None:
+def test_version_0_has_no_rebalance_timeout(broker: InProcessBroker) -> None:
     member_of(with_coordinator(broker))
     (shard,) = [each for each in broker.coordinators.group_runtime.shards() if len(each.groups)]
     group = shard.groups.get("g")
@@ -160,7 +162,7 @@ def test_version_0_knows_no_rebalance_timeout(broker: InProcessBroker) -> None:
 
 
 @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
-def test_from_version_5_on_a_sync_says_its_protocol(broker: InProcessBroker, missing: str) -> None:
+def test_from_version_5_on_a_sync_names_its_protocol(broker: InProcessBroker, missing: str) -> None:
     asked = SyncGroupRequest(
         group_id="g", generation_id=1, member_id="m", protocol_type="consumer", protocol_name="range"
     )
@@ -179,7 +181,7 @@ def test_before_version_3_one_member_leaves(broker: InProcessBroker) -> None:
     assert client >> no_group << Like(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-def test_from_version_3_on_each_member_leaves_by_itself(broker: InProcessBroker) -> None:
+def test_from_version_3_on_each_leaving_member_has_a_result(broker: InProcessBroker) -> None:
     member, _ = member_of(with_coordinator(broker))
     named = LeaveGroupRequest.MemberIdentity
     asked = LeaveGroupRequest(group_id="g", members=[named(member_id=member), named(member_id="nobody")])
@@ -193,7 +195,7 @@ def test_from_version_3_on_each_member_leaves_by_itself(broker: InProcessBroker)
     assert broker.client(version=5) >> asked << Like(error_code=0, members=unknown)
 
 
-def test_a_group_needs_a_name_to_be_spoken_to(broker: InProcessBroker) -> None:
+def test_an_empty_group_id_is_rejected(broker: InProcessBroker) -> None:
     with_coordinator(broker)
     refused = Like(error_code=ErrorCode.INVALID_GROUP_ID)
     for asked in (SyncGroupRequest(), HeartbeatRequest(), LeaveGroupRequest()):

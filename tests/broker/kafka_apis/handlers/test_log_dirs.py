@@ -38,7 +38,7 @@ def described(broker: InProcessBroker, *topics: str, version: int = 5) -> Descri
 
 
 def places(broker: InProcessBroker, *topics: str) -> dict[str, list[tuple[str, int, bool]]]:
-    """What lies in each directory, by its last name."""
+    """The partitions in each directory, by its last name."""
     return {
         one.log_dir[-1]: [
             (topic.name, it.partition_index, it.is_future_key)
@@ -67,7 +67,7 @@ def cordon(broker: InProcessBroker, value: str) -> None:
     assert broker.client(1) >> request(resources=[resource]) << Like(responses=[Like(error_code=0)])
 
 
-def test_every_directory_is_told(broker: InProcessBroker) -> None:
+def test_every_directory_is_described(broker: InProcessBroker) -> None:
     broker.create_topic("t", 3)
     answer = described(broker)
     assert [one.error_code for one in answer.results] == [0, 0, 0]
@@ -77,7 +77,7 @@ def test_every_directory_is_told(broker: InProcessBroker) -> None:
     assert places(broker, "u") == {"a": [], "b": [], "c": []}
 
 
-def test_a_directory_that_has_failed(broker: InProcessBroker, tmp_path: Path) -> None:
+def test_a_failed_directory(broker: InProcessBroker, tmp_path: Path) -> None:
     broker.create_topic("t", 3)
     broker.replica_manager.log_dir_failed(str(tmp_path / "b"))
     answer = described(broker)
@@ -100,7 +100,7 @@ def test_partitions_move(broker: InProcessBroker, tmp_path: Path) -> None:
     assert {partitions[index].directory_of(1) for index in range(3)} == {directory_id}
 
 
-def test_what_cannot_move(broker: InProcessBroker, tmp_path: Path) -> None:
+def test_moves_that_are_rejected(broker: InProcessBroker, tmp_path: Path) -> None:
     broker.create_topic("t")
     client = broker.client(2)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -114,14 +114,14 @@ def test_what_cannot_move(broker: InProcessBroker, tmp_path: Path) -> None:
     assert client >> AlterReplicaLogDirsRequest(dirs=[]) << Like(results=[])
 
 
-def test_a_directory_that_was_wished_for_in_advance(broker: InProcessBroker, tmp_path: Path) -> None:
+def test_a_directory_requested_before_the_topic_exists(broker: InProcessBroker, tmp_path: Path) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert broker.client(2) >> move(str(tmp_path / "c"), "t", 0, 1) << coded("t", _0=unknown, _1=unknown)
     broker.create_topic("t", 2)
     assert places(broker)["c"] == [("t", 0, False), ("t", 1, False)]
 
 
-def test_only_so_many_wishes_in_advance_are_remembered(
+def test_requests_for_future_topics_are_bounded(
     broker: InProcessBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_dirs, "MAX_PREFERRED", 3)
@@ -134,7 +134,7 @@ def test_only_so_many_wishes_in_advance_are_remembered(
     assert wished == {"again", "other", "last"}
 
 
-def test_a_topic_that_is_deleted_while_it_moves(broker: InProcessBroker, tmp_path: Path) -> None:
+def test_a_topic_deleted_during_a_move(broker: InProcessBroker, tmp_path: Path) -> None:
     broker.create_topic("t")
     assert broker.client(2) >> move(str(tmp_path / "c"), "t", 0) << coded("t", _0=ErrorCode.NONE)
     request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="t")], timeout_ms=1000)
@@ -145,7 +145,7 @@ def test_a_topic_that_is_deleted_while_it_moves(broker: InProcessBroker, tmp_pat
     assert sum(len(found) for found in places(broker).values()) == 1
 
 
-def test_cordoned_directories_get_nothing_new(broker: InProcessBroker, tmp_path: Path) -> None:
+def test_cordoned_directories_get_no_new_logs(broker: InProcessBroker, tmp_path: Path) -> None:
     cordon(broker, f"{tmp_path}/a,{tmp_path}/b")
     assert [one.is_cordoned for one in described(broker).results] == [True, True, False]
     broker.create_topic("t", 4)

@@ -45,7 +45,7 @@ def unknown(code: ErrorCode, name: str | None = "u") -> Like:
 
 
 def fail_disk(broker: InProcessBroker) -> None:
-    """The log directory of everything that this broker has is gone."""
+    """Takes the only log directory of the broker offline."""
     broker.replica_manager.log_dir_failed(broker.replica_manager.partition("t", 0).log.log_dir)
 
 
@@ -53,7 +53,7 @@ def fail_disk(broker: InProcessBroker) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_tells_brokers_topics_and_leaders(broker: InProcessBroker, version: int) -> None:
+def test_every_version_returns_brokers_topics_and_leaders(broker: InProcessBroker, version: int) -> None:
     topic_id = broker.create_topic("t", partitions=2)
     request = MetadataRequest(topics=named("t"), allow_auto_topic_creation=True)
     expected = Like(
@@ -83,7 +83,7 @@ def test_every_version_tells_brokers_topics_and_leaders(broker: InProcessBroker,
     assert broker.client(version=version) >> request << expected
 
 
-def test_no_list_means_all_topics_and_an_empty_one_none(broker: InProcessBroker) -> None:
+def test_a_null_list_means_all_topics_and_an_empty_one_none(broker: InProcessBroker) -> None:
     broker.create_topic("a")
     broker.create_topic("b")
     everything = Like(topics=[Like(name="a"), Like(name="b")])
@@ -93,7 +93,7 @@ def test_no_list_means_all_topics_and_an_empty_one_none(broker: InProcessBroker)
     assert client >> MetadataRequest(topics=[]) << Like(topics=[], brokers=[Like(**HERE)])
 
 
-def test_rack_and_advertised_address_are_told(tmp_path: Path) -> None:
+def test_rack_and_advertised_address_are_returned(tmp_path: Path) -> None:
     settings = {"broker.rack": "r1", "advertised.listeners": "PLAINTEXT://kafka.example:19092"}
     broker = InProcessBroker(tmp_path, settings)
     there = Like(node_id=NODE_ID, host="kafka.example", port=19092, rack="r1")
@@ -101,7 +101,7 @@ def test_rack_and_advertised_address_are_told(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_topics_may_be_asked_for_by_id(broker: InProcessBroker) -> None:
+def test_topics_may_be_requested_by_id(broker: InProcessBroker) -> None:
     topic_id = broker.create_topic("t")
     client = broker.client(version=12)
     request = MetadataRequest(topics=named(None, topic_id=topic_id))
@@ -142,7 +142,7 @@ def test_one_id_makes_it_a_request_by_ids(broker: InProcessBroker) -> None:
     assert "u" not in broker.broker.image.topics
 
 
-def test_ids_came_with_version_12(broker: InProcessBroker) -> None:
+def test_ids_are_supported_from_version_12(broker: InProcessBroker) -> None:
     topic_id = broker.create_topic("t")
     request = MetadataRequest(topics=[*named("t", topic_id=topic_id), *named("t")])
     assert (
@@ -160,7 +160,7 @@ def test_ids_came_with_version_12(broker: InProcessBroker) -> None:
     assert broker.client(version=10) >> nameless << unknown(ErrorCode.INVALID_REQUEST, name="")
 
 
-def test_what_is_named_twice_is_told_once(broker: InProcessBroker) -> None:
+def test_a_topic_named_twice_is_returned_once(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     assert broker.client(version=LATEST) >> asking("t", "t") << Like(topics=[Like(name="t")])
 
@@ -168,7 +168,7 @@ def test_what_is_named_twice_is_told_once(broker: InProcessBroker) -> None:
 @pytest.mark.parametrize(
     ("wanted", "operations"), [(True, TOPIC_OPERATIONS), (False, AUTHORIZED_OPERATIONS_OMITTED)]
 )
-def test_what_may_be_done_is_told_to_those_who_ask(
+def test_authorized_operations_are_returned_on_request(
     broker: InProcessBroker, wanted: bool, operations: int
 ) -> None:
     broker.create_topic("t")
@@ -181,7 +181,7 @@ def test_what_may_be_done_is_told_to_those_who_ask(
     assert broker.client(version=10) >> request << Like(cluster_authorized_operations=cluster)
 
 
-# ---- topics that are not there
+# ---- unknown topics
 
 
 def test_unknown_topics(broker: InProcessBroker) -> None:
@@ -191,7 +191,7 @@ def test_unknown_topics(broker: InProcessBroker) -> None:
     assert "u" not in broker.broker.image.topics
 
 
-def test_whoever_allows_it_gets_a_topic(tmp_path: Path) -> None:
+def test_auto_creation_creates_a_topic(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, {"num.partitions": "3"})
     made = Like(topics=[Like(error_code=0, name="u", partitions=[Like(**LEADS)] * 3)])
     client = broker.client(version=LATEST)
@@ -200,7 +200,7 @@ def test_whoever_allows_it_gets_a_topic(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_names_that_no_topic_may_have_are_not_created(broker: InProcessBroker) -> None:
+def test_invalid_names_are_not_created(broker: InProcessBroker) -> None:
     request = asking("a b", "u", create=True)
     assert (
         broker.client(version=LATEST)
@@ -214,7 +214,7 @@ def test_names_that_no_topic_may_have_are_not_created(broker: InProcessBroker) -
     )
 
 
-def test_the_brokers_own_topics_are_created_as_they_have_to_be(tmp_path: Path) -> None:
+def test_internal_topics_are_created_with_their_settings(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, {"offsets.topic.num.partitions": "3"})
     name = "__consumer_offsets"
     made = Like(error_code=ErrorCode.NONE, name=name, is_internal=True, partitions=[Like(), Like(), Like()])
@@ -223,14 +223,14 @@ def test_the_brokers_own_topics_are_created_as_they_have_to_be(tmp_path: Path) -
     broker.kill()
 
 
-def test_creation_can_be_turned_off(tmp_path: Path) -> None:
+def test_auto_creation_can_be_disabled(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, {"auto.create.topics.enable": "false"})
     answer = unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert broker.client(version=LATEST) >> asking("u", create=True) << answer
     broker.kill()
 
 
-def test_two_who_want_the_same_topic_get_the_same(tmp_path: Path) -> None:
+def test_concurrent_requests_for_a_new_topic_get_the_same(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     one = broker.client(version=LATEST) >> asking("u", create=True) << WAITS
@@ -251,7 +251,7 @@ def test_a_topic_that_cannot_be_recorded_has_no_leader_yet(tmp_path: Path) -> No
     broker.kill()
 
 
-# ---- leaders that are gone
+# ---- missing leaders
 
 
 def test_a_partition_whose_disk_failed_has_no_leader(broker: InProcessBroker) -> None:
@@ -268,7 +268,7 @@ def test_a_partition_whose_disk_failed_has_no_leader(broker: InProcessBroker) ->
     assert broker.client(version=0) >> described("t") << answer
 
 
-def test_a_partition_that_is_led_elsewhere(broker: InProcessBroker) -> None:
+def test_a_partition_with_another_leader(broker: InProcessBroker) -> None:
     change = PartitionChangeRecord(partition_id=0, topic_id=broker.create_topic("t"), leader=2)
     broker.controller.submit(lambda _: Decision(True, [change]), lambda _: False)
     answer = Like(topics=[Like(partitions=[Like(error_code=0, leader_id=2, leader_epoch=1)])])
@@ -304,7 +304,7 @@ def test_every_version_describes_the_cluster(broker: InProcessBroker, version: i
         (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
     ],
 )
-def test_this_is_a_brokers_endpoint(broker: InProcessBroker, kind: int, code: ErrorCode) -> None:
+def test_only_broker_endpoints_are_described(broker: InProcessBroker, kind: int, code: ErrorCode) -> None:
     request = DescribeClusterRequest(endpoint_type=kind)
     assert broker.client(version=1) >> request << Like(error_code=code, brokers=[])
 
@@ -327,7 +327,7 @@ Page = tuple[list[tuple[str | None, list[int]]], tuple[str, int] | None]
 
 
 def page(broker: InProcessBroker, request: DescribeTopicPartitionsRequest) -> Page:
-    """The partitions of each topic in the answer, and where to go on."""
+    """The partitions of each topic in the response, and the next cursor."""
     answer = broker.client(version=0).ask(request)
     assert isinstance(answer, DescribeTopicPartitionsResponse)
     shown = [(topic.name, [at.partition_index for at in topic.partitions]) for topic in answer.topics]
@@ -384,7 +384,7 @@ def test_pages(broker: InProcessBroker, cursor: tuple[str, int] | None, limit: i
 
 
 @pytest.mark.parametrize("index", [0, 2, 5])
-def test_the_cursor_of_a_topic_that_has_gone_cuts_no_other_short(broker: InProcessBroker, index: int) -> None:
+def test_the_cursor_of_a_deleted_topic_shortens_no_other(broker: InProcessBroker, index: int) -> None:
     with_topics(broker, b=3)
     assert page(broker, described("a", "b", cursor=("a", index))) == ([("a", []), ("b", [0, 1, 2])], None)
     assert page(broker, described("a", "b", cursor=("a", index), limit=1)) == (
@@ -393,12 +393,12 @@ def test_the_cursor_of_a_topic_that_has_gone_cuts_no_other_short(broker: InProce
     )
 
 
-def test_an_internal_topic_is_marked_before_it_is_there(broker: InProcessBroker) -> None:
+def test_an_unknown_internal_topic_is_marked_internal(broker: InProcessBroker) -> None:
     missing = Like(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, is_internal=True)
     assert broker.client(version=0) >> described("__share_group_state") << Like(topics=[missing])
 
 
-def test_the_broker_has_a_limit_of_its_own(tmp_path: Path) -> None:
+def test_the_limit_of_the_broker_applies(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, {"max.request.partition.size.limit": "2"})
     with_topics(broker, a=3)
     assert page(broker, described(limit=9)) == ([("a", [0, 1])], ("a", 2))
@@ -406,9 +406,7 @@ def test_the_broker_has_a_limit_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("names", "cursor"), [(["a"], ("b", 0)), (["a"], ("a", -1)), ([], ("a", -1))])
-def test_cursors_that_point_nowhere(
-    broker: InProcessBroker, names: Sequence[str], cursor: tuple[str, int]
-) -> None:
+def test_invalid_cursors(broker: InProcessBroker, names: Sequence[str], cursor: tuple[str, int]) -> None:
     with_topics(broker, a=1, b=1)
     refused = Like(topics=[Like(error_code=ErrorCode.INVALID_REQUEST, name=name) for name in names])
     assert broker.client(version=0) >> described(*names, cursor=cursor) << refused

@@ -40,7 +40,7 @@ def refused(code: ErrorCode, index: int = 0) -> Like:
 
 
 def answered(*partitions: Like) -> Like:
-    """The answer about one topic."""
+    """The response about one topic."""
     return Like(topics=[Like(partitions=list(partitions))])
 
 
@@ -65,7 +65,7 @@ def elect(broker: InProcessBroker, leader: int = NODE_ID) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_finds_start_end_and_a_time(broker: InProcessBroker, version: int) -> None:
+def test_every_version_finds_the_start_the_end_and_a_timestamp(broker: InProcessBroker, version: int) -> None:
     filled(broker)
     epoch = 0 if version >= 4 else -1
     client = broker.client(version=version)
@@ -85,7 +85,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_names_of_offsets_came_one_by_one(broker: InProcessBroker, name: int) -> None:
+def test_each_special_timestamp_has_its_first_version(broker: InProcessBroker, name: int) -> None:
     filled(broker)
     since, answer = NAMED[name]
     request = list_offsets("t", 0, timestamp=name)
@@ -95,14 +95,14 @@ def test_names_of_offsets_came_one_by_one(broker: InProcessBroker, name: int) ->
 
 
 @pytest.mark.parametrize("name", [-7, -(2**63)])
-def test_names_that_nobody_knows(broker: InProcessBroker, name: int) -> None:
+def test_unknown_special_timestamps(broker: InProcessBroker, name: int) -> None:
     filled(broker)
     unknown = answered(refused(ErrorCode.UNSUPPORTED_VERSION))
     assert broker.client(version=LATEST) >> list_offsets("t", 0, timestamp=name) << unknown
 
 
 @pytest.mark.parametrize("name", [*NAMED, -7])
-def test_a_name_that_the_version_lacks_is_reported_before_all_else(
+def test_an_unsupported_special_timestamp_is_reported_before_other_errors(
     broker: InProcessBroker, name: int
 ) -> None:
     filled(broker)
@@ -115,7 +115,7 @@ def test_a_name_that_the_version_lacks_is_reported_before_all_else(
     assert client >> list_offsets("t", 0, 0, timestamp=name) << twice
 
 
-def test_records_without_a_time_have_a_youngest_among_them(broker: InProcessBroker) -> None:
+def test_records_without_timestamps_have_a_maximum_too(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     for _ in range(2):
         append(broker, batch("x", timestamp=-1))
@@ -132,7 +132,7 @@ def test_an_empty_log(broker: InProcessBroker) -> None:
     assert client >> list_offsets("t", 0, timestamp=0) << found(-1)
 
 
-def test_the_epoch_is_that_of_the_record_and_at_the_end_the_present_one(broker: InProcessBroker) -> None:
+def test_the_epoch_is_that_of_the_record_or_at_the_end_the_current_one(broker: InProcessBroker) -> None:
     filled(broker)
     elect(broker)
     append(broker, batch("y", timestamp=START_MS + 300))
@@ -142,7 +142,7 @@ def test_the_epoch_is_that_of_the_record_and_at_the_end_the_present_one(broker: 
     assert client >> list_offsets("t", 0, timestamp=offsets.LATEST) << found(4, leader_epoch=1)
 
 
-def test_what_is_in_an_open_transaction_is_seen_by_those_only_who_read_everything(
+def test_records_of_open_transactions_are_visible_only_to_read_uncommitted(
     broker: InProcessBroker,
 ) -> None:
     filled(broker)
@@ -179,7 +179,7 @@ def test_a_follower_sees_the_end_of_the_log(broker: InProcessBroker) -> None:
     assert broker.client(version=LATEST) >> asked << found(3, leader_epoch=0)
 
 
-def test_partitions_that_are_not_there(broker: InProcessBroker) -> None:
+def test_unknown_partitions(broker: InProcessBroker) -> None:
     filled(broker)
     client = broker.client(version=LATEST)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -187,13 +187,13 @@ def test_partitions_that_are_not_there(broker: InProcessBroker) -> None:
     assert client >> list_offsets("u", 0) << answered(refused(unknown))
 
 
-def test_a_partition_that_is_asked_for_twice_is_answered_once_with_an_error(broker: InProcessBroker) -> None:
+def test_a_partition_requested_twice_gets_one_error(broker: InProcessBroker) -> None:
     filled(broker)
     twice = answered(refused(ErrorCode.INVALID_REQUEST), refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 1))
     assert broker.client(version=LATEST) >> list_offsets("t", 0, 1, 0) << twice
 
 
-def test_a_topic_that_is_named_twice_is_answered_once(broker: InProcessBroker) -> None:
+def test_a_topic_named_twice_is_answered_once(broker: InProcessBroker) -> None:
     filled(broker)
     request = list_offsets("t", 0)
     request.topics = [*request.topics, *list_offsets("t", 1, 0).topics]
@@ -201,7 +201,7 @@ def test_a_topic_that_is_named_twice_is_answered_once(broker: InProcessBroker) -
     assert broker.client(version=LATEST) >> request << twice
 
 
-def test_who_asks_in_another_epoch_is_told(broker: InProcessBroker) -> None:
+def test_a_wrong_leader_epoch_is_rejected(broker: InProcessBroker) -> None:
     filled(broker)
     elect(broker)
     client = broker.client(version=LATEST)
@@ -217,13 +217,13 @@ def test_only_the_leader_answers(broker: InProcessBroker) -> None:
     assert broker.client(version=LATEST) >> list_offsets("t", 0) << moved
 
 
-def test_nothing_asked_nothing_answered(broker: InProcessBroker) -> None:
+def test_a_request_without_topics_has_an_empty_response(broker: InProcessBroker) -> None:
     assert broker.client(version=LATEST) >> ListOffsetsRequest(replica_id=-1) << Like(topics=[])
 
 
 @pytest.mark.parametrize("timestamp", [FIRST, offsets.MAX_TIMESTAMP])
 @pytest.mark.parametrize(("error", "is_offline"), [(errno.EIO, True), (errno.EMFILE, False)])
-def test_a_search_that_the_disk_fails_takes_it_offline(
+def test_a_failed_read_takes_the_directory_offline(
     tmp_path: Path, timestamp: int, error: int, *, is_offline: bool
 ) -> None:
     env = BreakableEnv()
@@ -246,7 +246,7 @@ def test_a_search_that_the_disk_fails_takes_it_offline(
 
 
 def end_of_epoch(*epochs: int, topic: str = "t", current: int = -1) -> OffsetForLeaderEpochRequest:
-    """Asks where each of `epochs` ends, in partition 0."""
+    """Requests the end offset of each of `epochs` in partition 0."""
     partitions = [
         OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
             partition=0, leader_epoch=epoch, current_leader_epoch=current
@@ -259,7 +259,7 @@ def end_of_epoch(*epochs: int, topic: str = "t", current: int = -1) -> OffsetFor
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
-def test_every_version_says_where_an_epoch_ends(broker: InProcessBroker, version: int) -> None:
+def test_every_version_returns_the_end_offset_of_an_epoch(broker: InProcessBroker, version: int) -> None:
     filled(broker)
     elect(broker)
     append(broker, batch("y"))
@@ -279,12 +279,12 @@ def test_every_version_says_where_an_epoch_ends(broker: InProcessBroker, version
     )
 
 
-def test_epochs_of_partitions_that_are_not_there(broker: InProcessBroker) -> None:
+def test_epochs_of_unknown_partitions(broker: InProcessBroker) -> None:
     unknown = Like(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, leader_epoch=-1, end_offset=-1)
     assert broker.client(version=4) >> end_of_epoch(0, topic="u") << answered(unknown)
 
 
-def test_who_asks_for_an_epoch_in_another_epoch_is_told(broker: InProcessBroker) -> None:
+def test_a_request_for_an_epoch_with_a_wrong_leader_epoch_is_rejected(broker: InProcessBroker) -> None:
     filled(broker)
     elect(broker)
     fenced = Like(error_code=ErrorCode.FENCED_LEADER_EPOCH, leader_epoch=-1, end_offset=-1)
@@ -322,7 +322,7 @@ def test_every_version_deletes_records(broker: InProcessBroker, version: int) ->
     assert reader >> list_offsets("t", 0, timestamp=offsets.EARLIEST) << found(3, leader_epoch=0)
 
 
-def test_each_partition_is_answered_for_itself(broker: InProcessBroker) -> None:
+def test_each_partition_has_its_own_result(broker: InProcessBroker) -> None:
     broker.create_topic("t", 2, cleanup_policy="delete,compact")
     broker.create_topic("c", cleanup_policy="compact")
     client = broker.client(version=2)
@@ -338,7 +338,7 @@ def test_each_partition_is_answered_for_itself(broker: InProcessBroker) -> None:
     assert client >> DeleteRecordsRequest() << Like(topics=[])
 
 
-def test_records_of_an_internal_topic_stay(broker: InProcessBroker) -> None:
+def test_records_of_an_internal_topic_cannot_be_deleted(broker: InProcessBroker) -> None:
     name = "__consumer_offsets"
     records = new_topics(
         broker.broker.image, [TopicSpec(name)], broker.broker.topic_defaults, broker.broker.new_topic_id
@@ -349,7 +349,7 @@ def test_records_of_an_internal_topic_stay(broker: InProcessBroker) -> None:
     assert broker.client(version=2) >> deletion(name, (0, 0)) << refusal
 
 
-def test_who_does_not_lead_deletes_nothing(broker: InProcessBroker) -> None:
+def test_only_the_leader_deletes_records(broker: InProcessBroker) -> None:
     filled(broker)
     elect(broker, NODE_ID + 1)
     refusal = deleted((0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER))

@@ -48,7 +48,7 @@ def test_every_version_adds_partitions_that_can_be_written_to(broker: InProcessB
     assert broker.client(version=12) >> produce("t", batch("a"), first_partition=2) << appended
 
 
-def test_what_fails_keeps_nobody_else(broker: InProcessBroker) -> None:
+def test_a_failure_does_not_fail_other_topics(broker: InProcessBroker) -> None:
     for name in "abc":
         broker.create_topic(name)
     answer = Like(
@@ -71,7 +71,7 @@ def test_validation_adds_nothing(broker: InProcessBroker) -> None:
     assert indexes(broker, "t") == [0]
 
 
-def test_one_request_adds_so_many_partitions_and_no_more(broker: InProcessBroker) -> None:
+def test_new_partitions_of_one_request_are_limited(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     refused = Like(results=[Like(error_code=ErrorCode.POLICY_VIOLATION)])
     assert broker.client(version=3) >> growing(("t", 2**31 - 1)) << refused
@@ -82,7 +82,7 @@ def test_one_request_adds_so_many_partitions_and_no_more(broker: InProcessBroker
     assert indexes(broker, "t") == [0]
 
 
-def test_a_disk_that_refuses_adds_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_adds_no_partitions(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     client = broker.client(version=3)
@@ -110,7 +110,7 @@ def electing(*partitions: int, election_type: int = 0, name: str = "t") -> Elect
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_who_leads_need_not_be_elected(broker: InProcessBroker, version: int) -> None:
+def test_an_election_of_the_current_leader_is_not_needed(broker: InProcessBroker, version: int) -> None:
     broker.create_topic("t")
     results = Like(
         replica_election_results=[
@@ -127,13 +127,13 @@ def test_who_leads_need_not_be_elected(broker: InProcessBroker, version: int) ->
     assert broker.broker.image.topics["t"].partitions[0].leader_epoch == 0
 
 
-def test_of_all_partitions_only_those_without_their_leader_are_told(broker: InProcessBroker) -> None:
+def test_a_null_list_reports_only_partitions_that_needed_an_election(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     nothing = Like(error_code=0, replica_election_results=[Like(topic="t", partition_result=[])])
     assert broker.client(version=2) >> ElectLeadersRequest(topic_partitions=None) << nothing
 
 
-def test_elections_that_nobody_knows(broker: InProcessBroker) -> None:
+def test_elections_in_unknown_partitions(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     refused = Like(
         error_code=ErrorCode.INVALID_REQUEST,
@@ -178,7 +178,7 @@ def test_moves_on_a_single_node(broker: InProcessBroker, version: int) -> None:
     assert broker.broker.image.topics["t"].partitions[0].partition_epoch == 0
 
 
-def test_nothing_moves(broker: InProcessBroker) -> None:
+def test_without_moves_the_list_is_empty(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     nothing = Like(error_code=0, error_message=None, topics=[])
     assert broker.client(version=0) >> ListPartitionReassignmentsRequest(topics=None) << nothing

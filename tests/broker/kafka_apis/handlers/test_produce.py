@@ -1,4 +1,4 @@
-"""Produce: where records go, what is refused, and when it is answered."""
+"""Produce: appends, rejected records, and the time of the response."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BY_NAME, LATEST = 12, 13
 
 
 def answered(*partitions: dict[str, Any]) -> Like:
-    """The answer about one topic."""
+    """The response about one topic."""
     return Like(responses=[Like(partition_responses=[Like(**fields) for fields in partitions])])
 
 
@@ -46,24 +46,26 @@ def end_offset(broker: InProcessBroker, partition: int = 0, topic: str = "t") ->
 
 
 def patched(position: int, layout: str, value: int, *values: bytes) -> bytes:
-    """A batch with other bytes at one place."""
+    """A batch with some bytes replaced."""
     data = bytearray(batch(*values))
     struct.pack_into(layout, data, position, value)
     return bytes(data)
 
 
 def create_topic_of(broker: InProcessBroker, transactional_id: str) -> None:
-    """Has the topic of the transaction coordinator made."""
+    """Creates the topic of the transaction coordinator."""
     request = FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id])
     assert broker.client(4) >> request << Like(coordinators=[Like(error_code=0)])
 
 
-# ---- where records go
+# ---- appends
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("acks", [1, -1])
-def test_every_version_appends_and_says_where(broker: InProcessBroker, version: int, acks: int) -> None:
+def test_every_version_appends_and_returns_the_offset(
+    broker: InProcessBroker, version: int, acks: int
+) -> None:
     topic_id = broker.create_topic("t")
     topic: str | Uuid = topic_id if version >= LATEST else "t"
     client = broker.client(version=version)
@@ -71,7 +73,7 @@ def test_every_version_appends_and_says_where(broker: InProcessBroker, version: 
     assert client >> produce(topic, batch("c"), acks=acks) << answered(appended(2))
 
 
-def test_answers_come_in_the_order_of_the_request(broker: InProcessBroker) -> None:
+def test_results_come_in_the_order_of_the_request(broker: InProcessBroker) -> None:
     broker.create_topic("t", partitions=3)
     broker.create_topic("u")
     request = produce("t", batch("a"), b"", batch("b", "c"))
@@ -96,11 +98,11 @@ def test_answers_come_in_the_order_of_the_request(broker: InProcessBroker) -> No
     assert [end_offset(broker, index) for index in range(3)] == [1, 0, 2]
 
 
-def test_a_topic_without_partitions_is_not_answered(broker: InProcessBroker) -> None:
+def test_a_topic_without_partitions_is_not_in_the_response(broker: InProcessBroker) -> None:
     assert broker.client(BY_NAME) >> produce("t") << Like(responses=[])
 
 
-def test_the_brokers_time_is_told_where_it_counts(broker: InProcessBroker) -> None:
+def test_the_append_time_is_returned_where_it_applies(broker: InProcessBroker) -> None:
     broker.create_topic("t", message_timestamp_type="LogAppendTime")
     broker.create_topic("u")
     client = broker.client(BY_NAME)
@@ -112,7 +114,7 @@ def test_the_brokers_time_is_told_where_it_counts(broker: InProcessBroker) -> No
     assert client >> produce("u", batch("a")) << answered({"log_append_time_ms": -1, "log_start_offset": 0})
 
 
-def test_what_is_sent_twice_is_appended_once(broker: InProcessBroker) -> None:
+def test_a_duplicate_is_appended_once(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     client = broker.client(BY_NAME)
     once = batch("a", "b", producer_id=7, producer_epoch=0, base_sequence=0)
@@ -137,21 +139,21 @@ def test_traffic_and_errors_are_counted(broker: InProcessBroker) -> None:
 # ---- acks
 
 
-def test_without_acks_there_is_no_answer(broker: InProcessBroker) -> None:
+def test_with_acks_0_there_is_no_response(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     client = broker.client(BY_NAME)
     assert client >> produce("t", batch("a"), acks=0) << SILENCE
     assert end_offset(broker) == 1
 
 
-def test_without_acks_an_error_closes_the_connection(broker: InProcessBroker) -> None:
+def test_with_acks_0_an_error_closes_the_connection(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     assert broker.client(BY_NAME) >> produce("t", batch("a"), b"", acks=0) << CLOSED
     assert end_offset(broker) == 1
 
 
 @pytest.mark.parametrize("acks", [7, -2, 32767])
-def test_acks_that_mean_nothing(broker: InProcessBroker, acks: int) -> None:
+def test_invalid_acks(broker: InProcessBroker, acks: int) -> None:
     broker.create_topic("t")
     request = produce("t", batch("a"), b"", acks=acks)
     assert (
@@ -165,7 +167,7 @@ def test_acks_that_mean_nothing(broker: InProcessBroker, acks: int) -> None:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_with_a_flush_policy_an_acknowledgement_waits_for_the_disk(tmp_path: Path, acks: int) -> None:
+def test_with_a_flush_policy_a_response_waits_for_the_flush(tmp_path: Path, acks: int) -> None:
     runner, broker, client = slow_broker(tmp_path)
     assert client >> produce("t", batch("a"), acks=acks) << WAITS
     runner.release_all()
@@ -173,14 +175,14 @@ def test_with_a_flush_policy_an_acknowledgement_waits_for_the_disk(tmp_path: Pat
     broker.kill()
 
 
-def test_whoever_wants_no_acknowledgement_does_not_wait(tmp_path: Path) -> None:
+def test_with_acks_0_a_flush_is_not_awaited(tmp_path: Path) -> None:
     runner, broker, client = slow_broker(tmp_path)
     assert client >> produce("t", batch("a"), acks=0) << SILENCE
     runner.release_all()
     broker.kill()
 
 
-def test_a_disk_that_is_too_slow_is_a_timeout(tmp_path: Path) -> None:
+def test_a_slow_flush_times_out(tmp_path: Path) -> None:
     runner, broker, client = slow_broker(tmp_path)
     request = produce("t", batch("a"))
     request.timeout_ms = 500
@@ -197,7 +199,7 @@ def test_a_disk_that_is_too_slow_is_a_timeout(tmp_path: Path) -> None:
 
 
 def slow_broker(directory: Path) -> tuple[HeldRunner, InProcessBroker, Client]:
-    """One whose disk waits for the test, with a topic t that is synced for every record."""
+    """A broker whose disk the test releases, with a topic t that is flushed for every record."""
     runner = HeldRunner()
     broker = InProcessBroker(directory, runner=runner)
     always = CreateTopicsRequest.CreatableTopicConfig(name="flush.messages", value="1")
@@ -210,10 +212,10 @@ def slow_broker(directory: Path) -> tuple[HeldRunner, InProcessBroker, Client]:
     return runner, broker, broker.client(BY_NAME)
 
 
-# ---- what is refused
+# ---- rejected requests
 
 
-def test_topics_that_are_not_there(broker: InProcessBroker) -> None:
+def test_unknown_topics(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     by_name, by_id = broker.client(BY_NAME), broker.client(LATEST)
     unknown = answered(refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -229,7 +231,7 @@ def test_a_transactional_id_alone_makes_no_transaction(broker: InProcessBroker) 
     assert broker.client(BY_NAME) >> named << answered(appended())
 
 
-def test_a_transaction_that_nobody_has_begun(broker: InProcessBroker) -> None:
+def test_a_transaction_that_was_not_begun(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     create_topic_of(broker, "tx")
     client = broker.client(11)
@@ -239,14 +241,14 @@ def test_a_transaction_that_nobody_has_begun(broker: InProcessBroker) -> None:
     assert end_offset(broker) == 0
 
 
-def test_batches_of_two_producers_spoil_the_request(broker: InProcessBroker) -> None:
+def test_batches_of_two_producers_fail_the_request(broker: InProcessBroker) -> None:
     broker.create_topic("t", partitions=2)
     request = produce("t", txn_batch("a"), txn_batch("b", producer_id=8), transactional_id="tx")
     code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert broker.client(BY_NAME) >> request << answered(refused(code), refused(code, index=1))
 
 
-def test_a_transactional_batch_without_a_whole_header_is_corrupt(broker: InProcessBroker) -> None:
+def test_a_transactional_batch_with_an_incomplete_header_is_corrupt(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     short = bytearray(txn_batch("a")[:40])
     struct.pack_into(">i", short, 8, len(short) - 12)
@@ -254,7 +256,7 @@ def test_a_transactional_batch_without_a_whole_header_is_corrupt(broker: InProce
     assert broker.client(BY_NAME) >> request << answered(refused(ErrorCode.CORRUPT_MESSAGE))
 
 
-def test_a_transactional_batch_without_a_transactional_id_spoils_the_request(broker: InProcessBroker) -> None:
+def test_a_transactional_batch_without_a_transactional_id_fails_the_request(broker: InProcessBroker) -> None:
     broker.create_topic("t", partitions=2)
     transactional = build_batch(
         [(b"k", b"v", START_MS, ())], producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True
@@ -265,15 +267,15 @@ def test_a_transactional_batch_without_a_transactional_id_spoils_the_request(bro
     assert end_offset(broker, 0) == 0
 
 
-def test_a_transactional_batch_that_is_cut_short_says_nothing_of_a_transaction(
+def test_a_truncated_transactional_batch_is_not_recognized_as_transactional(
     broker: InProcessBroker,
 ) -> None:
     request = produce("t", txn_batch("a")[:-1])
     assert broker.client(BY_NAME) >> request << answered(refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
-def test_a_batch_of_no_format_spoils_the_request(broker: InProcessBroker) -> None:
-    """Unless a transactional batch is in front: Kafka looks for one before it looks for topics."""
+def test_a_batch_of_an_unknown_format_fails_the_request(broker: InProcessBroker) -> None:
+    """Unless a transactional batch precedes it: Kafka looks for one before it looks for topics."""
     broker.create_topic("t", partitions=2)
     code = ErrorCode.CORRUPT_MESSAGE
     no_format = patched(16, ">b", 3)
@@ -301,7 +303,7 @@ BAD_BATCHES: dict[str, tuple[Callable[[], bytes | None], ErrorCode]] = {
 
 @pytest.mark.parametrize("version", [6, 7, LATEST])
 @pytest.mark.parametrize("kind", BAD_BATCHES)
-def test_what_is_no_batch_is_refused_and_nothing_appended(
+def test_an_invalid_batch_is_rejected_and_nothing_appended(
     broker: InProcessBroker, version: int, kind: str
 ) -> None:
     make, code = BAD_BATCHES[kind]
@@ -312,7 +314,7 @@ def test_what_is_no_batch_is_refused_and_nothing_appended(
 
 
 @pytest.mark.parametrize("tail", [b"x", batch("b")[:-1], batch("b")[:16]])
-def test_a_tail_that_is_no_whole_batch_does_not_matter(broker: InProcessBroker, tail: bytes) -> None:
+def test_an_incomplete_batch_at_the_end_is_ignored(broker: InProcessBroker, tail: bytes) -> None:
     broker.create_topic("t")
     assert broker.client(BY_NAME) >> produce("t", batch("a") + tail) << answered(appended())
     assert end_offset(broker) == 1
@@ -322,7 +324,9 @@ def test_a_tail_that_is_no_whole_batch_does_not_matter(broker: InProcessBroker, 
     ("version", "outcome"),
     [(6, refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)), (7, appended())],
 )
-def test_zstd_comes_with_version_7(broker: InProcessBroker, version: int, outcome: dict[str, Any]) -> None:
+def test_zstd_is_supported_from_version_7(
+    broker: InProcessBroker, version: int, outcome: dict[str, Any]
+) -> None:
     broker.create_topic("t")
     compressed = build_batch([(None, b"v", START_MS, ())], compression=CompressionType.ZSTD)
     assert broker.client(version=version) >> produce("t", compressed) << answered(outcome)
@@ -331,7 +335,7 @@ def test_zstd_comes_with_version_7(broker: InProcessBroker, version: int, outcom
 @pytest.mark.parametrize(
     ("first", "acks"), [("zstd", -1), ("zstd", 7)], ids=["several batches", "acks that mean nothing"]
 )
-def test_zstd_before_its_time_is_reported_first(broker: InProcessBroker, first: str, acks: int) -> None:
+def test_unsupported_zstd_is_reported_first(broker: InProcessBroker, first: str, acks: int) -> None:
     broker.create_topic("t")
     compressed = build_batch([(None, b"v", START_MS, ())], compression=CompressionType.of_label(first))
     refusal = answered(refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE))
@@ -343,7 +347,7 @@ def test_zstd_before_its_time_is_reported_first(broker: InProcessBroker, first: 
 
 
 @pytest.mark.parametrize("version", [8, BY_NAME])
-def test_records_that_are_at_fault_are_named(broker: InProcessBroker, version: int) -> None:
+def test_invalid_records_are_listed(broker: InProcessBroker, version: int) -> None:
     broker.create_topic("t", cleanup_policy="compact")
     answer = broker.client(version=version).ask(produce("t", batch("a", "b")))
     assert isinstance(answer, ProduceResponse)
@@ -354,7 +358,7 @@ def test_records_that_are_at_fault_are_named(broker: InProcessBroker, version: i
     assert partition.log_start_offset == 0
 
 
-def test_too_large_a_batch(broker: InProcessBroker) -> None:
+def test_an_oversized_batch(broker: InProcessBroker) -> None:
     broker.create_topic("t", max_message_bytes="100")
     assert (
         broker.client(BY_NAME)
@@ -363,8 +367,8 @@ def test_too_large_a_batch(broker: InProcessBroker) -> None:
     )
 
 
-def test_a_batch_that_unpacks_to_too_much_is_too_large(broker: InProcessBroker) -> None:
-    """On CORRUPT_MESSAGE producers would send it again and again."""
+def test_a_batch_that_decompresses_to_too_much_is_too_large(broker: InProcessBroker) -> None:
+    """On CORRUPT_MESSAGE producers would retry it endlessly."""
     broker.create_topic("t")
     packed = build_batch(
         [(None, bytes(most_unpacked_bytes(1_048_588)), START_MS, ())], compression=CompressionType.ZSTD
@@ -374,15 +378,15 @@ def test_a_batch_that_unpacks_to_too_much_is_too_large(broker: InProcessBroker) 
     assert end_offset(broker) == 0
 
 
-# ---- topics of the broker's own
+# ---- internal topics
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
-def test_clients_do_not_write_to_topics_of_the_broker(broker: InProcessBroker, name: str) -> None:
+def test_clients_cannot_produce_to_internal_topics(broker: InProcessBroker, name: str) -> None:
     broker.create_topic(name)
     refusal = refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
     assert broker.client(BY_NAME) >> produce(name, batch("a")) << answered(refusal)
-    # What is wrong with the records comes first.
+    # Errors in the records take precedence.
     assert broker.client(BY_NAME) >> produce(name, b"") << answered(refused(ErrorCode.INVALID_RECORD))
     tool = broker.client(BY_NAME, "__admin_client")
     assert tool >> produce(name, batch("a")) << answered(appended(0))

@@ -1,4 +1,4 @@
-"""What is refused before a log is asked, for any bytes: by a second reading of ProduceRequest.validateRecords."""
+"""Rejections before an append, for any bytes, compared with a second reading of ProduceRequest.validateRecords."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LENGTH, MAGIC, ATTRIBUTES = 8, 16, 22
 
 @st.composite
 def batches(draw: st.DrawFn) -> bytes | memoryview | None:
-    """A batch, or nearly one: with another length, format or attributes, cut off, or with something behind it."""
+    """A batch, or an invalid one: with another length, format or attributes, truncated, or with bytes behind it."""
     data = bytearray(draw(st.sampled_from(WHOLE)))
     if draw(st.booleans()):
         length = st.integers(-2, 70) | st.integers(-(1 << 31), (1 << 31) - 1)
@@ -54,7 +54,7 @@ def batches(draw: st.DrawFn) -> bytes | memoryview | None:
 
 
 def size_at(records: bytes, at: int) -> int | ErrorCode:
-    """Bytes of the whole batch at that place, of whatever format; 0 where there is none."""
+    """The length of the whole batch at that offset, of any format; 0 where there is none."""
     if len(records) - at < 12:
         return 0
     (length,) = struct.unpack_from(">i", records, at + LENGTH)
@@ -67,7 +67,7 @@ def size_at(records: bytes, at: int) -> int | ErrorCode:
 
 
 def finds_transaction(partitions: Sequence[bytes]) -> bool | ErrorCode:
-    """Whether one of the partitions has a transactional batch; the error where the search does not get there."""
+    """Whether one of the partitions has a transactional batch; the error where the search fails before."""
     for records in partitions:
         size = size_at(records, 0)
         if isinstance(size, ErrorCode):
@@ -80,7 +80,7 @@ def finds_transaction(partitions: Sequence[bytes]) -> bool | ErrorCode:
 def refusal_of(
     records: bytes, topic: str, version: int, acks: int, client_id: str | None
 ) -> ErrorCode | None:
-    """What a partition is told, if its log is not asked."""
+    """The error code of a partition that is rejected before the append."""
     first = size_at(records, 0)
     if isinstance(first, ErrorCode):
         return first
@@ -106,7 +106,7 @@ def refusal_of(
     st.sampled_from(("t", "__consumer_offsets")),
     st.sampled_from((None, "app", "__admin_client")),
 )
-def test_what_is_refused_is_what_the_rules_say(
+def test_rejections_follow_the_rules(
     records: list[bytes | memoryview | None], version: int, acks: int, topic: str, client_id: str | None
 ) -> None:
     broker = SimpleNamespace(image=SimpleNamespace(topic_names={}))

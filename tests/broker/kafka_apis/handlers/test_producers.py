@@ -1,4 +1,4 @@
-"""DescribeProducers: what a partition remembers of those who write to it."""
+"""DescribeProducers: the state of a partition's producers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def asking(name: str, *indexes: int) -> DescribeProducersRequest:
     return DescribeProducersRequest(topics=[topic])
 
 
-def test_producers_are_described_as_the_log_knows_them(broker: InProcessBroker) -> None:
+def test_producers_are_described_from_the_log(broker: InProcessBroker) -> None:
     broker.create_topic("t", partitions=2)
     records = [(None, b"x", 1000 + number, ()) for number in range(3)]
     payload = build_batch(records, producer_id=7, producer_epoch=2, base_sequence=0)
@@ -54,7 +54,7 @@ def test_producers_are_described_as_the_log_knows_them(broker: InProcessBroker) 
         ("", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_producers_of_what_is_not_there(
+def test_producers_of_unknown_partitions(
     broker: InProcessBroker, name: str, index: int, code: ErrorCode
 ) -> None:
     broker.create_topic("t")
@@ -62,14 +62,14 @@ def test_producers_of_what_is_not_there(
     assert broker.client(version=0) >> asking(name, index) << refused
 
 
-def test_a_replica_that_does_not_lead_tells_what_it_knows(broker: InProcessBroker) -> None:
+def test_a_follower_describes_its_producers(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     broker.replica_manager.partition("t", 0).leader_id = 2
     told = Like(topics=[Like(partitions=[Like(error_code=ErrorCode.NONE, active_producers=[])])])
     assert broker.client(version=0) >> asking("t", 0) << told
 
 
-def test_a_replica_whose_disk_has_failed(broker: InProcessBroker) -> None:
+def test_a_replica_on_a_failed_disk(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     broker.replica_manager.partition("t", 0).offline = True
     refused = Like(topics=[Like(partitions=[Like(error_code=ErrorCode.KAFKA_STORAGE_ERROR)])])

@@ -34,7 +34,7 @@ def describing(*topics: tuple[str, list[int]]) -> DescribeQuorumRequest:
 
 
 def with_gone_broker(root: Path, *, fenced: bool = True) -> InProcessBroker:
-    """A broker in whose metadata another one is registered, too."""
+    """A broker with another registered broker in its metadata."""
     first = InProcessBroker(root)
     record = RegisterBrokerRecord(
         broker_id=2,
@@ -49,7 +49,7 @@ def with_gone_broker(root: Path, *, fenced: bool = True) -> InProcessBroker:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_quorum_is_this_node_alone(tmp_path: Path, version: int) -> None:
+def test_the_quorum_is_this_node(tmp_path: Path, version: int) -> None:
     broker = InProcessBroker(tmp_path, CONTROLLER)
     answer = broker.client(version=version).ask(describing((METADATA, [0])))
     assert isinstance(answer, DescribeQuorumResponse)
@@ -70,7 +70,7 @@ def test_the_quorum_is_this_node_alone(tmp_path: Path, version: int) -> None:
 @pytest.mark.parametrize(
     "named", [[(METADATA, [1])], [("t", [0])], [(METADATA, [0]), ("t", [0])], [(METADATA, [0, 1])]]
 )
-def test_a_request_for_anything_else_is_refused_as_a_whole(
+def test_a_request_for_another_partition_is_rejected_as_a_whole(
     broker: InProcessBroker, named: list[tuple[str, list[int]]]
 ) -> None:
     answer = broker.client(version=2).ask(describing(*named))
@@ -80,7 +80,7 @@ def test_a_request_for_anything_else_is_refused_as_a_whole(
     assert answer.nodes == []
 
 
-def test_a_broker_that_is_gone_is_removed(tmp_path: Path) -> None:
+def test_an_absent_broker_is_unregistered(tmp_path: Path) -> None:
     broker = with_gone_broker(tmp_path)
     client = broker.client(version=0)
     assert client >> UnregisterBrokerRequest(broker_id=2) << Like(error_code=0, error_message="")
@@ -96,14 +96,14 @@ def test_a_broker_that_is_gone_is_removed(tmp_path: Path) -> None:
     broker.stop()
 
 
-def test_the_broker_that_serves_stays(broker: InProcessBroker) -> None:
+def test_the_serving_broker_cannot_be_unregistered(broker: InProcessBroker) -> None:
     refused = Like(error_code=ErrorCode.INVALID_REQUEST)
     assert broker.client(version=0) >> UnregisterBrokerRequest(broker_id=1) << refused
     assert set(broker.broker.image.brokers) == {1}
 
 
 @pytest.mark.parametrize(("include", "ids"), [(False, [1]), (True, [1, 2])])
-def test_fenced_brokers_are_shown_on_demand(tmp_path: Path, include: bool, ids: list[int]) -> None:
+def test_fenced_brokers_are_included_on_request(tmp_path: Path, include: bool, ids: list[int]) -> None:
     broker = with_gone_broker(tmp_path)
     answer = broker.client(version=2).ask(DescribeClusterRequest(include_fenced_brokers=include))
     assert isinstance(answer, DescribeClusterResponse)

@@ -19,7 +19,7 @@ RATE = "producer_byte_rate"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_sets_and_shows(broker: InProcessBroker, version: int) -> None:
+def test_every_version_alters_and_describes(broker: InProcessBroker, version: int) -> None:
     client = broker.client(version=version)
     altered = Like(error_code=0, error_message=None, entity=[Like(entity_type="user", entity_name="alice")])
     assert client >> alter((ALICE, {RATE: 5.0})) << Like(throttle_time_ms=0, entries=[altered])
@@ -29,7 +29,7 @@ def test_every_version_sets_and_shows(broker: InProcessBroker, version: int) -> 
     assert client >> describe(("user", DEFAULT)) << Like(error_code=0, entries=[])
 
 
-def test_what_is_only_validated_is_not_there(broker: InProcessBroker) -> None:
+def test_validate_only_changes_nothing(broker: InProcessBroker) -> None:
     client = broker.client(version=1)
     assert client >> alter((ALICE, {RATE: 5.0}), validate_only=True) << Like(entries=[Like(error_code=0)])
     wrong = alter((ALICE, {RATE: 0.5}), validate_only=True)
@@ -37,7 +37,7 @@ def test_what_is_only_validated_is_not_there(broker: InProcessBroker) -> None:
     assert client >> describe() << Like(entries=[])
 
 
-def test_hosts_are_looked_up(broker: InProcessBroker) -> None:
+def test_host_names_are_resolved(broker: InProcessBroker) -> None:
     client = broker.client(version=1)
     known, unknown = [("ip", "localhost")], [("ip", "elsewhere")]
     quota = {"connection_creation_rate": 1.0}
@@ -45,7 +45,7 @@ def test_hosts_are_looked_up(broker: InProcessBroker) -> None:
     assert client >> alter((known, quota), (unknown, quota)) << answer
 
 
-def test_a_filter_that_cannot_be_has_no_entries(broker: InProcessBroker) -> None:
+def test_an_invalid_filter_has_no_entries(broker: InProcessBroker) -> None:
     answer = broker.client(version=1).ask(describe(("group", SPECIFIED)))
     assert isinstance(answer, DescribeClientQuotasResponse)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -53,7 +53,7 @@ def test_a_filter_that_cannot_be_has_no_entries(broker: InProcessBroker) -> None
     assert answer.error_message
 
 
-def test_quotas_are_there_when_answered_and_not_before(tmp_path: Path) -> None:
+def test_quotas_take_effect_with_the_response(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     client, other = broker.client(version=1), broker.client(version=1)
@@ -65,7 +65,7 @@ def test_quotas_are_there_when_answered_and_not_before(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_what_the_disk_does_not_take_is_refused(tmp_path: Path) -> None:
+def test_a_failed_write_fails_the_request(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     client = broker.client(version=1)
@@ -77,7 +77,7 @@ def test_what_the_disk_does_not_take_is_refused(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_quotas_outlive_the_broker(tmp_path: Path) -> None:
+def test_quotas_survive_a_restart(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path)
     altered = Like(entries=[Like(error_code=0)])
     assert broker.client(version=1) >> alter((ALICE, {RATE: 5.0})) << altered
@@ -87,7 +87,7 @@ def test_quotas_outlive_the_broker(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_too_many_at_once_are_all_refused(broker: InProcessBroker) -> None:
+def test_too_many_entities_in_one_request_all_fail(broker: InProcessBroker) -> None:
     many = [([("user", str(number))], {RATE: 1.0}) for number in range(10_001)]
     answer = broker.client(version=1).ask(alter(*many))
     assert {entry.error_code for entry in answer.entries} == {ErrorCode.POLICY_VIOLATION}  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from tests.conformance.dialogues.scram import SHA_256, SHA_512, alter, describe
 from tests.support.difference import Like
 
 
-def test_credentials_are_set_shown_and_deleted(broker: InProcessBroker) -> None:
+def test_credentials_are_set_described_and_deleted(broker: InProcessBroker) -> None:
     client = broker.client(version=0)
     altered = Like(
         throttle_time_ms=0,
@@ -37,7 +37,7 @@ def test_credentials_are_set_shown_and_deleted(broker: InProcessBroker) -> None:
     assert client >> everybody << Like(results=[bob])
 
 
-def test_what_cannot_be_has_a_code_and_a_reason(broker: InProcessBroker) -> None:
+def test_an_invalid_change_has_a_code_and_a_reason(broker: InProcessBroker) -> None:
     client = broker.client(version=0)
     answer = client.ask(alter(("alice", SHA_256, 1), ("bob", 9, 4096)))
     results = {it.user: it for it in answer.results}  # type: ignore[attr-defined]
@@ -48,7 +48,7 @@ def test_what_cannot_be_has_a_code_and_a_reason(broker: InProcessBroker) -> None
     assert client >> describe("alice") << Like(error_code=0, results=[nobody])
 
 
-def test_what_the_disk_does_not_take_is_refused(tmp_path: Path) -> None:
+def test_a_failed_write_fails_the_request(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     client = broker.client(version=0)
@@ -59,7 +59,7 @@ def test_what_the_disk_does_not_take_is_refused(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_credentials_outlive_the_broker_and_no_secret_is_kept(tmp_path: Path) -> None:
+def test_credentials_survive_a_restart_and_no_secret_is_stored(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path)
     secret = b"a salted password that may not be seen"
     altered = Like(results=[Like(error_code=0)])

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions and PushTelemetry. When clients may do what is tested in test_client_metrics."""
+"""GetTelemetrySubscriptions and PushTelemetry. The rules for clients are tested in test_client_metrics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def shown(broker: InProcessBroker) -> dict[str, list[float]]:
     return {family.name: [value for _, value in samples] for family, samples in store.families()}
 
 
-def test_a_client_learns_what_is_wanted_and_pushes_it(broker: InProcessBroker) -> None:
+def test_a_client_gets_its_subscription_and_pushes_metrics(broker: InProcessBroker) -> None:
     subscribe(broker, "one", metrics="org.apache.kafka.", interval_ms="1000")
     client = broker.client(version=0)
     asked = client.ask(get())
@@ -58,7 +58,7 @@ def test_a_client_learns_what_is_wanted_and_pushes_it(broker: InProcessBroker) -
     assert shown(broker) == {"org_apache_kafka_records_total": [4.0]}
 
 
-def test_a_refusal_says_nothing_but_its_code(broker: InProcessBroker) -> None:
+def test_a_rejection_has_only_an_error_code(broker: InProcessBroker) -> None:
     client = broker.client(version=0)
     instance_id = b"a client with id"
     assert client >> get(instance_id) << Like(error_code=0, client_instance_id=instance_id)
@@ -72,7 +72,7 @@ def test_a_refusal_says_nothing_but_its_code(broker: InProcessBroker) -> None:
     assert client >> get(instance_id) << nothing
 
 
-def test_a_push_is_read_off_the_event_loop(tmp_path: Path) -> None:
+def test_a_push_is_decoded_off_the_event_loop(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     client = broker.client(version=0)
@@ -85,7 +85,7 @@ def test_a_push_is_read_off_the_event_loop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("max_series", [0, 10])
-def test_who_shows_metrics_says_that_they_can_be_pushed(tmp_path: Path, max_series: int) -> None:
+def test_telemetry_is_advertised_only_if_metrics_are_exported(tmp_path: Path, max_series: int) -> None:
     broker = InProcessBroker(tmp_path, {"barnabas.client.metrics.max.series": str(max_series)})
     asked = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     answer = broker.client(version=4).ask(asked)

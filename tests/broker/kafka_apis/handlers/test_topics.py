@@ -68,13 +68,13 @@ def test_every_version_creates(broker: InProcessBroker, version: int) -> None:
     assert broker.client(version=version) >> creating(topic("t", 2)) << again
 
 
-def test_a_new_topic_can_be_written_to_at_once(broker: InProcessBroker) -> None:
+def test_a_new_topic_is_writable_at_once(broker: InProcessBroker) -> None:
     assert broker.client(version=CREATE) >> creating(topic("t")) << Like(topics=[Like(error_code=0)])
     appended = Like(responses=[Like(partition_responses=[Like(error_code=0, base_offset=0)])])
     assert broker.client(version=12) >> produce("t", batch("a")) << appended
 
 
-def test_replicas_may_be_assigned_by_hand(broker: InProcessBroker) -> None:
+def test_replicas_may_be_assigned_manually(broker: InProcessBroker) -> None:
     by_hand = topic("t", -1)
     by_hand.assignments = [
         CreateTopicsRequest.CreatableReplicaAssignment(partition_index=index, broker_ids=[NODE_ID])
@@ -87,7 +87,7 @@ def test_replicas_may_be_assigned_by_hand(broker: InProcessBroker) -> None:
     )
 
 
-def test_the_settings_of_a_new_topic_are_told_with_their_source(tmp_path: Path) -> None:
+def test_settings_of_a_new_topic_are_returned_with_their_source(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path, {"log.segment.bytes": "1048576", "log.retention.hours": "1"})
     answer = broker.client(version=CREATE).ask(creating(topic("t", retention_bytes="77")))
     assert isinstance(answer, CreateTopicsResponse)
@@ -101,7 +101,7 @@ def test_the_settings_of_a_new_topic_are_told_with_their_source(tmp_path: Path) 
     broker.kill()
 
 
-def test_what_fails_does_not_keep_the_others(broker: InProcessBroker) -> None:
+def test_a_failure_does_not_fail_the_other_topics(broker: InProcessBroker) -> None:
     answer = broker.client(version=CREATE).ask(
         creating(
             topic("a b"),
@@ -124,7 +124,7 @@ def test_what_fails_does_not_keep_the_others(broker: InProcessBroker) -> None:
     assert topics_of(broker) == ["t"]
 
 
-def test_who_names_a_topic_twice_does_not_get_it(broker: InProcessBroker) -> None:
+def test_a_topic_named_twice_is_not_created(broker: InProcessBroker) -> None:
     answer = broker.client(version=CREATE).ask(creating(topic("t"), topic("u"), topic("t", 5)))
     assert isinstance(answer, CreateTopicsResponse)
     codes = {result.name: result.error_code for result in answer.topics}
@@ -132,7 +132,7 @@ def test_who_names_a_topic_twice_does_not_get_it(broker: InProcessBroker) -> Non
     assert topics_of(broker) == ["u"]
 
 
-def test_validation_changes_nothing(broker: InProcessBroker) -> None:
+def test_validate_only_creates_nothing(broker: InProcessBroker) -> None:
     request = creating(topic("t", 3), topic(""), validate_only=True)
     answer = broker.client(version=CREATE).ask(request)
     assert isinstance(answer, CreateTopicsResponse)
@@ -144,7 +144,7 @@ def test_validation_changes_nothing(broker: InProcessBroker) -> None:
     assert broker.deltas == []
 
 
-def test_the_answer_waits_until_the_topic_is_on_the_disk_and_open(tmp_path: Path) -> None:
+def test_the_response_waits_until_the_topic_is_durable_and_open(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     client = broker.client(version=CREATE) >> creating(topic("t")) << WAITS
@@ -155,7 +155,7 @@ def test_the_answer_waits_until_the_topic_is_on_the_disk_and_open(tmp_path: Path
     broker.kill()
 
 
-def test_a_disk_that_refuses_means_no_topic(tmp_path: Path) -> None:
+def test_a_failed_write_creates_no_topic(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     client = broker.client(version=CREATE) >> creating(topic("t"), topic("u")) << WAITS
@@ -170,7 +170,7 @@ def test_a_disk_that_refuses_means_no_topic(tmp_path: Path) -> None:
 
 
 def deleting(*doomed: str | Uuid, version: int = DELETE) -> DeleteTopicsRequest:
-    """Topics by name or id, as `version` says it."""
+    """Topics by name or id, in the fields of `version`."""
     if version < 6:
         return DeleteTopicsRequest(topic_names=[name for name in doomed if isinstance(name, str)])
     return DeleteTopicsRequest(
@@ -205,13 +205,13 @@ def test_a_topic_may_be_deleted_by_its_id(broker: InProcessBroker) -> None:
     assert client >> deleting(STRANGER) << Like(responses=[strange])
 
 
-def test_a_name_may_come_back_and_is_another_topic(broker: InProcessBroker) -> None:
+def test_a_reused_name_is_another_topic(broker: InProcessBroker) -> None:
     first = broker.create_topic("t")
     assert broker.client(version=DELETE) >> deleting("t") << Like(responses=[Like(error_code=0)])
     assert broker.create_topic("t") != first
 
 
-def test_who_names_a_topic_twice_does_not_lose_it(broker: InProcessBroker) -> None:
+def test_a_topic_named_twice_is_not_deleted(broker: InProcessBroker) -> None:
     topic_id = broker.create_topic("t")
     broker.create_topic("u")
     client = broker.client(version=DELETE)
@@ -228,7 +228,7 @@ def test_who_names_a_topic_twice_does_not_lose_it(broker: InProcessBroker) -> No
     assert topics_of(broker) == ["t"]
 
 
-def test_a_topic_has_a_name_or_an_id(broker: InProcessBroker) -> None:
+def test_a_topic_is_given_by_name_or_by_id(broker: InProcessBroker) -> None:
     topic_id = broker.create_topic("t")
     neither = DeleteTopicsRequest.DeleteTopicState()
     both = DeleteTopicsRequest.DeleteTopicState(name="t", topic_id=topic_id)
@@ -254,7 +254,7 @@ def test_a_topic_has_a_name_or_an_id(broker: InProcessBroker) -> None:
         (6, ErrorCode.TOPIC_DELETION_DISABLED),
     ],
 )
-def test_deletion_can_be_turned_off(tmp_path: Path, version: int, code: ErrorCode) -> None:
+def test_deletion_can_be_disabled(tmp_path: Path, version: int, code: ErrorCode) -> None:
     broker = InProcessBroker(tmp_path, {"delete.topic.enable": "false"})
     broker.create_topic("t")
     refused = Like(responses=[Like(name="t", error_code=code)])
@@ -263,7 +263,7 @@ def test_deletion_can_be_turned_off(tmp_path: Path, version: int, code: ErrorCod
     broker.kill()
 
 
-def test_a_disk_that_refuses_means_the_topic_stays(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_topic(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     client = broker.client(version=CREATE) >> creating(topic("t"))

@@ -1,4 +1,4 @@
-"""Producer ids and transactions, as clients see them."""
+"""Producer ids and transactions over the protocol."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def transactional(name: str) -> InitProducerIdRequest:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_each_producer_gets_an_id_of_its_own(broker: InProcessBroker, version: int) -> None:
+def test_each_producer_gets_its_own_id(broker: InProcessBroker, version: int) -> None:
     client = broker.client(version=version)
     for producer_id in range(3):
         assert client >> IDEMPOTENT << InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
-def test_after_a_crash_ids_go_on_behind_the_block(tmp_path: Path) -> None:
+def test_after_a_crash_ids_continue_after_the_block(tmp_path: Path) -> None:
     broker = InProcessBroker(tmp_path)
     assert broker.client(version=5) >> IDEMPOTENT << Like(producer_id=0)
     broker.kill()
@@ -52,7 +52,7 @@ def test_after_a_crash_ids_go_on_behind_the_block(tmp_path: Path) -> None:
     again.kill()
 
 
-def test_the_first_id_waits_for_the_disk(tmp_path: Path) -> None:
+def test_the_first_id_waits_for_the_flush(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     client = broker.client(version=5) >> IDEMPOTENT << WAITS
@@ -62,12 +62,12 @@ def test_the_first_id_waits_for_the_disk(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_a_disk_that_refuses_means_try_again(tmp_path: Path) -> None:
+def test_a_failed_write_gives_a_retriable_error(tmp_path: Path) -> None:
     runner = HeldRunner()
     broker = InProcessBroker(tmp_path, runner=runner)
     client = broker.client(version=5) >> IDEMPOTENT << WAITS
     runner.fail(OSError("no space left"))
-    # Not COORDINATOR_NOT_AVAILABLE: Java's producer would look for the coordinator of the id that it has not got.
+    # Not COORDINATOR_NOT_AVAILABLE: Java's producer would look for the coordinator of an id that it does not have.
     assert client << InitProducerIdResponse(
         error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_id=-1, producer_epoch=-1
     )
@@ -75,7 +75,7 @@ def test_a_disk_that_refuses_means_try_again(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_a_transactional_id_has_a_letter_at_least(broker: InProcessBroker) -> None:
+def test_an_empty_transactional_id_is_rejected(broker: InProcessBroker) -> None:
     assert (
         broker.client(version=5)
         >> transactional("")
@@ -154,7 +154,7 @@ def test_a_transaction_from_begin_to_end(transactions: InProcessBroker, version:
 
 
 @pytest.mark.parametrize(("version", "code"), [(0, OLD_FENCED), (1, OLD_FENCED), (2, FENCED), (3, FENCED)])
-def test_zombies_hear_what_they_understand(
+def test_zombies_get_an_error_of_their_version(
     transactions: InProcessBroker, version: int, code: ErrorCode
 ) -> None:
     init = transactions.client(version=5)
@@ -168,7 +168,7 @@ def test_zombies_hear_what_they_understand(
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, OLD_FENCED), (4, FENCED)])
-def test_a_zombie_gets_no_other_epoch(transactions: InProcessBroker, version: int, code: ErrorCode) -> None:
+def test_a_zombie_cannot_bump_its_epoch(transactions: InProcessBroker, version: int, code: ErrorCode) -> None:
     init = transactions.client(version=5)
     assert init >> transactional(TX) << Like(error_code=0)
     assert init >> transactional(TX) << Like(producer_epoch=1)
@@ -179,7 +179,7 @@ def test_a_zombie_gets_no_other_epoch(transactions: InProcessBroker, version: in
 
 
 @pytest.mark.parametrize(("timeout_ms", "is_good"), [(0, False), (1, True), (30_000, True), (30_001, False)])
-def test_timeouts_have_a_limit(tmp_path: Path, timeout_ms: int, is_good: bool) -> None:
+def test_transaction_timeouts_are_limited(tmp_path: Path, timeout_ms: int, is_good: bool) -> None:
     broker = with_coordinator(tmp_path, transaction_max_timeout_ms="30000")
     request = InitProducerIdRequest(transactional_id=TX, transaction_timeout_ms=timeout_ms)
     code = ErrorCode.NONE if is_good else ErrorCode.INVALID_TRANSACTION_TIMEOUT
@@ -187,14 +187,14 @@ def test_timeouts_have_a_limit(tmp_path: Path, timeout_ms: int, is_good: bool) -
     broker.kill()
 
 
-def test_partitions_that_are_not_there_keep_the_others_out(transactions: InProcessBroker) -> None:
+def test_unknown_partitions_fail_the_others(transactions: InProcessBroker) -> None:
     assert transactions.client(version=5) >> transactional(TX) << Like(error_code=0)
     missing, untried = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
     assert transactions.client(version=3) >> adding(0, 0, 1, 2) << added(untried, untried, missing)
     assert state(transactions) == ("Empty", 0)
 
 
-def test_without_its_topic_nobody_coordinates(broker: InProcessBroker) -> None:
+def test_without_its_topic_there_is_no_coordinator(broker: InProcessBroker) -> None:
     nobody = Like(error_code=ErrorCode.NOT_COORDINATOR)
     assert broker.client(version=5) >> transactional(TX) << nobody
     assert broker.client(version=5) >> ending(0) << nobody
@@ -203,7 +203,7 @@ def test_without_its_topic_nobody_coordinates(broker: InProcessBroker) -> None:
     assert broker.client(version=2) >> ListTransactionsRequest() << Like(error_code=0, transaction_states=[])
 
 
-def test_a_transaction_that_lasts_too_long_is_aborted_in_the_partition_too(
+def test_a_transaction_that_times_out_is_aborted_in_the_partition_too(
     transactions: InProcessBroker,
 ) -> None:
     assert transactions.client(version=5) >> transactional(TX) << Like(error_code=0)
@@ -217,7 +217,7 @@ def test_a_transaction_that_lasts_too_long_is_aborted_in_the_partition_too(
     assert transactions.client(version=4) >> ending(0) << Like(error_code=FENCED)
 
 
-def test_after_a_kill_a_transaction_goes_on_and_times_out(tmp_path: Path) -> None:
+def test_after_a_kill_a_transaction_continues_and_times_out(tmp_path: Path) -> None:
     broker = with_coordinator(tmp_path)
     assert broker.client(version=5) >> transactional(TX) << Like(error_code=0)
     assert broker.client(version=3) >> adding(0, 0) << added(0)
@@ -231,7 +231,7 @@ def test_after_a_kill_a_transaction_goes_on_and_times_out(tmp_path: Path) -> Non
     again.kill()
 
 
-def test_two_phase_commit_where_it_is_switched_on(tmp_path: Path) -> None:
+def test_two_phase_commit_enabled(tmp_path: Path) -> None:
     asked = InitProducerIdRequest(transactional_id=TX, transaction_timeout_ms=1, enable2_pc=True)
     switched = {"unstable_api_versions_enable": "true", "transaction_two_phase_commit_enable": "true"}
     broker = with_coordinator(tmp_path, **switched)
@@ -245,7 +245,7 @@ def test_two_phase_commit_where_it_is_switched_on(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_two_phase_commit_where_it_is_not(tmp_path: Path) -> None:
+def test_two_phase_commit_disabled(tmp_path: Path) -> None:
     asked = InitProducerIdRequest(transactional_id=TX, transaction_timeout_ms=1, enable2_pc=True)
     broker = with_coordinator(tmp_path, unstable_api_versions_enable="true")
     refused = Like(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_id=-1)
@@ -253,12 +253,12 @@ def test_two_phase_commit_where_it_is_not(tmp_path: Path) -> None:
     broker.kill()
 
 
-def test_the_version_in_the_making_is_not_there_unless_it_is_asked_for(transactions: InProcessBroker) -> None:
+def test_unstable_versions_are_rejected_by_default(transactions: InProcessBroker) -> None:
     assert transactions.client(version=6) >> transactional(TX) << CLOSED
 
 
 @pytest.mark.parametrize("is_offered", [True, False])
-def test_versions_in_the_making_are_shown_where_they_are_served(tmp_path: Path, is_offered: bool) -> None:
+def test_unstable_versions_are_advertised_if_enabled(tmp_path: Path, is_offered: bool) -> None:
     broker = InProcessBroker(tmp_path, {"unstable.api.versions.enable": str(is_offered).lower()})
     answer = broker.client(version=0).ask(ApiVersionsRequest())
     assert isinstance(answer, ApiVersionsResponse)
@@ -295,7 +295,7 @@ def test_transactional_ids_are_listed(
     ]
 
 
-def test_a_pattern_that_is_none(transactions: InProcessBroker) -> None:
+def test_an_invalid_pattern(transactions: InProcessBroker) -> None:
     request = ListTransactionsRequest(transactional_id_pattern="(")
     refused = Like(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION, transaction_states=[])
     assert transactions.client(version=2) >> request << refused

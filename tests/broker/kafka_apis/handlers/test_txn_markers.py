@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: who is answered what, and together with whom."""
+"""WriteTxnMarkers: the results, and how they are grouped."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_markers_of_many_producers(broker: InProcessBroker, version: int) -> Non
     assert [broker.replica_manager.partition("t", at).log.log_end_offset for at in (0, 1)] == [1, 2]
 
 
-def test_several_markers_of_one_producer_are_answered_together(broker: InProcessBroker) -> None:
+def test_markers_of_one_producer_have_one_result_together(broker: InProcessBroker) -> None:
     broker.create_topic("t", partitions=2)
     request = WriteTxnMarkersRequest(
         markers=[marker(7, 3, {"t": [0]}), marker(7, 2, {"t": [0]}), marker(7, 3, {"t": [1]})]
@@ -61,7 +61,7 @@ def test_several_markers_of_one_producer_are_answered_together(broker: InProcess
     assert broker.client(2) >> request << Like(markers=[result(7, t=codes)])
 
 
-def test_a_log_that_is_offline_is_unknown(broker: InProcessBroker) -> None:
+def test_an_offline_log_is_an_unknown_partition(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     broker.replica_manager.log_dir_failed(broker.replica_manager.partition("t", 0).log.log_dir)
     request = WriteTxnMarkersRequest(markers=[marker(7, 0, {"t": [0]})])
@@ -69,12 +69,12 @@ def test_a_log_that_is_offline_is_unknown(broker: InProcessBroker) -> None:
     assert broker.client(1) >> request << Like(markers=[result(7, t=unknown)])
 
 
-def test_no_markers(broker: InProcessBroker) -> None:
+def test_without_markers_the_response_is_empty(broker: InProcessBroker) -> None:
     assert broker.client(1) >> WriteTxnMarkersRequest() << Like(markers=[])
 
 
-def test_the_transaction_version_comes_with_version_2(broker: InProcessBroker) -> None:
-    """By it an epoch that the producer has written with is one too low."""
+def test_version_2_has_the_transaction_version(broker: InProcessBroker) -> None:
+    """With it the epoch that the producer has already used is too low."""
     broker.create_topic("t")
     client = broker.client(2)
     first = WriteTxnMarkersRequest(markers=[marker(7, 1, {"t": [0]}, transaction_version=2)])
@@ -84,10 +84,10 @@ def test_the_transaction_version_comes_with_version_2(broker: InProcessBroker) -
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (8, -1)])
-def test_a_marker_of_no_producer_fails_its_request(
+def test_a_marker_without_a_producer_fails_its_request(
     broker: InProcessBroker, producer_id: int, epoch: int
 ) -> None:
-    """What came before it is written."""
+    """Earlier markers of the request are written."""
     broker.create_topic("t")
     failed = {0: ErrorCode.UNKNOWN_SERVER_ERROR}
     markers = [marker(7, 0, {"t": [0]}), marker(producer_id, epoch, {"t": [0]}), marker(9, 0, {"t": [0]})]
@@ -100,7 +100,7 @@ def test_a_marker_of_no_producer_fails_its_request(
 
 
 @pytest.mark.parametrize("topic", ["u", "__consumer_offsets"])
-def test_a_marker_of_no_producer_fails_alone_where_nothing_would_be_written(
+def test_a_marker_without_a_producer_fails_alone_if_nothing_would_be_written(
     broker: InProcessBroker, topic: str
 ) -> None:
     broker.create_topic("t")
