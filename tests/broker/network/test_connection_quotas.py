@@ -1,4 +1,4 @@
-"""How many connections are let in, and whose."""
+"""Limits on the number and the rate of connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barnabas.config.layers import InvalidConfigError
 from tests.broker.held_runner import HeldRunner
 
 
-def test_without_limits_everybody_is_let_in() -> None:
+def test_without_limits_every_connection_is_accepted() -> None:
     quotas = ConnectionQuotas()
     assert all(quotas.may_accept("L") and quotas.admit("L", "192.0.2.1") for _ in range(1000))
     assert (quotas.total, quotas.count("L")) == (1000, 1000)
@@ -60,7 +60,7 @@ def test_an_address_may_have_its_own_maximum() -> None:
     assert quotas.admit("A", "192.0.2.8")
 
 
-def test_addresses_without_connections_are_forgotten() -> None:
+def test_addresses_without_connections_are_removed() -> None:
     quotas = ConnectionQuotas()
     for n in range(100):
         quotas.admit("A", f"192.0.2.{n}")
@@ -68,7 +68,7 @@ def test_addresses_without_connections_are_forgotten() -> None:
     assert quotas._by_ip == {}
 
 
-def test_overrides_are_by_address() -> None:
+def test_overrides_apply_to_an_address() -> None:
     assert limits_by_address({"192.0.2.1": 7, "[2001:db8::1]": 8, "2001:db8::2": 9}) == {
         "192.0.2.1": 7,
         "2001:db8::1": 8,
@@ -76,12 +76,12 @@ def test_overrides_are_by_address() -> None:
     }
 
 
-def test_an_override_for_a_name_goes_for_its_addresses() -> None:
+def test_an_override_for_a_name_applies_to_its_addresses() -> None:
     assert limits_by_address({"localhost": 3})["127.0.0.1"] == 3
 
 
 @pytest.mark.parametrize("name", ["no such host", "no..host", "fe80::1%no-such-interface"])
-def test_a_name_that_nobody_knows_is_refused(name: str) -> None:
+def test_an_unknown_host_name_is_rejected(name: str) -> None:
     with pytest.raises(InvalidConfigError, match=r"max\.connections\.per\.ip\.overrides"):
         limits_by_address({name: 7})
 
@@ -95,12 +95,12 @@ def test_a_name_that_nobody_knows_is_refused(name: str) -> None:
         ("fe80::1%lo", "fe80::1%lo"),
     ],
 )
-def test_an_ipv4_client_goes_by_its_ipv4_address(address: str, plain: str) -> None:
+def test_an_ipv4_mapped_address_counts_as_ipv4(address: str, plain: str) -> None:
     assert plain_address(address) == plain
 
 
 class Clock:
-    """Seconds that the test sets."""
+    """Seconds, set by the test."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -109,7 +109,7 @@ class Clock:
         return self.now
 
 
-def test_connections_come_no_faster_than_the_rate() -> None:
+def test_connections_above_the_rate_are_delayed() -> None:
     clock = Clock()
     quotas = ConnectionQuotas(ConnectionLimits(max_connection_creation_rate=2), clock)
     assert quotas.admit("A", "192.0.2.1")
@@ -131,11 +131,11 @@ def test_a_listener_may_have_its_own_rate() -> None:
     assert (quotas.delay_s("A"), quotas.delay_s("B")) == (1.0, 0)
 
 
-def test_a_rate_of_none_lets_nobody_in() -> None:
+def test_a_rate_of_zero_accepts_no_connection() -> None:
     assert ConnectionQuotas(ConnectionLimits(max_connection_creation_rate=0)).delay_s("A") == math.inf
 
 
-def test_a_new_rate_counts_what_came_before() -> None:
+def test_a_new_rate_counts_earlier_connections() -> None:
     clock = Clock()
     quotas = ConnectionQuotas(ConnectionLimits(max_connection_creation_rate=3), clock)
     quotas.admit("A", "192.0.2.1")
@@ -146,7 +146,7 @@ def test_a_new_rate_counts_what_came_before() -> None:
     assert quotas.delay_s("A") == 0
 
 
-def test_other_limits_hold_for_those_who_come_next() -> None:
+def test_new_limits_apply_to_new_connections() -> None:
     quotas = ConnectionQuotas()
     quotas.admit("A", "192.0.2.1")
     quotas.admit("A", "192.0.2.1")
@@ -165,7 +165,7 @@ def config_of(**settings: str) -> BrokerConfig:
     return BrokerConfig.of(None, overrides=[f"{key}={value}" for key, value in values.items()])
 
 
-def test_limits_are_those_of_the_configuration() -> None:
+def test_limits_come_from_the_configuration() -> None:
     config = config_of(
         max_connections="9",
         listener_name_b_max_connections="4",
@@ -185,7 +185,7 @@ def test_limits_are_those_of_the_configuration() -> None:
 
 
 @pytest.mark.parametrize(("overrides", "waits"), [("192.0.2.9:5,[::1]:2", False), ("localhost:5", True)])
-def test_names_are_looked_up_off_the_loop(overrides: str, waits: bool) -> None:
+def test_names_are_resolved_off_the_loop(overrides: str, waits: bool) -> None:
     runner, changed = HeldRunner(), list[ConnectionLimits]()
     config = config_of(max_connections_per_ip_overrides=overrides)
     ConnectionLimitsUpdate(config, changed.append, runner).reconfigure()
@@ -195,9 +195,7 @@ def test_names_are_looked_up_off_the_loop(overrides: str, waits: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["no.such.host.invalid", "no..host", "fe80::1%no-such-interface"])
-def test_a_name_that_nobody_knows_leaves_the_limits_as_they_are(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unknown_name_leaves_the_limits_unchanged(name: str, caplog: pytest.LogCaptureFixture) -> None:
     runner, changed = HeldRunner(), list[ConnectionLimits]()
     config = config_of(max_connections_per_ip_overrides=f"{name}:5")
     ConnectionLimitsUpdate(config, changed.append, runner).reconfigure()

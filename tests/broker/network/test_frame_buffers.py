@@ -1,4 +1,4 @@
-"""Who holds a piece of a buffer keeps it; nobody has to give one back."""
+"""A buffer is reused once no slice of it is referenced; it need not be given back."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def place(buffers: FrameBuffers, size: int = 100) -> memoryview:
     return taken
 
 
-def test_a_buffer_that_nobody_holds_is_used_again(buffers: FrameBuffers) -> None:
+def test_an_unreferenced_buffer_is_reused(buffers: FrameBuffers) -> None:
     first = place(buffers)
     first[:] = b"x" * 100
     del first
     assert bytes(place(buffers)) == b"x" * 100
 
 
-def test_a_buffer_is_kept_by_whoever_has_a_slice_of_it(buffers: FrameBuffers) -> None:
+def test_a_buffer_with_a_referenced_slice_is_kept(buffers: FrameBuffers) -> None:
     first = place(buffers)
     first[:] = b"a" * 100
     records = first[10:20]
@@ -36,18 +36,18 @@ def test_a_buffer_is_kept_by_whoever_has_a_slice_of_it(buffers: FrameBuffers) ->
     assert records == b"a" * 10
 
 
-def test_there_are_only_so_many(buffers: FrameBuffers) -> None:
+def test_the_number_of_buffers_is_limited(buffers: FrameBuffers) -> None:
     held = [place(buffers) for _ in range(MOST_BUFFERS)]
     assert buffers.take(100) is None
     held.pop(3)
     place(buffers)
 
 
-def test_what_does_not_fit_has_to_go_elsewhere(buffers: FrameBuffers) -> None:
+def test_a_frame_larger_than_a_buffer_is_not_accepted(buffers: FrameBuffers) -> None:
     place(buffers, BUFFER_BYTES)
     assert buffers.take(BUFFER_BYTES + 1) is None
 
 
-def test_a_buffer_stays_as_long_as_it_was(buffers: FrameBuffers) -> None:
+def test_a_buffer_keeps_its_length(buffers: FrameBuffers) -> None:
     for _ in range(100):
         place(buffers, BUFFER_BYTES)

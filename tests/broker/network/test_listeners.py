@@ -58,7 +58,7 @@ def connects(host: str, port: int) -> bool:
     return True
 
 
-def test_an_address_is_bound_as_it_stands() -> None:
+def test_a_literal_address_is_bound() -> None:
     with bound("127.0.0.1") as sockets:
         assert addresses(sockets) == ["127.0.0.1"]
         assert connects("127.0.0.1", sockets[0].getsockname()[1])
@@ -68,7 +68,7 @@ def test_an_address_is_bound_as_it_stands() -> None:
 def test_localhost_is_bound_at_both_addresses_on_one_port() -> None:
     with bound("localhost") as sockets:
         assert len({listening.getsockname()[1] for listening in sockets}) == 1
-        if len(sockets) == 2:  # as the hosts file has it
+        if len(sockets) == 2:  # depends on the hosts file
             assert addresses(sockets) == ["127.0.0.1", "::1"]
 
 
@@ -91,14 +91,14 @@ def test_a_name_is_bound_at_all_its_addresses(monkeypatch: pytest.MonkeyPatch) -
         assert len({listening.getsockname()[1] for listening in sockets}) == 1
 
 
-def test_an_address_of_a_name_that_the_machine_lacks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_the_machine_lacks_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     resolve_to(monkeypatch, "127.0.0.1", "2001:db8::1")
     with bound("halfway") as sockets:
         assert addresses(sockets) == ["127.0.0.1"]
 
 
 @needs_second_address
-def test_when_the_chosen_port_is_taken_at_another_address_the_next_is_tried(
+def test_a_port_taken_at_another_address_is_replaced_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     resolve_to(monkeypatch, "127.0.0.1", "127.0.0.2")
@@ -118,7 +118,7 @@ def test_when_the_chosen_port_is_taken_at_another_address_the_next_is_tried(
         assert sockets[0].getsockname()[1] != taken[0].getsockname()[1]
 
 
-def test_no_host_means_all_interfaces() -> None:
+def test_an_empty_host_means_all_interfaces() -> None:
     with bound("") as sockets:
         assert len(sockets) == 1
         port = sockets[0].getsockname()[1]
@@ -139,20 +139,20 @@ def test_all_interfaces_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
         assert addresses(sockets) == ["0.0.0.0"]
 
 
-def test_a_taken_port_is_named() -> None:
+def test_the_error_names_a_taken_port() -> None:
     with bound("127.0.0.1") as sockets:
         port = sockets[0].getsockname()[1]
         with pytest.raises(ListenError, match=rf"cannot listen on 127\.0\.0\.1:{port}: another program"):
             bind("127.0.0.1", port, backlog=5, receive_buffer_bytes=-1)
 
 
-def test_an_address_of_another_machine_is_named() -> None:
+def test_the_error_names_an_address_of_another_machine() -> None:
     with pytest.raises(ListenError, match=r"192\.0\.2\.1:\d+: this machine does not have that address"):
         bind("192.0.2.1", 9092, backlog=5, receive_buffer_bytes=-1)
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "no..host", f"{'x' * 64}.invalid"])
-def test_an_unknown_name_is_named(name: str) -> None:
+def test_the_error_names_an_unknown_host_name(name: str) -> None:
     with pytest.raises(ListenError, match=rf"{re.escape(name)} is not known here"):
         bind(name, 9092, backlog=5, receive_buffer_bytes=-1)
 

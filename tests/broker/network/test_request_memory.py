@@ -1,4 +1,4 @@
-"""The budget is kept, everybody gets a turn, and nobody waits for ever."""
+"""The memory limit holds, every connection gets a turn, and none waits for ever."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Waiter:
         self.turns += 1
 
 
-def test_there_is_room_until_the_limit() -> None:
+def test_memory_is_granted_up_to_the_limit() -> None:
     memory = RequestMemory(100)
     memory.charge(99)
     assert memory.may_read(Waiter())
@@ -25,7 +25,7 @@ def test_there_is_room_until_the_limit() -> None:
     assert memory.exhausted
 
 
-def test_reads_are_smaller_while_it_is_used_up() -> None:
+def test_reads_get_smaller_towards_the_limit() -> None:
     memory = RequestMemory(100)
     assert len(memory.window) == READ_BYTES
     memory.charge(100)
@@ -34,7 +34,7 @@ def test_reads_are_smaller_while_it_is_used_up() -> None:
     assert len(memory.window) == READ_BYTES
 
 
-def test_one_may_go_on_beyond_the_limit_and_hands_that_on_when_it_leaves() -> None:
+def test_one_connection_may_exceed_the_limit_and_passes_that_on_when_it_ends() -> None:
     memory = RequestMemory(100)
     memory.charge(100)
     first, second, third = Waiter(), Waiter(), Waiter()
@@ -48,7 +48,7 @@ def test_one_may_go_on_beyond_the_limit_and_hands_that_on_when_it_leaves() -> No
     assert third.turns == 1
 
 
-def test_as_many_are_woken_as_there_is_room_for_first_come_first_served() -> None:
+def test_waiting_connections_are_woken_in_order_as_far_as_memory_allows() -> None:
     memory = RequestMemory(10 * READ_BYTES)
     memory.charge(10 * READ_BYTES)
     assert memory.may_read(Waiter())
@@ -62,7 +62,7 @@ def test_as_many_are_woken_as_there_is_room_for_first_come_first_served() -> Non
     assert memory.waiting == 1
 
 
-def test_who_leaves_while_waiting_is_not_called() -> None:
+def test_a_connection_closed_while_waiting_is_not_called() -> None:
     memory = RequestMemory(100)
     memory.charge(100)
     memory.may_read(Waiter())
@@ -73,7 +73,7 @@ def test_who_leaves_while_waiting_is_not_called() -> None:
     assert waiter.turns == 0
 
 
-def test_asking_twice_is_waiting_once() -> None:
+def test_a_connection_that_asks_twice_waits_once() -> None:
     memory = RequestMemory(100)
     memory.charge(100)
     memory.may_read(Waiter())
@@ -85,8 +85,8 @@ def test_asking_twice_is_waiting_once() -> None:
 
 
 @explores
-def test_somebody_can_always_go_on() -> None:
-    """Whatever happens: while there are waiters, one connection may read beyond the limit, or there is room."""
+def test_some_connection_can_always_continue() -> None:
+    """At any time: while connections wait, one may read beyond the limit, or there is memory."""
     rng = random.Random(seed_or(3))
     memory = RequestMemory(10 * READ_BYTES)
     held: dict[Waiter, int] = {Waiter(): 0 for _ in range(40)}

@@ -1,4 +1,4 @@
-"""Which requests overlap: those of the table, in either direction, and nothing else."""
+"""Only the pairs of requests in the table overlap, in either direction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def begins(key: ApiKey) -> bytes:
     return key.to_bytes(2, "big") + b"\x00\x04the rest of a request"
 
 
-def test_nothing_overlaps_but_the_pairs_of_the_table() -> None:
+def test_only_the_pairs_of_the_table_overlap() -> None:
     found = {
         (waiting, following)
         for waiting in ApiKey
@@ -30,7 +30,7 @@ def test_a_request_without_an_api_key_overlaps_with_nothing(frame: bytes | memor
     assert not may_overlap(frame, overlapping_api(begins(ApiKey.PRODUCE)))
 
 
-def test_requests_are_looked_at_where_they_lie() -> None:
+def test_requests_are_inspected_without_a_copy() -> None:
     frame = memoryview(begins(ApiKey.PRODUCE))
     assert overlapping_api(frame) == b"\x00\x00"
     assert may_overlap(frame, overlapping_api(frame))

@@ -1,4 +1,4 @@
-"""What is sent next: everything in order, a piece at a time, records read no sooner than needed."""
+"""The send queue keeps the order, sends in pieces, and reads records only when needed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def drained(queue: SendQueue) -> list[bytes]:
     return pieces
 
 
-def test_small_chunks_go_together() -> None:
+def test_small_chunks_are_joined() -> None:
     queue = SendQueue()
     queue.put([b"a", memoryview(b"b"), FakeRecords(3, b"c")])
     assert drained(queue) == [b"abccc"]
@@ -44,20 +44,20 @@ def test_an_empty_queue_has_nothing_to_send() -> None:
     assert queue.take() == []
 
 
-def test_records_that_cannot_be_divided_are_sent_whole() -> None:
+def test_indivisible_records_are_sent_whole() -> None:
     queue = SendQueue()
     queue.put([FakeRecords(3 * PIECE_BYTES, b"c"), b"d"])
     assert [len(piece) for piece in drained(queue)] == [3 * PIECE_BYTES, 1]
 
 
-def test_what_is_cleared_is_not_sent() -> None:
+def test_a_cleared_queue_sends_nothing() -> None:
     queue = SendQueue()
     queue.put([b"a"])
     queue.clear()
     assert not queue
 
 
-def test_records_that_are_shorter_than_promised_are_an_error() -> None:
+def test_records_shorter_than_their_size_are_an_error() -> None:
     records = FakeRecords(10)
     records.truncated_by = 1
     queue = SendQueue()
@@ -86,7 +86,7 @@ def test_every_byte_is_sent_once_in_pieces_of_bounded_size(items: list[Chunk]) -
 
 
 class CountedFile(RealFile):
-    """A file that counts how often it is read."""
+    """A file that counts its reads."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd)
@@ -98,7 +98,7 @@ class CountedFile(RealFile):
 
 
 class OnDisk:
-    """A file in a directory of the test, as the storage has it: records are slices of it."""
+    """A file in a temporary directory, whose slices are records, as in the storage."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.data = random.Random(size).randbytes(size)
@@ -114,7 +114,7 @@ def disk(tmp_path: Path) -> OnDisk:
     return OnDisk(tmp_path / "0.log", 5 * TURN_BYTES)
 
 
-def test_records_in_a_file_go_out_by_sendfile(disk: OnDisk) -> None:
+def test_records_in_a_file_are_sent_by_sendfile(disk: OnDisk) -> None:
     queue, transport = SendQueue(), FakeTransport()
     queue.put([b"before", disk.records(10, SENDFILE_BYTES), b"after"])
     queue.send(transport)
@@ -122,7 +122,7 @@ def test_records_in_a_file_go_out_by_sendfile(disk: OnDisk) -> None:
     assert disk.file.reads == 0
 
 
-def test_a_few_records_are_sent_with_what_is_around_them(disk: OnDisk) -> None:
+def test_small_records_are_joined_with_their_neighbours(disk: OnDisk) -> None:
     queue, transport = SendQueue(), FakeTransport()
     queue.put([b"before", disk.records(10, SENDFILE_BYTES - 1), b"after"])
     queue.send(transport)
@@ -130,7 +130,7 @@ def test_a_few_records_are_sent_with_what_is_around_them(disk: OnDisk) -> None:
     assert (transport.writes, disk.file.reads) == (1, 1)
 
 
-def test_others_get_a_turn_before_all_of_a_large_answer_is_sent(disk: OnDisk) -> None:
+def test_a_large_response_yields_to_others(disk: OnDisk) -> None:
     queue, transport = SendQueue(), FakeTransport()
     queue.put([disk.records(0, len(disk.data))])
     turns = []
@@ -141,7 +141,7 @@ def test_others_get_a_turn_before_all_of_a_large_answer_is_sent(disk: OnDisk) ->
 
 
 @pytest.mark.parametrize("end", [0, SENDFILE_BYTES + 5])
-def test_a_file_that_is_cut_under_an_answer_ends_it(disk: OnDisk, end: int) -> None:
+def test_a_file_truncated_under_a_response_closes_the_connection(disk: OnDisk, end: int) -> None:
     queue, transport = SendQueue(), FakeTransport()
     queue.put([disk.records(0, 2 * SENDFILE_BYTES)])
     disk.file.truncate(end)
@@ -154,7 +154,7 @@ def test_a_file_that_is_cut_under_an_answer_ends_it(disk: OnDisk, end: int) -> N
         send_all()
 
 
-def test_a_file_that_was_closed_is_not_taken_for_another(disk: OnDisk) -> None:
+def test_a_closed_file_is_not_confused_with_another(disk: OnDisk) -> None:
     queue = SendQueue()
     queue.put([disk.records(0, 2 * SENDFILE_BYTES)])
     disk.file.close()
@@ -162,7 +162,7 @@ def test_a_file_that_was_closed_is_not_taken_for_another(disk: OnDisk) -> None:
         queue.send(FakeTransport())
 
 
-def test_a_disk_that_fails_is_not_taken_for_a_client_that_leaves(disk: OnDisk) -> None:
+def test_a_disk_failure_is_not_taken_for_a_disconnect(disk: OnDisk) -> None:
     class Broken(FakeTransport):
         def send_file(self, file: int, position: int, size: int) -> int:
             raise OSError(errno.EIO, "the disk")
@@ -173,7 +173,7 @@ def test_a_disk_that_fails_is_not_taken_for_a_client_that_leaves(disk: OnDisk) -
         queue.send(Broken())
 
 
-def test_a_client_that_leaves_is_not_taken_for_a_disk_that_fails(disk: OnDisk) -> None:
+def test_a_disconnect_is_not_taken_for_a_disk_failure(disk: OnDisk) -> None:
     for chunks in ([b"data"], [disk.records(0, 2 * SENDFILE_BYTES)]):
         queue, transport = SendQueue(), FakeTransport()
         queue.put(chunks)
@@ -190,7 +190,7 @@ SLICES = st.tuples(st.integers(0, 300_000), st.one_of(st.integers(0, 100), st.in
     st.lists(st.integers(1, 600_000), max_size=8),
 )
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-def test_every_byte_arrives_once_however_the_client_reads(
+def test_every_byte_arrives_once_for_any_reads_of_the_client(
     disk: OnDisk, items: list[tuple[int, int] | bytes], reads: list[int]
 ) -> None:
     expected = b"".join(

@@ -1,4 +1,4 @@
-"""A socket without anything in between, under uvloop and under plain asyncio."""
+"""A transport on a real socket, under uvloop and under plain asyncio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.broker.network.socket_harness import Run
 
 
 class End:
-    """An endpoint that notes what it is told, and one end of a pair of sockets whose other end is `peer`."""
+    """An endpoint that records its callbacks, on one end of a pair of sockets whose other end is `peer`."""
 
     def __init__(self) -> None:
         ours, self.peer = socket.socketpair()
@@ -54,7 +54,7 @@ class End:
                 return count
 
 
-def test_what_comes_is_read_until_the_end(run: Run) -> None:
+def test_received_bytes_are_read_until_the_end(run: Run) -> None:
     async def dialogue() -> None:
         end = End()
         end.transport.start(end)
@@ -85,7 +85,7 @@ def test_nothing_is_read_while_reading_is_paused(run: Run) -> None:
     run(dialogue())
 
 
-def test_there_is_room_again_when_the_peer_has_read(run: Run) -> None:
+def test_writing_resumes_when_the_peer_has_read(run: Run) -> None:
     async def dialogue() -> None:
         end = End()
         end.transport.start(end)
@@ -103,7 +103,7 @@ def test_there_is_room_again_when_the_peer_has_read(run: Run) -> None:
     run(dialogue())
 
 
-def test_bytes_of_a_file_follow_what_was_sent(run: Run, tmp_path: Path) -> None:
+def test_bytes_of_a_file_follow_earlier_bytes(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(range(200)))
     file = os.open(tmp_path / "file", os.O_RDONLY)
 

@@ -1,4 +1,4 @@
-"""Group commit: one fsync of a log at a time, and each serves all who came before it began."""
+"""Group commit: one fsync of a log at a time, which serves all appends before it began."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.broker.logs import ManualEnv, batch, log, log_manager
 
 
 class Story:
-    """Writes down how flushes end."""
+    """Records the results of flushes."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -28,7 +28,7 @@ class Story:
 
 
 class FailingEnv(ManualEnv):
-    """A disk whose syncs can be made to fail."""
+    """A disk whose syncs fail on demand."""
 
     __slots__ = ("broken",)
 
@@ -74,7 +74,7 @@ def append(log: UnifiedLog, *values: str) -> None:
     log.append_as_leader(batch(*values), 0)
 
 
-def test_a_flush_makes_what_is_there_durable(
+def test_a_flush_makes_earlier_appends_durable(
     flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
 ) -> None:
     records = log(tmp_path)
@@ -89,7 +89,7 @@ def test_a_flush_makes_what_is_there_durable(
     assert not flusher.is_flushing(records)
 
 
-def test_who_asks_again_before_the_sync_ran_is_served_by_it_if_nothing_came_since(
+def test_a_repeated_request_before_the_sync_needs_no_other_one(
     flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
 ) -> None:
     records = log(tmp_path)
@@ -101,7 +101,7 @@ def test_who_asks_again_before_the_sync_ran_is_served_by_it_if_nothing_came_sinc
     assert (disk.held, story.lines) == (0, ["t-0 is durable up to 1"])
 
 
-def test_what_came_during_a_sync_is_served_by_one_more(
+def test_appends_during_a_sync_need_one_more(
     flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
 ) -> None:
     records = log(tmp_path)
@@ -133,7 +133,7 @@ def test_logs_do_not_wait_for_each_other(
     assert story.lines == ["t-0 is durable up to 1", "t-1 is durable up to 1"]
 
 
-def test_a_sync_that_fails_is_told_and_ends_it(
+def test_a_failed_sync_is_reported_and_ends_the_flushes(
     flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
 ) -> None:
     env = FailingEnv()
@@ -148,9 +148,7 @@ def test_a_sync_that_fails_is_told_and_ends_it(
     assert (disk.held, flusher.is_flushing(records)) == (0, False)
 
 
-def test_a_bug_in_the_work_is_not_taken_for_a_failing_disk(
-    flusher: LogFlusher, disk: HeldRunner, tmp_path: Path
-) -> None:
+def test_a_bug_is_not_taken_for_a_disk_failure(flusher: LogFlusher, disk: HeldRunner, tmp_path: Path) -> None:
     records = log(tmp_path)
     append(records, "a")
     flusher.flush(records)
@@ -158,7 +156,7 @@ def test_a_bug_in_the_work_is_not_taken_for_a_failing_disk(
         disk.fail(ZeroDivisionError())
 
 
-def test_a_log_that_is_held_is_not_synced_until_it_is_released(tmp_path: Path, story: Story) -> None:
+def test_a_suspended_log_is_not_synced_until_it_is_resumed(tmp_path: Path, story: Story) -> None:
     runner = HeldRunner()
     flusher = LogFlusher(runner, story.flushed, story.failed)
     it = log(tmp_path)
@@ -168,7 +166,7 @@ def test_a_log_that_is_held_is_not_synced_until_it_is_released(tmp_path: Path, s
     it.append_as_leader(batch("two"), 0)
     flusher.flush(it)
     runner.release_all()
-    assert story.lines == ["t-0 is durable up to 1"]  # what was under way; the next one waits
+    assert story.lines == ["t-0 is durable up to 1"]  # the sync under way completed; the next one waits
     assert flusher.is_flushing(it)
     flusher.release(it)
     runner.release_all()
@@ -176,7 +174,7 @@ def test_a_log_that_is_held_is_not_synced_until_it_is_released(tmp_path: Path, s
     assert not flusher.is_flushing(it)
 
 
-def test_whoever_waits_for_a_log_waits_for_the_one_that_takes_its_place(tmp_path: Path, story: Story) -> None:
+def test_pending_flushes_of_a_log_wait_for_its_replacement(tmp_path: Path, story: Story) -> None:
     runner = HeldRunner()
     flusher = LogFlusher(runner, story.flushed, story.failed)
     before, after = log(tmp_path / "a"), log(tmp_path / "b")

@@ -1,4 +1,4 @@
-"""One partition: who may append and read, and how far the high watermark follows its replicas."""
+"""One partition: permissions of appends and reads, and the high watermark under its replicas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def partition(
 
 
 def offsets(partition: Partition) -> tuple[int, int]:
-    """The high watermark and the log's end."""
+    """The high watermark and the log end offset."""
     return partition.log.high_watermark, partition.log.log_end_offset
 
 
@@ -38,10 +38,10 @@ def code_of(error: pytest.ExceptionInfo[ApiError]) -> ErrorCode:
     return error.value.code
 
 
-# ---- alone
+# ---- a single replica
 
 
-def test_alone_what_is_appended_is_committed_at_once(directory: Path) -> None:
+def test_a_single_replica_commits_appends_at_once(directory: Path) -> None:
     alone = partition(directory)
     info = alone.append_as_leader(batch("a", "b"), ACKS_ALL)
     assert (info.first_offset, info.last_offset) == (0, 1)
@@ -50,7 +50,7 @@ def test_alone_what_is_appended_is_committed_at_once(directory: Path) -> None:
     assert len(data.records.read()) == data.records.size > 0
 
 
-def test_what_the_log_refuses_moves_nothing(directory: Path) -> None:
+def test_a_rejected_deletion_of_records_changes_nothing(directory: Path) -> None:
     alone = partition(directory)
     with pytest.raises(OffsetOutOfRangeError):
         alone.delete_records_on_leader(1)
@@ -58,7 +58,7 @@ def test_what_the_log_refuses_moves_nothing(directory: Path) -> None:
     assert alone.low_watermark == 0
 
 
-def test_a_new_leader_opens_its_epoch_where_the_log_ends(directory: Path) -> None:
+def test_a_new_leader_begins_its_epoch_at_the_log_end(directory: Path) -> None:
     alone = partition(directory)
     alone.append_as_leader(batch("a", "b", "c"), 1)
     alone.update(partition_image(leader_epoch=4, partition_epoch=1))
@@ -69,18 +69,18 @@ def test_a_new_leader_opens_its_epoch_where_the_log_ends(directory: Path) -> Non
     assert alone.end_offset_for_epoch(4) == EpochEndOffset(4, 4)
 
 
-def test_it_goes_by_its_name(directory: Path) -> None:
+def test_the_text_form_is_the_name(directory: Path) -> None:
     assert str(partition(directory)) == "t-0"
 
 
-# ---- who may ask
+# ---- checks of the leader and its epoch
 
 
 @pytest.mark.parametrize(
     ("epoch", "code"),
     [(-1, None), (5, None), (4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_a_reader_that_names_an_epoch_has_to_name_ours(
+def test_a_reader_that_names_an_epoch_must_name_the_current_one(
     directory: Path, epoch: int, code: ErrorCode | None
 ) -> None:
     leader = partition(directory, partition_image(leader_epoch=5))
@@ -92,7 +92,7 @@ def test_a_reader_that_names_an_epoch_has_to_name_ours(
     assert code_of(caught) is code
 
 
-def test_what_another_leads_is_not_written_here(directory: Path) -> None:
+def test_only_the_leader_appends(directory: Path) -> None:
     follower = partition(directory, partition_image(replicas=(HERE, ELSEWHERE), leader=ELSEWHERE))
     assert not follower.is_leader
     with pytest.raises(ApiError) as caught:
@@ -101,7 +101,7 @@ def test_what_another_leads_is_not_written_here(directory: Path) -> None:
     assert offsets(follower) == (0, 0)
 
 
-def test_a_failed_disk_is_told_before_anything_else(directory: Path) -> None:
+def test_a_failed_disk_is_reported_first(directory: Path) -> None:
     leader = partition(directory)
     leader.offline = True
     with pytest.raises(ApiError) as caught:
@@ -109,10 +109,10 @@ def test_a_failed_disk_is_told_before_anything_else(directory: Path) -> None:
     assert code_of(caught) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-# ---- with others
+# ---- several replicas
 
 
-def test_the_high_watermark_is_the_lowest_end_in_the_isr(directory: Path) -> None:
+def test_the_high_watermark_is_the_lowest_log_end_in_the_isr(directory: Path) -> None:
     leader = partition(directory, partition_image(replicas=(HERE, ELSEWHERE, THIRD)))
     leader.append_as_leader(batch("a", "b", "c"), ACKS_ALL)
     assert offsets(leader) == (0, 3)
@@ -125,7 +125,7 @@ def test_the_high_watermark_is_the_lowest_end_in_the_isr(directory: Path) -> Non
     assert offsets(leader) == (3, 3)
 
 
-def test_a_replica_that_left_the_isr_holds_nobody_back(directory: Path) -> None:
+def test_a_replica_outside_the_isr_does_not_hold_back_the_high_watermark(directory: Path) -> None:
     leader = partition(directory, partition_image(replicas=(HERE, ELSEWHERE)))
     leader.append_as_leader(batch("a"), 1)
     assert offsets(leader) == (0, 1)
@@ -133,7 +133,7 @@ def test_a_replica_that_left_the_isr_holds_nobody_back(directory: Path) -> None:
     assert offsets(leader) == (1, 1)
 
 
-def test_what_is_known_of_a_follower_outlives_an_update(directory: Path) -> None:
+def test_follower_state_survives_an_update(directory: Path) -> None:
     image = partition_image(replicas=(HERE, ELSEWHERE))
     leader = partition(directory, image)
     leader.append_as_leader(batch("a", "b"), 1)
@@ -142,7 +142,7 @@ def test_what_is_known_of_a_follower_outlives_an_update(directory: Path) -> None
     assert offsets(leader) == (1, 2)
 
 
-def test_in_a_new_epoch_followers_have_to_say_anew_what_they_have(directory: Path) -> None:
+def test_in_a_new_epoch_follower_offsets_are_unknown(directory: Path) -> None:
     leader = partition(directory, partition_image(replicas=(HERE, ELSEWHERE)))
     leader.append_as_leader(batch("a", "b"), 1)
     leader.follower_fetched(ELSEWHERE, 1, 0, 1000)
@@ -160,7 +160,7 @@ def test_a_node_without_a_replica_is_no_follower(directory: Path) -> None:
     assert code_of(caught) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_reader_sees_what_its_isolation_allows(directory: Path) -> None:
+def test_a_reader_sees_records_up_to_its_isolation_level(directory: Path) -> None:
     leader = partition(directory, partition_image(replicas=(HERE, ELSEWHERE)))
     leader.append_as_leader(batch("a"), 1)
     committed = leader.log.read(0, 1000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
@@ -181,7 +181,7 @@ def test_a_reader_sees_what_its_isolation_allows(directory: Path) -> None:
         ((1, 2, 3), (1, 2), 2, True),
     ],
 )
-def test_acks_all_needs_so_many_replicas_in_sync(
+def test_acks_all_requires_min_insync_replicas(
     directory: Path, replicas: tuple[int, ...], isr: tuple[int, ...], required: int, enough: bool
 ) -> None:
     image = partition_image(replicas=replicas, isr=isr)
@@ -196,7 +196,7 @@ def test_acks_all_needs_so_many_replicas_in_sync(
     assert leader.log.log_end_offset == 1
 
 
-# ---- where a reader's history parts from this one
+# ---- divergence of a reader's log
 
 
 @pytest.fixture
@@ -222,14 +222,14 @@ def two_epochs(directory: Path) -> Partition:
         (0, 1, EpochEndOffset(0, 0)),
     ],
 )
-def test_where_histories_part(
+def test_the_diverging_epoch(
     two_epochs: Partition, epoch: int, offset: int, expected: EpochEndOffset | None
 ) -> None:
     assert two_epochs.diverging_epoch(epoch, offset) == expected
 
 
 @pytest.mark.parametrize(("epoch", "offset"), [(4, 5), (3, 1), (0, 0)])
-def test_an_epoch_or_an_offset_that_is_not_known_here(two_epochs: Partition, epoch: int, offset: int) -> None:
+def test_an_unknown_epoch_or_offset(two_epochs: Partition, epoch: int, offset: int) -> None:
     two_epochs.log.maybe_increment_log_start_offset(2, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
     with pytest.raises(ApiError) as caught:
         two_epochs.diverging_epoch(epoch, offset)

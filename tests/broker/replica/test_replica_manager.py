@@ -1,4 +1,4 @@
-"""Many partitions at once: they follow the metadata, and appends over them are answered as one."""
+"""Many partitions: they follow the metadata, and appends to several are answered together."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def node(tmp_path: Path) -> Node:
 # ---- following the metadata
 
 
-def test_a_topic_that_comes_gets_a_log_for_each_replica_here(node: Node, tmp_path: Path) -> None:
+def test_a_new_topic_gets_a_log_for_each_local_replica(node: Node, tmp_path: Path) -> None:
     elsewhere = partition_image(partition=1, replicas=(ELSEWHERE,), leader=ELSEWHERE)
     node.create("t", T, partition_image(), elsewhere, partition_image(partition=2))
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["t-0", "t-2"]
@@ -55,14 +55,14 @@ def test_a_topic_that_comes_gets_a_log_for_each_replica_here(node: Node, tmp_pat
     assert [node.manager.is_offline("t", index) for index in range(3)] == [False, True, False]
 
 
-def test_what_need_not_wait_for_the_disk_is_not_prepared(node: Node) -> None:
+def test_changes_without_disk_work_are_not_prepared(node: Node) -> None:
     node.create()
     change = PartitionChangeRecord(partition_id=0, topic_id=T, leader=HERE)
     image, delta = replayed(node.image, [change])
     assert node.manager.prepare(image, delta) is None
 
 
-def test_a_topic_that_goes_takes_its_logs_along(node: Node, tmp_path: Path) -> None:
+def test_a_deleted_topic_loses_its_logs(node: Node, tmp_path: Path) -> None:
     node.create()
     node.append(("t", 0, batch("a")))
     node.delete()
@@ -75,7 +75,7 @@ def test_a_topic_that_goes_takes_its_logs_along(node: Node, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("prepared", [True, False])
-def test_a_name_that_comes_back_is_another_topic(node: Node, *, prepared: bool) -> None:
+def test_a_reused_name_is_another_topic(node: Node, *, prepared: bool) -> None:
     node.create("t", T)
     node.append(("t", 0, batch("a")))
     node.commit(RemoveTopicRecord(topic_id=T), prepared=prepared)
@@ -87,13 +87,13 @@ def test_a_name_that_comes_back_is_another_topic(node: Node, *, prepared: bool) 
     assert caught.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
 
 
-def test_an_id_that_nobody_knows_is_an_error_of_its_own(node: Node) -> None:
+def test_an_unknown_topic_id_has_its_own_error(node: Node) -> None:
     with pytest.raises(ApiError) as caught:
         node.manager.partition(None, 0, T)
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_an_error_of_the_disk_while_a_log_is_made_takes_its_directory_offline(node: Node) -> None:
+def test_a_disk_error_during_the_creation_of_a_log_takes_its_directory_offline(node: Node) -> None:
     node.env.broken.add("mkdir")
     node.commit(*creation("u", U), prepared=False)
     assert len(node.failed_dirs) == 1
@@ -126,7 +126,7 @@ def test_a_topic_without_a_log_can_be_deleted(node: Node) -> None:
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_files_that_cannot_be_removed_are_no_reason_to_keep_the_topic(
+def test_files_that_cannot_be_removed_do_not_keep_the_topic(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.create()
@@ -136,10 +136,10 @@ def test_files_that_cannot_be_removed_are_no_reason_to_keep_the_topic(
     assert "still there" in caplog.text
 
 
-def test_directories_that_cannot_be_planned_leave_the_partition_offline(
+def test_a_failed_checkpoint_leaves_the_new_partition_offline(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Checkpoints speak of the topic that had the name before, and cannot be written anew."""
+    """The checkpoints contain the former topic of the name, and cannot be rewritten."""
     node.create()
     node.log_manager.dirs.checkpoint_all()
     node.delete()
@@ -152,7 +152,7 @@ def test_directories_that_cannot_be_planned_leave_the_partition_offline(
     assert errors(node.append(("t", 0, batch("a")))) == [ErrorCode.NONE]
 
 
-def test_topics_may_come_and_go_in_one_step(node: Node, tmp_path: Path) -> None:
+def test_a_topic_may_be_created_and_deleted_in_one_step(node: Node, tmp_path: Path) -> None:
     node.create()
     node.commit(RemoveTopicRecord(topic_id=T), *creation("u", U))
     assert [str(partition) for partition in node.manager.partitions()] == ["u-0"]
@@ -162,7 +162,7 @@ def test_topics_may_come_and_go_in_one_step(node: Node, tmp_path: Path) -> None:
 # ---- appending
 
 
-def test_every_partition_is_answered_in_its_place(node: Node) -> None:
+def test_every_partition_has_its_own_result(node: Node) -> None:
     node.create("t", T, partition_image(), partition_image(partition=1))
     appended, failed, last = result(
         node.append(("t", 1, batch("a", "b")), ("u", 0, batch("c")), ("t", 0, batch("d")))
@@ -174,11 +174,11 @@ def test_every_partition_is_answered_in_its_place(node: Node) -> None:
     assert node.probe.lines == ["t +2", "u UNKNOWN_TOPIC_OR_PARTITION", "t +1"]
 
 
-def test_an_unknown_id_is_answered_as_such(node: Node) -> None:
+def test_an_unknown_id_has_its_error(node: Node) -> None:
     assert errors(node.append((None, 0, batch("a")), topic_id=T)) == [ErrorCode.UNKNOWN_TOPIC_ID]
 
 
-def test_what_was_refused_before_is_not_appended(node: Node) -> None:
+def test_a_batch_rejected_before_is_not_appended(node: Node) -> None:
     node.create()
     refusal = InvalidRecordError("no", [(0, "not this one")])
     (answer,) = result(node.append(("t", 0, batch("a")), refusal=refusal))
@@ -190,7 +190,7 @@ def test_what_was_refused_before_is_not_appended(node: Node) -> None:
     assert node.probe.lines == ["t INVALID_RECORD", "t InvalidRecordError"]
 
 
-def test_a_partition_that_is_not_here_is_told_before_what_is_wrong_with_the_records(node: Node) -> None:
+def test_an_unknown_partition_takes_precedence_over_invalid_records(node: Node) -> None:
     refusal = InvalidRecordError("no")
     unknown = node.append(("t", 0, batch("a")), refusal=refusal)
     assert errors(unknown) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -204,7 +204,7 @@ def test_a_partition_that_is_not_here_is_told_before_what_is_wrong_with_the_reco
         (batch("a", timestamp=5), ErrorCode.INVALID_TIMESTAMP, 0),
     ],
 )
-def test_what_the_log_refuses_says_why(
+def test_a_rejected_append_has_a_message(
     tmp_path: Path, records: bytes, code: ErrorCode, log_start_offset: int
 ) -> None:
     node = Node(tmp_path, config=LogConfig(max_message_bytes=200, message_timestamp_before_max_ms=1000))
@@ -216,7 +216,7 @@ def test_what_the_log_refuses_says_why(
     assert node.probe.lines == [f"t {code.name}"]
 
 
-def test_a_disk_that_refuses_an_append_is_told(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_write_is_reported(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     node.create()
     (directory,) = node.log_manager.dirs
     node.env.broken.add("write")
@@ -226,7 +226,9 @@ def test_a_disk_that_refuses_an_append_is_told(node: Node, caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE])
-def test_a_full_disk_takes_nothing_offline(node: Node, code: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_takes_no_directory_offline(
+    node: Node, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
     node.create()
     node.env.errno = code
     node.env.broken.add("write")
@@ -238,15 +240,15 @@ def test_a_full_disk_takes_nothing_offline(node: Node, code: int, caplog: pytest
         assert answer.error_message
         assert os.strerror(code) in answer.error_message
     assert node.failed_dirs == []
-    assert not caplog.messages  # one line when the state changes, which is the guard's; none for each request
+    assert not caplog.messages  # one line at the change of state, by the guard; none for each request
     node.env.broken.clear()
     assert errors(node.append(("t", 0, batch("a")))) == [ErrorCode.NONE]
     assert node.log() == (1, 1)
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC])
-def test_a_read_for_which_the_process_has_no_means_takes_nothing_offline(node: Node, code: int) -> None:
-    """A segment that is not open has to be opened, by a broker that has as many connections as it may have files."""
+def test_a_read_without_process_resources_takes_no_directory_offline(node: Node, code: int) -> None:
+    """A segment that is closed has to be opened, by a broker that has reached its limit of open files."""
     node.create()
     node.append(("t", 0, batch("a")))
     node.manager.partition("t", 0).log.release()
@@ -260,7 +262,7 @@ def test_a_read_for_which_the_process_has_no_means_takes_nothing_offline(node: N
     assert (data.error_code, size_of(data) > 0) == (ErrorCode.NONE, True)
 
 
-def test_a_disk_that_cannot_be_read_goes_offline(node: Node, tmp_path: Path) -> None:
+def test_a_read_error_takes_the_directory_offline(node: Node, tmp_path: Path) -> None:
     node.create()
     node.append(("t", 0, batch("a")))
     node.manager.partition("t", 0).log.release()
@@ -271,10 +273,8 @@ def test_a_disk_that_cannot_be_read_goes_offline(node: Node, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO])
-def test_a_reader_who_waits_for_what_cannot_be_looked_up_is_told_and_not_whoever_appends(
-    node: Node, code: int
-) -> None:
-    """Where the next open transaction begins has to be looked up in a segment that is not open any more."""
+def test_a_failed_lookup_fails_the_waiting_fetch_and_not_the_append(node: Node, code: int) -> None:
+    """The start of the next open transaction has to be looked up in a segment that is closed."""
     node.create()
     transactions = [
         build_batch(
@@ -308,7 +308,7 @@ def test_a_reader_who_waits_for_what_cannot_be_looked_up_is_told_and_not_whoever
     assert bool(node.failed_dirs) is (code == errno.EIO)
 
 
-def test_producers_are_kept_out_below_the_limit_and_let_in_above(tmp_path: Path) -> None:
+def test_produces_are_rejected_below_the_space_limit_and_accepted_above(tmp_path: Path) -> None:
     node = Node(tmp_path, min_free_bytes=10_000)
     node.env.space = (100_000, 9_999)
     node.create()
@@ -328,7 +328,7 @@ def test_producers_are_kept_out_below_the_limit_and_let_in_above(tmp_path: Path)
     assert errors(node.append(("t", 0, batch("a")))) == [ErrorCode.NONE]
 
 
-def test_new_partitions_go_where_there_is_room(tmp_path: Path) -> None:
+def test_new_partitions_are_placed_where_there_is_space(tmp_path: Path) -> None:
     node = Node(tmp_path / "a", tmp_path / "b", min_free_bytes=10_000)
     full, roomy = node.log_manager.dirs
     full.space.apply((100_000, 5_000))
@@ -339,10 +339,10 @@ def test_new_partitions_go_where_there_is_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
-def test_epochs_that_a_full_disk_keeps_out_are_written_when_there_is_room(
+def test_epochs_that_a_full_disk_rejected_are_written_once_there_is_space(
     tmp_path: Path, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The batches are synced, but an epoch that is not on disk must not be passed by the recovery point."""
+    """The batches are synced, but the recovery point must not pass an epoch that is not on disk."""
     node = Node(tmp_path, config=LogConfig(flush_messages=1))
     node.create()
     answer = node.append(("t", 0, batch("a")))
@@ -358,7 +358,7 @@ def test_epochs_that_a_full_disk_keeps_out_are_written_when_there_is_room(
     assert errors(answer) == [ErrorCode.NONE]
 
 
-def test_acks_of_all_wait_for_those_in_sync(node: Node) -> None:
+def test_acks_all_waits_for_the_isr(node: Node) -> None:
     node.create("t", T, BOTH)
     node.create("u", U)
     both = node.append(("t", 0, batch("a")), ("u", 0, batch("b")))
@@ -368,13 +368,13 @@ def test_acks_of_all_wait_for_those_in_sync(node: Node) -> None:
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_other_acks_wait_for_nobody(node: Node, acks: int) -> None:
+def test_other_acks_do_not_wait(node: Node, acks: int) -> None:
     node.create("t", T, BOTH)
     assert errors(node.append(("t", 0, batch("a")), acks=acks)) == [ErrorCode.NONE]
     assert node.log() == (0, 1)
 
 
-def test_patience_ends(node: Node) -> None:
+def test_a_waiting_produce_times_out(node: Node) -> None:
     node.create("t", T, BOTH)
     node.create("u", U)
     both = node.append(("t", 0, batch("a")), ("u", 0, batch("b")))
@@ -382,7 +382,7 @@ def test_patience_ends(node: Node) -> None:
     assert errors(both) == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
 
 
-def test_who_waits_hears_of_another_leader_and_of_the_end_of_the_topic(node: Node) -> None:
+def test_waiting_produces_end_with_the_leadership_and_with_the_topic(node: Node) -> None:
     node.create("t", T, BOTH)
     node.create("u", U, BOTH)
     moved = node.append(("t", 0, batch("a")))
@@ -398,14 +398,14 @@ def test_who_waits_hears_of_another_leader_and_of_the_end_of_the_topic(node: Nod
 
 @pytest.fixture
 def durable(tmp_path: Path) -> Node:
-    """Every record is synced before it is acknowledged."""
+    """A node that syncs every record before it acknowledges it."""
     node = Node(tmp_path / "one", tmp_path / "two", config=LogConfig(flush_messages=1))
     node.create("t", T, partition_image(), partition_image(partition=1), partition_image(partition=2))
     return node
 
 
 @pytest.mark.parametrize("acks", [1, ACKS_ALL])
-def test_a_flush_policy_has_acknowledgements_wait_for_the_disk(durable: Node, acks: int) -> None:
+def test_with_a_flush_policy_responses_wait_for_the_disk(durable: Node, acks: int) -> None:
     first = durable.append(("t", 0, batch("a")), acks=acks)
     second = durable.append(("t", 0, batch("b")), acks=acks)
     assert (first.done, durable.disk.held) == (False, 1)
@@ -415,12 +415,12 @@ def test_a_flush_policy_has_acknowledgements_wait_for_the_disk(durable: Node, ac
     assert errors(second) == [ErrorCode.NONE]
 
 
-def test_without_acks_nobody_waits_but_the_disk_is_synced(durable: Node) -> None:
+def test_with_acks_0_the_disk_is_synced_without_a_wait(durable: Node) -> None:
     assert errors(durable.append(("t", 0, batch("a")), acks=0)) == [ErrorCode.NONE]
     assert durable.disk.held == 1
 
 
-def test_the_sync_after_a_roll_is_nobodys_wait(tmp_path: Path) -> None:
+def test_no_request_waits_for_the_sync_after_a_roll(tmp_path: Path) -> None:
     node = Node(tmp_path, config=LogConfig(segment_bytes=1024 * 1024))
     node.create()
     node.append(("t", 0, batch("a")))
@@ -429,7 +429,7 @@ def test_the_sync_after_a_roll_is_nobodys_wait(tmp_path: Path) -> None:
     assert node.disk.held == 1
 
 
-def test_a_duplicate_is_not_acknowledged_before_the_first_copy_is_durable(node: Node) -> None:
+def test_a_duplicate_is_acknowledged_once_the_first_copy_is_durable(node: Node) -> None:
     node.create()
     once = batch("a", producer_id=7, producer_epoch=0, base_sequence=0)
     node.append(("t", 0, once))
@@ -443,7 +443,7 @@ def test_a_duplicate_is_not_acknowledged_before_the_first_copy_is_durable(node: 
     assert node.probe.lines == ["t +1"]  # it counts once
 
 
-def test_a_sync_that_fails_takes_its_directory_offline_and_no_other(durable: Node) -> None:
+def test_a_failed_sync_takes_only_its_directory_offline(durable: Node) -> None:
     waiting = durable.append(("t", 0, batch("a")))
     durable.env.broken.add("sync")
     durable.disk.release()
@@ -457,7 +457,7 @@ def test_a_sync_that_fails_takes_its_directory_offline_and_no_other(durable: Nod
     assert sorted(set(offline)) == [False, True]
 
 
-def test_who_waits_on_another_partition_of_a_failed_directory_hears_of_it(durable: Node) -> None:
+def test_waiting_produces_on_other_partitions_of_a_failed_directory_fail(durable: Node) -> None:
     by_directory: dict[str, list[int]] = {}
     for partition in durable.manager.partitions():
         by_directory.setdefault(partition.log.directory.rpartition("/")[0], []).append(partition.index)
@@ -469,7 +469,7 @@ def test_who_waits_on_another_partition_of_a_failed_directory_hears_of_it(durabl
     assert [each.error_code for each in result(reading)] == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-def test_a_topic_that_goes_during_its_sync_is_no_failure_of_the_disk(durable: Node) -> None:
+def test_a_topic_deleted_during_its_sync_is_no_disk_failure(durable: Node) -> None:
     waiting = durable.append(("t", 0, batch("a")))
     durable.delete()
     durable.disk.release_all()
@@ -496,7 +496,7 @@ def test_a_deletion_waits_for_the_replicas(node: Node) -> None:
     ]
 
 
-def test_a_deletion_waits_only_so_long(node: Node) -> None:
+def test_a_deletion_times_out(node: Node) -> None:
     node.create("t", T, BOTH)
     node.append(("t", 0, batch("a")))
     node.fetch(wanted("t", offset=1, log_start_offset=0), replica_id=ELSEWHERE, max_wait_ms=0)
@@ -540,7 +540,7 @@ def syncs(node: Node) -> list[str]:
     return [path.split("/")[-2] for path in node.env.synced if path.endswith(".log")]
 
 
-def test_many_requests_on_one_partition_are_answered_by_one_fsync(durable: Node) -> None:
+def test_many_requests_on_one_partition_share_an_fsync(durable: Node) -> None:
     first = durable.append(("t", 0, batch("a")))
     others = [durable.append(("t", 0, batch("b"))) for _ in range(20)]
     assert syncs(durable) == []  # the loop has not touched the disk
@@ -554,7 +554,7 @@ def test_many_requests_on_one_partition_are_answered_by_one_fsync(durable: Node)
     assert durable.disk.held == 0
 
 
-def test_many_partitions_have_one_fsync_each_in_a_round(tmp_path: Path) -> None:
+def test_each_of_many_partitions_has_one_fsync_in_a_round(tmp_path: Path) -> None:
     durable = Node(tmp_path, config=LogConfig(flush_messages=1))
     count = 20
     durable.create("t", T, *(partition_image(partition=index) for index in range(count)))

@@ -1,4 +1,4 @@
-"""The rate that copying keeps below."""
+"""The limit on the rate of copies between log directories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def quota_of(bytes_per_second: int, timer: ManualTimer) -> ReplicationQuota:
     return ReplicationQuota(lambda: bytes_per_second, samples=11, window_s=1.0, clock=timer.time)
 
 
-def test_as_much_as_the_windows_allow_goes_through_at_once() -> None:
+def test_the_first_windows_pass_at_once() -> None:
     timer = ManualTimer()
     quota = quota_of(100, timer)
     assert quota.delay_s() == 0
@@ -20,7 +20,7 @@ def test_as_much_as_the_windows_allow_goes_through_at_once() -> None:
     assert quota.delay_s() == 0.5
 
 
-def test_it_waits_until_the_rate_is_right() -> None:
+def test_a_copy_waits_until_the_rate_is_below_the_limit() -> None:
     timer = ManualTimer()
     quota = quota_of(100, timer)
     quota.record(1080)
@@ -30,7 +30,7 @@ def test_it_waits_until_the_rate_is_right() -> None:
     assert quota.delay_s() == 0
 
 
-def test_what_is_long_ago_does_not_count() -> None:
+def test_expired_windows_do_not_count() -> None:
     timer = ManualTimer()
     quota = quota_of(100, timer)
     quota.record(1_000_000)
@@ -41,7 +41,7 @@ def test_what_is_long_ago_does_not_count() -> None:
     assert quota.delay_s() == 0
 
 
-def test_windows_go_one_by_one() -> None:
+def test_windows_expire_one_by_one() -> None:
     timer = ManualTimer()
     quota = quota_of(100, timer)
     for _ in range(11):
@@ -53,14 +53,14 @@ def test_windows_go_one_by_one() -> None:
     assert quota.delay_s() > 0
 
 
-def test_nothing_at_all_may_go_through() -> None:
+def test_a_rate_of_zero_lets_nothing_pass() -> None:
     timer = ManualTimer()
     quota = quota_of(0, timer)
     quota.record(1)
     assert quota.delay_s() > 0
 
 
-def test_a_limit_that_changes_holds_at_once() -> None:
+def test_a_changed_limit_applies_at_once() -> None:
     timer = ManualTimer()
     limit = 100
     quota = ReplicationQuota(lambda: limit, samples=11, window_s=1.0, clock=timer.time)

@@ -1,4 +1,4 @@
-"""Transactions in a log that moves between log directories: what is open stays open, and what has ended has ended."""
+"""Transactions in a log that moves between log directories keep their state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.storage.fault_env import FaultEnv
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> MovingNode:
-    """One that copies in small steps, each of which the test lets happen."""
+    """A node that copies in small steps, each released by the test."""
     monkeypatch.setattr(alter_log_dirs, "INLINE_BYTES", 300)
     monkeypatch.setattr(alter_log_dirs, "FLUSH_BYTES", 2_000)
     node = MovingNode(FaultEnv())
@@ -25,7 +25,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> MovingNode:
 
 
 def begin(node: MovingNode, sequence: int = 0) -> None:
-    """A transaction begins, or goes on."""
+    """Appends a transactional batch, which begins a transaction or continues it."""
     guard = node.log.start_transaction_verification(PRODUCER_ID, sequence, 0)
     batch = txn_batch(f"{node.log.log_end_offset:08d}", sequence=sequence)
     node.partition.append_as_leader(batch, -1, guard=guard)
@@ -39,14 +39,14 @@ def end(node: MovingNode, *, commit: bool) -> None:
 
 
 def aborted(log: UnifiedLog, offset: int) -> list[int]:
-    """Where the transactions begin that a reader of committed records skips, from that offset on."""
+    """The first offsets of the aborted transactions from that offset on."""
     info = log.read(offset, 100_000, FetchIsolation.TXN_COMMITTED, min_one_message=True)
     return sorted(it.first_offset for it in info.aborted_transactions or ())
 
 
 @pytest.mark.parametrize("after", range(0, 9, 2))
 def test_a_transaction_ends_while_its_log_moves(node: MovingNode, after: int) -> None:
-    """Whenever the marker comes, it is in the log that counts, and readers go by it."""
+    """Whenever the marker is written, it is in the new log, and readers follow it."""
     node.log.producer_state_manager.verifies_transactions = True
     node.append(10)
     begin(node)
@@ -64,7 +64,7 @@ def test_a_transaction_ends_while_its_log_moves(node: MovingNode, after: int) ->
 
 
 def test_a_transaction_that_is_verified_while_its_log_moves(node: MovingNode) -> None:
-    """The guard that was given out for the old log opens the new one."""
+    """The verification guard of the old log begins the transaction in the new one."""
     node.log.producer_state_manager.verifies_transactions = True
     node.append(3)
     node.move("/b")
@@ -77,7 +77,7 @@ def test_a_transaction_that_is_verified_while_its_log_moves(node: MovingNode) ->
     assert node.log.last_stable_offset == node.log.log_end_offset == 5
 
 
-def test_a_crash_after_the_move_leaves_transactions_as_they_were(node: MovingNode) -> None:
+def test_a_crash_after_the_move_keeps_the_transactions(node: MovingNode) -> None:
     node.append(2)
     begin(node)
     end(node, commit=False)
