@@ -1,7 +1,7 @@
-"""Every key that can change while the broker runs, and acts: changed over the wire it holds at once, and after a start.
+"""Every key that can be changed while the broker runs takes effect: at once after the change, and after a start.
 
-Of the keys that topics have a say in, the effect of a value is a matter of the log's tests; here it is that it reaches
-the log.
+For keys that topics can override, the tests of the log check the effect of a value; here it is checked that the value
+reaches the log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Look = Callable[[Server], Any]
 
 
 class Live(NamedTuple):
-    """A key: the text that it is given, what is looked at, and what is seen there then."""
+    """A key: its new value, where it takes effect, and what is expected there."""
 
     key: str
     text: str
@@ -49,7 +49,7 @@ def the_log(server: Server) -> UnifiedLog:
 
 
 def of_log(key: str, text: str, seen: Any) -> Live:
-    """A broker's key that topics have one of their own for."""
+    """A broker's key that topics can override."""
     names = [
         name for name, topic in TOPIC_KEYS.items() if key in {synonym.name for synonym in topic.synonyms}
     ]
@@ -62,7 +62,7 @@ def of_quotas(key: str, text: str, field: str, seen: Any) -> Live:
 
 
 def assignment_interval_ms(server: Server) -> int:
-    """Of a group without settings of its own."""
+    """For a group without its own settings."""
     return GroupSettings(server.config, lambda: server.parts.controller.image).assignment_interval_ms("g")
 
 
@@ -119,7 +119,7 @@ LIVE = [
     ),
     Live(
         "log.cleaner.threads", "2", lambda server: server.parts.log_cleaner.is_enabled, True
-    ),  # and halves what is above
+    ),  # and halves the values above
     of_quotas("max.connection.creation.rate", "5000", "max_connection_creation_rate", 5000),
     of_quotas("max.connections", "50", "max_connections", 50),
     of_quotas("max.connections.per.ip", "40", "max_connections_per_ip", 40),
@@ -175,7 +175,7 @@ STATIC = {
 
 
 async def alter(port: int, broker: str, operation: int, settings: dict[str, str | None]) -> None:
-    """Sets or deletes, over the wire."""
+    """Sets or deletes the keys by requests."""
     one = IncrementalAlterConfigsRequest.AlterableConfig
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=BROKER_RESOURCE,
@@ -203,14 +203,14 @@ def expected() -> dict[str, Any]:
     return {live.key: live.seen for live in LIVE}
 
 
-def test_every_live_key_is_looked_at() -> None:
+def test_every_live_key_is_checked() -> None:
     acting = {
         name for name, key in BROKER_KEYS.items() if key.acted_on and key.dynamic is not DynamicMode.READ_ONLY
     }
     assert acting <= {live.key for live in LIVE} | ELSEWHERE.keys()
 
 
-async def test_all_of_them_hold_at_once_and_after_a_start_until_they_are_deleted(tmp_path: Path) -> None:
+async def test_all_keys_apply_at_once_and_after_a_start_until_deleted(tmp_path: Path) -> None:
     config = config_of(tmp_path, **STATIC)
     async with running(config) as server:
         port = server.ports["PLAINTEXT"]
@@ -238,7 +238,7 @@ async def test_min_insync_replicas_is_one_value_for_the_cluster(tmp_path: Path) 
         assert the_log(again).config.min_insync_replicas == 2
 
 
-async def test_recovery_has_as_many_threads_as_were_set(
+async def test_recovery_uses_the_configured_number_of_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -255,7 +255,7 @@ async def test_recovery_has_as_many_threads_as_were_set(
     assert asked == [2, 4]
 
 
-async def test_compaction_begins_with_threads_where_there_were_none(tmp_path: Path) -> None:
+async def test_compaction_begins_when_threads_are_added(tmp_path: Path) -> None:
     async with running(config_of(tmp_path, **STATIC, log_cleaner_threads="0")) as server:
         found = [server.parts.log_cleaner.manager.is_enabled]
         await alter(server.ports["PLAINTEXT"], "", SET, {"log.cleaner.threads": "1"})
@@ -265,7 +265,7 @@ async def test_compaction_begins_with_threads_where_there_were_none(tmp_path: Pa
     assert found == [False, True, True]
 
 
-async def test_a_listener_whose_port_somebody_has_taken_keeps_no_broker_from_starting(
+async def test_a_taken_port_of_a_new_listener_does_not_prevent_a_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = {**STATIC, "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT"}

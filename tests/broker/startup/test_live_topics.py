@@ -1,4 +1,4 @@
-"""What records meet once a setting of their topic, or of the broker, has changed."""
+"""The effect of changed settings of a topic, or of the broker, on records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_TOPIC, OF_BROKER, OF_ALL = (TOPIC_RESOURCE, "t"), (BROKER_RESOURCE, str(NODE_
 
 
 def alter(broker: InProcessBroker, resource: tuple[int, str], key: str, value: str | None) -> None:
-    """Sets a key, or deletes it where there is no value."""
+    """Sets a key, or deletes it if there is no value."""
     kind, name = resource
     one = IncrementalAlterConfigsRequest.AlterableConfig(
         name=key, config_operation=DELETE if value is None else SET, value=value
@@ -41,7 +41,7 @@ def alter(broker: InProcessBroker, resource: tuple[int, str], key: str, value: s
 def append(
     broker: InProcessBroker, value: bytes = b"x", *, key: bytes | None = None, acks: int = -1
 ) -> ErrorCode:
-    """Produces one record; the error code."""
+    """Produces one record; returns the error code."""
     answer = broker.client(9).ask(produce("t", batch(value, key=key), acks=acks))
     assert isinstance(answer, ProduceResponse)
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
@@ -62,9 +62,7 @@ def topic(broker: InProcessBroker) -> InProcessBroker:
     ("resource", "key"),
     [(OF_TOPIC, "max.message.bytes"), (OF_BROKER, "message.max.bytes"), (OF_ALL, "message.max.bytes")],
 )
-def test_records_that_are_too_large_from_now_on(
-    topic: InProcessBroker, resource: tuple[int, str], key: str
-) -> None:
+def test_a_new_maximum_of_record_sizes(topic: InProcessBroker, resource: tuple[int, str], key: str) -> None:
     assert append(topic, b"x" * 500) is ErrorCode.NONE
     alter(topic, resource, key, "300")
     assert append(topic, b"x" * 500) is ErrorCode.MESSAGE_TOO_LARGE
@@ -79,7 +77,7 @@ def stored(broker: InProcessBroker) -> list[tuple[TimestampType, CompressionType
     return [(one.timestamp_type, one.compression_type) for one in batches(data)]
 
 
-def test_segments_roll_and_go_as_they_are_told_to(topic: InProcessBroker) -> None:
+def test_new_limits_of_segments(topic: InProcessBroker) -> None:
     log = the_log(topic)
     for _ in range(5):
         append(topic)
@@ -99,7 +97,7 @@ def test_segments_roll_and_go_as_they_are_told_to(topic: InProcessBroker) -> Non
     assert log.segment_count == 3
 
 
-def test_a_topic_is_compacted_once_it_says_so(topic: InProcessBroker) -> None:
+def test_a_topic_is_compacted_once_configured(topic: InProcessBroker) -> None:
     topic.log_manager.cleaner = cleaner = LogCleanerManager(topic.env, topic.log_manager)
     alter(topic, OF_TOPIC, "internal.segment.bytes", "100")
     for _ in range(5):
@@ -118,13 +116,13 @@ def test_a_topic_is_compacted_once_it_says_so(topic: InProcessBroker) -> None:
     assert cleaner.grab_filthiest_log() is not None
 
 
-def test_records_without_a_key_are_refused_once_a_topic_is_compacted(topic: InProcessBroker) -> None:
+def test_records_without_a_key_are_rejected_once_a_topic_is_compacted(topic: InProcessBroker) -> None:
     assert append(topic) is ErrorCode.NONE
     alter(topic, OF_TOPIC, "cleanup.policy", "compact")
     assert append(topic) is ErrorCode.INVALID_RECORD
 
 
-def test_timestamps_are_held_against_other_bounds(topic: InProcessBroker) -> None:
+def test_new_limits_of_timestamps(topic: InProcessBroker) -> None:
     topic.env.ms += 10_000_000
     assert append(topic) is ErrorCode.NONE
     alter(topic, OF_BROKER, "log.message.timestamp.before.max.ms", "1000")
@@ -133,7 +131,7 @@ def test_timestamps_are_held_against_other_bounds(topic: InProcessBroker) -> Non
     assert append(topic) is ErrorCode.NONE
 
 
-def test_the_broker_stamps_and_compresses_from_now_on(topic: InProcessBroker) -> None:
+def test_new_timestamp_type_and_compression(topic: InProcessBroker) -> None:
     append(topic)
     alter(topic, OF_TOPIC, "message.timestamp.type", "LogAppendTime")
     append(topic)
@@ -146,7 +144,7 @@ def test_the_broker_stamps_and_compresses_from_now_on(topic: InProcessBroker) ->
     ]
 
 
-def test_flushes_come_as_often_as_they_are_told_to(topic: InProcessBroker) -> None:
+def test_a_new_flush_policy(topic: InProcessBroker) -> None:
     log = the_log(topic)
     append(topic)
     assert log.recovery_point == 0
@@ -161,7 +159,7 @@ def test_flushes_come_as_often_as_they_are_told_to(topic: InProcessBroker) -> No
     assert topic.log_manager.logs_to_flush() == [log]
 
 
-def test_producers_are_forgotten_as_soon_as_they_are_told_to(topic: InProcessBroker) -> None:
+def test_a_new_expiration_of_producers(topic: InProcessBroker) -> None:
     the_log(topic).append_as_leader(batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0), 0)
     topic.env.ms += 5000
     assert topic.log_manager.remove_expired_producers() == 0

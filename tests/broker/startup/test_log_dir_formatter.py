@@ -1,4 +1,4 @@
-"""Formats: which directories come out of them; the refusals are held against Kafka's own in the conformance checks."""
+"""Formatted directories; the conformance tests compare the rejections with Kafka's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def started(env: FaultEnv, *settings: str) -> NodeStorage:
     return NodeStorage(BrokerConfig.of(None, overrides=[*SETTINGS, *settings]), env)
 
 
-def test_each_directory_gets_its_identity_and_the_first_records() -> None:
+def test_each_directory_gets_its_id_and_the_first_records() -> None:
     env = FaultEnv()
     lines = formatted(PLAN, env)
     assert lines[1:] == [
@@ -57,7 +57,7 @@ def test_each_directory_gets_its_identity_and_the_first_records() -> None:
         assert read_bootstrap(env, path) == bootstrap_records(default_levels(30))
 
 
-def test_a_node_starts_with_what_the_format_says() -> None:
+def test_a_node_starts_on_the_formatted_directories() -> None:
     env = FaultEnv()
     plan = PLAN._replace(release_version="3.9", scram=["SCRAM-SHA-256=[name=alice,password=secret]"])
     formatted(plan, env)
@@ -69,7 +69,7 @@ def test_a_node_starts_with_what_the_format_says() -> None:
     node.close()
 
 
-def test_a_voter_has_the_directory_id_that_the_log_names() -> None:
+def test_a_voter_has_the_directory_id_in_the_log() -> None:
     env = FaultEnv()
     plan = PLAN._replace(initial_voters=parse_voters(f"7@h:9093:{VOTER_ID}"))
     assert "dynamic metadata voter directory /b" in formatted(plan, env)[-1]
@@ -84,7 +84,7 @@ def test_a_voter_has_the_directory_id_that_the_log_names() -> None:
     node.close()
 
 
-def test_a_format_that_the_power_cut_short_is_done_again() -> None:
+def test_a_format_interrupted_by_a_power_cut_can_be_repeated() -> None:
     plan = PLAN._replace(initial_voters=parse_voters(f"7@h:9093:{VOTER_ID}"), ignore_formatted=True)
     operations = 0
 
@@ -109,14 +109,14 @@ def test_a_format_that_the_power_cut_short_is_done_again() -> None:
         node.close()
 
 
-def test_an_ipv6_host_stands_in_brackets() -> None:
+def test_an_ipv6_host_is_in_brackets() -> None:
     (voter,) = parse_voters(f"7@[::1]:9093:{VOTER_ID}")
     assert (voter.host, voter.port) == ("::1", 9093)
     with pytest.raises(FormatterError, match="no right bracket"):
         parse_voters(f"7@[::1:9093:{VOTER_ID}")
 
 
-def test_a_password_becomes_the_keys_of_the_example_in_rfc_7677() -> None:
+def test_a_password_gives_the_keys_of_the_example_in_rfc_7677() -> None:
     salt, nonce = "W22ZaJ0SNY7soEsUEjb6gQ==", "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     record = parse_scram(f"SCRAM-SHA-256=[name=user,password=pencil,salt={salt}]", nothing)
     said = f"n=user,r=rOprNGfwEbeRWgbNEkqO,r={nonce},s={salt},i=4096,c=biws,r={nonce}"
@@ -125,7 +125,7 @@ def test_a_password_becomes_the_keys_of_the_example_in_rfc_7677() -> None:
     assert parse_scram(f'SCRAM-SHA-256=[name=user,password="pencil",salt="{salt}"]', nothing) == record
 
 
-def test_a_salt_is_drawn_where_none_is_given() -> None:
+def test_a_missing_salt_is_drawn() -> None:
     record = parse_scram("SCRAM-SHA-512=[name=u,password=p,iterations=5000]", lambda size: b"r" * size)
     assert (record.name, record.mechanism, record.iterations) == ("u", 2, 5000)
     assert len(record.salt) >= 16
@@ -136,7 +136,7 @@ def nothing(size: int) -> bytes:
     raise AssertionError("nothing is to be drawn")
 
 
-def test_the_first_records_are_one_transaction_where_there_are_such() -> None:
+def test_the_first_records_are_one_transaction_if_supported() -> None:
     begin, *middle, end = first_records(bootstrap_records(default_levels(30)), 2)
     assert isinstance(begin, BeginTransactionRecord)
     assert isinstance(end, EndTransactionRecord)

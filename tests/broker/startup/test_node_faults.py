@@ -1,4 +1,4 @@
-"""The power goes at each file operation of a node's first start, stop and start: the next start has everything."""
+"""A power cut at each file operation of a node's first start, stop and start: the next start loses nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DYNAMIC = [*SETTINGS, "controller.quorum.bootstrap.servers=127.0.0.1:9093"]
 
 
 class Life:
-    """A node that starts, has a topic made and written to, stops, starts and stops again; what was acknowledged."""
+    """A node that starts, creates a topic, appends, stops, starts and stops again; records what was acknowledged."""
 
     def __init__(self, settings: list[str]) -> None:
         self.env = FaultEnv(seed=1)
@@ -78,7 +78,7 @@ class Life:
             log.flush()
         self.record_count += 1
 
-    # -- what must hold after it --
+    # -- checks after it --
 
     def check(self) -> None:
         node = self.start()
@@ -106,7 +106,7 @@ class Life:
 
 
 def operations_of(settings: list[str]) -> int:
-    """How many file operations a whole life takes."""
+    """The number of file operations of a whole life."""
     life = Life(settings)
     count = 0
 
@@ -129,7 +129,7 @@ def die_at(settings: list[str], operation: int) -> Life:
     return life
 
 
-def test_the_start_after_a_power_cut_has_everything() -> None:
+def test_the_start_after_a_power_cut_loses_nothing() -> None:
     for operation in range(0, operations_of(SETTINGS), STRIDE):
         life = die_at(SETTINGS, operation)
         life.env.crash(Random(operation))
@@ -137,22 +137,22 @@ def test_the_start_after_a_power_cut_has_everything() -> None:
         life.check()
 
 
-def test_so_does_the_start_after_a_kill() -> None:
+def test_the_start_after_a_kill_loses_nothing() -> None:
     for operation in range(3, operations_of(SETTINGS), STRIDE):
         life = die_at(SETTINGS, operation)
         life.env.kill()
         life.check()
 
 
-def test_a_quorum_that_the_log_names_is_named_whenever_the_power_goes() -> None:
+def test_a_quorum_in_the_log_is_kept_at_any_power_cut() -> None:
     for operation in range(0, operations_of(DYNAMIC) // 2, STRIDE):
         life = die_at(DYNAMIC, operation)
         life.env.crash(Random(operation))
         life.check()
 
 
-def test_a_second_cut_in_the_start_after_the_first_does_no_harm() -> None:
-    stride = max(STRIDE, 11)  # the pairs are many
+def test_a_second_power_cut_in_the_next_start_does_no_harm() -> None:
+    stride = max(STRIDE, 11)  # there are many pairs
     for operation in range(5, operations_of(SETTINGS), stride * 5):
         for second in range(0, 200, stride * 2):
             life = die_at(SETTINGS, operation)

@@ -1,4 +1,4 @@
-"""What a broker makes of the directories that it finds."""
+"""The start of a broker on the directories that it finds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def killed(storage: NodeStorage) -> None:
     storage.store.close()
 
 
-def test_an_empty_directory_is_formatted_and_keeps_its_identity(tmp_path: Path) -> None:
+def test_an_empty_directory_is_formatted_and_keeps_its_id(tmp_path: Path) -> None:
     first = opened(tmp_path / "data")
     assert first.node_id == 1
     assert len(first.cluster_id) == 22
@@ -67,20 +67,20 @@ def test_an_empty_directory_is_formatted_and_keeps_its_identity(tmp_path: Path) 
     again.close()
 
 
-def test_a_second_broker_is_kept_out(tmp_path: Path) -> None:
+def test_a_second_broker_cannot_use_the_directory(tmp_path: Path) -> None:
     first = opened(tmp_path)
     with pytest.raises(LogDirLockedError, match="another process"):
         opened(tmp_path)
     first.close()
 
 
-def test_a_node_id_that_is_not_the_directorys_is_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_a_mismatched_node_id_is_rejected_with_a_remedy(tmp_path: Path) -> None:
     opened(tmp_path, "node.id=3").close()
     with pytest.raises(InvalidConfigError, match="must be 3, or unset"):
         opened(tmp_path, "node.id=4")
 
 
-def test_after_a_clean_stop_everything_is_as_it_was(tmp_path: Path) -> None:
+def test_a_clean_stop_keeps_the_state(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     having_topic(storage)
     storage.close()
@@ -95,7 +95,7 @@ def test_after_a_clean_stop_everything_is_as_it_was(tmp_path: Path) -> None:
     again.close()
 
 
-def test_after_a_kill_a_new_leader_epoch_tells_readers(tmp_path: Path) -> None:
+def test_after_a_kill_there_is_a_new_leader_epoch(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     having_topic(storage)
     killed(storage)
@@ -108,7 +108,7 @@ def test_after_a_kill_a_new_leader_epoch_tells_readers(tmp_path: Path) -> None:
     third.close()
 
 
-def test_logs_of_no_topic_are_put_aside_and_kept(tmp_path: Path) -> None:
+def test_logs_without_a_topic_are_set_aside(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     having_topic(storage)
     storage.log_manager.get_or_create_log("stray", 0, bytes(15) + b"\x01")
@@ -141,7 +141,7 @@ def test_a_directory_of_another_broker_is_adopted(tmp_path: Path) -> None:
     last.close()
 
 
-def test_the_metadata_log_is_found_in_whichever_directory_it_is(tmp_path: Path) -> None:
+def test_the_metadata_log_may_be_in_any_directory(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     storage = opened(first, f"log.dirs={first},{second}")
     having_topic(storage)
@@ -151,10 +151,10 @@ def test_the_metadata_log_is_found_in_whichever_directory_it_is(tmp_path: Path) 
     again.close()
 
 
-# ---- whose a directory is, and what it may hold
+# ---- the identity of a directory, and its contents
 
 
-def test_a_cluster_id_that_is_not_the_directorys_is_refused(tmp_path: Path) -> None:
+def test_a_mismatched_cluster_id_is_rejected(tmp_path: Path) -> None:
     first = opened(tmp_path)
     first.close()
     settings = [f"log.dirs={tmp_path}"]
@@ -167,7 +167,7 @@ def test_a_cluster_id_that_is_not_the_directorys_is_refused(tmp_path: Path) -> N
     NodeStorage(same, RealEnv()).close()
 
 
-def test_a_new_directory_says_whose_it_is_and_what_it_begins_with(tmp_path: Path) -> None:
+def test_a_new_directory_has_its_ids_and_first_records(tmp_path: Path) -> None:
     storage = opened(tmp_path, "min.insync.replicas=1")
     assert (tmp_path / "bootstrap.checkpoint").exists()
     features = storage.image.features
@@ -181,7 +181,7 @@ def test_a_new_directory_says_whose_it_is_and_what_it_begins_with(tmp_path: Path
     assert f'"brokerEpoch":{storage.broker_epoch}' in (tmp_path / ".kafka_cleanshutdown").read_text()
 
 
-def test_each_start_is_a_new_incarnation_in_a_new_epoch(tmp_path: Path) -> None:
+def test_each_start_has_a_new_incarnation_id_and_epoch(tmp_path: Path) -> None:
     first = opened(tmp_path)
     first.close()
     second = opened(tmp_path)
@@ -191,7 +191,7 @@ def test_each_start_is_a_new_incarnation_in_a_new_epoch(tmp_path: Path) -> None:
     second.close()
 
 
-def test_an_orderly_stop_is_told_in_the_metadata_unless_it_is_not_wanted(tmp_path: Path) -> None:
+def test_a_clean_stop_is_recorded_in_the_metadata_unless_disabled(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     storage.close()
     assert storage.image.brokers[1].fenced
@@ -200,7 +200,7 @@ def test_an_orderly_stop_is_told_in_the_metadata_unless_it_is_not_wanted(tmp_pat
     assert not again.image.brokers[1].fenced
 
 
-def test_metadata_of_before_the_first_release_are_refused(tmp_path: Path) -> None:
+def test_metadata_from_before_the_first_release_is_rejected(tmp_path: Path) -> None:
     opened(tmp_path).close()
     rmtree(tmp_path / "__cluster_metadata-0")
     (tmp_path / "barnabas.metadata").write_bytes(b"")
@@ -208,7 +208,7 @@ def test_metadata_of_before_the_first_release_are_refused(tmp_path: Path) -> Non
         opened(tmp_path)
 
 
-def test_the_metadata_may_have_a_directory_of_their_own(tmp_path: Path) -> None:
+def test_the_metadata_may_have_its_own_directory(tmp_path: Path) -> None:
     data, metadata = tmp_path / "data", tmp_path / "metadata"
     storage = opened(data, f"metadata.log.dir={metadata}")
     having_topic(storage)
@@ -223,7 +223,7 @@ def test_the_metadata_may_have_a_directory_of_their_own(tmp_path: Path) -> None:
     again.close()
 
 
-def test_the_directory_of_the_metadata_says_whose_new_ones_are(tmp_path: Path) -> None:
+def test_new_directories_get_the_ids_of_the_metadata_directory(tmp_path: Path) -> None:
     data, metadata = tmp_path / "data", tmp_path / "metadata"
     first = opened(data, f"metadata.log.dir={metadata}", "node.id=5")
     first.close()
@@ -233,14 +233,14 @@ def test_the_directory_of_the_metadata_says_whose_new_ones_are(tmp_path: Path) -
     again.close()
 
 
-def test_metadata_of_another_cluster_are_refused(tmp_path: Path) -> None:
+def test_metadata_of_another_cluster_is_rejected(tmp_path: Path) -> None:
     opened(tmp_path / "a").close()
     opened(tmp_path / "b").close()
     with pytest.raises(InconsistentMetadataError, match="belongs to cluster"):
         opened(tmp_path / "a", f"metadata.log.dir={tmp_path / 'b'}")
 
 
-def test_a_level_that_is_too_new_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_level_that_is_too_new_is_rejected_and_nothing_is_written(tmp_path: Path) -> None:
     storage = opened(tmp_path)
     storage.commit([[FeatureLevelRecord(name="metadata.version", feature_level=31)]])
     killed(storage)
@@ -252,7 +252,7 @@ def test_a_level_that_is_too_new_is_refused_and_nothing_is_written(tmp_path: Pat
     opened(tmp_path, "unstable.feature.versions.enable=true").close()
 
 
-def test_a_quorum_without_configured_voters_is_named_in_the_log(tmp_path: Path) -> None:
+def test_a_quorum_without_configured_voters_is_recorded_in_the_log(tmp_path: Path) -> None:
     settings = [
         "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
         "controller.listener.names=CONTROLLER",

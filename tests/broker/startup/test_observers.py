@@ -1,4 +1,4 @@
-"""What is seen of a whole broker from outside."""
+"""The view of a whole broker from outside: metrics and HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support import raw
 
 
 def values(server: Server) -> dict[str, dict[tuple[str, ...], float]]:
-    """Every sample, by metric and label values (of summaries the count)."""
+    """Every sample, by metric and label values (the count of summaries)."""
     return {
         family.name: {sample[0]: sample[1] for sample in samples}
         for family, samples in snapshot_at_once(server.observers.metrics(server))
@@ -52,7 +52,7 @@ async def test_every_metric_that_is_declared_has_a_source(tmp_path: Path) -> Non
         assert values(server).keys() == FAMILIES.keys()
 
 
-async def test_a_broker_that_has_been_used_shows_it(tmp_path: Path) -> None:
+async def test_the_metrics_of_a_used_broker(tmp_path: Path) -> None:
     async with running(config_of(tmp_path)) as server, connected(server.ports["PLAINTEXT"]) as client:
         await client.ask(raw.metadata_request(topics=["t"]))
         seen = values(server)
@@ -67,7 +67,7 @@ async def test_a_broker_that_has_been_used_shows_it(tmp_path: Path) -> None:
         assert seen["kafka_server_replicamanager_offlinereplicacount"][()] == 1
 
 
-async def test_http_shows_metrics_and_whether_clients_can_come(tmp_path: Path) -> None:
+async def test_http_serves_metrics_and_readiness(tmp_path: Path) -> None:
     async with running(config_of(**with_http(tmp_path))) as server:
         with serving(server) as port:
             metrics = await reply(port, "/metrics")
@@ -81,7 +81,7 @@ async def test_http_shows_metrics_and_whether_clients_can_come(tmp_path: Path) -
             assert (await reply(port, "/health/live")).status == 200
 
 
-async def test_who_stops_is_not_ready(tmp_path: Path) -> None:
+async def test_a_stopping_broker_is_not_ready(tmp_path: Path) -> None:
     async with running(config_of(**with_http(tmp_path))) as server:
         with serving(server) as port:
             server.is_stopping = True
@@ -90,12 +90,12 @@ async def test_who_stops_is_not_ready(tmp_path: Path) -> None:
             assert "the broker is stopping" in stopping.body
 
 
-async def test_http_can_be_turned_off(tmp_path: Path) -> None:
+async def test_http_can_be_disabled(tmp_path: Path) -> None:
     async with running(config_of(**with_http(tmp_path, port=-1))) as server:
         assert server.observers.serve_http(server) is None
 
 
-async def test_a_taken_http_port_is_a_warning_and_the_broker_goes_on(
+async def test_a_taken_http_port_is_a_warning_and_the_broker_continues(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with socket.socket() as other:

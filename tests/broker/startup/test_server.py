@@ -1,4 +1,4 @@
-"""A broker put together, started, asked and stopped, with real sockets and files."""
+"""Start, requests and stop of a whole broker, with real sockets and files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAINTEXT = "PLAINTEXT"
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    """A port on which somebody else listens."""
+    """A port on which another socket listens."""
     with socket.socket() as other:
         other.bind((LOCALHOST, 0))
         other.listen()
@@ -71,7 +71,7 @@ async def test_a_stop_leaves_the_marker_and_closes_everything(tmp_path: Path) ->
             pass
 
 
-async def test_what_was_created_is_there_after_a_stop(tmp_path: Path) -> None:
+async def test_created_topics_are_there_after_a_stop(tmp_path: Path) -> None:
     async with running(config_of(tmp_path)) as server, connected(server.ports[PLAINTEXT]) as client:
         await client.ask(raw.metadata_request(topics=["t"]))
         topic_id = server.parts.controller.image.topics["t"].topic_id
@@ -81,7 +81,7 @@ async def test_what_was_created_is_there_after_a_stop(tmp_path: Path) -> None:
         assert again.ports[PLAINTEXT]
 
 
-async def test_a_stop_answers_who_waits_for_records(tmp_path: Path) -> None:
+async def test_a_stop_answers_waiting_fetches(tmp_path: Path) -> None:
     server = new_server(config_of(tmp_path))
     server.start()
     async with connected(server.ports[PLAINTEXT]) as client:
@@ -93,10 +93,10 @@ async def test_a_stop_answers_who_waits_for_records(tmp_path: Path) -> None:
         assert (await client.receive())[:4] == (7).to_bytes(4, "big")
 
 
-async def test_who_cannot_be_answered_in_time_is_cut_off(
+async def test_requests_that_cannot_be_answered_in_time_are_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A producer who waits for a replica that does not come."""
+    """A produce that waits for a replica that does not fetch."""
     monkeypatch.setattr(server_module, "DRAIN_TIMEOUT_S", 0.0)
     server = new_server(config_of(tmp_path))
     server.start()
@@ -124,7 +124,7 @@ def fetch_request(topic: str, max_wait_ms: int) -> bytes:
     return raw.frame(raw.header_v1(raw.FETCH, 11, 7) + encode(request, 11))
 
 
-async def test_an_advertised_address_is_told_and_another_left_to_the_client(tmp_path: Path) -> None:
+async def test_an_advertised_address_is_returned_or_that_of_the_connection(tmp_path: Path) -> None:
     advertised = config_of(tmp_path / "a", advertised_listeners="PLAINTEXT://kafka.example:19092")
     async with running(advertised) as server, connected(server.ports[PLAINTEXT]) as client:
         assert b"kafka.example" in await client.ask(raw.metadata_request())
@@ -133,7 +133,7 @@ async def test_an_advertised_address_is_told_and_another_left_to_the_client(tmp_
         assert raw.string(LOCALHOST) + server.ports[PLAINTEXT].to_bytes(4, "big") in answer
 
 
-# ---- what keeps it from starting
+# ---- failed starts
 
 
 async def test_a_directory_belongs_to_one_server(tmp_path: Path) -> None:
@@ -148,14 +148,14 @@ async def test_a_directory_belongs_to_one_server(tmp_path: Path) -> None:
             assert raw.brokers_in(await client.ask(raw.metadata_request())) == 1
 
 
-async def test_an_address_that_is_taken(tmp_path: Path, taken_port: int) -> None:
+async def test_a_taken_address(tmp_path: Path, taken_port: int) -> None:
     server = new_server(config_of(tmp_path / "data", listeners=f"PLAINTEXT://{LOCALHOST}:{taken_port}"))
     with pytest.raises(ListenError, match=str(taken_port)):
         server.start()
     assert not (tmp_path / "data").exists()
 
 
-async def test_a_node_id_that_is_not_the_directorys(tmp_path: Path) -> None:
+async def test_a_mismatched_node_id(tmp_path: Path) -> None:
     async with running(config_of(tmp_path, node_id="3")):
         pass
     with pytest.raises(InvalidConfigError):
@@ -174,10 +174,10 @@ async def test_without_a_log_directory_left_the_server_has_failed(tmp_path: Path
         server.parts.replica_manager.log_dir_failed(one)
         assert server.failed.done()
         assert one in server.failed.result()
-        server.parts.replica_manager.log_dir_failed(one)  # it is not told twice
+        server.parts.replica_manager.log_dir_failed(one)  # it is not reported twice
 
 
-async def test_without_the_directory_of_the_metadata_the_server_has_failed(tmp_path: Path) -> None:
+async def test_without_the_metadata_directory_the_server_has_failed(tmp_path: Path) -> None:
     one, other = str(tmp_path / "one"), str(tmp_path / "other")
     async with running(config_of(f"{one},{other}")) as server:
         server.parts.replica_manager.log_dir_failed(one)

@@ -1,4 +1,4 @@
-"""A whole server and its metadata log: snapshots come by themselves, and a log in doubt is the end."""
+"""A whole server and its metadata log: periodic snapshots, and the end after a failed sync."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.broker.running_server import TIMEOUT_S, config_of, running
 
 
 class FailingEnv(RealEnv):
-    """A disk whose fsync fails when the test says so."""
+    """A disk whose fsync fails on demand."""
 
     def __init__(self) -> None:
         self.fails = False
@@ -41,7 +41,7 @@ class FailingFile(RealFile):
 
 
 async def change(server: Server, value: str) -> str:
-    """Sets a default of the cluster; what the controller answers."""
+    """Sets a cluster default; returns the controller's result."""
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     record = ConfigRecord(resource_type=4, resource_name="", name="message.max.bytes", value=value)
 
@@ -64,7 +64,7 @@ async def test_snapshots_are_written_while_the_server_runs(tmp_path: Path) -> No
         assert server.storage.image.configs[4, ""]["message.max.bytes"] == "10009"
 
 
-async def test_who_cannot_follow_the_metadata_holds_nobody_up(
+async def test_a_publisher_that_raises_does_not_hold_up_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stumble(image: MetadataImage, delta: MetadataDelta) -> None:
@@ -80,7 +80,7 @@ async def test_who_cannot_follow_the_metadata_holds_nobody_up(
     assert f"offset {heard[-1]} is unlucky" in caplog.text
 
 
-async def test_what_cannot_be_prepared_is_published_all_the_same(
+async def test_an_image_whose_preparation_fails_is_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stumble(image: MetadataImage, delta: MetadataDelta) -> None:
@@ -92,7 +92,7 @@ async def test_what_cannot_be_prepared_is_published_all_the_same(
         assert await change(server, "10002") == "changed"
 
 
-async def test_a_metadata_log_in_doubt_is_the_end_of_the_server(tmp_path: Path) -> None:
+async def test_a_metadata_log_that_failed_ends_the_server(tmp_path: Path) -> None:
     env = FailingEnv()
     server = Server(config_of(tmp_path), asyncio.get_running_loop(), env)
     server.start()

@@ -1,4 +1,4 @@
-"""From a command line to a broker: the configuration's errors, the collector and the standard streams."""
+"""From a command line to a broker: errors of the configuration, the garbage collector and the standard streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.broker.startup import serving
 from barnabas.broker.startup.exit_codes import EXIT_USAGE
 
 
-def test_what_is_wrong_with_the_configuration_is_named_and_the_collector_works_again(
+def test_configuration_errors_are_reported_and_the_collector_is_enabled_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "server.properties"
@@ -28,7 +28,7 @@ def test_what_is_wrong_with_the_configuration_is_named_and_the_collector_works_a
     assert gc.isenabled()
 
 
-def test_streams_that_are_closed_lead_nowhere(tmp_path: Path) -> None:
+def test_closed_streams_are_opened_on_devnull(tmp_path: Path) -> None:
     told = tmp_path / "told"
     program = (
         "import os, sys\n"
@@ -45,7 +45,7 @@ def test_streams_that_are_closed_lead_nowhere(tmp_path: Path) -> None:
     assert told.read_text() == "[True, True, True]"
 
 
-def test_streams_that_are_open_stay_what_they_are() -> None:
+def test_open_streams_are_unchanged() -> None:
     before = sys.stdout, sys.stderr, [os.fstat(number) for number in (0, 1, 2)]
     serving.open_closed_streams()
     assert (sys.stdout, sys.stderr, [os.fstat(number) for number in (0, 1, 2)]) == before

@@ -41,7 +41,7 @@ def counter(name: str, *points: NumberDataPoint, delta: bool = True, monotonic: 
 
 
 def payload(*metrics: Metric, **resource: str) -> bytes:
-    """The bytes of one push; `resource` are the labels that the client gives to all of it."""
+    """The bytes of one push; `resource` has the labels that apply to all of it."""
     resource_metrics = ResourceMetrics(
         resource=Resource(attributes=attributes(resource)), scope_metrics=[ScopeMetrics(metrics=metrics)]
     )

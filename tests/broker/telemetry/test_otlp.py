@@ -1,4 +1,4 @@
-"""What is read out of pushed metrics, and that no bytes do harm."""
+"""Decoding of pushed metrics, of valid and of any bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def points(*metrics: Metric, **resource: str) -> list[Point]:
 
 
 @pytest.mark.parametrize("codec", CompressionType)
-def test_every_codec_is_unpacked(codec: CompressionType) -> None:
+def test_every_codec_is_decompressed(codec: CompressionType) -> None:
     packed = compress(codec, payload(gauge(RATE, point(1.5))))
     assert parse(codec, packed, LIMIT) == Payload(
         [Point("org_apache_kafka_producer_record_send_rate", (), 1.5, is_counter=False, is_delta=False)], 0
@@ -56,7 +56,7 @@ def test_kinds_of_metrics() -> None:
     ]
 
 
-def test_a_name_is_one_name_with_total_and_without() -> None:
+def test_a_name_is_the_same_with_and_without_total() -> None:
     found = points(
         gauge("x.total", point(1.0)),
         counter("x", point(2.0)),
@@ -66,17 +66,17 @@ def test_a_name_is_one_name_with_total_and_without() -> None:
     assert [it.name for it in found] == ["x"] * 4
 
 
-def test_whole_numbers_are_numbers_too() -> None:
+def test_integers_are_numbers_too() -> None:
     (found,) = points(gauge("g", NumberDataPoint(as_int=7)))
     assert found.value == 7.0
 
 
-def test_labels_are_the_clients_and_the_points_own() -> None:
+def test_labels_are_those_of_the_client_and_of_the_point() -> None:
     (found,) = points(gauge("g", point(1.0, topic="t", client_rack="b")), client_rack="a", group_id="g")
     assert found.labels == (("client_rack", "b"), ("group_id", "g"), ("topic", "t"))
 
 
-def test_values_of_labels_are_texts() -> None:
+def test_label_values_are_strings() -> None:
     values = {
         "text": AnyValue(string_value="x"),
         "flag": AnyValue(bool_value=True),
@@ -92,7 +92,7 @@ def test_values_of_labels_are_texts() -> None:
     }  # fmt: skip
 
 
-def test_what_cannot_be_shown_is_counted() -> None:
+def test_unsupported_metrics_are_counted() -> None:
     data = payload(
         gauge("kafka.server.anything", point(1.0)),
         gauge("barnabas_network", point(1.0)),
@@ -111,13 +111,13 @@ def test_what_cannot_be_shown_is_counted() -> None:
     assert parse(NONE, data, LIMIT) == Payload([], 15)
 
 
-def test_odd_gauges_are_shown() -> None:
+def test_unusual_gauges_are_shown() -> None:
     found = points(gauge("g", point(math.nan), point(-math.inf)))
     assert math.isnan(found[0].value)
     assert found[1].value == -math.inf
 
 
-def test_names_and_labels_are_cut() -> None:
+def test_names_and_labels_are_truncated() -> None:
     labels = {f"label{number:03}": "v" * 1000 for number in range(100)}
     (found,) = points(gauge("n" * 1000, point(1.0, **labels)))
     assert len(found.name) == MAX_TEXT_LENGTH
@@ -125,18 +125,18 @@ def test_names_and_labels_are_cut() -> None:
     assert {len(value) for _, value in found.labels} == {MAX_TEXT_LENGTH}
 
 
-def test_nobody_else_names_the_client() -> None:
+def test_a_client_cannot_set_its_identity_labels() -> None:
     (found,) = points(gauge("g", point(1.0, **{"client.id": "x", "__a": "x", "1a": "x", "": "x", "ok": "x"})))
     assert found.labels == (("ok", "x"),)
 
 
-def test_only_so_many_points_are_taken() -> None:
+def test_the_number_of_points_is_limited() -> None:
     data = payload(gauge("g", *(point(float(number)) for number in range(MAX_POINTS + 3))))
     found = parse(NONE, data, LIMIT)
     assert (len(found.points), found.dropped) == (MAX_POINTS, 3)
 
 
-def test_a_bomb_is_not_unpacked() -> None:
+def test_a_decompression_bomb_is_rejected() -> None:
     bomb = zlib.compress(bytes(64 << 20), wbits=31)
     with pytest.raises(MalformedTelemetryError, match="unpacks to more"):
         unpack(CompressionType.GZIP, bomb, LIMIT)
@@ -145,7 +145,7 @@ def test_a_bomb_is_not_unpacked() -> None:
 @pytest.mark.parametrize("codec", [*CompressionType, 5, -1, 99])
 @settings(deadline=None)
 @given(data=st.binary(max_size=200))
-def test_any_bytes_are_metrics_or_malformed(codec: int, data: bytes) -> None:
+def test_any_bytes_decode_to_metrics_or_are_malformed(codec: int, data: bytes) -> None:
     try:
         found = parse(codec, data, LIMIT)
     except MalformedTelemetryError:
@@ -155,7 +155,7 @@ def test_any_bytes_are_metrics_or_malformed(codec: int, data: bytes) -> None:
 
 @settings(deadline=None)
 @given(st.integers(0, 200), st.integers(0, 255))
-def test_a_damaged_payload_is_metrics_or_malformed(at: int, byte: int) -> None:
+def test_a_damaged_payload_decodes_to_metrics_or_is_malformed(at: int, byte: int) -> None:
     data = bytearray(payload(gauge(RATE, point(1.0, topic="t")), counter("c", point(2.0)), client_rack="a"))
     data[at % len(data)] = byte
     try:
@@ -165,7 +165,7 @@ def test_a_damaged_payload_is_metrics_or_malformed(at: int, byte: int) -> None:
     assert len(found.points) + found.dropped <= len(data)
 
 
-def test_nesting_without_end_is_malformed() -> None:
+def test_deep_nesting_is_malformed() -> None:
     """An attribute that is a list of lists of lists; protobuf stops at a hundred."""
     value = b"\x0a\x01x"
     for _ in range(5_000):

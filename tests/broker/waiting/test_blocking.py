@@ -1,4 +1,4 @@
-"""Where blocking work goes, and where its end is told."""
+"""Blocking work runs in threads, and its result is reported on the loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT_S = 60.0
 async def outcome(
     runner: ThreadRunner, error: BaseException | None = None
 ) -> tuple[str, BaseException | None, bool]:
-    """The thread that worked, what `done` was told, and whether that was on the loop."""
+    """The thread that worked, the argument of `done`, and whether that was called on the loop."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[tuple[BaseException | None, bool]] = loop.create_future()
     worked = []
@@ -34,7 +34,7 @@ async def outcome(
     return worked[0], told, on_loop
 
 
-async def test_work_is_done_in_a_thread_and_its_end_told_on_the_loop() -> None:
+async def test_work_runs_in_a_thread_and_its_end_is_reported_on_the_loop() -> None:
     runner = ThreadRunner(asyncio.get_running_loop(), 1)
     thread, told, on_loop = await outcome(runner)
     assert thread.startswith("barnabas-blocking")
@@ -43,7 +43,7 @@ async def test_work_is_done_in_a_thread_and_its_end_told_on_the_loop() -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("no space left"), ZeroDivisionError()])
-async def test_whatever_goes_wrong_in_a_thread_is_told(error: Exception) -> None:
+async def test_any_error_in_a_thread_is_reported(error: Exception) -> None:
     runner = ThreadRunner(asyncio.get_running_loop(), 1)
     _, told, on_loop = await outcome(runner, error)
     assert told is error
@@ -51,7 +51,7 @@ async def test_whatever_goes_wrong_in_a_thread_is_told(error: Exception) -> None
     runner.close()
 
 
-async def test_the_loop_goes_on_while_a_thread_waits() -> None:
+async def test_the_loop_continues_while_a_thread_waits() -> None:
     loop = asyncio.get_running_loop()
     runner = ThreadRunner(loop, 1)
     gate, ended = threading.Event(), loop.create_future()
@@ -63,14 +63,14 @@ async def test_the_loop_goes_on_while_a_thread_waits() -> None:
     runner.close()
 
 
-async def test_as_many_threads_work_as_there_is_work_and_no_more_than_allowed() -> None:
+async def test_there_are_as_many_threads_as_needed_up_to_the_limit() -> None:
     loop = asyncio.get_running_loop()
     runner = ThreadRunner(loop, 2)
     gate = threading.Event()
     names: list[str] = []
 
     async def work(count: int) -> set[str]:
-        """The threads that did so much work at the same time."""
+        """Runs `count` jobs at the same time; returns the names of their threads."""
         names.clear()
         ended: list[asyncio.Future[None]] = [loop.create_future() for _ in range(count)]
 
@@ -86,7 +86,7 @@ async def test_as_many_threads_work_as_there_is_work_and_no_more_than_allowed() 
         return set(names)
 
     def started() -> int:
-        """Threads that are there and were not; others may end meanwhile that tests before have left."""
+        """The threads started since; older ones may end meanwhile."""
         return len(set(threading.enumerate()) - before)
 
     before = set(threading.enumerate())
@@ -99,7 +99,7 @@ async def test_as_many_threads_work_as_there_is_work_and_no_more_than_allowed() 
     assert started() == 0
 
 
-async def test_what_a_thread_has_done_is_not_kept() -> None:
+async def test_results_of_a_thread_are_released() -> None:
     class Big:
         def __call__(self) -> None: ...
 
@@ -109,11 +109,11 @@ async def test_what_a_thread_has_done_is_not_kept() -> None:
     runner.submit(work, ended.set_result)
     del work
     await asyncio.wait_for(ended, LIMIT_S)
-    runner.close()  # the thread has gone on to wait for more
+    runner.close()  # the thread waits for more work by then
     assert gone() is None
 
 
-async def test_close_waits_for_what_was_submitted_and_what_follows_is_done_at_once() -> None:
+async def test_close_waits_for_submitted_work_and_later_work_runs_inline() -> None:
     runner = ThreadRunner(asyncio.get_running_loop(), 1)
     worked: list[int] = []
     told: list[BaseException | None] = []
@@ -127,14 +127,14 @@ async def test_close_waits_for_what_was_submitted_and_what_follows_is_done_at_on
     assert told == [None, None, None, None]
 
 
-def test_inline_everything_happens_at_once() -> None:
+def test_an_inline_runner_works_at_once() -> None:
     told: list[BaseException | None] = []
     worked: list[str] = []
     InlineRunner().submit(lambda: worked.append("done"), told.append)
     assert (worked, told) == (["done"], [None])
 
 
-def test_inline_the_disks_errors_are_told_and_bugs_are_not_hidden() -> None:
+def test_an_inline_runner_reports_disk_errors_and_raises_bugs() -> None:
     told: list[BaseException | None] = []
     error = OSError("no space left")
 

@@ -1,4 +1,4 @@
-"""Names are looked up beside the event loop, and only so many of them."""
+"""Host names are resolved off the event loop, in limited number."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ async def result(pending: Pending[frozenset[str]]) -> frozenset[str]:
     return await asyncio.wait_for(future, 30)
 
 
-async def test_nothing_to_ask_is_answered_at_once() -> None:
+async def test_no_names_are_answered_at_once() -> None:
     lookup = HostLookup(asyncio.get_running_loop(), lambda name: False)
     assert lookup.known([]).done
 
 
-async def test_names_are_looked_up_beside_the_loop() -> None:
+async def test_names_are_resolved_off_the_loop() -> None:
     asked = threading.Event()
     go_on = threading.Event()
 
@@ -38,13 +38,13 @@ async def test_names_are_looked_up_beside_the_loop() -> None:
     assert await result(second) == frozenset()
 
 
-async def test_only_so_many_names_are_asked_for() -> None:
+async def test_the_number_of_names_is_limited() -> None:
     lookup = HostLookup(asyncio.get_running_loop(), lambda name: True)
     known = await result(lookup.known(str(number) for number in range(MAX_NAMES + 5)))
     assert len(known) == MAX_NAMES
 
 
-def test_the_system_is_asked() -> None:
+def test_the_system_resolver_is_used() -> None:
     assert resolves("localhost")
     assert not resolves("a name\0that cannot be")
     assert not resolves("x" * 300)

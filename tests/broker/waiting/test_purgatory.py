@@ -1,4 +1,4 @@
-"""Operations complete exactly once: when what they wait for happens, or when their time is over."""
+"""Operations complete exactly once: when their condition holds, or when they expire."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.chance import explores, seed_or
 
 
 class Waits(DelayedOperation):
-    """Waits until the test sets `met`; writes down what happens to it."""
+    """An operation whose condition is `met`; records its calls."""
 
     def __init__(self, delay_ms: int = 500, met: bool = False) -> None:
         super().__init__(delay_ms)
@@ -41,14 +41,16 @@ def purgatory(timer: ManualTimer) -> DelayedOperationPurgatory:
     return DelayedOperationPurgatory("Fetch", timer, purge_interval=10)
 
 
-def test_what_is_met_already_does_not_wait(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
+def test_an_operation_whose_condition_holds_does_not_wait(
+    purgatory: DelayedOperationPurgatory, timer: ManualTimer
+) -> None:
     operation = Waits(met=True)
     assert purgatory.try_complete_else_watch(operation, ["a"])
     assert operation.story == ["completed"]
     assert (purgatory.watched, purgatory.num_delayed, timer.scheduled) == (0, 0, 0)
 
 
-def test_a_key_that_changes_completes_it_and_it_leaves_every_other_key(
+def test_a_changed_key_completes_an_operation_and_removes_it_from_all_keys(
     purgatory: DelayedOperationPurgatory, timer: ManualTimer
 ) -> None:
     operation = Waits()
@@ -63,7 +65,7 @@ def test_a_key_that_changes_completes_it_and_it_leaves_every_other_key(
     assert (operation.story, timer.scheduled) == (["completed"], 0)
 
 
-def test_a_look_that_finds_nothing_leaves_it_waiting(purgatory: DelayedOperationPurgatory) -> None:
+def test_a_check_without_effect_leaves_it_waiting(purgatory: DelayedOperationPurgatory) -> None:
     operation = Waits()
     purgatory.try_complete_else_watch(operation, ["a"])
     assert purgatory.check_and_complete("a") == 0
@@ -72,7 +74,7 @@ def test_a_look_that_finds_nothing_leaves_it_waiting(purgatory: DelayedOperation
     assert purgatory.num_delayed == 1
 
 
-def test_the_end_of_its_time_says_so_before_it_completes(
+def test_an_expiration_is_reported_before_the_completion(
     purgatory: DelayedOperationPurgatory, timer: ManualTimer
 ) -> None:
     operation = Waits(delay_ms=500)
@@ -84,7 +86,7 @@ def test_the_end_of_its_time_says_so_before_it_completes(
     assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
 
 
-def test_completion_happens_once(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
+def test_an_operation_completes_once(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
     operation = Waits()
     purgatory.try_complete_else_watch(operation, ["a"])
     assert operation.force_complete()
@@ -94,7 +96,7 @@ def test_completion_happens_once(purgatory: DelayedOperationPurgatory, timer: Ma
     assert operation.story == ["completed"]
 
 
-def test_operations_under_a_key_look_in_the_order_in_which_they_came(
+def test_operations_under_a_key_are_checked_in_order(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     order: list[int] = []
@@ -115,7 +117,7 @@ def test_operations_under_a_key_look_in_the_order_in_which_they_came(
     assert order == [0, 1, 2, 3, 4]
 
 
-def test_completion_may_set_off_the_same_key_again(purgatory: DelayedOperationPurgatory) -> None:
+def test_a_completion_may_check_the_same_key_again(purgatory: DelayedOperationPurgatory) -> None:
     class Chain(Waits):
         def on_complete(self) -> None:
             super().on_complete()
@@ -129,7 +131,7 @@ def test_completion_may_set_off_the_same_key_again(purgatory: DelayedOperationPu
     assert [operation.story for operation in operations] == [["completed"]] * 3
 
 
-def test_completion_may_bring_a_new_wait_under_the_same_key(purgatory: DelayedOperationPurgatory) -> None:
+def test_a_completion_may_add_an_operation_under_the_same_key(purgatory: DelayedOperationPurgatory) -> None:
     class Again(Waits):
         def on_complete(self) -> None:
             super().on_complete()
@@ -142,7 +144,7 @@ def test_completion_may_bring_a_new_wait_under_the_same_key(purgatory: DelayedOp
     assert purgatory.num_delayed == 1
 
 
-def test_expire_all_ends_every_wait(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
+def test_expire_all_ends_every_operation(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
     operations = [Waits() for _ in range(3)]
     for operation in operations:
         purgatory.try_complete_else_watch(operation, ["a"])
@@ -151,7 +153,7 @@ def test_expire_all_ends_every_wait(purgatory: DelayedOperationPurgatory, timer:
     assert (purgatory.num_delayed, timer.scheduled) == (0, 0)
 
 
-def test_keys_under_which_nobody_waits_are_forgotten(purgatory: DelayedOperationPurgatory) -> None:
+def test_keys_without_operations_are_removed(purgatory: DelayedOperationPurgatory) -> None:
     for number in range(25):
         operation = Waits()
         purgatory.try_complete_else_watch(operation, [("topic", number), "common"])
@@ -159,7 +161,7 @@ def test_keys_under_which_nobody_waits_are_forgotten(purgatory: DelayedOperation
     assert len(purgatory._watchers) <= 12
 
 
-def test_a_delay_of_nothing_ends_with_the_next_turn_of_the_timer(
+def test_a_delay_of_zero_expires_in_the_next_turn_of_the_timer(
     purgatory: DelayedOperationPurgatory, timer: ManualTimer
 ) -> None:
     operation = Waits(delay_ms=0)
@@ -170,8 +172,8 @@ def test_a_delay_of_nothing_ends_with_the_next_turn_of_the_timer(
 
 
 @explores
-def test_random_life_against_a_model(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
-    """Whatever the order of events, each operation completes once, and the counts are of who still waits."""
+def test_random_operations_against_a_model(purgatory: DelayedOperationPurgatory, timer: ManualTimer) -> None:
+    """Whatever the order of events, each operation completes once, and the counts are those of waiting ones."""
     rng = random.Random(seed_or(7))
     alive: dict[Waits, list[int]] = {}
     everyone: list[Waits] = []
@@ -201,7 +203,7 @@ def test_random_life_against_a_model(purgatory: DelayedOperationPurgatory, timer
 
 
 class Notes:
-    """Stands under keys and writes down that it was called; it waits for nothing."""
+    """A watcher that records its calls; it waits for nothing."""
 
     is_waiting = False
 
@@ -218,11 +220,11 @@ class Notes:
         return 0
 
 
-def test_a_watcher_hears_of_its_key_until_it_takes_itself_out(purgatory: DelayedOperationPurgatory) -> None:
+def test_a_watcher_is_called_until_it_removes_itself(purgatory: DelayedOperationPurgatory) -> None:
     notes, operation = Notes(), Waits()
     place = purgatory.watch("a", notes)
     purgatory.try_complete_else_watch(operation, ["a"])
-    assert (purgatory.watched, purgatory.num_delayed) == (1, 1)  # it is no request
+    assert (purgatory.watched, purgatory.num_delayed) == (1, 1)  # a watcher is no delayed request
     operation.met = True
     assert purgatory.check_and_complete("a") == 1
     assert purgatory.check_and_complete("a") == 0
@@ -231,7 +233,7 @@ def test_a_watcher_hears_of_its_key_until_it_takes_itself_out(purgatory: Delayed
     assert notes.looks == 2
 
 
-def test_all_that_has_changed_is_awake_before_any_of_it_is_looked_at(
+def test_all_watchers_are_woken_before_operations_are_checked(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     heard: list[str] = []
@@ -241,7 +243,7 @@ def test_all_that_has_changed_is_awake_before_any_of_it_is_looked_at(
     assert heard == ["wake", "wake", "look", "look"]
 
 
-def test_an_operation_leaves_what_else_it_was_entered_in(purgatory: DelayedOperationPurgatory) -> None:
+def test_a_completed_operation_leaves_the_given_set(purgatory: DelayedOperationPurgatory) -> None:
     operation, mine = Waits(), dict[Watcher, None]()
     purgatory.try_complete_else_watch(operation, (), mine)
     assert list(mine) == [operation]

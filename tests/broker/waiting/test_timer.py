@@ -1,4 +1,4 @@
-"""Many deadlines on one timer: each expires when a timer of its own would have had it expire."""
+"""DeadlineQueue: many deadlines on one timer, each of which expires as with its own timer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.broker.fakes import ManualTimer
 
 
 class Item:
-    """Waits until it is completed, or writes down when it expired."""
+    """An item that records when it expires, unless it is completed."""
 
     def __init__(self, number: int, expired: Callable[[int], object]) -> None:
         self.number = number
@@ -27,7 +27,7 @@ class Item:
 
 
 class Waits:
-    """A DeadlineQueue, and what has expired in it, with the time in milliseconds."""
+    """A DeadlineQueue, and its expired items, with the time in milliseconds."""
 
     def __init__(self) -> None:
         self.timer = ManualTimer(0.0)
@@ -55,10 +55,10 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_each_expires_when_a_timer_of_its_own_would_have_it(steps: list[tuple[str, int]]) -> None:
+def test_each_item_expires_as_with_its_own_timer(steps: list[tuple[str, int]]) -> None:
     waits = Waits()
     now_ms = 0
-    slack_s = 0.0  # a little later each time than what was added before, whatever floats make of it
+    slack_s = 0.0  # a little later each time than the one before, despite rounding of floats
     waiting: dict[int, int] = {}
     expected: list[tuple[int, int]] = []
 
@@ -88,7 +88,7 @@ def test_each_expires_when_a_timer_of_its_own_would_have_it(steps: list[tuple[st
     assert (len(waits.queue), waits.timer.scheduled) == (0, 0)
 
 
-def test_what_is_completed_is_not_kept_for_long() -> None:
+def test_completed_items_are_released_soon() -> None:
     waits = Waits()
     waiting = waits.add(500)
     for _ in range(10 * MIN_DEADLINES):
@@ -98,7 +98,7 @@ def test_what_is_completed_is_not_kept_for_long() -> None:
     assert waits.expired == [(500, waiting.number)]
 
 
-def test_whoever_waits_is_kept() -> None:
+def test_waiting_items_are_kept() -> None:
     waits = Waits()
     for _ in range(3 * MIN_DEADLINES):
         waits.add(500)
@@ -106,7 +106,7 @@ def test_whoever_waits_is_kept() -> None:
     assert [number for _, number in waits.expired] == list(range(3 * MIN_DEADLINES))
 
 
-def test_one_that_raises_does_not_keep_the_others_waiting() -> None:
+def test_an_item_that_raises_does_not_block_the_others() -> None:
     waits = Waits()
 
     def fail(number: int) -> None:
@@ -120,7 +120,7 @@ def test_one_that_raises_does_not_keep_the_others_waiting() -> None:
     assert waits.expired == [(5, 0)]
 
 
-def test_an_expiration_may_bring_a_new_deadline() -> None:
+def test_an_expiration_may_add_a_deadline() -> None:
     waits = Waits()
     waits.queue.add(5, Item(0, lambda _: waits.queue.add(0, Item(1, lambda _: waits.add(7)))))
     waits.timer.advance(0.012)
@@ -138,7 +138,7 @@ def test_a_clock_that_goes_in_milliseconds_does_not_have_it_set_the_timer_again_
     assert (waits.expired, waits.timer.scheduled) == ([(300, 0)], 0)
 
 
-def test_nobody_is_left_after_clear() -> None:
+def test_clear_removes_all_items() -> None:
     waits = Waits()
     waits.add(5)
     waits.queue.clear()
