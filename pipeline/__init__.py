@@ -2,7 +2,7 @@
 
 `log_reading` reads directories as Arrow record batches and `spark` is the source over it; `ingest` and `export` move
 records between topics and tables; `audit` verifies directories; `decoding` turns values into columns; `report` draws
-HTML; `demo` runs all of it. `commands` and `jobs` are the ways in.
+HTML; `demo` runs all of it. `commands` and `jobs` are the entry points.
 """
 
 if __name__ != "barnabas.pipeline":  # from the root of a checkout; each module is to exist once

@@ -49,18 +49,18 @@ _DEPENDENCY: Final = """\
 
 
 class JarsMissingError(Exception):
-    """Jars could not be brought; the message is one sentence that says why."""
+    """Jars could not be fetched; the message is one sentence with the reason."""
 
 
 def cache() -> Path:
-    """Where they lie."""
+    """The directory of the jars."""
     named = os.environ.get("BARNABAS_JARS")
     place = Path(named).expanduser() if named else Path.home() / ".cache" / "barnabas" / "jars"
     return place.absolute()  # jars are named by URIs
 
 
 def bring(coordinates: Sequence[str]) -> list[Path]:
-    """The jars of these artifacts with all that they need and PySpark has not; from Maven the first time.
+    """The jars of these artifacts and of their dependencies that PySpark lacks; from Maven the first time.
 
     Raises JarsMissingError.
     """
@@ -74,7 +74,7 @@ def bring(coordinates: Sequence[str]) -> list[Path]:
 
 
 def artifact(jar: Path) -> str:
-    """The name of a jar without its version: a second version of what Spark has itself is trouble."""
+    """The name of a jar without its version, to exclude second versions of Spark's own jars."""
     return re.sub(r"-\d[^-]*(-[^-]*)?\.jar$", "", jar.name)
 
 

@@ -1,4 +1,4 @@
-"""Spark sessions, with what the jobs need: on a laptop in this process, under spark-submit where that says.
+"""Creates Spark sessions for the jobs: on a laptop in this process, under spark-submit by its command line.
 
     spark = session("audit")                        # local[*]
     spark = session("ingest", connector=True, table=True)
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXIT_USAGE: Final = 2
-"""Of a command that cannot begin because something is missing."""
+"""The exit code of a command that lacks a requirement."""
 
 ARROW_UNCHECKED: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Arrow's Java library checks bounds and nulls at each cell, a third of what Spark's threads do with a row of ours."""
+"""Turns off Arrow's checks of bounds and nulls at each cell: they take a third of Spark's time for our rows."""
 
 ARROW_BATCH_BYTES: Final = 64 * 2**20
-"""Of values that a Python worker decodes at a time. Spark's own limit is 10,000 records, however large they are."""
+"""The bytes of values that a Python worker decodes at a time. Spark's limit is 10,000 records of any size."""
 
 _LOCAL: Final = {
     # Large records cost a third less than over a TCP connection between Spark and its Python workers.
@@ -86,7 +86,7 @@ def session(
     if not _is_submitted(os.environ):
         os.environ.setdefault(
             "PYSPARK_PYTHON", sys.executable
-        )  # the tasks' Python has to have what this one has
+        )  # the tasks' Python needs the same packages as this one
     elif jars:
         given.setdefault("spark.jars", _reach_the_driver(jars))
     builder = SparkSession.builder.appName(name)
@@ -105,7 +105,7 @@ def settings(
     jars: list[Path],
     table: bool,
 ) -> dict[str, str]:
-    """What a session is configured with; what the caller and spark-submit say goes before what is set here."""
+    """The settings of a session; those of the caller and of spark-submit take precedence over the ones made here."""
     found = dict(_ALWAYS)
     if not _is_submitted(environment):
         where = conf.get("spark.master") or master or "local[*]"
@@ -160,7 +160,7 @@ def _java() -> str | None:
     home = os.environ.get("JAVA_HOME")
     if not home:
         return shutil.which("java")
-    if not os.access(f"{home}/bin/java", os.X_OK):  # Spark's scripts look nowhere else then
+    if not os.access(f"{home}/bin/java", os.X_OK):  # with JAVA_HOME set Spark's scripts look nowhere else
         raise SparkMissingError(
             f"Spark needs Java {JAVA_AT_LEAST} or newer, and JAVA_HOME is {home}, where there is no bin/java"
         )
@@ -168,7 +168,7 @@ def _java() -> str | None:
 
 
 def _java_version(java: str) -> int:
-    """The first number of what it prints: 17 of "17.0.15", 8 of "1.8.0"; 0 where it prints nothing of the kind."""
+    """The major version of Java: 17 for "17.0.15", 8 for "1.8.0"; 0 when its output has no version."""
     ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     found = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
     return int(found[1]) if found else 0

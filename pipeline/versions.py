@@ -1,4 +1,4 @@
-"""What of Spark's world this is made for: the one place with its versions.
+"""The versions of Spark and its libraries that the pipeline is made for.
 
 Jars come from Maven Central by these coordinates. `pyspark` in pyproject.toml is of the same version as `SPARK`
 (a test holds the two together): the connector and the table format are made for it.
@@ -13,7 +13,7 @@ JAVA_AT_LEAST: Final = 17
 
 KAFKA_CONNECTOR: Final = (
     f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{SPARK}",
-    # Maven Central has the connector and not this part of it in the same version; it is for delegation tokens only.
+    # Maven Central lacks this dependency of the connector in its version; it serves delegation tokens only.
     f"org.apache.spark:spark-token-provider-kafka-0-10_{SCALA}:4.0.0",
 )
 DELTA_TABLES: Final = (f"io.delta:delta-spark_4.2_{SCALA}:{DELTA}",)
@@ -33,4 +33,4 @@ BROUGHT_BY_PYSPARK: Final = (
     "com.github.luben",
     "com.google.code.findbugs",
 )
-"""Groups whose jars Spark has itself: a second version of one beside it is trouble."""
+"""Groups whose jars Spark contains: a second version of one would conflict."""

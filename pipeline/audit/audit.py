@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AuditResult(NamedTuple):
-    """What was found: rows of the tables in `rows`, and the counts of what was examined."""
+    """The results: rows of the tables in `rows`, and counts of the files examined."""
 
     stamp: Stamp
     findings: list[Row]
@@ -67,10 +67,10 @@ class _Audit:
         return AuditResult(stamp, findings, segments, partitions, verification.counts.as_dict())
 
     def _verify(self, partitions: Sequence[PartitionToVerify]) -> Iterator[Verified]:
-        """Has the engine examine all partitions, and keeps its reports.
+        """Has the engine examine all partitions; stores its reports.
 
-        A partition is examined a second time where a task has not found files that exist here: either they are new, or
-        the task ran on a machine that does not see the directory, which must not count as a sound partition.
+        A partition is examined a second time when a task did not find files that exist here. Either they are new, or
+        the task ran on a machine without the directory, and the partition must not pass as undamaged.
         """
         reports = self._reports_of(dict(enumerate(partitions)))
         again = {at: each for at, each in enumerate(partitions) if self._is_unseen(each, reports.get(at))}
@@ -105,7 +105,7 @@ class _Audit:
         return reports
 
     def _is_unseen(self, partition: PartitionToVerify, report: PartitionReport | None) -> bool:
-        """Whether files of a partition exist here that a task has not found."""
+        """Whether a task did not find files of a partition that exist here."""
         if report is None:
             return self._env.exists(partition.path)
         gone = (segment.task.base_offset for segment in report.segments if segment.look.outcome is None)

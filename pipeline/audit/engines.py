@@ -25,7 +25,7 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """In this process: for small directories, and the reference that Spark is held against."""
+    """Runs tasks in this process: for small directories, and as the reference for the Spark engine."""
 
     __slots__ = ("_env", "_on_bytes")
 

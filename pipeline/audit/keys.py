@@ -1,8 +1,8 @@
-"""Keys: how many there are, and what would be left of a log if it were compacted now.
+"""Counts keys, and the records that would remain if a log were compacted now.
 
 Each segment is counted by itself (`KeyCounter`): of each key a hash of 128 bits and the last record. A partition's
 segments are combined by their hashes (`last_records`), a part of all hashes at a time where there are many, since
-a key is in one part only. What is left of a segment by then are the records that no later segment has again.
+a key is in one part only. The records that remain of a segment are those whose keys occur in no later segment.
 
 Compaction follows Kafka's rules: the active segment, and segments from the one on in which the oldest open transaction
 begins, neither lose records nor supersede others; records of aborted transactions and records without a key go;
@@ -34,7 +34,7 @@ ROWS_AT_A_TIME: Final = 1 << 18
 BYTES_AT_A_TIME: Final = 1 << 26
 HASH_BYTES: Final = 16
 _RECORD_BYTES: Final = 8
-"""What a record has beside key, value and headers, about."""
+"""Approximate bytes of a record beside key, value and headers."""
 
 KEYS: Final = pa.schema(
     [
@@ -43,7 +43,7 @@ KEYS: Final = pa.schema(
         pa.field("is_tombstone", pa.bool_(), nullable=False),
     ]
 )
-"""Of each key in a segment its last record: the key's hash, bytes on disk, whether it has no value."""
+"""The last record of each key in a segment: the key's hash, bytes on disk, whether it has no value."""
 
 
 class KeyStats(NamedTuple):
@@ -58,7 +58,7 @@ class KeyStats(NamedTuple):
 
 
 class KeptRecords(NamedTuple):
-    """What compaction leaves: records, their bytes on disk, and how many of them have no value."""
+    """The records that compaction keeps: their number, bytes on disk, and how many have no value."""
 
     records: int = 0
     bytes: int = 0
@@ -69,13 +69,14 @@ class KeptRecords(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """How many keys there are in all segments, and what compaction leaves of each cleanable one, by base offset."""
+    """The number of keys in all segments, and the records that compaction keeps of each cleanable one, by base
+    offset."""
 
     distinct_keys: int
     by_segment: Mapping[int, KeptRecords]
 
     def plus(self, other: Kept) -> Kept:
-        """Of another part of the hashes."""
+        """Adds the result for another part of the hashes."""
         bases = {*self.by_segment, *other.by_segment}
         none = KeptRecords()
         return Kept(
@@ -85,7 +86,7 @@ class Kept(NamedTuple):
 
 
 class KeyCounter:
-    """The keys of one segment, as its batches come."""
+    """Counts the keys of one segment, batch by batch."""
 
     __slots__ = ("_aborted", "_columns", "_parts", "_scales", "_sums", "stats")
 
@@ -166,7 +167,7 @@ def _last_by(table: pa.Table, column: str) -> pa.Table:
 
 
 def parts_of(keys: pa.Table, count: int) -> list[pa.Table]:
-    """The keys in so many parts, by their hashes."""
+    """Divides the keys into so many parts, by their hashes."""
     if count == 1 or not keys.num_rows:
         return [keys] * count
     hashes: Any = keys["hash"].combine_chunks()
@@ -178,7 +179,7 @@ def parts_of(keys: pa.Table, count: int) -> list[pa.Table]:
 
 
 def last_records(keys: Sequence[tuple[int, pa.Table]], first_uncleanable: int | None) -> Kept:
-    """What is left of the segments of a partition: (base offset, table of KEYS), oldest first.
+    """What compaction keeps of a partition's segments, given as (base offset, table of KEYS), oldest first.
 
     Segments from `first_uncleanable` on count for the number of keys alone; None: all are cleaned.
     """

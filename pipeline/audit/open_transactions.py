@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SegmentTransactions(NamedTuple):
-    """Of one segment: producers with a marker in it, and the first offset here of each that is open at its end.
+    """One segment's transactions: producers with a marker in it, and the first offset here of each open at its end.
 
     Without `is_read` there may be markers that were not seen: then nothing before its end counts as open.
     """
@@ -52,7 +52,8 @@ class TransactionCollector:
 
 
 def first_unstable_offset(segments: Iterable[SegmentTransactions]) -> int | None:
-    """Where the oldest open transaction begins, of all segments of a partition in order; None: none is open."""
+    """The offset at which a partition's oldest open transaction begins, from its segments in order; None: none is
+    open."""
     open_since: dict[int, int] = {}
     for segment in segments:
         if not segment.is_read:

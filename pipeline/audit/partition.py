@@ -35,7 +35,7 @@ class PartitionReport(NamedTuple):
 def judge(
     env: Env, plan: PartitionPlan, reports: Iterable[SegmentReport], options: AuditOptions
 ) -> PartitionReport | None:
-    """Checks the segments in order, each for itself and against its predecessor.
+    """Checks the segments in order, each by itself and against its predecessor.
 
     A partition that a broker has changed since is checked once more, here and now, and only recurring findings are
     reported. None for a partition that was deleted meanwhile.
@@ -49,7 +49,7 @@ def judge(
 
 
 def unreadable_partition(number: int, path: str, error: OSError) -> PartitionReport:
-    """The report on a partition that cannot be read; the others are reported all the same."""
+    """The report on a partition that cannot be read; it does not prevent reports on the others."""
     return PartitionReport(number, *unreadable(path, error), ())
 
 
@@ -102,7 +102,8 @@ def _lighter(report: SegmentReport) -> SegmentReport:
 
 
 def count_kept(keys: Sequence[SegmentKeys]) -> Kept:
-    """What compaction leaves of one part of a partition's keys; `keys` of all its segments, in any order."""
+    """The records that compaction keeps for one part of a partition's keys; `keys` of all its segments, in any
+    order."""
     ordered = sorted(keys, key=lambda each: each.base_offset)
     active = next((each.base_offset for each in ordered if each.is_active), None)
     end = first_uncleanable_segment([(each.base_offset, each.transactions) for each in ordered], active)

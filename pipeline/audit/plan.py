@@ -1,4 +1,4 @@
-"""The plan of an audit: for each partition what is read before its segments, and a task for each segment."""
+"""The plan of an audit: the files of each partition that are read before its segments, and a task for each segment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class SegmentTask(NamedTuple):
 
 
 class PartitionPlan(NamedTuple):
-    """One partition, by its number in the audit. `verifier` has begun: it has read what is read before the segments."""
+    """One partition, by its number in the audit. `verifier` has started: it has read the files that come before the
+    segments."""
 
     number: int
     partition: PartitionToVerify

@@ -98,7 +98,7 @@ PARTITIONS: Final = _schema(
 
 
 class Stamp(NamedTuple):
-    """Which audit it is, and when it was made."""
+    """Identifies an audit, and states when it was made."""
 
     audit_id: str
     audited_at: datetime
@@ -116,7 +116,7 @@ def finding_row(stamp: Stamp, log_dir: str, place: tuple[str, int] | None, findi
 
 
 def segment_rows(stamp: Stamp, of: PartitionToVerify, report: PartitionReport) -> Iterator[Row]:
-    """A row for each segment that was still there."""
+    """A row for each segment that still existed."""
     tally = Counter((_stem(one.path), one.severity) for one in report.findings.all)
     for segment in report.segments:
         if segment.look.outcome is not None:
@@ -160,7 +160,7 @@ def _segment_row(
 
 
 def _stem(path: str) -> str:
-    """What the files of a segment have in common."""
+    """The common stem of a segment's file names."""
     directory, _, name = path.rpartition("/")
     return f"{directory}/{name.partition('.')[0]}"
 
@@ -216,7 +216,7 @@ def partition_row(stamp: Stamp, of: PartitionToVerify, report: PartitionReport, 
 
 
 def _lateness(segments: Iterable[SegmentReport]) -> int:
-    """How far behind a younger one before it, in whatever segment, a batch begins, in ms."""
+    """The most by which a batch begins before the youngest record ahead of it, in any segment, in ms."""
     found = 0
     most: int | None = None
     for times in (segment.times for segment in segments):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class SegmentReport(NamedTuple):
     """The report on a segment. `odd_times`: the findings about its timestamps; `codecs`: bytes by codec.
 
-    What the look has `followed` is deflated: a partition is judged with that of all its segments in memory, and of
-    idempotent producers that send record by record it is a third of the log.
+    `followed` of the look is deflated: a partition is judged with that of all its segments in memory, and for
+    idempotent producers that send single records it is a third of the log.
     """
 
     task: SegmentTask

@@ -68,7 +68,7 @@ def packed(tasks: Sequence[SegmentTask], at_least: int, bytes_each: int) -> list
 
 
 def _examining(options: AuditOptions) -> Callable[[Iterable[SegmentTask]], Iterator[tuple[_Key, Any]]]:
-    """Tasks in; a report of each, and its keys by their parts, out."""
+    """Turns tasks into reports, and each segment's keys by their parts."""
 
     def examine_all(tasks: Iterable[SegmentTask]) -> Iterator[tuple[_Key, Any]]:
         for task in tasks:
@@ -81,7 +81,7 @@ def _examining(options: AuditOptions) -> Callable[[Iterable[SegmentTask]], Itera
 
 
 def _judging(options: AuditOptions) -> Callable[[tuple[_Key, Iterable[Any]]], tuple[_Key, Any]]:
-    """All of a partition's reports with its plan, or all of one part of its keys, in; one judgement out."""
+    """Turns a partition's plan and reports, or one part of its keys, into one judgement."""
 
     def judge_group(group: tuple[_Key, Iterable[Any]]) -> tuple[_Key, Any]:
         key, found = group[0], list(group[1])

@@ -1,4 +1,4 @@
-"""Implausible timestamps: they pin retention, hide records from searches by time, or spoil joins."""
+"""Finds implausible timestamps: they pin retention, hide records from searches by time, or spoil joins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REMEDY: Final = "a start takes it as it is"
 
 
 class _Odd:
-    """Batches of one kind of oddity: how many, the first, and the worst."""
+    """Batches with one kind of implausible timestamp: how many, the first, and the worst."""
 
     __slots__ = ("count", "first_offset", "worst")
 
@@ -30,7 +30,7 @@ class _Odd:
         self.worst = 0
 
     def add(self, offset: int, value: int, distance: int, worst: int) -> None:
-        """`distance` says how bad it is, `worst` how bad the worst was so far."""
+        """`distance`: how implausible its timestamp is; `worst`: the greatest distance so far."""
         if not self.count:
             self.first_offset = offset
         if not self.count or distance > worst:
@@ -86,7 +86,7 @@ class Timestamps:
             return
         is_v2 = isinstance(batch, RecordBatch)
         if is_v2 and not batch.record_count:
-            return  # what compaction leaves of a producer
+            return  # compaction keeps an empty batch for a producer's state
         offset = batch.base_offset if is_v2 else batch.last_offset
         most = batch.max_timestamp
         appended = batch.timestamp_type is TimestampType.LOG_APPEND_TIME

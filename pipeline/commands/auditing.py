@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from barnabas.pipeline.report.page import Page
 
 NEEDED: Final = ("pyarrow", "jinja2", "matplotlib")
-"""The modules for tables and reports, needed also without Spark."""
+"""The modules for tables and reports, also needed without Spark."""
 
 
 class Where(NamedTuple):
@@ -121,7 +121,7 @@ def log_bytes(paths: Sequence[str]) -> int:
                     try:
                         total += os.stat(f"{directory}/{name}").st_size
                     except OSError:
-                        continue  # the audit reports it, if it matters
+                        continue  # the audit reports a file that it misses
     return total
 
 

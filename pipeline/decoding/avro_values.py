@@ -51,7 +51,7 @@ _PRIMITIVES: Final[dict[str, pa.DataType]] = {
     "string": pa.string(),
     "enum": pa.string(),
     "fixed": pa.binary(),
-    "null": pa.string(),  # no file of a table holds a column that has no type
+    "null": pa.string(),  # table files cannot hold a column without a type
 }
 _LOGICAL: Final[dict[str, pa.DataType]] = {
     "date": pa.date32(),
@@ -73,7 +73,7 @@ class Parsed(NamedTuple):
 def avro_decoder(
     schema: Texts, *, registry_framing: bool = False, writers: Mapping[int, Texts] | None = None
 ) -> Decoder:
-    """Of each schema the last text is meant, and the others are what it refers to. SchemaError."""
+    """A decoder for the last text of each schema; the others are the types that it refers to. Raises SchemaError."""
     reader = parsed_schema(schema)
     kind, convert = _Columns(reader.named).column(reader.schema)
     if not registry_framing:
@@ -83,7 +83,7 @@ def avro_decoder(
 
 
 def parsed_schema(texts: Texts) -> Parsed:
-    """With those logical types only that there are columns for. SchemaError."""
+    """Parses a schema, keeping only logical types that have a column type. Raises SchemaError."""
     named: dict[str, Any] = {}
     parsed = None
     try:
@@ -95,7 +95,7 @@ def parsed_schema(texts: Texts) -> Parsed:
 
 
 def _with_names(schema: Any, named: Mapping[str, Any]) -> Any:
-    """A schema that fastavro reads with, where it is no record and what it refers to is in other texts."""
+    """A schema that fastavro can read with, when it is not a record and refers to types in other texts."""
     if isinstance(schema, list):
         return [_with_names(one, named) for one in schema]
     if isinstance(schema, str):
@@ -106,7 +106,7 @@ def _with_names(schema: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _plain(schema: Any) -> Any:
-    """The schema without logical types that there is no column for: a uuid stays a string, a time of day a number."""
+    """The schema without logical types that have no column type: a uuid stays a string, a time of day a number."""
     if isinstance(schema, list):
         return [_plain(one) for one in schema]
     if not isinstance(schema, dict):

@@ -13,7 +13,7 @@ from barnabas.pipeline.decoding.spec import DecodingSpec
 
 MALFORMED: Final = "malformed"
 UNKNOWN_SCHEMA: Final = "unknown schema"
-_MAX_DETAIL: Final = 500  # characters: some libraries repeat the whole value in what they say of it
+_MAX_DETAIL: Final = 500  # characters: some libraries repeat the whole value in their error texts
 
 
 def decoder_of(spec: DecodingSpec) -> Decoder:
@@ -37,12 +37,12 @@ def decoder_of(spec: DecodingSpec) -> Decoder:
 
 @lru_cache(maxsize=8)
 def _cached_decoder(spec_line: str) -> Decoder:
-    """An executor's process decodes many batches by one spec."""
+    """Caches decoders: an executor's process decodes many batches by one spec."""
     return decoder_of(DecodingSpec.from_json(spec_line))
 
 
 def result_type(decoder: Decoder) -> pa.DataType:
-    """What `decode_column` gives: `data` is null where the value is or where there is a reason."""
+    """The type of `decode_column`'s rows: `data` is null where the value is null or a reason is given."""
     return pa.struct(
         [("data", decoder.type), ("reason", pa.string()), ("detail", pa.string()), ("schema_id", pa.int32())]
     )
@@ -72,7 +72,7 @@ def _decoded(decoder: Decoder, value: bytes | None) -> Row:
         return [None, UNKNOWN_SCHEMA, str(error), error.schema_id]
     except MalformedValueError as error:
         return [None, MALFORMED, _cut(str(error)), None]
-    except Exception as error:  # what fastavro raises over garbage is anything at all
+    except Exception as error:  # fastavro raises any kind of exception for garbage
         return [None, MALFORMED, _cut(f"{type(error).__name__}: {error}"), None]
 
 
@@ -82,7 +82,8 @@ def _cut(text: str) -> str:
 
 
 def _array(kind: pa.DataType, rows: list[Row]) -> pa.Array:
-    """The decoded column. A value that no column holds (a number beyond bigint, half a surrogate pair) is malformed."""
+    """The decoded column. A value that no column can hold (a number beyond bigint, half a surrogate pair) is
+    malformed."""
     try:
         return pa.array([row[0] for row in rows], kind)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 Convert = Callable[[Any], Any]
-"""From what a format's library gives to what Arrow takes for a type; never called with None."""
+"""Converts a format library's value to one that Arrow accepts for a type; never called with None."""
 
 
 class Decoder(NamedTuple):
@@ -22,17 +22,17 @@ class Decoder(NamedTuple):
 
 
 def converted(convert: Convert, value: Any) -> object:
-    """A value as a whole: where its schema lets it be null it is, as each of its parts may be."""
+    """Converts a whole value, which may be null where its schema allows it."""
     return None if value is None else convert(value)
 
 
 def as_is(value: Any) -> Any:
-    """Where Arrow takes what the library gives."""
+    """The conversion for values that Arrow accepts as the library returns them."""
     return value
 
 
 def json_text(value: Any) -> str:
-    """Where a schema has no column type: the value as JSON, bytes in base64."""
+    """The value as JSON, for schemas without a column type; bytes in base64."""
     return json.dumps(value, default=_not_in_json)
 
 
@@ -41,9 +41,9 @@ def _not_in_json(value: Any) -> str:
 
 
 def structure(columns: Mapping[str, tuple[pa.DataType, Convert]]) -> tuple[pa.DataType, Convert]:
-    """A struct of these columns, made of a mapping; what is not there is null. Without columns it is JSON text."""
+    """A struct of these columns from a mapping; missing entries are null. Without columns it is JSON text."""
     if not columns:
-        return pa.string(), json_text  # no file of a table holds a struct of nothing
+        return pa.string(), json_text  # table files cannot hold a struct without fields
     converts = [(name, convert) for name, (_, convert) in columns.items()]
 
     def convert_all(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,10 +57,10 @@ def structure(columns: Mapping[str, tuple[pa.DataType, Convert]]) -> tuple[pa.Da
 
 
 def sequence(convert: Convert) -> Convert:
-    """A list of values that are each converted."""
+    """A list whose values are converted one by one."""
     return lambda values: [None if one is None else convert(one) for one in values]
 
 
 def map_items(convert: Convert) -> Convert:
-    """A mapping's entries, as Arrow takes them."""
+    """A mapping's entries, in the form that Arrow accepts."""
     return lambda values: [(key, None if one is None else convert(one)) for key, one in values.items()]

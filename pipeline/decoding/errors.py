@@ -18,4 +18,4 @@ class SchemaError(ValueError):
 
 
 class RegistryError(OSError):
-    """The schema registry did not answer, or not as a registry does; the batch must not be decided without it."""
+    """The schema registry gave no valid answer; the batch must not be decided without it."""

@@ -80,7 +80,7 @@ class _Columns:
     def __init__(self, root: JsonSchema) -> None:
         self._root = root
         self._open: list[str] = []
-        """References that are being followed: one that turns up within itself has no type."""
+        """References being followed: one that occurs within itself has no type."""
 
     def column(self, schema: JsonSchema) -> Column:
         """The column for the values of a (sub)schema."""
@@ -113,7 +113,7 @@ class _Columns:
             columns = {name: self.column(one) for name, one in properties.items()}
             return structure(columns)
         rest = schema.get("additionalProperties")
-        # Properties of some pattern have a schema of their own: in one map are only those of the same type.
+        # Properties of a pattern have their own schema: one map can hold only those of the same type.
         others = schema.get("patternProperties", {}).values()
         if isinstance(rest, Mapping) and all(other == rest for other in others):
             item, convert = self.column(rest)
@@ -143,7 +143,7 @@ class _Columns:
 
 
 def _is_null(schema: JsonSchema) -> bool:
-    """Whatever else it says, a title perhaps."""
+    """Whether the schema allows null alone; it may also have a title, for example."""
     return isinstance(schema, Mapping) and schema.get("type") == "null"
 
 

@@ -10,8 +10,8 @@
 | google.protobuf.Timestamp | timestamp |
 | recursion, a message without fields | string: JSON text |
 
-A field that can be absent (optional, in a oneof, a message) is null then; others have Protobuf's default. What the
-schema does not know is left out: Protobuf means it so, which also means that much garbage is a valid message.
+A field that can be absent (optional, in a oneof, a message) is null then; others have Protobuf's default. Fields that
+the schema does not have are left out, as Protobuf intends; so much garbage is a valid message.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def protobuf_decoder(
     registry_framing: bool = False,
     writers: Mapping[int, tuple[str, ...]] | None = None,
 ) -> Decoder:
-    """For the message of that full name; without a name the only one of the last file. SchemaError."""
+    """A decoder for the message of that full name; without a name, for the only one of the last file. Raises
+    SchemaError."""
     parsed = [_file(text) for text in files]
     name = message or _only_message(parsed[-1])
     pool = descriptor_pool.DescriptorPool()
@@ -110,7 +111,7 @@ def protobuf_decoder(
 
 
 def _add_known(pool: Any, files: Sequence[Any]) -> None:
-    """What Google's packages have of the files that these import: a registry leaves such files out."""
+    """Adds imported files that Google's packages contain: a registry leaves such files out."""
     own = {file.name for file in files}
     for name in sorted({name for file in files for name in file.dependency} - own):
         if not _OF_GOOGLE.fullmatch(name):
@@ -118,7 +119,7 @@ def _add_known(pool: Any, files: Sequence[Any]) -> None:
         try:
             module = importlib.import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
         except ImportError:
-            continue  # the pool says which file it misses
+            continue  # the pool's error names the missing file
         known = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
         _add_known(pool, [known])
         pool.Add(known)
@@ -190,7 +191,7 @@ class _Columns:
         finally:
             self._open.pop()
         if not columns:
-            return pa.string(), _to_json  # no file of a table holds a struct of nothing
+            return pa.string(), _to_json  # table files cannot hold a struct without fields
         getters = [(field.name, field.has_presence, convert) for field, _, convert in columns]
         return pa.struct([(field.name, kind) for field, kind, _ in columns]), partial(_to_dict, getters)
 
@@ -223,7 +224,7 @@ def _to_datetime(timestamp: Any) -> Any:
     try:
         return timestamp.ToDatetime(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
-        raise MalformedValueError(f"{timestamp.seconds} s is no time that a calendar has") from error
+        raise MalformedValueError(f"{timestamp.seconds} s is outside the calendar") from error
 
 
 def _to_json(message: Any) -> str:

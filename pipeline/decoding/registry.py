@@ -1,4 +1,4 @@
-"""A schema registry over HTTP, the part that reading needs: Confluent's API, which Karapace and Apicurio serve as well.
+"""The client of a schema registry over HTTP, for reading: Confluent's API, which Karapace and Apicurio serve as well.
 
     GET /schemas/ids/{id}                            the schema of values with this id
     GET /subjects/{subject}/versions/{version}       the schema of a subject; "latest" is a version; deleted=true with
@@ -27,11 +27,11 @@ _NOT_FOUND: Final = (40401, 40402, 40403)
 _MAX_REFERENCES: Final = 200
 _FORMATS: Final[dict[str, ValueFormat]] = {"AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf"}
 Get = Callable[[str], Any]
-"""The JSON behind a path. LookupError where the registry says that there is nothing."""
+"""Gets the JSON at a path. Raises LookupError when the registry has nothing there."""
 
 
 class Registered(NamedTuple):
-    """A schema with what it refers to: the texts of a `DecodingSpec`."""
+    """A schema with those that it refers to: the texts of a `DecodingSpec`."""
 
     value_format: ValueFormat
     texts: tuple[str, ...]
@@ -45,9 +45,8 @@ class Registry:
         self._by_id: dict[int, Registered] = {}
 
     def by_id(self, schema_id: int) -> Registered | None:
-        """None where the registry has no such id, or not all of its schema: it is asked again next time. RegistryError.
-
-        A value may begin with any id: a fault in its schema concerns that value alone.
+        """The schema with an id; None when the registry lacks it or part of it: the next call asks again. Raises
+        RegistryError. A value may begin with any id: a fault in its schema concerns that value alone.
         """
         if schema_id not in self._by_id:
             try:
@@ -90,14 +89,14 @@ class Registry:
                 continue
             if len(texts) >= _MAX_REFERENCES:
                 raise SchemaError(f"the schema refers to more than {_MAX_REFERENCES} others")
-            # An id outlasts the deletion of its subject, and so has to do what its schema refers to.
+            # An id outlasts the deletion of its subject, and so must the schemas that it refers to.
             found = self._version(reference["subject"], reference["version"], "&deleted=true")
             self._collect(found, texts)
             texts[name] = _imported(name, found)
 
 
 def _imported(name: str, answer: Mapping[str, Any]) -> str:
-    """The text of a schema that others refer to by that name."""
+    """The text of a schema under the name by which others refer to it."""
     text = str(answer["schema"])
     if answer.get("schemaType") != "PROTOBUF":
         return text
@@ -123,7 +122,7 @@ class HttpGet:
         self._timeout_s = timeout_s
 
     def __call__(self, path: str) -> Mapping[str, Any]:
-        """LookupError where the registry says that it has nothing; RegistryError for whatever else is no answer."""
+        """Raises LookupError when the registry has nothing there, and RegistryError for any other failure."""
         url = self._base.rstrip("/") + path
         request = urllib.request.Request(url, headers=self._headers)
         try:

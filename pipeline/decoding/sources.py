@@ -1,4 +1,4 @@
-"""Where a `DecodingSpec` comes from: a schema file, or the registry's latest version of a subject."""
+"""Makes a `DecodingSpec` from a schema file or from the registry's latest version of a subject."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def spec_of_file(
 def spec_of_subject(
     value_format: ValueFormat | None, registry: Registry, subject: str, *, message: str = ""
 ) -> DecodingSpec:
-    """The columns of the latest version. SchemaError where it is of another format than is asked for; RegistryError."""
+    """The spec for the latest version. Raises SchemaError when its format is not the requested one, and
+    RegistryError."""
     found = registry.latest(subject)
     if value_format not in (None, found.value_format):
         raise SchemaError(

@@ -14,9 +14,9 @@ FORMATS: Final[tuple[ValueFormat, ...]] = ("json", "avro", "protobuf")
 
 @dataclass(frozen=True)
 class DecodingSpec:
-    """Everything that decides how a value decodes: two specs that are equal decode alike, at any time, anywhere.
+    """All that determines how a value is decoded: equal specs decode alike, at any time, anywhere.
 
-    `schema` is the one that the columns have: texts of which the last is meant and the others are what it refers to.
+    `schema` gives the columns: the last of its texts is the schema, the others are those that it refers to.
     They are JSON Schema (one text), Avro, or for Protobuf the FileDescriptorProtos in base64, with the full name of
     the message in `message`. With `registry_framing` a value begins as `wire_format` says. `writers` has, by id, the
     schemas that values were written with, for Avro and Protobuf: the latter's message indexes count in that schema.
@@ -29,7 +29,7 @@ class DecodingSpec:
     writers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def with_writers(self, writers: Mapping[int, tuple[str, ...]]) -> DecodingSpec:
-        """The same with more writers' schemas."""
+        """The spec with further writers' schemas."""
         return dataclasses.replace(self, writers={**self.writers, **writers})
 
     def to_json(self) -> str:
@@ -39,7 +39,7 @@ class DecodingSpec:
 
     @classmethod
     def from_json(cls, text: str) -> DecodingSpec:
-        """What `to_json` wrote."""
+        """Parses what `to_json` wrote."""
         fields = json.loads(text)
         fields["schema"] = tuple(fields["schema"])
         fields["writers"] = {int(one): tuple(texts) for one, texts in fields["writers"].items()}

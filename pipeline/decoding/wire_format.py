@@ -22,7 +22,8 @@ _MAX_DEPTH = (
 
 
 def split(value: bytes) -> tuple[int, bytes]:
-    """The schema's id and what is behind it. MalformedValueError where the value does not begin so."""
+    """Splits a value into the schema's id and the rest. Raises MalformedValueError where the value does not begin
+    so."""
     if len(value) < HEADER_BYTES:
         raise MalformedValueError(
             f"{len(value)} bytes, and the registry's wire format begins with {HEADER_BYTES}"
@@ -38,7 +39,7 @@ def split(value: bytes) -> tuple[int, bytes]:
 
 
 def join(schema_id: int, payload: bytes) -> bytes:
-    """What `split` takes apart."""
+    """The inverse of `split`."""
     return struct.pack(">bi", MAGIC, schema_id) + payload
 
 

@@ -1,4 +1,4 @@
-"""A broker of the demonstration, started by the `barnabas` command."""
+"""Starts the demonstration's broker by the `barnabas` command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLL_S: Final = 0.05
 
 
 class BrokerNotStartedError(Exception):
-    """The broker has not become ready; the message says what it wrote."""
+    """The broker did not become ready; the message quotes its output."""
 
 
 def command() -> list[str]:
@@ -31,9 +31,8 @@ def command() -> list[str]:
 
 @contextmanager
 def running(log_dir: Path, output: Path) -> Iterator[str]:
-    """A broker on a free port of this machine; gives its bootstrap server, and stops it in order at the end.
-
-    What it writes goes to `output`. Raises BrokerNotStartedError.
+    """A broker on a free port of this machine; yields its bootstrap server, and stops it cleanly at the end. Its output
+    goes to `output`. Raises BrokerNotStartedError.
     """
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -48,7 +47,7 @@ def running(log_dir: Path, output: Path) -> Iterator[str]:
             stdin=subprocess.DEVNULL,
             stdout=writer,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # a Ctrl-C is for us: we stop it in order
+            start_new_session=True,  # Ctrl-C reaches this process only, which stops the broker cleanly
         )
     try:
         yield _wait(process, output)

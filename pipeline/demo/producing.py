@@ -1,4 +1,4 @@
-"""Events to topics, by a stock client: confluent-kafka, idempotent, one codec for each topic."""
+"""Produces events to topics by a stock client: confluent-kafka, idempotent, one codec for each topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIMEOUT_S: Final = 30.0
 
 
 class NotDeliveredError(Exception):
-    """Records were not taken by the broker; the message says how many, and why the first was not."""
+    """The broker did not accept records; the message says how many, and the error of the first."""
 
 
 def create_topics(bootstrap: str) -> None:
@@ -39,7 +39,7 @@ def create_topics(bootstrap: str) -> None:
 
 
 def produce(bootstrap: str, events: Iterable[Event]) -> int:
-    """Sends all of them and waits until they are acknowledged; how many there were. Raises NotDeliveredError."""
+    """Sends all events, waits until they are acknowledged, and returns their number. Raises NotDeliveredError."""
     sender = _Sender(bootstrap)
     count = 0
     for event in events:
@@ -82,7 +82,7 @@ class _Sender:
             try:
                 producer.produce(event.topic, **arguments)
                 break
-            except BufferError:  # its queue is full: have it send some
+            except BufferError:  # the queue is full: let the client send some
                 producer.poll(1.0)
         producer.poll(0)
 

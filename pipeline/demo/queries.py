@@ -1,4 +1,4 @@
-"""What is asked of the tables: plain Spark SQL over the views orders, clicks, and the quarantine of both."""
+"""The queries over the tables: plain Spark SQL over the views orders, clicks, and the quarantine of both."""
 
 from __future__ import annotations
 

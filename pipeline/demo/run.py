@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 T = TypeVar("T")
 _QUARANTINE: Final = "topic string, partition int, offset bigint, reason string, detail string"
-"""The columns that queries read of the quarantine."""
+"""The columns of the quarantine that queries read."""
 
 
 class Step(NamedTuple):
-    """A step that was taken: what, how many records, and how long it took in seconds."""
+    """A finished step: its name, the number of records, and the seconds that it took."""
 
     what: str
     records: int
@@ -51,7 +51,7 @@ class Demonstration(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether each record is in a table or in quarantine, once, and in quarantine are those that belong there."""
+        """Whether each record is once in a table or in quarantine, and the quarantine has exactly the flawed ones."""
         places = self.answers["offsets"]
         return (
             self.produced
@@ -72,10 +72,10 @@ class Demo:
         self._say = say
         self._steps: list[Step] = []
         self._ingested = self._quarantined = 0
-        self._aside: set[str] = set()  # topics of which something is in quarantine
+        self._aside: set[str] = set()  # topics with records in quarantine
 
     def run(self, seed: int, count: int, now_ms: int) -> Demonstration:
-        """All of it. Raises BrokerNotStartedError, NotDeliveredError, and what ingest raises."""
+        """Runs all steps. Raises BrokerNotStartedError, NotDeliveredError, and what ingest raises."""
         self._write_schemas()
         self._say(f"making up a shop's week of about {count:,} records")
         first, second = waves(seed, count, now_ms)
@@ -158,7 +158,7 @@ class Demo:
             self._load(self._table(topic)).cache().createOrReplaceTempView(topic.rpartition(".")[2])
         aside = [
             self._spark.createDataFrame([], _QUARANTINE)
-        ]  # there is no table before there is something in it
+        ]  # the table does not exist before its first row
         columns = aside[0].columns
         aside += [
             self._load(f"{self._table(topic)}-quarantine").select(columns) for topic in sorted(self._aside)

@@ -1,8 +1,8 @@
-"""A shop's orders and clicks, made up from one seed: the same seed is the same stream, to the byte.
+"""Generates a shop's orders and clicks from a seed: the same seed gives the same stream, to the byte.
 
-Orders are keyed by order and say each time how the order stands (placed, paid, shipped or cancelled); clicks are keyed
-by session. There are hours of the day and days of the week, a few values that are no such JSON, and in the second of
-two waves records that come days late.
+Orders are keyed by order, and each record has the order's status (placed, paid, shipped or cancelled); clicks are keyed
+by session. The load varies with the hour and the weekday, a few values are malformed, and the second of two waves
+has records that come days late.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def waves(seed: int, count: int, end_ms: int) -> tuple[list[Event], list[Event]]
     start_ms = end_ms - DAYS * DAY_MS
     found = sorted(_spoiled(rng, _shop(rng, count, start_ms, end_ms)), key=lambda event: event.timestamp_ms)
     split_ms = start_ms + FIRST_WAVE_DAYS * DAY_MS
-    # An order that lasts for days is in both waves; what lies beyond the end has not happened yet.
+    # An order that lasts for days is in both waves; events beyond the end are left out.
     found = [event for event in found if event.timestamp_ms < end_ms]
     first = [event for event in found if event.timestamp_ms < split_ms]
     return _held_back(rng, first, [event for event in found if event.timestamp_ms >= split_ms], split_ms)
@@ -119,7 +119,7 @@ def waves(seed: int, count: int, end_ms: int) -> tuple[list[Event], list[Event]]
 def _held_back(
     rng: Random, first: list[Event], second: list[Event], split_ms: int
 ) -> tuple[list[Event], list[Event]]:
-    """A few of the first wave come with the second: those that are by then late by any measure."""
+    """Moves a few events of the first wave to the second, by when they are late by any measure."""
     kept, late = [], []
     for event in first:
         is_old = event.timestamp_ms < split_ms - 2 * LATE_AFTER_MS
@@ -149,7 +149,7 @@ def _shop(rng: Random, count: int, start_ms: int, end_ms: int) -> Iterator[Event
 
 
 class _Times:
-    """Moments as people choose them: more in the evening, most on Sundays."""
+    """Draws times as shoppers choose them: more in the evening, most on Sundays."""
 
     def __init__(self, rng: Random, start_ms: int, end_ms: int) -> None:
         self._rng = rng
@@ -213,7 +213,7 @@ def _order(rng: Random, number: int, country: str, placed_ms: int) -> Iterator[E
 
 
 def _spoiled(rng: Random, events: Iterator[Event]) -> Iterator[Event]:
-    """A few of them as they come from clients that were written in a hurry."""
+    """Replaces a few events by malformed ones, as careless clients send them."""
     for event in events:
         if rng.random() >= _MALFORMED:
             yield event

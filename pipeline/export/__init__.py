@@ -1,1 +1,1 @@
-"""Tables go back into topics: through Spark's Kafka connector at least once, or in transactions exactly once."""
+"""Exports tables to topics: through Spark's Kafka connector at least once, or in transactions exactly once."""

@@ -1,4 +1,4 @@
-"""An export from its options: the table as a stream, and the sending of each batch of it."""
+"""Runs an export by its options: reads the table as a stream and sends each batch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SENT: Final = ("key", "value", "headers", "topic", "partition")
-"""Columns that the connector's sink knows; timestamps are no column of it."""
+"""The columns that the connector's sink accepts; timestamps are not among them."""
 
 
 class ExportSummary(NamedTuple):
-    """What an export has read of the table, in this run. A batch that is run again after a crash counts again."""
+    """The rows that an export has read in this run. A batch that is run again after a crash counts again."""
 
     rows: int
     batches: int
@@ -34,7 +34,7 @@ def export(
     on_progress: Callable[[BatchProgress], None] | None = None,
     progress: Progress | None = None,
 ) -> ExportSummary:
-    """Runs until the trigger is through, or until it is interrupted where that is `continuous`.
+    """Runs until the trigger has finished, or with `continuous` until it is interrupted.
 
     Raises ValueError where the options, the table, the topic and the checkpoint do not go together, and Spark's
     StreamingQueryException where a batch fails: the next run continues with that batch.
@@ -47,7 +47,7 @@ def export(
 
 
 def source(spark: SparkSession, options: ExportOptions) -> DataFrame:
-    """The table's rows, a bounded number of files at a time, those written first coming first. ValueError."""
+    """The stream of the table's rows, a bounded number of files at a time, oldest first. Raises ValueError."""
     reader = spark.readStream.option("maxFilesPerTrigger", options.files_per_batch)
     if options.table_format == "delta":
         rows = reader.format("delta").load(options.table)
@@ -77,13 +77,13 @@ def _sender(spark: SparkSession, options: ExportOptions) -> Callable[[DataFrame,
 
 
 def shaped(batch: DataFrame, options: ExportOptions, parts: int | None = None) -> DataFrame:
-    """The columns that are sent, the rows of a key together and in the order that they had in their topic."""
+    """The columns to send; the rows of a key stay together and in their topic's order."""
     from pyspark.sql import functions as F  # noqa: N812
 
     columns = [name for name in _SENT if name in batch.columns]
     if not options.keep_partitions:
         columns = [name for name in columns if name != "partition"]
-    # Bytes of both: one may be text and the other not.
+    # Cast both to bytes: one may be text and the other not.
     dealt_by = F.coalesce(*(F.col(name).cast("binary") for name in ("key", "value") if name in batch.columns))
     order = [F.col(name) for name in ("topic", "partition", "offset") if name in batch.columns]
     if "timestamp" in batch.columns:

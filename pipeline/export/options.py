@@ -18,10 +18,10 @@ class ExportOptions:
     """One export: this table into this topic, with its progress in this checkpoint.
 
     The table has a column `value` (binary or string), and may have `key`, `headers`, `topic`, `partition`, `offset`
-    and `timestamp` as ingests make them. Without `topic` records go to the one that their row names. `max_files`
-    bounds a batch (default: MAX_FILES), which is what an interrupted run repeats with at-least-once; the
-    trigger once has a single batch, of all there is. `keep_partitions` sends each record to the partition that its row
-    names. `kafka` goes to the producers: names of Kafka's clients, with or without "kafka.".
+    and `timestamp` as ingests make them. Without `topic` records go to the one that their row names. `max_files` bounds
+    a batch (default: MAX_FILES), which an interrupted run repeats with at-least-once; the trigger once takes everything
+    in a single batch. `keep_partitions` sends each record to the partition that its row names. `kafka` goes to the
+    producers: names of Kafka's clients, with or without "kafka.".
     """
 
     bootstrap: str
@@ -59,11 +59,11 @@ class ExportOptions:
 
     @property
     def files_per_batch(self) -> int:
-        """At most. Spark does not ask with the trigger once."""
+        """The most files in a batch. Spark does not ask with the trigger once."""
         return self.max_files or MAX_FILES
 
     def client_settings(self) -> dict[str, str]:
-        """For Kafka's clients, without the connector's prefix."""
+        """The settings for Kafka's clients, without the connector's prefix."""
         return {key.removeprefix("kafka."): value for key, value in self.kafka.items()}
 
 

@@ -1,9 +1,9 @@
-"""Rows into a topic exactly once: each slot of a batch is one transaction, which also notes that the slot is done.
+"""Writes rows to a topic exactly once: each slot of a batch is one transaction, which also records the slot as done.
 
-A batch's rows are dealt to slots by what is in them, so that a batch that is run again has the same rows in the same
-slots. A slot has a transactional id: a task first fences off the one that worked on the slot before (a task of a driver
-that was killed, perhaps still running), then asks how far the slot is, and leaves a batch alone that is in. The note is
-an offset of the consumer group barnabas-export-ID, committed with the transaction: for slot 3, partition 3 of the topic
+A batch's rows are assigned to slots by their contents, so that a batch that is run again has the same rows in the same
+slots. A slot has a transactional id: a task first fences the task that worked on the slot before (one of a killed
+driver, perhaps still running), then asks for the slot's progress, and skips a batch that is committed. The note is an
+offset of the consumer group barnabas-export-ID, committed with the transaction: for slot 3, partition 3 of the topic
 has the number of the next batch. To readers with isolation.level=read_committed each row is there once.
 
 This runs in Spark's Python workers, and needs confluent-kafka there.
@@ -44,7 +44,7 @@ class SlotWriter:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, slot: int, batch_id: int, rows: Iterable[Any]) -> int:
-        """How many rows went into the topic: 0 where the slot had this batch already. Raises KafkaException."""
+        """Writes the rows and returns their number: 0 when the slot has this batch already. Raises KafkaException."""
         left = iter(rows)
         first = list(itertools.islice(left, 1))
         if not first:
@@ -78,7 +78,7 @@ class SlotWriter:
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "linger.ms": 20,
             "compression.type": "lz4",
-            # As Java's clients choose partitions: a key may be in the topic already, of them or of Spark's sink.
+            # As Java's clients choose partitions: they, or Spark's sink, may have written the same keys.
             "partitioner": "murmur2_random",
         }
         return Producer({**usual, **self.settings, "transactional.id": f"{self.group}-{slot}"})
@@ -102,7 +102,7 @@ class SlotWriter:
                 try:
                     producer.produce(self.topic, **record)
                     break
-                except BufferError:  # librdkafka's queue is full: what is sent makes room
+                except BufferError:  # librdkafka's queue is full: sending makes room
                     producer.poll(0.5)
             sent += 1
             if sent % _POLL_EVERY == 0:
@@ -144,7 +144,7 @@ def _place(topic: str, slot: int, offset: int | None = None) -> Any:
 
 
 def _security(settings: Mapping[str, str]) -> dict[str, str]:
-    """What clients other than the producer need of its settings."""
+    """The producer's settings that other clients need, too."""
     return {key: value for key, value in settings.items() if key.startswith(_OF_CONNECTIONS)}
 
 
@@ -155,7 +155,7 @@ def partitions_of(bootstrap: str, topic: str, settings: Mapping[str, str]) -> in
 
     client = AdminClient({"bootstrap.servers": bootstrap, **_security(settings)})
     try:
-        # All topics are asked for: a question for one by name would create it.
+        # Asks for all topics: a request that names one would create it.
         topics = client.list_topics(timeout=_METADATA_LIMIT_S).topics
     except KafkaException as error:
         raise ConnectionError(f"{bootstrap} does not say how many partitions {topic} has: {error}") from error

@@ -1,7 +1,7 @@
-"""The processing of a batch: decide the rules, write them to the ledger, then fill the quarantine and the table.
+"""Processes a batch: decides its rules, writes them to the ledger, then fills the quarantine and the table.
 
-Each of the two takes a batch once, so that a batch which a crash has cut short is simply run again. Spark counts it as
-done when both have it.
+Both accept a batch only once, so that a batch which a crash cut short is simply run again. Spark counts it as done when
+both have it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from barnabas.pipeline.ingest.tables import Table
 
 MAX_LOOKUPS: Final = 100
-"""Ids that the registry is asked for at a time, the lowest: garbage behind a zero byte names any number."""
+"""The registry is asked for at most so many ids at a time, the lowest: garbage behind a zero byte names any number."""
 
 
 class SchemaSource(Protocol):
-    """A `Registry`, as far as batches need it."""
+    """The part of a `Registry` that batches need."""
 
     def by_id(self, schema_id: int) -> Registered | None:
-        """None where it has no such id."""
+        """The schema with an id; None when the registry has no such id."""
 
 
 class Counts(NamedTuple):
-    """What is in a batch."""
+    """The counts of a batch."""
 
     quarantined: Counter[str]
     """Records by reason."""
@@ -67,13 +67,14 @@ class Batches:
         self._registry = registry
         self.quarantined: Counter[str] = Counter()
         self.readings: dict[int, int] = {}
-        """How often those batches were read that had to be read again, with schemas that they brought up."""
+        """How often each batch was read that had to be read again for schemas that it names."""
         self.on_quarantined: Callable[[Counter[str]], None] = lambda counts: None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Everything of a batch, as often as need be."""
+        """Processes a batch; Spark may call it repeatedly for the same one."""
         if self._table.has(batch_id):
-            return  # the table is last: the quarantine has it too, and the topic may not have the records any more
+            # The table comes last: the quarantine has the batch too, and the topic may have deleted its records.
+            return
         is_in_quarantine = self._quarantine.has(batch_id)
         written = self._ledger.rules(batch_id)
         if written is None and self._decoding is None and self._options.late_after_s is None:
@@ -91,7 +92,7 @@ class Batches:
         self.on_quarantined(counts.quarantined)
 
     def _sorted_out(self, batch: DataFrame, batch_id: int, written: Rules | None) -> tuple[DataFrame, Counts]:
-        """The batch with its reasons, kept by Spark for the two tables; the rules are written down when it returns."""
+        """The batch with its reasons, cached by Spark for the two tables; its rules are in the ledger on return."""
         rules = written or self._new_rules()
         while True:
             found = rows.timed(rows.decoded(batch, rules.decoding), rules).persist()
@@ -117,7 +118,7 @@ class Batches:
         return found, counts
 
     def _new_rules(self) -> Rules:
-        before = self._ledger.latest()  # not always of the batch before: some have no rules
+        before = self._ledger.latest()  # not always those of the batch before: some have no rules
         return Rules(
             self._decoding,
             times_before=before.times_after if before else {},
@@ -137,7 +138,7 @@ class Batches:
 
 
 def _is_usable(decoding: DecodingSpec, schema_id: int, answer: Registered) -> bool:
-    """False for an id that means something else altogether: no reason to fail each batch that has it."""
+    """False for an id of an unrelated schema: it must not fail each batch that has it."""
     try:
         decoder_of(decoding.with_writers({schema_id: answer.texts}))
     except SchemaError:
@@ -146,7 +147,7 @@ def _is_usable(decoding: DecodingSpec, schema_id: int, answer: Registered) -> bo
 
 
 def counts_of(found: DataFrame, future_after_s: float) -> Counts:
-    """Runs the batch as far as the counts."""
+    """Runs the batch's plan for its counts alone."""
     counts = Counts(Counter(), (), {})
     for row in rows.counted(found, future_after_s).collect():
         if row.reason is not None:

@@ -1,4 +1,4 @@
-"""The few things that an ingest does with files itself: in a local directory, or wherever Hadoop's file systems reach.
+"""The file operations of an ingest: in a local directory, or through Hadoop's file systems.
 
 Hadoop decides whether a path is local, as for Spark: a path without a scheme lies where `fs.defaultFS` says.
 """
@@ -19,13 +19,14 @@ class Files(Protocol):
     """Files by their paths, which are full ones or URIs."""
 
     def read(self, path: str) -> bytes | None:
-        """None where there is no such file."""
+        """The file's contents; None when there is no such file."""
 
     def create(self, path: str, data: bytes) -> bool:
-        """A whole file or none, with the directories above it; False where there is one by that name already."""
+        """Creates a whole file or none, and the directories above it; False when the name is taken."""
 
     def rename(self, source: str, target: str) -> bool:
-        """A file to an unused name, with the directories above it; False where there is no such source."""
+        """Renames a file to an unused name, and creates the directories above it; False when there is no such
+        source."""
 
     def names(self, directory: str) -> list[str]:
         """The names in a directory, sorted; empty without a directory."""
@@ -46,12 +47,13 @@ def join(*parts: str) -> str:
 
 
 def hidden(path: str) -> bool:
-    """True where Spark, and every other reader of tables, looks away."""
+    """True for names that Spark and other readers of tables ignore."""
     return any(name[:1] in ("_", ".") for name in path.split("/"))
 
 
 class LocalFiles:
-    """Directories of this machine. What is created is synced: it is there before what it allows is done."""
+    """Directories of this machine. Created files are synced, so that they outlast a power failure before the caller
+    relies on them."""
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -60,7 +62,7 @@ class LocalFiles:
             return None
 
     def create(self, path: str, data: bytes) -> bool:
-        """By a hard link: the name appears with the whole file behind it, and only one can make it."""
+        """Creates it by a hard link: the name appears with the whole file, and only one caller can create it."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
@@ -107,7 +109,7 @@ class LocalFiles:
 
 
 def _sync_directory(path: Path) -> None:
-    """A name outlasts a power failure only when its directory is synced too."""
+    """Syncs a directory, without which a new name may not outlast a power failure."""
     directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -139,7 +141,7 @@ class HadoopFiles:
             stream.close()
 
     def create(self, path: str, data: bytes) -> bool:
-        """Written beside its place and renamed."""
+        """Writes a file beside its place and renames it."""
         target = self._path(path)
         if self._fs.exists(target):
             return False

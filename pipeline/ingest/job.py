@@ -1,4 +1,4 @@
-"""An ingest from its options: the stream from Spark's Kafka connector, the tables, and the query between them."""
+"""Runs an ingest by its options: the stream from Spark's Kafka connector, the tables, and the query between them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EVENTS_LIMIT_S = 30.0
 
 
 class IngestSummary(NamedTuple):
-    """What an ingest has done, in this run. A batch that is run again after a crash counts again."""
+    """The results of an ingest in this run. A batch that is run again after a crash counts again."""
 
     rows: int
     batches: int
@@ -44,7 +44,7 @@ def ingest(
     on_progress: Callable[[BatchProgress], None] | None = None,
     progress: Progress | None = None,
 ) -> IngestSummary:
-    """Runs until the trigger is through, or until it is interrupted where that is `continuous`.
+    """Runs until the trigger has finished, or with `continuous` until it is interrupted.
 
     Raises ValueError where the options, a schema, the checkpoint and the tables do not go together (IngestConflictError
     and SchemaError are of that kind), RegistryError, and Spark's StreamingQueryException where a batch fails: what was
@@ -69,7 +69,7 @@ def run_query(  # noqa: PLR0917
     on_progress: Callable[[BatchProgress], None] | None,
     readings: dict[int, int] | None = None,
 ) -> None:
-    """Streams rows to `send`, batch by batch, until the trigger is through; reports and serves the progress."""
+    """Streams rows to `send`, batch by batch, until the trigger has finished; reports and serves the progress."""
     with ExitStack() as stack:
         if options.metrics_port is not None:
             stack.callback(progress.serve(options.metrics_port))
@@ -162,7 +162,7 @@ def _decoding(options: IngestOptions, registry: Registry | None) -> DecodingSpec
 
 
 def triggered(writer: DataStreamWriter, trigger: Trigger, every_s: float) -> DataStreamWriter:
-    """Once: all there is in one batch; available-now: the same in as many as the limits say; continuous: on and on."""
+    """Sets the trigger. Once: everything in one batch; available-now: in bounded batches; continuous: without end."""
     match trigger:
         case "once":
             return writer.trigger(once=True)
@@ -173,9 +173,9 @@ def triggered(writer: DataStreamWriter, trigger: Trigger, every_s: float) -> Dat
 
 
 def await_end(query: StreamingQuery) -> None:
-    """Until the query ends by itself; Ctrl-C ends it in order. Raises StreamingQueryException where it failed."""
+    """Waits until the query ends; Ctrl-C stops it cleanly. Raises StreamingQueryException if it failed."""
     try:
         while not query.awaitTermination(_POLL_S):
-            pass  # comes back to Python now and then, which is when Ctrl-C is heard
+            pass  # returns to Python now and then, so that Ctrl-C has an effect
     finally:
         query.stop()

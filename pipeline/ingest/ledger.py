@@ -7,9 +7,9 @@
 
 Spark runs a batch again when the driver dies before the batch is committed, with the same offsets. Every row has to
 go the same way then: one that went into the quarantine must not go into the table because the registry knows its
-schema meanwhile. So the rules of a batch are written down before anything of it is, once, and every
-later attempt follows them, with whatever options. Times are epoch milliseconds: the newest of each partition, before
-and after the batch, without what lies in the future.
+schema meanwhile. So the rules of a batch are written once, before any of its rows, and every later attempt follows
+them, whatever its options are. Times are epoch milliseconds: the newest of each partition, before and after the batch,
+without what lies in the future.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Ledger:
         self._root = join(checkpoint, "barnabas")
 
     def identity(self, description: Mapping[str, Any]) -> str:
-        """The ingest's id: made the first time, kept ever after. IngestConflictError where it was for another table."""
+        """The ingest's id: created the first time, kept from then on. Raises IngestConflictError when it was for
+        another table."""
         path = join(self._root, "identity.json")
         new = {"id": uuid.uuid4().hex, **description}
         self._files.create(path, json.dumps(new, indent=1, sort_keys=True).encode())
@@ -81,28 +82,28 @@ class Ledger:
         return str(kept["id"])
 
     def once(self, name: str, value: int) -> int:
-        """A number that is decided the first time and holds ever after."""
+        """A number that is decided the first time and stays the same."""
         path = join(self._root, f"{name}.json")
         self._files.create(path, json.dumps(value).encode())
         return int(json.loads(self._files.read(path) or b"0"))
 
     def rules(self, batch_id: int) -> Rules | None:
-        """Those that were written down for a batch."""
+        """The rules that were written for a batch."""
         text = self._files.read(self._path(batch_id))
         return None if text is None else Rules.from_json(text)
 
     def latest(self) -> Rules | None:
-        """Those of the newest batch."""
+        """The rules of the newest batch."""
         names = [name for name in self._files.names(join(self._root, "batches")) if name.endswith(".json")]
         return self.rules(int(names[-1].removesuffix(".json"))) if names else None
 
     def planned(self, batch_id: int) -> str | None:
-        """Up to which offsets Spark has planned a batch: its offset log has them behind version and metadata."""
+        """The end offsets of a batch that Spark has planned: its offset log has them after version and metadata."""
         text = self._files.read(join(self._checkpoint, "offsets", str(batch_id)))
         return None if text is None else "\n".join(text.decode().splitlines()[2:])
 
     def write(self, batch_id: int, rules: Rules) -> None:
-        """Once, before anything is done by them; forgets those of long ago."""
+        """Writes a batch's rules once, before they are applied; removes those of old batches."""
         if not self._files.create(self._path(batch_id), rules.to_json().encode()):
             raise IngestConflictError(f"another ingest is at work with this checkpoint, on batch {batch_id}")
         if batch_id >= KEPT_BATCHES:

@@ -60,8 +60,8 @@ class IngestOptions:
     """One ingest: these topics into this table, with its progress in this checkpoint.
 
     `starting` holds for a checkpoint that is new: earliest, latest, a time in ISO 8601, or the connector's JSON of
-    offsets. `late_after_s`: a record that is so much older than the newest one of its partition before this batch is
-    late; None: none is. `every_s` is the time from batch to batch of the trigger `continuous`. `kafka` goes to the
+    offsets. `late_after_s`: a record that is older by more than the newest one of its partition before this batch is
+    late; None: no record is. `every_s` is the interval between batches of the trigger `continuous`. `kafka` goes to the
     connector as it is: its own options, or those of Kafka's clients with "kafka." in front.
     """
 
@@ -129,7 +129,7 @@ class IngestOptions:
 
     @property
     def subject(self) -> str:
-        """In the registry. ValueError where several topics leave it open."""
+        """The subject in the registry. Raises ValueError where several topics leave it open."""
         if self.decode is not None and self.decode.subject:
             return self.decode.subject
         if len(self.topics) != 1:
@@ -160,7 +160,7 @@ _CONNECTOR: Final = (
 
 
 def check_connector_options(given: Mapping[str, str]) -> None:
-    """ValueError where one of them is not known: the connector ignores it without a word."""
+    """Raises ValueError for an unknown option: the connector would ignore it silently."""
     known = {name.lower() for name in _CONNECTOR}
     for name in given:
         if not name.lower().startswith("kafka.") and name.lower() not in known:
@@ -171,15 +171,16 @@ def check_connector_options(given: Mapping[str, str]) -> None:
 
 
 def check_metrics_port(port: int | None) -> None:
-    """ValueError where nothing can be served there."""
+    """Raises ValueError for a number that is not a port."""
     if port is not None and not 0 <= port <= MAX_PORT:
         raise ValueError(f"metrics_port is {port}, and ports are 0 to {MAX_PORT}")
 
 
 def check_places(table: str, quarantine: str, checkpoint: str) -> None:
-    """ValueError where one would be read with another: readers of a table read all files but those that _ or . hides.
+    """Raises ValueError where one place would be read with another: readers of a table read all files but hidden ones
+    (_ or . in front).
 
-    Asked for what an ingest is given, and again when that is absolute: a relative path may name the same place.
+    Called for the paths as given and again for the absolute ones: a relative path may name the same place.
     """
     if table.rstrip("/") == quarantine.rstrip("/"):
         raise ValueError(f"the quarantine cannot be the table itself, {table}")

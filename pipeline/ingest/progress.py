@@ -31,7 +31,7 @@ class BatchProgress(NamedTuple):
     at_s: float
     """Epoch seconds when the batch began."""
     lag: dict[tuple[str, int], int]
-    """Records behind the end of each partition, as far as Spark saw it when it began the batch."""
+    """The lag of each partition in records, up to the end that Spark saw when it began the batch."""
 
 
 class Progress:
@@ -68,12 +68,12 @@ class Progress:
         return kind(_PREFIX + name, text, ("job", *labels), registry=self.registry)
 
     def started(self) -> None:
-        """The query runs."""
+        """Notes that the query runs."""
         self.ended.clear()
         self._running.labels(self._job).set(1)
 
     def progressed(self, batch: BatchProgress) -> None:
-        """A batch is in the tables, or there was nothing to do."""
+        """Counts a batch that is in the tables, or an empty one."""
         self.rows += batch.rows
         self.batches += batch.rows > 0
         self._rows.labels(self._job).inc(batch.rows)
@@ -86,17 +86,17 @@ class Progress:
             self._lag.labels(self._job, topic, str(partition)).set(records)
 
     def quarantined(self, counts: Counts[str]) -> None:
-        """Records of a batch that did not go into the table."""
+        """Counts the records of a batch that went into the quarantine."""
         for reason, records in counts.items():
             self._quarantined.labels(self._job, reason).inc(records)
 
     def terminated(self) -> None:
-        """The query has ended, well or not."""
+        """Notes the end of the query, failed or not."""
         self._running.labels(self._job).set(0)
         self.ended.set()
 
     def serve(self, port: int) -> Callable[[], None]:
-        """GET /metrics on that port, until the function that comes back is called."""
+        """Serves GET /metrics on the port until the returned function is called."""
         try:
             server, thread = start_http_server(port, registry=self.registry)
         except OSError as error:
@@ -137,7 +137,7 @@ def _lag(sources: Any) -> Iterator[tuple[tuple[str, int], int]]:
 
 
 def _offsets(text: str | None) -> dict[tuple[str, int], int]:
-    """Of the connector's JSON of offsets; other sources have other words, which say nothing here."""
+    """Parses the connector's JSON of offsets; other sources have other formats, which are ignored."""
     try:
         found = json.loads(text or "{}")
         return {
@@ -181,7 +181,7 @@ def listener(
                 on_progress(batch)
 
         def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-            """Nothing new: the last report still holds."""
+            """Does nothing: the last report still holds."""
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
             if str(event.runId) in self._runs:

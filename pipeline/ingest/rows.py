@@ -31,12 +31,12 @@ RAW_COLUMNS: Final = (
     "timestampType",
 )
 BATCH_TIME: Final = "quarantined_at"
-"""When Spark began the batch, by the driver's clock: written into its offset log, so the same when it is run again."""
+"""The time at which Spark began the batch, by the driver's clock: in its offset log, so the same when run again."""
 _SOURCE: Final = "concat(topic, '/', partition)"
 
 
 def decoded(batch: DataFrame, spec: DecodingSpec | None) -> DataFrame:
-    """With `data` where there is something to decode, and with `reason`, `detail` and `schema_id`."""
+    """Adds `data` where values are to be decoded, and `reason`, `detail` and `schema_id`."""
     if spec is None:
         nothing = F.lit(None).cast("string")
         return batch.withColumns({"reason": nothing, "detail": nothing, "schema_id": F.lit(None).cast("int")})
@@ -45,7 +45,7 @@ def decoded(batch: DataFrame, spec: DecodingSpec | None) -> DataFrame:
     def decode(values: pa.Array) -> pa.Array:
         return decode_column(line, values)
 
-    decode.__annotations__ = {"values": _arrow_array(), "return": _arrow_array()}  # arrow_udf reads them
+    decode.__annotations__ = {"values": _arrow_array(), "return": _arrow_array()}  # for arrow_udf
     udf = F.arrow_udf(decode, returnType=from_arrow_type(result_type(decoder_of(spec))))
     found = batch.withColumn("decoded", udf(F.col("value")))
     names = ("data", "reason", "detail", "schema_id")
@@ -60,8 +60,7 @@ def _arrow_array() -> type:
 
 
 def timed(rows: DataFrame, rules: Rules) -> DataFrame:
-    """With the reasons `late` and `future` where nothing else is wrong; as it is where lateness does not matter.
-
+    """Adds the reasons `late` and `future` to records without another; changes nothing where lateness does not matter.
     A record without a timestamp (-1) is neither.
     """
     if rules.late_after_s is None:
@@ -118,12 +117,12 @@ def quarantine_rows(rows: DataFrame, options: IngestOptions) -> DataFrame:
 
 
 def partition_columns(by: PartitionBy) -> tuple[str, ...]:
-    """Of both tables."""
+    """The partition columns of both tables."""
     return ("day",) if by == "day" else ("day", "hour")
 
 
 def _partitioned(rows: DataFrame, by: PartitionBy) -> DataFrame:
-    """Days and hours in UTC, whatever the session's time zone is."""
+    """Adds day and hour in UTC, whatever the session's time zone is."""
     days = "cast(floor(unix_seconds(timestamp) / 86400) as int)"
     rows = rows.withColumn("day", F.expr(f"date_from_unix_date({days})"))
     hour = F.expr("cast(pmod(floor(unix_seconds(timestamp) / 3600), 24) as int)")

@@ -1,4 +1,4 @@
-"""Tables that take each batch once, however often it comes: Parquet in plain directories, and Delta Lake.
+"""Tables that accept each batch once, however often it comes: Parquet in plain directories, and Delta Lake.
 
 A batch is known by the id of its ingest and its number. `DeltaTable` leaves it to Delta's transaction log, which holds
 the newest number of each ingest. `ParquetTable` has a log of its own in TABLE/_barnabas, where readers do not look:
@@ -24,8 +24,8 @@ Nothing that another attempt has staged is removed before the batch is in: the d
 would commit what is left of it. Behind step 2 it cannot commit any more.
 
 `planned` has the offsets up to which Spark has planned the batch. Spark plans it again where its checkpoint was set
-back or lost the batch's offsets, and then it is another batch by the same number: to leave that out as one that is in
-would lose what it has more. Delta knows only the number, so a `DeltaTable` has commit files as well, each written when
+back or lost the batch's offsets, and then it is another batch by the same number: to skip it as one that is in would
+lose its additional records. Delta knows only the number, so a `DeltaTable` has commit files as well, each written when
 Delta has the batch.
 """
 
@@ -49,21 +49,22 @@ DELTA_TRANSACTIONS: Final = "barnabas-ingest-"
 _MAX_SHOWN: Final = 200  # characters of offsets in a message
 
 Planned = Callable[[int], str | None]
-"""Up to which offsets Spark's checkpoint has a batch; None where it does not say."""
+"""The end offsets of a batch in Spark's checkpoint; None where it has none."""
 
 
 class Table(Protocol):
-    """Where batches go."""
+    """A table that batches are written to."""
 
     def has(self, batch_id: int) -> bool:
         """True where the batch is in already and the table knows it without work."""
 
     def append(self, batch: DataFrame, batch_id: int) -> None:
-        """The whole batch or nothing of it; nothing where it is in already."""
+        """Adds the whole batch or nothing of it; nothing when it is in already."""
 
 
 def claim(files: Files, table: str, ingest_id: str, *, second_ingest: bool, checkpoint: str) -> None:
-    """Notes who fills a table. IngestConflictError where only others did: a lost checkpoint would fill it twice."""
+    """Records the ingest that fills a table. Raises IngestConflictError where only others did: a lost checkpoint would
+    fill it twice."""
     directory, own = join(table, PRIVATE, "ingests"), f"{ingest_id}.json"
     known = _notes(files, directory)
     if own in known:
@@ -79,12 +80,12 @@ def claim(files: Files, table: str, ingest_id: str, *, second_ingest: bool, chec
 
 
 def _notes(files: Files, directory: str) -> list[str]:
-    """The files of a directory, without those that a driver died over before they had their names."""
+    """The files of a directory, without those that a killed driver had not yet renamed."""
     return [name for name in files.names(directory) if name.endswith(".json")]
 
 
 class CommittedTable(ABC):
-    """What the tables have in common: a batch is in when its commit's file is there."""
+    """The common part of the tables: a batch is in when its commit's file exists."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class CommittedTable(ABC):
         self._commits = CommitLog(files, path, ingest_id, planned)
 
     def has(self, batch_id: int) -> bool:
-        """By its commit's file; completes what a crash has left to do of it.
+        """Checks the commit's file, and completes a commit that a crash interrupted.
 
         False says nothing of a Delta table: a driver may have died before it wrote that file.
         """
@@ -113,7 +114,7 @@ class CommittedTable(ABC):
 
     @abstractmethod
     def _write(self, batch: DataFrame, batch_id: int) -> str:
-        """Has Spark write the batch; the name of the staging directory whose files are to be published."""
+        """Has Spark write the batch; returns the name of the staging directory whose files are to be published."""
 
 
 class ParquetTable(CommittedTable):
@@ -142,11 +143,11 @@ class DeltaTable(CommittedTable):
             .option("mergeSchema", "true")
             .save(self._path)
         )
-        return self._commits.new_staging(batch_id)  # with nothing in it: the files are Delta's
+        return self._commits.new_staging(batch_id)  # without files: those are Delta's
 
 
 class CommitLog:
-    """What makes a directory of files one that takes each batch once; knows nothing of what is in the files."""
+    """Makes a directory of files accept each batch once; does not interpret the files."""
 
     def __init__(self, files: Files, table: str, ingest_id: str, planned: Planned = lambda _: None) -> None:
         self._files = files
@@ -155,7 +156,7 @@ class CommitLog:
         self._planned = planned
 
     def finish(self, batch_id: int) -> bool:
-        """True where the batch is committed; what a crash has left of that to do is done then.
+        """True when the batch is committed; completes a commit that a crash interrupted.
 
         IngestConflictError where another batch is committed by this number, or the table is far ahead of it.
         """
@@ -173,19 +174,19 @@ class CommitLog:
         return f"{self._id}-{batch_id}-{uuid.uuid4().hex[:12]}"
 
     def staging_path(self, name: str) -> str:
-        """Where an attempt writes."""
+        """The directory that an attempt writes to."""
         return join(self._table, PRIVATE, "staging", name)
 
     def place(self, staging: str) -> str:
-        """The same path for Spark."""
+        """That path as Spark needs it."""
         return self._files.for_spark(self.staging_path(staging))
 
     def discard(self, staging: str) -> None:
-        """Removes what this driver has staged and will not commit."""
+        """Removes files that this driver has staged and will not commit."""
         self._files.remove(self.staging_path(staging))
 
     def commit(self, batch_id: int, staging: str) -> None:
-        """All that lies there is in the table. IngestConflictError where another driver was first."""
+        """Moves all staged files into the table. Raises IngestConflictError when another driver was first."""
         manifest = {
             "staging": staging,
             "files": self._files.tree(self.staging_path(staging)),
@@ -205,7 +206,7 @@ class CommitLog:
         for path in manifest["files"]:
             directory, _, name = path.rpartition("/")
             target = join(self._table, directory, f"{batch_id:012d}-{name}")
-            # No such source: a driver before this one has got so far, or the table was tidied up since.
+            # No such source: an earlier driver has renamed it, or the file was removed from the table since.
             self._files.rename(join(self.staging_path(manifest["staging"]), path), target)
         for number, name in self._staged():
             if number <= batch_id:

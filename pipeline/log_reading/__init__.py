@@ -1,4 +1,4 @@
-"""Log directories as Arrow record batches: for many readers at once, without a broker, beside one at work.
+"""Reads log directories as Arrow record batches: by many readers at once, without a broker or beside a running one.
 
-Nothing here knows Spark, and nothing here writes. See docs/pipeline.md for what a reader sees and when.
+Nothing here knows Spark, and nothing here writes. docs/pipeline.md describes which records a reader gets and when.
 """

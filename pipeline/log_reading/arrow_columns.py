@@ -1,4 +1,4 @@
-"""Records as Arrow record batches, with the columns of Spark's Kafka source.
+"""Turns records into Arrow record batches with the columns of Spark's Kafka source.
 
     key            binary                      null for records without one
     value          binary                      null for tombstones
@@ -53,7 +53,7 @@ BYTES: Final = 1024 * 1024
 
 
 class ArrowColumns:
-    """Rows of one partition that become record batches of these columns, one after the other."""
+    """Collects rows of one partition into record batches of these columns."""
 
     def __init__(self, topic: str, partition: int, columns: Sequence[str] = DEFAULT_COLUMNS) -> None:
         self._topic = topic
@@ -78,12 +78,12 @@ class ArrowColumns:
 
     @property
     def row_count(self) -> int:
-        """How many rows wait."""
+        """The number of collected rows."""
         return self._rows.row_count
 
     @property
     def is_full(self) -> bool:
-        """Whether they are enough for a record batch."""
+        """Whether the rows are enough for a record batch."""
         return self._rows.row_count >= ROWS or self._bytes >= BYTES
 
     def add(self, batch: RecordBatch | LegacyEntry, first_offset: int, end_offset: int) -> None:
@@ -102,7 +102,7 @@ class ArrowColumns:
             self._types.append((timestamp_type, rows))
 
     def take(self) -> pa.RecordBatch:
-        """The rows that wait, as a record batch. Raises OverflowError for a time that no timestamp can be."""
+        """The collected rows as a record batch. Raises OverflowError for a time outside the range of timestamps."""
         taken = pa.RecordBatch.from_arrays(
             [self._array(name) for name in self._schema.names], schema=self._schema
         )
@@ -144,7 +144,7 @@ class ArrowColumns:
         return pa.concat_arrays(runs)
 
     def _constant(self, value: Any, kind: pa.DataType) -> pa.Array:
-        """The same in each row, from one array for all record batches."""
+        """A column with the same value in each row, from one array for all record batches."""
         known = self._constants.get((str(kind), value))
         if known is None or len(known) < self.row_count:
             known = pa.repeat(pa.scalar(value, kind), max(self.row_count, ROWS + 2048))
@@ -161,12 +161,12 @@ class ArrowColumns:
 
 
 def _allocate(size: int) -> memoryview:
-    """Memory of Arrow's pool, which is used again when the record batch that it went into is gone."""
+    """Allocates from Arrow's pool, which reuses the memory of released record batches."""
     return memoryview(pa.allocate_buffer(max(size, 1))).cast("B")
 
 
 def _decoded(headers: Binary, counts: memoryview) -> pa.Array:
-    """Headers as they are on the wire, as lists; null for records without any."""
+    """Decodes headers from their wire format to lists; null for records without any."""
     keys: list[str] = []
     values: list[bytes | None] = []
     starts = [0]

@@ -1,4 +1,4 @@
-"""Batches of every format into columns, and these as Arrow's, for all who read records by the million."""
+"""Decodes batches of every format into columns, and these into Arrow's, for reading millions of records."""
 
 from typing import Final
 
@@ -48,7 +48,7 @@ def _add(
 
 
 def _add_legacy(rows: RecordColumns, entry: LegacyEntry, first_offset: int, end_offset: int) -> int:
-    """The older formats have no columns: what is in them goes through records of today."""
+    """Adds a batch of an older format, which is converted to records of the current one first."""
     records = [it for it in entry.records() if first_offset <= it.offset < end_offset]
     if not records:
         return 0
@@ -58,7 +58,7 @@ def _add_legacy(rows: RecordColumns, entry: LegacyEntry, first_offset: int, end_
 
 
 def binary_array(column: Binary, row_count: int) -> pa.Array:
-    """Keys, values or headers, in the buffers that they are in."""
+    """An array of keys, values or headers over the buffers that hold them, without a copy."""
     validity = pa.py_buffer(column.validity) if column.null_count else None
     buffers = [validity, pa.py_buffer(column.ends), pa.py_buffer(column.data)]
     return pa.Array.from_buffers(pa.binary(), row_count, buffers, column.null_count)

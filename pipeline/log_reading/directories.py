@@ -52,7 +52,7 @@ def absolute_path(given: str) -> str:
 
 
 class PartitionDirectory(NamedTuple):
-    """Where one partition's log lies."""
+    """The directory of one partition's log."""
 
     topic: str
     partition: int
@@ -69,7 +69,7 @@ def find_partitions(
 ) -> list[PartitionDirectory]:
     """The partitions in log directories, or those that the paths are themselves; sorted by topic and number.
 
-    With `wants` only those that it accepts. Partitions that are being deleted or moved here do not count. Raises
+    With `wants` only those that it accepts. Partitions that are being deleted or moved here are left out. Raises
     NoSuchLogError where a path is neither, and LogReadingError where two paths hold the same partition: its records
     would come twice. A partition that is not wanted may occur twice, as __cluster_metadata-0 does in the directories of
     any two brokers.
@@ -111,24 +111,24 @@ def _partitions_at(env: Env, path: str) -> list[PartitionDirectory]:
 
 
 def checkpointed_start(env: Env, partition: PartitionDirectory) -> int:
-    """Where the log starts by the checkpoint beside it, which brokers write once a minute; 0 without an entry."""
+    """The log start offset in the checkpoint file, which brokers write once a minute; 0 without an entry."""
     parent = partition.path.rpartition("/")[0] or "."
     path = f"{parent}/{LOG_START_OFFSET_CHECKPOINT}"
     try:
         starts = _parsed_starts(path, env.read_file(path))
     except (FileNotFoundError, CorruptCheckpointError):
-        return 0  # as a start of the broker would have it
+        return 0  # as a broker treats it at its start
     return starts.get((partition.topic, partition.partition), 0)
 
 
 @lru_cache(maxsize=16)
 def _parsed_starts(path: str, data: bytes) -> Mapping[TopicPartition, int]:
-    """Each partition of a log directory asks for the same file: it is parsed once for what is in it."""
+    """Caches the parsed file, which each partition of a log directory asks for."""
     return parse_offset_checkpoint(path, data)
 
 
 def topic_id_of(env: Env, directory: str) -> bytes:
-    """Which of the topics that have had this name the directory belongs to; empty where it has no topic id."""
+    """The topic id of the directory, which tells topics of one name apart; empty where it has none."""
     try:
         found = PartitionMetadataFile(env, f"{directory}/{PARTITION_METADATA}").read()
     except (CorruptCheckpointError, OSError):
@@ -139,7 +139,8 @@ def topic_id_of(env: Env, directory: str) -> bytes:
 def list_segments(env: Env, directory: str) -> list[ListedSegment]:
     """The segments of a partition, oldest first, as they were at one instant. Raises NoSuchLogError where it is gone.
 
-    Two listings in a row with the same names are both correct for the time between: a name comes once and goes once.
+    Two listings in a row with the same names are both correct for the time between: a name appears once and disappears
+    once.
     """
     before: frozenset[str] | None = None
     for _ in range(MAX_LISTINGS):
@@ -156,7 +157,8 @@ def list_segments(env: Env, directory: str) -> list[ListedSegment]:
 
 
 def _resolved(env: Env, directory: str, names: Sequence[str]) -> list[ListedSegment]:
-    """What a start of the broker would make of these names (`segment_swap.complete_swaps`), without doing it."""
+    """The segments after a broker's recovery of these names (`segment_swap.complete_swaps`), which is not carried
+    out."""
     segments = {int(name[:20]): ListedSegment(directory, int(name[:20])) for name in names if len(name) == 24}
     swaps = [int(name[:20]) for name in names if name.endswith(SWAP_SUFFIX)]
     if swaps:
@@ -169,7 +171,7 @@ def _resolved(env: Env, directory: str, names: Sequence[str]) -> list[ListedSegm
 
 
 def _take_place(env: Env, segments: dict[int, ListedSegment], swap: ListedSegment) -> None:
-    """Puts a segment that is being swapped in where those are whose offsets lie within its own."""
+    """Replaces the segments whose offsets lie within those of a segment that is being swapped in."""
     end = max(open_segment(env, swap).find_end(check_crc=False).offset, swap.base_offset + 1)
     for base_offset in [base for base in segments if swap.base_offset <= base < end]:
         del segments[base_offset]

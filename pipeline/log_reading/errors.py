@@ -1,4 +1,4 @@
-"""What can go wrong while a log directory is read."""
+"""Errors of reading a log directory."""
 
 
 class LogReadingError(Exception):
@@ -10,7 +10,7 @@ class NoSuchLogError(LogReadingError):
 
 
 class DataLossError(LogReadingError):
-    """Offsets that were to be read are gone: retention or DeleteRecords has taken them, or the log was cut."""
+    """Requested offsets are gone: retention or DeleteRecords has deleted them, or the log was truncated."""
 
 
 class BusyDirectoryError(LogReadingError):

@@ -1,6 +1,6 @@
 """A partition's log at one moment: its segments, where it starts and ends, and its transactions.
 
-The end is that of the last batch that is whole: the log of a broker that is alone has no other. A replica may hold more
+The end is that of the last complete batch, which is right for a broker without replicas. A replica may hold more
 than is replicated, which is ignored: brokers' checkpoints of high watermarks are up to five seconds old.
 """
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Isolation(StrEnum):
-    """What of transactions a reader sees; Kafka's names."""
+    """The records of transactions that a reader gets; Kafka's names."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
@@ -53,7 +53,7 @@ class LogView:
     topic_id: bytes = b""
 
     def open(self, env: Env, number: int) -> OpenedSegment:
-        """One of the segments, without what is not whole at the end of the last. Raises FileNotFoundError."""
+        """Opens a segment, the last one without an incomplete batch at its end. Raises FileNotFoundError."""
         is_last = number + 1 == len(self.segments)
         return open_segment(env, self.segments[number], self.end_position if is_last else None)
 
@@ -90,7 +90,7 @@ def _look(
 def with_view(
     env: Env, partition: PartitionDirectory, isolation: Isolation, use: Callable[[LogView], T]
 ) -> T:
-    """What `use` makes of the log as it is now; when a segment is gone by then, both happen again.
+    """Calls `use` with the log as it is now; when a segment is gone by then, lists and calls again.
 
     Raises NoSuchLogError where there is no log, CorruptRecordError, OSError.
     """
@@ -98,12 +98,12 @@ def with_view(
         try:
             return use(look_at(env, partition, isolation))
         except FileNotFoundError:
-            continue  # retention or compaction deleted a segment since it was listed
+            continue  # retention or compaction deleted a segment after the listing
     raise BusyDirectoryError(f"{partition.path} changed during each of {MAX_TRIES} attempts to read it")
 
 
 def with_segments(env: Env, partition: PartitionDirectory, use: Callable[[Sequence[ListedSegment]], T]) -> T:
-    """What `use` makes of the partition's segments; when it finds one gone, they are listed and used once more.
+    """Calls `use` with the partition's segments; when it finds one gone, lists them and calls again.
 
     Raises NoSuchLogError where the partition is gone or has no segment.
     """
@@ -114,14 +114,13 @@ def with_segments(env: Env, partition: PartitionDirectory, use: Callable[[Sequen
         try:
             return use(segments)
         except FileNotFoundError:
-            continue  # retention or compaction took it
+            continue  # retention or compaction deleted it
     raise BusyDirectoryError(f"{partition.path} changed during each of {MAX_TRIES} attempts to read it")
 
 
 def report_loss(partition: PartitionDirectory, first: int, end: int, why: str, *, fail: bool) -> None:
-    """Logs offsets that were to be read and are not in the log, from the first on and below the end.
-
-    Raises DataLossError instead with `fail`.
+    """Logs that requested offsets, from the first to before the end, are not in the log. Raises DataLossError instead
+    with `fail`.
     """
     lost = f"offsets {first} to {end - 1} of {partition.name} are gone: {why}"
     if fail:

@@ -1,7 +1,7 @@
-"""Which offsets to read, and into which ranges they are cut: work for many readers that know nothing of each other.
+"""Divides the offsets to read into ranges, for many readers that work independently.
 
 A range is a stretch of offsets of one partition, and the position in a file that comes with it is a hint: a reader
-holds it against what it finds, since a segment may have been compacted or deleted by then. Cuts lie at entries of the
+compares it with the files, since a segment may have been compacted or deleted by then. Cuts lie at entries of the
 sparse offset index, so that planning reads indexes and a header for each cut, and no records.
 """
 
@@ -19,7 +19,7 @@ from barnabas.protocol.records.errors import InvalidRecordError, UnsupportedComp
 from barnabas.storage.env import Env
 
 DEFAULT_RANGE_BYTES: Final = 128 * 1024 * 1024
-"""As much as Spark gives a task of other files (`spark.sql.files.maxPartitionBytes`)."""
+"""The bytes that Spark gives a task when it reads files (`spark.sql.files.maxPartitionBytes`)."""
 MIN_TIMESTAMP: Final = -(1 << 63)
 MAX_TIMESTAMP: Final = (1 << 63) - 1
 
@@ -28,8 +28,8 @@ class LogRange(NamedTuple):
     """The records of one partition from `first_offset` on and below `end_offset`.
 
     The batch that has the first begins at byte `position` of the segment at `segment_base_offset`, or did when that was
-    planned; -1 where it is not known. `size_bytes` is what lies in the .log files, roughly. `topic_id` is which topic
-    of that name was planned, empty where it is not known.
+    planned; -1 where it is not known. `size_bytes` is about the size of the range in the .log files. `topic_id` is
+    which topic of that name was planned, empty where it is not known.
     """
 
     topic: str
@@ -46,11 +46,11 @@ class LogRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeBounds:
-    """Which timestamps are wanted: from `first_ms` on and below `end_ms`.
+    """Bounds of timestamps: from `first_ms` to before `end_ms`.
 
-    `disorder_ms`: how much older than the youngest before it a record may be. Only where that is known does an upper
-    bound say where the log need not be read any more. The markers of transactions count, with the broker's time, and
-    so do records that have been deleted: time indexes have them all.
+    `disorder_ms`: how much older than the youngest before it a record may be. Only if it is known does an upper bound
+    end the reading early. Transaction markers, with the broker's time, and deleted records count too: time indexes
+    contain them.
     """
 
     first_ms: int = MIN_TIMESTAMP
@@ -59,7 +59,7 @@ class TimeBounds:
 
     @property
     def closing_ms(self) -> int | None:
-        """After a record of this timestamp none is wanted."""
+        """No record after one with this timestamp is within the bounds."""
         if self.disorder_ms is None or self.end_ms == MAX_TIMESTAMP:
             return None
         return self.end_ms + self.disorder_ms
@@ -71,7 +71,7 @@ ANY_TIME: Final = TimeBounds()
 def first_offset_of(env: Env, view: LogView, timestamp_ms: int) -> int | None:
     """The first offset that a reader sees whose record is at least as young; None without such a record.
 
-    Time indexes show which segments are older throughout. Raises FileNotFoundError where one is gone,
+    Segments whose time indexes show only older records are skipped. Raises FileNotFoundError where one is gone,
     LogReadingError for what is damaged.
     """
     for number in range(len(view.segments)):
@@ -108,8 +108,8 @@ def plan_ranges(
 ) -> list[LogRange]:
     """The offsets from `first_offset` on and below `end_offset`, both within the view, cut into ranges in order.
 
-    Together they hold every record that has such an offset and may have such a time. Raises FileNotFoundError where a
-    segment is gone, LogReadingError for what is damaged.
+    Together they cover every record with such an offset whose time may be within the bounds. Raises FileNotFoundError
+    where a segment is gone, LogReadingError for what is damaged.
     """
     assert view.log_start_offset <= first_offset <= end_offset <= view.end_offset, (
         view,
@@ -128,7 +128,7 @@ def plan_ranges(
 def _pieces(  # noqa: PLR0917 (plan_ranges' own)
     env: Env, view: LogView, first: int, end: int, range_bytes: int, times: TimeBounds
 ) -> Iterator[LogRange]:
-    """Ranges of no more than one segment each, without those that are too old or too young."""
+    """Ranges within one segment each, without those that are too old or too young."""
     for number, listed in enumerate(view.segments):
         is_last = number + 1 == len(view.segments)
         segment_end = end if is_last else min(view.segments[number + 1].base_offset, end)
@@ -144,7 +144,7 @@ def _pieces(  # noqa: PLR0917 (plan_ranges' own)
         )
         with _damage_named(segment):
             pieces = list(_cut(segment, template, wanted, range_bytes))
-        # One that is being swapped in has another name in a moment.
+        # A segment that is being swapped in is about to be renamed.
         yield from (piece._replace(position=-1) for piece in pieces) if listed.suffix else pieces
         if _is_closed_by(segment, times):
             return
@@ -161,19 +161,19 @@ def _is_closed_by(segment: OpenedSegment, times: TimeBounds) -> bool:
 
 
 class _Stretch(NamedTuple):
-    """Offsets from the first on and below the end."""
+    """Offsets from the first to before the end."""
 
     first: int
     end: int
 
     def within(self, segment: OpenedSegment, times: TimeBounds) -> "_Stretch":
-        """What of it may have such a time, by the time index."""
+        """The part that may have such a time, by the time index."""
         first, end = self
         index = segment.time_index
         if times.first_ms > MIN_TIMESTAMP and index.entries:
             timestamp, offset = index.lookup(times.first_ms - 1)
             if timestamp >= 0:
-                first = max(first, offset + 1)  # none up to there is younger than that entry
+                first = max(first, offset + 1)  # no record up to there is younger than that entry
         closing_ms = times.closing_ms
         if closing_ms is not None and index.entries:
             slot = _first_slot_at(segment, closing_ms)
@@ -205,7 +205,7 @@ def _cut(
     last_position = segment.position_of(wanted.end)
     if position is None:
         segment.ensure_passed(wanted.first)
-        return  # all that was there has been compacted away
+        return  # compaction removed all records there
     end_position = segment.size if last_position is None else last_position
     for cut_offset, cut_position in _cuts(segment, position, end_position, range_bytes):
         if first < cut_offset < wanted.end:
@@ -248,7 +248,7 @@ def _cuts(
 
 
 def _joined(pieces: Iterable[LogRange], range_bytes: int) -> Iterator[LogRange]:
-    """Small ones that follow each other without a gap as one: segments may be much smaller than ranges."""
+    """Joins small ranges that follow each other without a gap: segments may be much smaller than ranges."""
     open_range: LogRange | None = None
     for piece in pieces:
         if (

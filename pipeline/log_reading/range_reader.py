@@ -1,12 +1,12 @@
-"""The records of a range, read from whatever files hold them at the time.
+"""Reads the records of a range from the files that hold them at the time.
 
 Reading follows offsets: from the next one, the segment is looked up that holds it, and so on to the end of the
 range. A segment that was compacted meanwhile has fewer records, one that is open stays readable after it was deleted,
-and one that is gone before it was opened is looked up again. So each offset is met once, in order, whatever happens to
+and one that is gone before it was opened is looked up again. So each offset is read once, in order, whatever happens to
 the files. Offsets before the first segment there is are lost.
 
-Files are read in pieces and not mapped: a broker that recovers from a crash, or follows another leader, cuts logs, and
-to touch a mapped page that was cut off is the end of the process. It costs a copy within the cache.
+Files are read in pieces and not mapped: a broker that recovers from a crash, or follows another leader, truncates logs,
+and access to a mapped page that was truncated kills the process. The price is a copy within the cache.
 """
 
 from bisect import bisect_right
@@ -49,7 +49,7 @@ class Reading:
 
 
 def read_range(env: Env, wanted: LogRange, reading: Reading = Reading()) -> Iterator[pa.RecordBatch]:
-    """The records of a range as Arrow record batches, none of them empty. Control records are no records.
+    """The records of a range as Arrow record batches, none of them empty. Control records are left out.
 
     Raises DataLossError, LogReadingError for what is damaged, OSError.
     """
@@ -82,9 +82,8 @@ def _taken(columns: ArrowColumns, path: str) -> pa.RecordBatch:
 
 
 class RangeWalk:
-    """The batches that have offsets of a range, in order and each offset once.
-
-    Of the batch that was given last `least_offset` is the first that was not given before, and `path` where it lies.
+    """Iterates over the batches with offsets of a range, in order and each offset once. For the latest batch
+    `least_offset` is its first new offset, and `path` its file.
     """
 
     def __init__(self, env: Env, wanted: LogRange, *, fail_on_data_loss: bool) -> None:
@@ -131,15 +130,14 @@ class RangeWalk:
     # -- finding the segment --
 
     def _find(self) -> tuple[OpenedSegment, int] | None:
-        """The segment to read on in, and where; None where there is nothing more.
-
-        Raises DataLossError where it would be lost and that is an error.
+        """The next segment to read and the position in it; None at the end. Raises DataLossError where lost offsets are
+        an error.
         """
         for _ in range(MAX_TRIES):
             try:
                 found = self._find_once()
             except FileNotFoundError:
-                continue  # retention or compaction took it since it was listed
+                continue  # retention or compaction deleted it after the listing
             if found is not None and self._is_another_topic():
                 self._lose(self._wanted.end_offset, "the topic was deleted and created again")
                 return None
@@ -149,7 +147,8 @@ class RangeWalk:
         )
 
     def _is_another_topic(self) -> bool:
-        """Whether the directory is that of a later topic. Asked when a segment is open, which may be of that one."""
+        """Whether the directory is that of a later topic. Called once a segment is open, which may belong to that
+        topic."""
         planned = self._wanted.topic_id
         return bool(planned) and topic_id_of(self._env, self._wanted.path) not in (b"", planned)
 
@@ -173,7 +172,7 @@ class RangeWalk:
         return self._first_from(segments)
 
     def _first_from(self, segments: Sequence[ListedSegment]) -> tuple[OpenedSegment, int] | None:
-        """Where the next offset is, or the first after it that compaction has left."""
+        """The position of the next offset, or of the first after it that compaction kept."""
         bases = [segment.base_offset for segment in segments]
         for listed in segments[bisect_right(bases, self._next_offset) - 1 :]:
             if listed.base_offset >= self._wanted.end_offset:
@@ -194,7 +193,7 @@ class RangeWalk:
             raise LogReadingError(f"{segment.path}: {error}") from error
 
     def _hinted(self) -> tuple[OpenedSegment, int] | None:
-        """Where planning saw the first batch, if it is still there; asked once, at the beginning."""
+        """The position of the first batch by the plan, if it is still right; used once, at the beginning."""
         wanted = self._wanted
         if wanted.position < 0 or self._has_begun:
             return None
@@ -211,6 +210,6 @@ class RangeWalk:
         return (segment, wanted.position) if is_there else None
 
     def _lose(self, upto: int, why: str) -> None:
-        """Offsets before `upto` cannot be read any more."""
+        """Reports that offsets before `upto` are lost."""
         report_loss(self._partition, self._next_offset, upto, why, fail=self._fail_on_data_loss)
         self._next_offset = upto

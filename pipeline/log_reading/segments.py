@@ -1,8 +1,8 @@
-"""A segment that is open for reading: where an offset lies in it, where a timestamp does, and where it ends.
+"""A segment that is open for reading: finds offsets and timestamps in it, and its end.
 
 Indexes are read as they are when they are needed, after the .log was opened: by then they may be those of a segment
-that a compaction has put in its place. So what an entry says is held against the batch that it points to, and where
-that is another the segment is read from its beginning, which finds the same, only later.
+that a compaction has put in its place. So an entry is compared with the batch that it points to; where they differ the
+segment is read from its beginning, which finds the same, only later.
 """
 
 import struct
@@ -28,7 +28,7 @@ _TRIED: Final = 2
 
 
 class ListedSegment(NamedTuple):
-    """A segment as its name says; `suffix` is .swap where a compaction is about to put it in its place."""
+    """A segment by its file name; `suffix` is .swap where a compaction is about to put it in its place."""
 
     directory: str
     base_offset: int
@@ -40,14 +40,14 @@ class ListedSegment(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where the whole batches of a segment end: the offset after the last, and the byte."""
+    """The end of a segment's complete batches: the offset after the last, and the byte."""
 
     offset: int
     position: int
 
 
 class OpenedSegment:
-    """One segment's .log, which stays readable whatever becomes of its name, and its indexes."""
+    """One segment's .log, which stays readable when it is renamed or deleted, and its indexes."""
 
     def __init__(self, env: Env, listed: ListedSegment, file: File, size: int) -> None:
         self._env = env
@@ -68,7 +68,7 @@ class OpenedSegment:
         return TimeIndex.as_it_is(self._env, self._listed.path(TIME_INDEX_SUFFIX), self.base_offset)
 
     def position_of(self, offset: int, least_timestamp: int = ANY_TIME) -> int | None:
-        """Where the first batch begins that ends at the offset or after and is young enough; None where none does.
+        """The position of the first batch that ends at the offset or after and is young enough; None without one.
 
         Raises CorruptRecordError.
         """
@@ -83,10 +83,11 @@ class OpenedSegment:
         return None if found is None else found[0]
 
     def ensure_passed(self, offset: int) -> None:
-        """For an offset that `position_of` has not found: makes sure that all batches end before it, and the file then.
+        """For an offset that `position_of` did not find: makes sure that all batches end before it and the file ends
+        after them.
 
-        A search ends at a batch that is cut off, as at the end of the file. With a damaged length any batch is one,
-        and those behind it would be missing without a word. Raises CorruptRecordError then.
+        A search ends at a batch that is cut off, as at the end of the file. A batch with a damaged length looks the
+        same, and those behind it would be missing silently: this raises CorruptRecordError then.
         """
         end = self.find_end(check_crc=False)
         if end.offset > offset or end.position < self.size:
@@ -101,7 +102,7 @@ class OpenedSegment:
         return bisect_left(range(index.entries), position, key=lambda slot: index.entry(slot)[1])
 
     def is_older_than(self, timestamp_ms: int) -> bool:
-        """Whether no record of it is as young. Of a segment that is closed; False where that is not known.
+        """Whether all records of a closed segment are older; False where that is not known.
 
         A roll on a full disk closes a segment without its last times. What the time index lacks then lies behind the
         last entry of the offset index; nearly always there is just one batch.
@@ -119,9 +120,8 @@ class OpenedSegment:
             return False
 
     def _last_entry(self, suffix: str, entry: struct.Struct) -> tuple[int, int] | None:
-        """The last of an index that is as long as its entries, as those of closed segments are; None for all others.
-
-        Of a topic with many segments planning asks each for this, and an index may have megabytes.
+        """The last entry of an index without preallocated space, as closed segments have it; None for all others.
+        Planning calls it for each segment of a topic, and an index may have megabytes.
         """
         try:
             file = self._env.open(self._listed.path(suffix), write=False)
@@ -134,18 +134,18 @@ class OpenedSegment:
         return found
 
     def batches(self, position: int) -> Iterator[Batch]:
-        """Those from a position on, where one begins, each good until the next is asked for.
+        """The batches from a position on, where one begins; each is valid until the next is read.
 
         Raises CorruptRecordError for what is cut off at the end, too.
         """
         return Pieces().batches(self.file, position, self.size)
 
     def batch_at(self, position: int) -> Batch:
-        """The one that begins at a position. Raises CorruptRecordError."""
+        """The batch that begins at a position. Raises CorruptRecordError."""
         return next(Pieces(_ONE_BATCH_BYTES).batches(self.file, position, self.size))
 
     def find_end(self, *, check_crc: bool = True) -> End:
-        """Where the last batch ends that is whole; what a crash or an append under way has left after it is not read.
+        """The end of the last complete batch; a partial one after it, of a crash or an append in progress, is not read.
 
         From the last entry of the index on, or the one before, or from the beginning where they lead nowhere: what was
         being appended when the .log was opened may have its entry by now, and what came after that.
@@ -163,7 +163,7 @@ class OpenedSegment:
         return End(scanner.next_offset, scanner.position)
 
     def new_scanner(self, **options: int) -> SegmentScanner:
-        """For a pass over it that makes no indexes."""
+        """A scanner for a pass over the segment that builds no indexes."""
         return SegmentScanner(
             self.base_offset,
             size=0,
@@ -192,7 +192,7 @@ class OpenedSegment:
 
 
 def open_segment(env: Env, listed: ListedSegment, most_bytes: int | None = None) -> OpenedSegment:
-    """A segment, or its first bytes. Raises FileNotFoundError where it is gone: the caller lists again."""
+    """Opens a segment, or its first bytes. Raises FileNotFoundError when it is gone: the caller lists again."""
     file = env.open(listed.path(), write=False)
     size = file.size()
     return OpenedSegment(env, listed, file, size if most_bytes is None else min(size, most_bytes))

@@ -1,4 +1,4 @@
-"""Which transactions of a log were aborted, and which are open: what read_committed needs to know.
+"""Finds the aborted and open transactions of a log, for read_committed.
 
 The .txnindex files have the transactions that ended before the latest producer snapshot; from there on the batches'
 headers are read, as by a broker at its start: an index of the active segment may be behind the log by the marker that
@@ -25,7 +25,7 @@ _NEVER_MS: Final = 1 << 62
 
 
 class Aborted(NamedTuple):
-    """A transaction that was aborted: from its first record to its marker."""
+    """An aborted transaction, from its first record to its marker."""
 
     producer_id: int
     first_offset: int
@@ -33,12 +33,12 @@ class Aborted(NamedTuple):
 
     @classmethod
     def of(cls, transaction: AbortedTxn | CompletedTxn) -> "Aborted":
-        """What an index or a marker says, without the last stable offset."""
+        """From an entry of an index or a marker, without the last stable offset."""
         return cls(transaction.producer_id, transaction.first_offset, transaction.last_offset)
 
 
 class AbortedTransactions:
-    """Those of one log, asked batch by batch."""
+    """The aborted transactions of one log, checked batch by batch."""
 
     def __init__(self, transactions: Iterable[Aborted]) -> None:
         self._of_producer: dict[int, tuple[list[int], list[int]]] = {}
@@ -51,7 +51,7 @@ class AbortedTransactions:
         return bool(self._of_producer)
 
     def has(self, batch: RecordBatch) -> bool:
-        """Whether a batch belongs to one of them: a producer has one transaction after the other."""
+        """Whether a batch belongs to an aborted transaction: a producer has one transaction after the other."""
         known = self._of_producer.get(batch.producer_id)
         if known is None or not batch.is_transactional:
             return False
@@ -59,7 +59,7 @@ class AbortedTransactions:
         return at >= 0 and batch.base_offset <= known[1][at]
 
     def within(self, first_offset: int, end_offset: int) -> tuple[Aborted, ...]:
-        """Those that have to do with a range of offsets."""
+        """The aborted transactions that overlap a range of offsets."""
         return tuple(
             Aborted(producer_id, first, last)
             for producer_id, (firsts, lasts) in self._of_producer.items()
@@ -69,7 +69,7 @@ class AbortedTransactions:
 
 
 class Transactions(NamedTuple):
-    """The transactions of a log; `first_unstable_offset` is where the oldest one begins that is open."""
+    """The transactions of a log; `first_unstable_offset` is the first offset of the oldest open one."""
 
     aborted: AbortedTransactions
     first_unstable_offset: int | None
@@ -83,12 +83,12 @@ def find_transactions(env: Env, directory: str, segments: Sequence[ListedSegment
         try:
             return _Replay(env, segments, end, snapshots, usable[-1]).run()
         except (CorruptSnapshotError, CorruptIndexError):
-            usable.pop()  # the one before it, or the whole log, gives the same
+            usable.pop()  # the snapshot before it, or the whole log, gives the same
     return _Replay(env, segments, end, snapshots, None).run()
 
 
 class _Replay:
-    """The state of the producers in one snapshot, and all that follows in the log."""
+    """Replays the log after a snapshot over the producers' state in it."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _Replay:
         return Transactions(AbortedTransactions(self._aborted), self._producers.first_unstable_offset)
 
     def _read_index(self, segment: ListedSegment) -> None:
-        """What a segment before the snapshot says, and one that the snapshot lies within."""
+        """Reads the index of a segment that begins before the snapshot."""
         index = TransactionIndex(self._env, segment.path(TXN_INDEX_SUFFIX), segment.base_offset)
         self._aborted += map(Aborted.of, index.transactions)
 

@@ -1,1 +1,1 @@
-"""Reports: one HTML file each, with everything in it, figures as SVG, numbers as tables; no scripts."""
+"""Reports: each is one self-contained HTML file, with figures as SVG, numbers as tables, and no scripts."""

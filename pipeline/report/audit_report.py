@@ -163,7 +163,7 @@ def _in_time(result: AuditResult) -> Section:
 
 
 def _stretches(name: str, rows: Sequence[Row], stamp: Stamp) -> Iterator[Span]:
-    """The segments of one partition, several together where there are too many to be seen."""
+    """The segments of one partition, several joined where there are too many to be seen."""
     size = -(-len(rows) // STRETCHES_IN_A_ROW) or 1
     latest = stamp.audited_at + timedelta(days=1)
     for at in range(0, len(rows), size):

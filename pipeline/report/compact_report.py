@@ -71,12 +71,12 @@ def page_of(result: AuditResult) -> Page:
 
 
 def _behind_transactions(segments: Sequence[Row]) -> list[Row]:
-    """The segments that are closed, and that an open transaction keeps from being compacted."""
+    """The closed segments that an open transaction keeps from being compacted."""
     return [row for row in segments if not row["is_active"] and row["saved_bytes"] is None]
 
 
 def damage(errors: int) -> str:
-    """What damage means for the numbers."""
+    """States the effect of damage on the numbers."""
     return f"Errors were found ({errors:,}): what cannot be read is not counted. See barnabas pipeline audit."
 
 

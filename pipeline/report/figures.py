@@ -1,4 +1,4 @@
-"""Figures, drawn by matplotlib as SVG with text as text: they can be searched, copied, printed and read aloud."""
+"""Draws figures by matplotlib as SVG with text as text, which can be searched, copied, printed and read aloud."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 Axes = Any
-"""matplotlib's; Any, since its stubs are wrong about dates, among others."""
+"""Any, since matplotlib's stubs are wrong about dates, among others."""
 
 BLUE, ORANGE, GREEN, RED, GREY, PURPLE, SKY, YELLOW = (
     "#0072b2",
@@ -30,7 +30,7 @@ _PAD_INCHES: Final = 0.12
 _LEGEND_COLUMNS: Final = 6
 _STYLE: Final[Any] = {
     "svg.fonttype": "none",
-    "text.parse_math": False,  # a dollar in a name is a dollar
+    "text.parse_math": False,  # a dollar in a name does not begin mathematical text
     "font.family": "sans-serif",
     "font.size": 9,
     "axes.spines.top": False,
@@ -44,7 +44,7 @@ _PROLOGUE: Final = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 
 
 class Figure(NamedTuple):
-    """A figure in a report; `alt` says in a sentence what is to be seen."""
+    """A figure in a report; `alt` describes it in a sentence."""
 
     title: str
     caption: str
@@ -162,7 +162,7 @@ def spans(
     """Stretches of time, a row for each name, coloured by kind; `mark` is a line at a moment."""
     rows = list(dict.fromkeys(span.row for span in found))
     first, last = min(span.start for span in found), max(span.end for span in found)
-    least = max((last - first) / 400, timedelta(milliseconds=1))  # what is shorter would not be seen
+    least = max((last - first) / 400, timedelta(milliseconds=1))  # a shorter one would not be visible
 
     def paint(axes: Axes) -> None:
         for kind, colour in colours.items():
@@ -191,7 +191,7 @@ def spans(
 
 
 def _shortened(name: str, limit: int = 42) -> str:
-    """Without its middle where it is too long: partitions of one topic differ in how their names end."""
+    """Cuts the middle out of a long name: the names of one topic's partitions differ at their ends."""
     if len(name) <= limit:
         return name
     end = limit // 2

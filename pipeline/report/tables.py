@@ -35,7 +35,7 @@ def total(rows: Sequence[Row], column: str) -> int:
 
 
 def left_out(left: int, table: str = "") -> str:
-    """Where the rows are that a page has no room for; `table`: a table that has them."""
+    """A note on the rows that the page leaves out; `table`: a table that has them."""
     if left <= 0:
         return ""
     return (
@@ -46,12 +46,12 @@ def left_out(left: int, table: str = "") -> str:
 
 
 def place_of(row: Row) -> tuple[str, str, int]:
-    """Which partition a row is of, among those of several brokers."""
+    """Identifies the partition of a row among those of several brokers."""
     return row["log_dir"], row["topic"], row["partition"]
 
 
 def names_of(rows: Sequence[Row]) -> dict[tuple[str, str, int], str]:
-    """What partitions are called: with that part of their log directory in which these differ."""
+    """The display names of partitions: with the part of their log directories in which these differ."""
     directories = {row["log_dir"] for row in rows}
     common = os.path.commonpath(directories) if len(directories) > 1 else ""
     return {

@@ -19,7 +19,8 @@ _MAX_OFFSET: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What may match: topics and partitions (None: any), offsets and times (ms) from the first to before the end."""
+    """Bounds of matching rows: topics and partitions (None: any), offsets and times (ms) from the first to before the
+    end."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -36,7 +37,7 @@ class Wanted:
 
 
 def narrowed(filters: "Iterable[Filter]") -> Wanted:
-    """What may match all of the filters; filters on other columns are ignored."""
+    """The bounds of rows that match all filters; filters on other columns are ignored."""
     wanted = Wanted()
     for each in filters:
         attribute: tuple[str, ...] = getattr(each, "attribute", ())

@@ -1,4 +1,4 @@
-"""Which offsets a query reads of each partition: its options, checked against the logs."""
+"""Determines the offsets that a query reads of each partition: its options, checked against the logs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ _Place = tuple[str, str]
 def find_wanted(env: Env, options: SourceOptions, *, or_fewer: bool = False) -> list[PartitionDirectory]:
     """The partitions that the options name.
 
-    Raises NoSuchLogError where one that is named is not there, unless fewer will do.
+    Raises NoSuchLogError when a named one is missing, unless `or_fewer`.
     """
     found = find_partitions(env, options.paths, options.wants)
     if or_fewer:
@@ -45,7 +45,8 @@ def find_wanted(env: Env, options: SourceOptions, *, or_fewer: bool = False) -> 
 
 
 def starting_offset(env: Env, options: SourceOptions, view: LogView, default: int) -> int:
-    """Where reading starts in a log. Raises OptionError, DataLossError, FileNotFoundError: the view is too old then."""
+    """The offset at which reading starts in a log. Raises OptionError, DataLossError, and FileNotFoundError when the
+    view is too old."""
     bound = options.starting or Bound(offset=default)
     timestamp_ms = _timestamp_of(bound, view)
     if timestamp_ms is None:
@@ -64,7 +65,7 @@ def starting_offset(env: Env, options: SourceOptions, view: LogView, default: in
 
 
 def ending_offset(env: Env, options: SourceOptions, view: LogView) -> int:
-    """Before which offset reading ends in a log. Raises what `starting_offset` does."""
+    """The offset before which reading ends in a log. Raises the errors of `starting_offset`."""
     timestamp_ms = _timestamp_of(options.ending, view)
     if timestamp_ms is None:
         return _offset_of(options, options.ending, view)
@@ -87,7 +88,7 @@ def _offset_of(options: SourceOptions, bound: Bound, view: LogView) -> int:
 
 
 def _of_partition(by_partition: OffsetsByPartition, bound: Bound, view: LogView) -> int:
-    """What an option has for this partition; one that speaks of partitions has to speak of all of them."""
+    """The value of an option for this partition; an option by partition has to name all of them."""
     found = by_partition.get(view.partition.topic, {}).get(view.partition.partition)
     if found is None:
         given = [f"{topic}-{partition}" for topic, rest in by_partition.items() for partition in rest]
@@ -99,7 +100,7 @@ def _of_partition(by_partition: OffsetsByPartition, bound: Bound, view: LogView)
 
 
 def _within(options: SourceOptions, view: LogView, offset: int, option: str) -> int:
-    """An offset that was asked for by number, if the log has it."""
+    """Checks that the log has an offset that was given by number."""
     start, end = view.log_start_offset, view.end_offset
     if start <= offset <= end:
         return offset
@@ -113,7 +114,7 @@ def _within(options: SourceOptions, view: LogView, offset: int, option: str) -> 
 
 
 def limited(starts: Offsets, ends: Offsets, most: int) -> Offsets:
-    """Ends with no more than `most` offsets before them all together, each with its share of what there is.
+    """The ends of a micro-batch of at most `most` offsets in all, in which each partition has its share.
 
     Every partition with new records gets at least one, or gets one in turn where there are more than `most`, so that
     none waits for ever behind busier ones.
@@ -134,7 +135,7 @@ def limited(starts: Offsets, ends: Offsets, most: int) -> Offsets:
 
 
 def _shares(sizes: Mapping[_Place, int], most: int) -> dict[_Place, int]:
-    """One for each, what is left of `most` by size, and what that leaves to the largest."""
+    """Gives one offset to each, the rest of `most` by size, and the remainder to the largest."""
     left, rest = most - len(sizes), sum(sizes.values()) - len(sizes)
     shares = {place: 1 + (size - 1) * left // rest for place, size in sizes.items()}
     for place in sorted(sizes, key=lambda place: -sizes[place])[: most - sum(shares.values())]:
@@ -143,25 +144,25 @@ def _shares(sizes: Mapping[_Place, int], most: int) -> dict[_Place, int]:
 
 
 def _one_for_each(places: Iterable[_Place], most: int, taken: int) -> dict[_Place, int]:
-    """One for so many of them. Each trigger takes `most`, so the next begins with those that this one leaves out."""
+    """Gives one offset to `most` of them. The next trigger begins with those that this one leaves out."""
     ordered = sorted(places)
     at = taken % len(ordered)
     return dict.fromkeys((ordered[at:] + ordered[:at])[:most], 1)
 
 
 def total(offsets: Offsets) -> int:
-    """All of them, added up."""
+    """The sum over all partitions."""
     return sum(offset for partitions in offsets.values() for offset in partitions.values())
 
 
 def offset_of(offsets: Mapping[str, Any], at: PartitionDirectory) -> int | None:
-    """That of one partition, if it is there."""
+    """The offset of one partition; None without one."""
     found: int | None = offsets.get(at.topic, {}).get(str(at.partition))
     return found
 
 
 def put_offset(offsets: Offsets, at: PartitionDirectory, offset: int) -> None:
-    """Notes that of one partition."""
+    """Sets the offset of one partition."""
     offsets.setdefault(at.topic, {})[str(at.partition)] = offset
 
 

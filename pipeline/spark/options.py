@@ -1,4 +1,4 @@
-"""The options of the source, in the words of Spark's Kafka source wherever it has one.
+"""The options of the source, named as in Spark's Kafka source where it has the same.
 
     path                       log directories or partitions' directories, several with commas or as load(paths);
                                a relative one starts from the driver's working directory
@@ -43,7 +43,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 USUAL_TASKS: Final = 16
-"""The number of tasks where the number of cores is not known."""
+"""The number of tasks when the number of cores is unknown."""
 
 OffsetsByPartition = Mapping[str, Mapping[int, int]]
 
@@ -135,7 +135,8 @@ class SourceOptions:
 def parse_options(
     given: Mapping[str, str], *, is_stream: bool = False, is_schema: bool = False
 ) -> SourceOptions:
-    """Raises OptionError. `is_schema`: only what any query may have is checked, as the kind is not known yet."""
+    """Raises OptionError. `is_schema`: only options of every kind of query are checked, as the kind is not known
+    yet."""
     options = _Options(given)
     subscribed = [name for name in ("subscribe", "subscribePattern", "assign") if options.has(name)]
     if len(subscribed) > 1:
@@ -178,7 +179,7 @@ def parse_options(
 
 
 class _Options:
-    """Options by name, whatever the case of their letters."""
+    """Options by name, ignoring case."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         names = {name.lower(): name for name in _NAMES}

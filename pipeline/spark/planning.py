@@ -1,4 +1,4 @@
-"""Tasks for Spark: the ranges of all partitions, small ones together."""
+"""Plans Spark's tasks: the ranges of all partitions, with small ones joined."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -51,7 +51,7 @@ def as_tasks(ranges: list[LogRange], options: SourceOptions, plan_again: PlanAga
 
 
 def _cut_up(ranges: Iterable[LogRange], range_bytes: int, plan_again: PlanAgain) -> Iterator[LogRange]:
-    """Those of partitions that have a larger one planned once more."""
+    """Plans partitions that have a larger range once more."""
     for (topic, number), those in groupby(ranges, lambda piece: (piece.topic, piece.partition)):
         pieces = list(those)
         if any(piece.size_bytes > range_bytes for piece in pieces):
@@ -61,7 +61,7 @@ def _cut_up(ranges: Iterable[LogRange], range_bytes: int, plan_again: PlanAgain)
 
 
 def _together(ranges: Iterable[LogRange], range_bytes: int) -> Iterator[list[LogRange]]:
-    """As many ranges in a row as are no more than `range_bytes`."""
+    """Groups consecutive ranges up to `range_bytes`."""
     task: list[LogRange] = []
     size = 0
     for piece in ranges:
@@ -104,7 +104,7 @@ def plan_between(  # noqa: PLR0917
         lose(options, partition, first, planned_first, f"the log starts at {view.log_start_offset} now")
         lose(options, partition, planned_end, end, f"the log ends at {view.end_offset}")
         if planned_first >= planned_end:
-            return ()  # all of it may be gone, and lie outside of the log
+            return ()  # the whole range may be gone, and lie outside the log
         return plan_ranges(env, view, planned_first, planned_end, range_bytes=range_bytes, times=ANY_TIME)
 
     try:

@@ -1,4 +1,4 @@
-"""What one task of Spark reads: ranges of logs, one after the other."""
+"""The input of one Spark task: ranges of logs, one after the other."""
 
 import gc
 import itertools
@@ -20,14 +20,14 @@ _tasks_begun = itertools.count()
 
 
 class LogRanges(InputPartition):
-    """What one task reads."""
+    """The ranges of one task."""
 
     def __init__(self, ranges: Sequence[LogRange]) -> None:
         super().__init__(tuple(ranges))
 
     @property
     def ranges(self) -> tuple[LogRange, ...]:
-        """One after the other."""
+        """The ranges, one after the other."""
         ranges: tuple[LogRange, ...] = self.value
         return ranges
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader, Filter
 
 TASKS_A_CORE: Final = 3
-"""So that a core which was given less, or is faster, has more to do; more than that cost more than they bring."""
+"""Tasks for each core, so that cores with less work get more; a higher number costs more than it saves."""
 
 _TYPES: dict[str, DataType] = {
     "key": BinaryType(),
@@ -75,7 +75,7 @@ class BarnabasDataSource(DataSource):
 
 
 def for_cores(cores: int) -> type[BarnabasDataSource]:
-    """The source for sessions with so many cores: what Spark takes along to its Python processes is the class."""
+    """The source class for sessions with so many cores: Spark sends the class to its Python processes."""
 
     class OfSession(BarnabasDataSource):
         usual_tasks = TASKS_A_CORE * max(cores, 1)

@@ -44,7 +44,7 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, env: Env | None = None) -> None:
         self._options = options
         self._env = env or RealEnv()
-        self._last_of_query: Offsets | None = None  # where a query ends that reads what is available now
+        self._last_of_query: Offsets | None = None  # the end of an available-now query
         self._last_batch_ms = 0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as all below)
@@ -63,10 +63,10 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             return with_view(self._env, partition, self._options.isolation, start)
         except NoSuchLogError:
-            return None  # deleted meanwhile, or so new that it has no segment: then it is read from its start
+            return None  # deleted meanwhile, or too new to have a segment: then it is read from its start
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """As far as a micro-batch goes from `start` on. Raises LogReadingError."""
+        """The ends of the micro-batch that begins at `start`. Raises LogReadingError."""
         starts, ends = self._starts_and_ends(start)
         if self._waits(starts, ends):
             return start
@@ -75,10 +75,10 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return merged(start, ends)
 
     def _waits(self, starts: Offsets, ends: Offsets) -> bool:
-        """Whether there is too little for a micro-batch, and the last one was not long ago."""
+        """Whether to wait for more records: there are too few for a micro-batch, and the last one was recent."""
         least = self._options.min_offsets_per_trigger
         if least is None or self._last_of_query is not None:
-            return False  # a query that reads what is available now would end here
+            return False  # an available-now query would end here
         now = self._env.now_ms()
         is_late = now - self._last_batch_ms >= self._options.max_trigger_delay_ms
         if not is_late and total(ends) - total(starts) < least:
@@ -126,7 +126,7 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes after this call is left to the next query."""
+        """Fixes the ends of the query: later records are left to the next one."""
         self._last_of_query = self.reportLatestOffset()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -155,7 +155,7 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         upto: int,
         range_bytes: int,
     ) -> Sequence[LogRange]:
-        """Those of one partition; one without a first offset has come since the last micro-batch."""
+        """The ranges of one partition; one without a first offset is new since the last micro-batch."""
         if first is not None and first >= upto:
             return ()
         if at is None:

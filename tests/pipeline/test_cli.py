@@ -279,7 +279,7 @@ def test_compact_report(directory: Path, tmp_path: Path) -> None:
         ),
         (["audit", "/tmp", "--here", "--master", "local[1]"], "--here is without Spark"),
         (["compact-report", "/tmp", "--here", "--conf", "a=b"], "--here is without Spark"),
-        (["audit", "/tmp", "--here", "--tables", "hdfs:///audits"], "hdfs:///audits is none"),
+        (["audit", "/tmp", "--here", "--tables", "hdfs:///audits"], "hdfs:///audits is not"),
         (["audit", "hdfs:///logs"], "hdfs:///logs is not a path"),
         (["scan", "/missing"], "/missing is not a directory"),
         (["scan", "hdfs:///logs"], "hdfs:///logs is not a path"),
@@ -290,7 +290,7 @@ def test_compact_report(directory: Path, tmp_path: Path) -> None:
         (["demo", str(ROOT)], "new or empty"),
     ],
 )
-def test_a_wrong_line_is_refused_before_spark_starts(
+def test_a_wrong_command_line_is_rejected_before_spark_starts(
     line: list[str], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "find_spec", lambda _name: pytest.fail("Spark was looked for"))
