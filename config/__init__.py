@@ -15,5 +15,5 @@ reference.py      the generated reference in docs/configuration.md
 The package imports nothing of ours and nothing heavy: `serve` loads all of it before it listens.
 """
 
-if __name__ != "barnabas.config":  # from the root of a checkout; each module is to exist once
+if __name__ != "barnabas.config":  # from the root of a checkout; each module must be loaded only once
     raise ImportError(f"import barnabas.config instead of {__name__}")

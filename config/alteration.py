@@ -44,7 +44,7 @@ def altered(
 
 
 def split(text: str | None) -> list[str]:
-    """The parts between commas as Java's String.split gives them: those at the end that are empty are dropped."""
+    """The parts between commas as Java's String.split returns them: empty ones at the end are dropped."""
     if text is None:
         return []
     if "," not in text:

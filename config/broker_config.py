@@ -181,7 +181,7 @@ class BrokerConfig:
 
     @property
     def max_request_bytes_in_flight(self) -> int:
-        """The bound on the memory of requests in flight; there always is one."""
+        """The bound on the memory of requests in flight, which always exists."""
         bound = self[QUEUED_MAX_REQUEST_BYTES]
         return bound if bound > 0 else self[BARNABAS_QUEUED_MAX_REQUEST_BYTES]
 
@@ -240,8 +240,7 @@ class BrokerConfig:
         self._layers[key.name] = [setting]
 
     def _agree_on_node_id(self) -> None:
-        """node.id and broker.id are one: where only one is set, the other follows
-        (AbstractKafkaConfig.populateSynonyms)."""
+        """Gives node.id and broker.id the same value when only one is set (AbstractKafkaConfig.populateSynonyms)."""
         node, broker = self.setting(NODE_ID), self.setting(BROKER_ID)
         if node is None and broker is not None and self[BROKER_ID] >= 0:
             self._set(
@@ -269,9 +268,8 @@ class BrokerConfig:
 
 
 class _SoundValues:
-    """The values of a configuration, but for those that are wrong by themselves: reading one of them raises.
-
-    So every error is reported at once, and none that only follows from another.
+    """The valid values of a configuration; reading an invalid one raises. So every error is reported at once, but no
+    consequence of another error.
     """
 
     __slots__ = ("_config", "_wrong")

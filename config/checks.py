@@ -146,7 +146,7 @@ def _less_than(values: Values, small: ConfigKey[int], great: ConfigKey[int]) -> 
 def _culprit(
     values: Values, small: ConfigKey[int], great: ConfigKey[int], words: tuple[str, str]
 ) -> ConfigError:
-    """Blames the key that is set rather than the one that has its default."""
+    """Chooses the key that is set rather than the one that has its default."""
     if values.is_set(small) or not values.is_set(great):
         return small.error(str(values[small]), f"{words[0]} {great.name}, which is {values[great]}")
     return great.error(str(values[great]), f"{words[1]} {small.name}, which is {values[small]}")

@@ -28,11 +28,11 @@ MATCH_PARAMETERS = frozenset(
 
 
 class UnknownClientMetricsKeyError(ConfigError):
-    """A subscription has no key of that name. Kafka answers it with another error than an invalid value."""
+    """A subscription has no key of that name. Kafka's error code for it differs from that for an invalid value."""
 
 
 class IntervalOutOfRangeError(ConfigError):
-    """interval.ms is too short or too long, which Kafka answers with another error than other invalid values."""
+    """interval.ms is too short or too long. Kafka's error code for it differs from that for other invalid values."""
 
 
 class ClientMetricsConfig(NamedTuple):
@@ -58,7 +58,8 @@ class ClientMetricsConfig(NamedTuple):
         return cls(values[resources.CLIENT_METRICS.name], interval_ms, parse_match(patterns))
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """Whether a client with these attributes (by MATCH_PARAMETERS) is asked: every pattern matches as a whole.
+        """Whether the subscription applies to a client with these attributes (by MATCH_PARAMETERS): every pattern
+        matches in full.
 
         A missing attribute never matches.
         """
@@ -96,7 +97,7 @@ def parse_match(patterns: Sequence[str]) -> dict[str, Pattern[str]]:
             re.error,
             OverflowError,
             RecursionError,
-        ) as error:  # the latter two of what is too large for it
+        ) as error:  # the latter two for patterns that are too large
             raise _bad_pattern(text) from error
     return compiled
 

@@ -71,7 +71,7 @@ class ConfigEntry:
         return f"<ConfigEntry {self.name}={self.value} {self.synonyms}>"
 
 
-# Broker keys that stand for the same thing in other units, strongest first (DynamicBrokerConfig.brokerConfigSynonyms).
+# Broker keys for the same setting in other units, strongest first (DynamicBrokerConfig.brokerConfigSynonyms).
 _FAMILIES: tuple[tuple[ConfigKey[Any], ...], ...] = (
     (log.LOG_ROLL_MS, log.LOG_ROLL_HOURS),
     (log.LOG_ROLL_JITTER_MS, log.LOG_ROLL_JITTER_HOURS),
@@ -84,7 +84,7 @@ _FAMILY_OF: Mapping[str, tuple[ConfigKey[Any], ...]] = {
 }
 
 _OF_THE_AUTHORIZER = frozenset({server.SUPER_USERS.name, server.ALLOW_EVERYONE_IF_NO_ACL_FOUND.name})
-"""Kafka leaves these to its authorizer: the broker does not know them."""
+"""Kafka's authorizer reads these keys; its broker does not define them."""
 
 _REQUIRED = frozenset({server.PROCESS_ROLES.name})
 """Kafka does not start without these, so they have no default to describe."""
@@ -144,7 +144,7 @@ def describe_new_topic(broker: BrokerConfig, own: Mapping[str, str]) -> Iterator
 
 
 def _strongest_behind(broker: BrokerConfig, key: ConfigKey[Any]) -> ConfigSynonym | None:
-    """The broker's setting for a topic key, in its unit: of the strongest layer the first of the key's synonyms."""
+    """The broker's setting for a topic key, in its unit: the first of the key's synonyms in the strongest layer."""
     found = {
         (_source_of(setting), at): setting
         for at, synonym in enumerate(key.synonyms)

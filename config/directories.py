@@ -42,11 +42,11 @@ def directory_errors(
 
 
 def _identity(path: str) -> Identity:
-    """The device and inode of an existing directory; for one still to be created its real path."""
+    """The device and inode of an existing directory; the real path of one that does not exist yet."""
     try:
         status = os.stat(path)
     except OSError:
         return os.path.realpath(path)
     except ValueError:
-        return path  # no file has a name with a NUL in it
+        return path  # file names cannot contain NUL
     return status.st_dev, status.st_ino

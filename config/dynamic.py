@@ -46,7 +46,7 @@ STORE_KEYS = frozenset(
     }
 )
 
-# Numbers of workers go from half to double of what they are in one step, so that a typing error is not an outage.
+# One step may halve or double a number of workers at most, so that a typing error is not an outage.
 WORKER_COUNTS: tuple[ConfigKey[int], ...] = (
     log.LOG_CLEANER_THREADS,
     log.NUM_RECOVERY_THREADS_PER_DATA_DIR,
@@ -84,7 +84,7 @@ _LOCAL_RETENTION: tuple[tuple[ConfigKey[int], ConfigKey[int]], ...] = (
 
 
 def dynamic_key(name: str) -> ConfigKey[Any] | None:
-    """The key behind a name that can be set while the broker runs, a listener's prefix taken off; None for others."""
+    """The key of a name that can be set while the broker runs, without a listener's prefix; None for others."""
     key = BROKER_KEYS.get(base_name(name)) or DYNAMIC_BROKER_KEYS.get(name)
     return None if key is None or key.dynamic is DynamicMode.READ_ONLY else key
 
@@ -103,10 +103,8 @@ def base_name(name: str) -> str:
 def check_dynamic_settings(
     config: BrokerConfig, texts: Mapping[str, str], others: Mapping[str, str], *, per_broker: bool
 ) -> None:
-    """Whether `texts` can be all the dynamic settings of this broker, or of the cluster's default.
-
-    `others` are those of the other of the two. Raises ConfigError or InvalidConfigError where they cannot. Unknown
-    names may be set, as in Kafka.
+    """Checks `texts` as the dynamic settings of this broker, or of the cluster's default; `others` are those of the
+    other of the two. Raises ConfigError or InvalidConfigError for invalid ones. Unknown names may be set, as in Kafka.
     """
     _check_modes(texts, per_broker=per_broker)
     others = sound_settings(others, per_broker=not per_broker)
@@ -154,7 +152,7 @@ def _check_modes(texts: Mapping[str, str], *, per_broker: bool) -> None:
 
 
 def _check_none(texts: Mapping[str, str], is_wrong: Callable[[str], bool], phrase: str, why: str) -> None:
-    """Raises ConfigError where any name is wrong; it names the first of them, and Kafka's phrase all."""
+    """Raises ConfigError for invalid names: the error names the first, Kafka's phrase all."""
     wrong = [name for name in texts if is_wrong(name)]
     if not wrong:
         return
@@ -244,7 +242,7 @@ def _check_listeners(current: BrokerConfig, candidate: BrokerConfig) -> None:
 
 
 def _registered(config: BrokerConfig) -> dict[str, tuple[str | None, int | None]]:
-    """The addresses by which the broker is known, by listener."""
+    """The advertised addresses of the broker, by listener."""
     if config[network.ADVERTISED_LISTENERS] is None:
         return {listener.name: (listener.host, listener.port) for listener in config.listeners}
     return {
@@ -286,7 +284,7 @@ def _sound_by_themselves(settings: Iterable[Setting]) -> tuple[list[Setting], li
 
 
 def _apply_what_fits(config: BrokerConfig, settings: Sequence[Setting]) -> list[ConfigError]:
-    """Adds one setting after the other, and again those that others had to come before, until no more fits."""
+    """Adds the settings one by one, and retries those that depend on others, until no further one is valid."""
     kept: list[Setting] = []
     left = list(settings)
     fitting = config.overlaid(kept)
@@ -311,7 +309,7 @@ def _in_order(settings: Iterable[Setting]) -> list[Setting]:
 
 
 def _does_not_fit(setting: Setting, error: InvalidConfigError) -> ConfigError:
-    """The error about this very setting, or why it does not go with another one."""
+    """The error for this setting, or its conflict with another one."""
     own = next((each for each in error.errors if each.key == setting.key), None)
     return own or _rejection(setting.key, setting.text, f"does not go with the others: {error.errors[0]}").at(
         setting.place

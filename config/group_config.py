@@ -13,7 +13,7 @@ from barnabas.config.log_config import BrokerValues
 
 Bound = ConfigKey[int] | None
 
-# Each row: a key of groups, and the broker's keys for the least and the most that it may be.
+# Each row: a key of groups, and the broker's keys for its bounds.
 BOUNDS: tuple[tuple[ConfigKey[int], Bound, Bound], ...] = tuple(
     (key, low, high)
     for low, broker_key, high in BOUNDED

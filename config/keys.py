@@ -38,7 +38,7 @@ class DynamicMode(Enum):
 
 
 class Use(NamedTuple):
-    """Whether Barnabas acts on a key now; where it does not, `note` says why and what applies instead."""
+    """Whether Barnabas acts on a key; where it does not, `note` gives the reason and the alternative."""
 
     acted_on: bool
     note: str = ""
@@ -51,9 +51,9 @@ READ_ONLY, PER_BROKER, CLUSTER_WIDE = DynamicMode.READ_ONLY, DynamicMode.PER_BRO
 class ConfigError(ValueError):
     """A key has an invalid value.
 
-    `key` and `value` are as they were given; `requirement` says what would be right ("must be ..."); `place`
-    says where the value stands ("server.properties line 12"), or is empty. `phrase` is Kafka's own message,
-    where it differs from that for most values.
+    `key` and `value` are as they were given; `requirement` states the valid values ("must be ..."); `place` states the
+    origin of the value ("server.properties line 12"), or is empty. `phrase` is Kafka's own message, where it differs
+    from that for most values.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ConfigError(ValueError):
         super().__init__(f"{place}: {setting} {requirement}" if place else f"{setting} {requirement}")
 
     def at(self, place: str) -> "ConfigError":
-        """The same error with the place where the value stands."""
+        """The same error with the place of the value."""
         return ConfigError(self.key, self.value, self.requirement, place, phrase=self.phrase)
 
     @property

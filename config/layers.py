@@ -4,7 +4,7 @@
              < the cluster's default < this broker's own
 
 The last two are dynamic (KIP-226): they lie in the metadata and may change while the broker runs (dynamic.py). A layer
-is a list of settings as text. What they mean is decided in broker_config.py.
+is a list of settings as text. broker_config.py parses and resolves them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

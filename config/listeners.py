@@ -196,7 +196,7 @@ def controller_listeners(
     protocol_map: str,
     controller_names: Iterable[str],
 ) -> list[Listener]:
-    """Those of the listeners that belong to the controller, as the metadata names them; none is opened.
+    """The controller's listeners, as the metadata describes them; none is opened.
 
     Raises ConfigError for an entry that is not a listener.
     """

@@ -17,14 +17,14 @@ MAX_REMEMBERED_TOPICS = 20_000
 
 
 class BrokerValues(Protocol):
-    """The part of a broker's configuration that is needed here: the effective value of a broker key by its name."""
+    """The part of a broker's configuration that logs need: the effective value of a broker key by its name."""
 
     def value_of(self, name: str) -> Any:
         """The effective value of the broker key `name`; None when it is unset."""
 
 
 class LiveValues(BrokerValues, Protocol):
-    """The same of one that changes while the broker runs: `generation` is another number after each change."""
+    """The values of a broker that may change while it runs: `generation` differs after each change."""
 
     generation: int
 
@@ -32,8 +32,8 @@ class LiveValues(BrokerValues, Protocol):
 class LogConfig(NamedTuple):
     """The effective configuration of one topic's logs; without arguments, Apache Kafka's defaults.
 
-    Times are in milliseconds, sizes in bytes. `segment_bytes` is the size that counts: internal.segment.bytes
-    goes before segment.bytes. A change makes a new value: `config._replace(retention_ms=1)`.
+    Times are in milliseconds, sizes in bytes. `segment_bytes` is the effective size: internal.segment.bytes overrides
+    segment.bytes. A change makes a new value: `config._replace(retention_ms=1)`.
     """
 
     segment_bytes: int = t.SEGMENT_BYTES.default
@@ -84,7 +84,7 @@ class LogConfig(NamedTuple):
 
     @property
     def max_segment_ms(self) -> int:
-        """When a segment is closed for its age, ms: in time for max.compaction.lag.ms where the log is compacted."""
+        """The age at which a segment is rolled, ms: in time for max.compaction.lag.ms where the log is compacted."""
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
@@ -104,10 +104,8 @@ class LogConfig(NamedTuple):
 
 
 class LogConfigs:
-    """The configuration of any topic on a broker whose own may change.
-
-    Topics without settings share one value, and so do the partitions of one topic: many of them cost nothing.
-    `report(topic, error)` is called for each setting that is ignored.
+    """The configurations of all topics on a broker whose own may change. Topics without settings share one value, and
+    so do the partitions of one topic. `report(topic, error)` is called for each setting that is ignored.
     """
 
     __slots__ = ("_broker", "_default", "_generation", "_known", "_report")
@@ -123,7 +121,7 @@ class LogConfigs:
         self._known: dict[str, tuple[Mapping[str, str], LogConfig]] = {}
 
     def of(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
-        """The current configuration of a topic with these settings; changed settings come in another mapping."""
+        """The current configuration of a topic with these settings; changed settings must be a new mapping."""
         if self._generation != self._broker.generation or len(self._known) > MAX_REMEMBERED_TOPICS:
             self._begin()
         if not overrides:
@@ -163,7 +161,7 @@ def effective_topic_values(broker: BrokerValues, overrides: Mapping[str, str]) -
 
 
 def broker_value(broker: BrokerValues, key: ConfigKey[Any]) -> Any:
-    """What a broker's configuration says for a topic key that the topic does not set."""
+    """The broker's value for a topic key that the topic does not set."""
     for synonym in key.synonyms:
         value: Any = broker.value_of(synonym.name)
         if value is not None:
@@ -191,8 +189,8 @@ def topic_key(name: str) -> ConfigKey[Any]:
 def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerValues | None = None) -> None:
     """Checks what a client wants to set on a topic; raises ConfigError (LogConfig.validate).
 
-    Beyond each value by itself, the compaction lags must agree, those that come from `broker` included where it is
-    given; and tiered storage cannot be enabled.
+    It checks each value, that the compaction lags agree (with the values of `broker` where given), and that tiered
+    storage stays disabled.
     """
     values = parse_topic_overrides(overrides)
 

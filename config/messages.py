@@ -1,4 +1,4 @@
-"""Messages about a valid configuration: unknown keys, keys without effect, and the like."""
+"""Messages about a valid configuration: unknown keys, keys without effect, repeated keys."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -24,7 +24,7 @@ LISTENER_KEYS = {"max.connection.creation.rate", "max.connections"}
 
 
 class MessageKind(Enum):
-    """What a message is about. The first four are warnings: the file says something other than its author thinks."""
+    """The kinds of messages. The first four are warnings: the file does not mean what its author expects."""
 
     UNKNOWN = "unknown"
     GONE = "gone"
@@ -98,7 +98,7 @@ def key_of_listener(name: str) -> ConfigKey[Any] | None:
 
 
 def name_of_all_listeners(name: str) -> str | None:
-    """What follows listener.name.<listener>. or, for some keys, the mechanism after it; None without that prefix."""
+    """The part after listener.name.<listener>. or, for some keys, after the mechanism; None without that prefix."""
     if not name.startswith("listener.name."):
         return None
     _, _, rest = name.removeprefix("listener.name.").partition(".")
@@ -107,8 +107,8 @@ def name_of_all_listeners(name: str) -> str | None:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `name` is most likely a slip of, if any is near."""
-    from difflib import get_close_matches  # only needed once something is wrong
+    """The candidate that `name` most likely misspells, if one is close."""
+    from difflib import get_close_matches  # only needed for a wrong key
 
     found = get_close_matches(name, candidates, n=1, cutoff=0.75)
     return found[0] if found else None

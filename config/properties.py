@@ -10,7 +10,7 @@ it.
 Example: `log.dirs : /a,\\` followed by `   /b` is the key `log.dirs` with the value `/a,/b`.
 
 Java reads bytes as ISO-8859-1. Here a file that is valid UTF-8 is read as such, and any other as ISO-8859-1: the two
-agree on ASCII, and no one writes UTF-8 in order to get the other.
+agree on ASCII, and a file in valid UTF-8 is not meant as ISO-8859-1.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The reference of every key, as Markdown: docs/configuration.md is what this makes, and a test keeps it so."""
+"""Generates docs/configuration.md, the reference of every key; a test compares the two."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -52,7 +52,7 @@ listener beside those of all.
 `kafka` applies when a file is given, `dev` without a file, unless `barnabas.profile` names another.
 """
 
-# Only these have an update mode; what topics and the other resources are given can be changed at any time.
+# Only these have an update mode; keys of topics and other resources can be changed at any time.
 BROKER_NAMES = {*BROKER_KEYS, *DYNAMIC_BROKER_KEYS}
 
 KIND_OF_SECTION = {

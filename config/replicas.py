@@ -1,4 +1,4 @@
-"""Replication factors on fewer brokers than they ask for.
+"""Limits replication factors to the number of brokers.
 
 Kafka's defaults for its internal topics want three brokers; with one, the first consumer group waits for ever.
 Here the number of brokers bounds every factor, and a log line at the start reports it.

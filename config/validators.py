@@ -1,4 +1,4 @@
-"""Validators of configuration values, and the requirement of each in words.
+"""Validators of configuration values; each states its requirement in words.
 
 Each class stands for one of Apache Kafka's validators (org.apache.kafka.common.config.ConfigDef and friends)
 and accepts exactly what that one accepts; tests/conformance/test_config.py compares them on samples.

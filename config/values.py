@@ -1,4 +1,4 @@
-"""From the text of a configuration value to the value, and back, by the rules of Apache Kafka's ConfigDef.
+"""Parses and formats configuration values by the rules of Apache Kafka's ConfigDef.
 
 Values in Python: BOOLEAN is bool; INT, SHORT and LONG are int; DOUBLE is float; LIST is a tuple of str; the
 rest are str.
@@ -38,7 +38,7 @@ TYPE_REQUIREMENTS = {
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
 
-# The upper ends that a user may exceed by accident, named in error messages.
+# The bounds that a user may exceed by accident, as error messages state them.
 HIGHEST = {ConfigType.INT: INT_MAX, ConfigType.SHORT: (1 << 15) - 1}
 
 _BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}

@@ -5,5 +5,5 @@ records between topics and tables; `audit` verifies directories; `decoding` turn
 HTML; `demo` runs all of it. `commands` and `jobs` are the entry points.
 """
 
-if __name__ != "barnabas.pipeline":  # from the root of a checkout; each module is to exist once
+if __name__ != "barnabas.pipeline":  # from the root of a checkout; each module must be loaded only once
     raise ImportError(f"import barnabas.pipeline instead of {__name__}")

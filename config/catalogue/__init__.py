@@ -30,7 +30,7 @@ from barnabas.config.catalogue import (
 )
 from barnabas.config.keys import ConfigKey
 
-# In the order of the reference: what most users touch comes first.
+# In the order of the reference: the keys that most users change come first.
 SECTIONS: Mapping[str, Mapping[str, ConfigKey[Any]]] = {
     "Barnabas's own keys": barnabas.keys.by_name,
     "The server": server.keys.by_name,

@@ -1,4 +1,4 @@
-"""Keys that Apache Kafka had once, and what became of them; keys that belong somewhere else.
+"""Keys that Apache Kafka removed, with their replacements, and keys that belong elsewhere.
 
 A file that was carried from version to version still holds them, and Kafka ignores them silently. The texts say
 what to do instead.
@@ -43,7 +43,7 @@ GONE_PREFIXES: Mapping[str, str] = {
     "confluent.": "a key of Confluent Server, not of Apache Kafka; leave it out",
 }
 
-# Families of keys with names that their owners choose.
+# Families of keys whose names users choose.
 OPEN_PREFIXES: Mapping[str, str] = {
     "rsm.config.": "tiered storage comes in a later release",
     "rlmm.config.": "tiered storage comes in a later release",

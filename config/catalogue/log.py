@@ -1,4 +1,4 @@
-"""Broker keys for the logs: where they lie, how they roll, what is kept, how they are flushed.
+"""Broker keys for the logs: directories, segments, retention, flushing, compaction.
 
 Those that have a topic key of their own (catalogue/topic.py) are the default for topics which do not set it.
 """
@@ -10,7 +10,7 @@ from barnabas.config.values import LONG_MAX
 
 keys = KeySet()
 
-# Where the logs lie.
+# Directories.
 
 LOG_DIR = keys.list_("log.dir", ("/tmp/kafka-logs",), HIGH, ACTED, ListOf()).doc(
     "The directories for the logs, used when log.dirs is not set."
@@ -90,7 +90,7 @@ LOG_SEGMENT_DELETE_DELAY_MS = keys.long(
     "How long a segment that was deleted keeps its file, renamed to .deleted, for readers that still use it."
 )
 
-# What is kept.
+# Retention.
 
 LOG_RETENTION_MS = keys.optional_long("log.retention.ms", None, HIGH, ACTED, None, CLUSTER_WIDE).doc(
     "How long records are kept before their segment may be deleted; -1 keeps them for ever. "
@@ -145,7 +145,7 @@ LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = keys.int_(
     "log.flush.start.offset.checkpoint.interval.ms", 60_000, HIGH, ACTED, at_least(0)
 ).doc("How often the first offsets of the logs are written to disk, so that deleted records stay deleted.")
 
-# What a record may be.
+# Limits of records.
 
 MESSAGE_MAX_BYTES = keys.int_("message.max.bytes", 1_048_588, HIGH, ACTED, at_least(0), CLUSTER_WIDE).doc(
     "The largest record batch, as compressed by the producer, that a topic accepts."

@@ -32,7 +32,7 @@ UNCLEAN_LEADER_ELECTION_INTERVAL_MS = keys.long(
     "unclean.leader.election.interval.ms", 300_000, MEDIUM, NO_REPLICATION, at_least(1), internal=True
 ).doc("How often the controller looks for partitions that only an unclean election can help.")
 
-# When a follower counts.
+# When a follower is in sync.
 
 REPLICA_LAG_TIME_MAX_MS = keys.long("replica.lag.time.max.ms", 30_000, HIGH, NO_REPLICATION).doc(
     "A follower that has not caught up with its leader for this long is removed from the in-sync replicas."

@@ -9,7 +9,7 @@ from barnabas.config.keys import MEDIUM, KeySet
 from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, is_share_offset_reset
 from barnabas.config.values import INT_MAX, LONG_MAX
 
-# A group (ConfigResource GROUP): what it says goes before the broker's key, within the broker's bounds.
+# A group (ConfigResource GROUP): its keys override the broker's, within the broker's bounds.
 
 group_keys = KeySet()
 

@@ -1,4 +1,4 @@
-"""Broker keys for the server as a whole: who it is, what it allows, limits of single requests.
+"""Broker keys for the server as a whole: identity, permitted operations, limits of single requests.
 
 Source: ServerConfigs, KRaftConfigs (node.id, process.roles).
 """
@@ -20,7 +20,7 @@ from barnabas.config.values import LONG_MAX
 
 keys = KeySet()
 
-# Who this is.
+# Identity.
 
 NODE_ID = keys.optional_int("node.id", None, HIGH, ACTED, at_least(0)).doc(
     "The number of this broker. When unset, the one that the data directory was formatted with, or 1 the "
@@ -39,7 +39,7 @@ BROKER_RACK = keys.optional_string("broker.rack", None, MEDIUM, ACTED).doc(
     "The rack or zone of this broker, for clients and for replica placement."
 )
 
-# What it allows.
+# Permitted operations.
 
 DELETE_TOPIC_ENABLE = keys.boolean("delete.topic.enable", True, HIGH, ACTED).doc(
     "Whether topics can be deleted at all."

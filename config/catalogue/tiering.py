@@ -1,6 +1,6 @@
 """Broker keys for tiered storage (KIP-405): closed segments also go to a remote store.
 
-Source: RemoteLogManagerConfig. Nothing of it acts yet.
+Source: RemoteLogManagerConfig. None of these keys has an effect yet.
 """
 
 from barnabas.config.catalogue.use import TIERING_LATER
@@ -91,7 +91,7 @@ REMOTE_LOG_READER_MAX_PENDING_TASKS = keys.int_(
     "remote.log.reader.max.pending.tasks", 100, MEDIUM, TIERING_LATER, at_least(1)
 ).doc("How many fetches may wait for the remote store before further ones fail.")
 
-# What the local disk keeps.
+# Retention on the local disk.
 
 LOG_LOCAL_RETENTION_MS = keys.long(
     "log.local.retention.ms", -2, MEDIUM, TIERING_LATER, at_least(-2), CLUSTER_WIDE

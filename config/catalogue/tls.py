@@ -68,7 +68,7 @@ SSL_KEYMANAGER_ALGORITHM = keys.string(
     "ssl.keymanager.algorithm", "SunX509", MEDIUM, NO_JAVA, None, PER_BROKER
 ).doc("The Java algorithm that chooses among several keys.")
 
-# Whom we trust.
+# Trusted certificates.
 
 SSL_TRUSTSTORE_TYPE = keys.string("ssl.truststore.type", "JKS", MEDIUM, SECURITY_LATER, None, PER_BROKER).doc(
     "The format of the trust store: JKS, PKCS12 or PEM."

@@ -85,7 +85,7 @@ FLUSH_MS = (
     )
 )
 
-# What is kept.
+# Retention.
 
 RETENTION_MS = (
     keys.long("retention.ms", 604_800_000, MEDIUM, ACTED, at_least(-1))
@@ -129,7 +129,7 @@ MIN_CLEANABLE_DIRTY_RATIO = (
     .doc("The log is compacted once this share of it has been written since the last compaction.")
 )
 
-# What a record may be.
+# Limits of records.
 
 MAX_MESSAGE_BYTES = (
     keys.int_("max.message.bytes", 1_048_588, MEDIUM, ACTED, at_least(0))

@@ -1,4 +1,4 @@
-"""Broker keys for transactions and for what is remembered of idempotent producers.
+"""Broker keys for transactions and for the state of idempotent producers.
 
 Source: TransactionLogConfig, TransactionStateManagerConfig, ProducerStateManagerConfig, AddPartitionsToTxnConfig.
 """

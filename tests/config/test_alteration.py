@@ -34,7 +34,7 @@ SET, DELETE, APPEND, SUBTRACT = AlterOperation
         (SUBTRACT, None, "x", None, ""),
     ],
 )
-def test_what_operations_make_of_a_value(
+def test_values_after_operations(
     operation: AlterOperation, current: str | None, text: str | None, default: str | None, result: str | None
 ) -> None:
     assert altered(operation, current, text, default) == result

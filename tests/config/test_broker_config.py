@@ -21,7 +21,7 @@ def refused(data: bytes) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_without_anything_it_is_kafkas_defaults() -> None:
+def test_without_settings_values_are_kafkas_defaults() -> None:
     config = BrokerConfig()
     assert config[NUM_PARTITIONS] == 1
     assert config[LOG_RETENTION_MS] is None
@@ -32,7 +32,7 @@ def test_without_anything_it_is_kafkas_defaults() -> None:
     assert config.messages == []
 
 
-def test_each_layer_goes_before_the_one_below() -> None:
+def test_each_layer_overrides_the_one_below() -> None:
     def partitions(**layers: object) -> tuple[int, Source, str]:
         config = BrokerConfig.of(
             b"num.partitions=2" if "file" in layers else None,
@@ -52,7 +52,7 @@ def test_each_layer_goes_before_the_one_below() -> None:
     assert partitions(file=1, environment=1, override=1) == (4, Source.OVERRIDE, "--override")
 
 
-def test_a_profile_goes_before_the_defaults_and_behind_the_rest() -> None:
+def test_a_profile_overrides_only_the_defaults() -> None:
     config = BrokerConfig.load(overrides=["listeners=PLAINTEXT://:0"])
     assert config.profile == config[BARNABAS_PROFILE] == "dev"
     assert config.log_dirs == ("barnabas-data",)
@@ -89,7 +89,7 @@ def test_a_file_is_read_from_its_place(tmp_path: Path) -> None:
         BrokerConfig.load(str(tmp_path / "none"))
 
 
-def test_all_errors_are_told_at_once_and_none_that_follows_from_another() -> None:
+def test_all_errors_are_reported_at_once_without_consequences_of_others() -> None:
     assert refused(b"num.partitions=0\nnode.id=-1\nlisteners=SSL://:1\nlog.roll.ms=0\nbroker.id=5") == [
         "f line 1: num.partitions=0 must be a whole number from 1 to 2147483647",
         "f line 2: node.id=-1 must be a whole number from 0 to 2147483647",
@@ -102,7 +102,7 @@ def test_listeners_that_cannot_be_read_are_one_error() -> None:
     assert len(refused(b"listeners=")) == 1
 
 
-def test_the_listener_between_brokers_must_be_there() -> None:
+def test_the_inter_broker_listener_must_exist() -> None:
     assert "inter.broker.listener.name=X must be the name" in refused(b"inter.broker.listener.name=X")[0]
 
 
@@ -116,7 +116,7 @@ def test_messages_are_found_along_the_way() -> None:
     assert list(config.unknown) == ["x.y"]
 
 
-def test_what_a_stronger_layer_replaces_may_be_anything() -> None:
+def test_overridden_values_are_not_checked() -> None:
     assert BrokerConfig.of(b"num.partitions=x", overrides=["num.partitions=3"])[NUM_PARTITIONS] == 3
 
 

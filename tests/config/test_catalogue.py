@@ -67,7 +67,7 @@ def test_topic_keys_follow_broker_keys_of_their_type() -> None:
             )
 
 
-def test_what_is_gone_is_not_there() -> None:
+def test_removed_keys_are_not_declared() -> None:
     assert not set(GONE) & set(catalogue.BROKER_KEYS)
     for prefix in (*GONE_PREFIXES, *OPEN_PREFIXES):
         inside = {name for name in catalogue.BROKER_KEYS if name.startswith(prefix)}

@@ -10,13 +10,13 @@ from barnabas.config.client_metrics import (
 from barnabas.config.keys import ConfigError
 
 
-def test_a_subscription_without_settings_asks_for_nothing_of_everybody() -> None:
+def test_a_subscription_without_settings_has_no_metrics_and_matches_all_clients() -> None:
     config = ClientMetricsConfig.of({})
     assert (config.metrics, config.interval_ms, config.match) == ((), 300_000, {})
     assert config.matches({})
 
 
-def test_what_a_subscription_says() -> None:
+def test_a_parsed_subscription() -> None:
     settings = {
         "metrics": "a.b, c",
         "interval.ms": "100",
@@ -43,7 +43,7 @@ def test_what_a_subscription_says() -> None:
         "client_id=" + "(" * 5000 + ")" * 5000,
     ],
 )
-def test_patterns_that_are_none(match: str) -> None:
+def test_invalid_patterns(match: str) -> None:
     with pytest.raises(ConfigError, match="must be name=pattern"):
         ClientMetricsConfig.of({"match": match})
 
@@ -54,6 +54,6 @@ def test_intervals_out_of_range(interval: str) -> None:
         ClientMetricsConfig.of({"interval.ms": interval})
 
 
-def test_keys_that_are_none() -> None:
+def test_unknown_keys() -> None:
     with pytest.raises(UnknownClientMetricsKeyError):
         ClientMetricsConfig.of({"interval": "100"})

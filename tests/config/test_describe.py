@@ -56,7 +56,7 @@ def test_a_value_from_another_unit_has_no_synonyms_as_in_kafka() -> None:
     assert entry.is_default
 
 
-def test_internal_keys_show_only_where_they_are_set() -> None:
+def test_internal_keys_are_described_only_when_set() -> None:
     assert not list(describe_topic_configs(broker(), {}, {"internal.segment.bytes"}))
     assert (
         only(
@@ -180,7 +180,7 @@ def test_a_new_topic_has_the_brokers_texts_in_its_own_units(
     assert (entry.value, entry.source, entry.read_only, entry.sensitive) == (value, source, False, False)
 
 
-def test_a_new_topics_own_settings_are_told_as_they_were_given() -> None:
+def test_a_new_topics_own_settings_are_described_as_given() -> None:
     own = {"retention.ms": " 5 ", "internal.segment.bytes": "9"}
     told = new_topic(dynamic([], {"log.cleanup.policy": "compact, delete"}, {}), own)
     assert told.keys() == new_topic(BrokerConfig.of(None)).keys() | own.keys()
@@ -189,7 +189,7 @@ def test_a_new_topics_own_settings_are_told_as_they_were_given() -> None:
     assert told["cleanup.policy"].value == "compact, delete"
 
 
-def test_the_clusters_default_is_told_as_it_is_stored() -> None:
+def test_the_clusters_default_is_described_as_stored() -> None:
     texts = {"log.cleanup.policy": "delete, compact", "odd": "x", "leader.replication.throttled.rate": "5"}
     broker = dynamic(["log.cleanup.policy=compact"], texts, {"log.cleanup.policy": "delete"})
     told = {entry.name: entry for entry in describe_cluster_default(broker)}
@@ -202,7 +202,7 @@ def test_the_clusters_default_is_told_as_it_is_stored() -> None:
     assert the(describe_cluster_default(broker, ["odd"])).name == "odd"
 
 
-def test_keys_that_are_only_dynamic_are_told_when_they_are_set() -> None:
+def test_dynamic_only_keys_are_described_when_set() -> None:
     key = "leader.replication.throttled.rate"
     assert list(describe_broker_configs(BrokerConfig.of(None), [key])) == []
     entry = the(describe_broker_configs(dynamic([], {key: "5"}, {}), [key]))
@@ -228,7 +228,7 @@ def test_a_listeners_setting_has_that_of_all_behind_it() -> None:
     ]
 
 
-def test_a_topics_settings_that_cannot_stand_and_those_that_nobody_knows() -> None:
+def test_a_topics_invalid_and_unknown_settings() -> None:
     broker = BrokerConfig.of(None)
     own = {"retention.ms": "x", "odd": "1"}
     told = {entry.name: entry for entry in describe_topic_configs(broker, own)}

@@ -41,7 +41,7 @@ def test_a_subscription() -> None:
     )
 
 
-def test_what_cannot_stand_is_not_in_force() -> None:
+def test_invalid_settings_are_ignored() -> None:
     (entry,) = describe_client_metrics_configs({"interval.ms": "x", "nope": "1"}, ["interval.ms"])
     assert (entry.value, entry.is_default) == ("300000", True)
     (entry,) = describe_group_configs(

@@ -49,7 +49,7 @@ def test_detours_over_a_link_are_followed(home: Path) -> None:
     assert "are the same one" in refusal(f"log.dirs={home}/deep/../x,{home}/there/x")
 
 
-def test_the_metadata_are_in_one_of_the_others_or_elsewhere(home: Path) -> None:
+def test_metadata_log_dir_is_spelled_as_in_log_dirs(home: Path) -> None:
     dirs = f"log.dirs={home}/there,{home}/other"
     for right in (f"{home}/there", f"{home}/there/", f"{home}/elsewhere"):
         BrokerConfig.of(None, overrides=[dirs, f"metadata.log.dir={right}"])
@@ -59,10 +59,10 @@ def test_the_metadata_are_in_one_of_the_others_or_elsewhere(home: Path) -> None:
     )
 
 
-def test_different_directories_are_none_of_this(home: Path) -> None:
+def test_different_directories_have_no_errors(home: Path) -> None:
     config = BrokerConfig.of(None, overrides=[f"log.dirs={home}/there,{home}/thereabouts,{home}/there"])
     assert config.log_dirs == (f"{home}/there", f"{home}/thereabouts"), "a repeated entry is dropped"
 
 
-def test_a_path_that_no_file_can_have_is_left_to_the_start() -> None:
+def test_an_impossible_path_is_left_to_the_start() -> None:
     BrokerConfig.of(None, overrides=["log.dirs=/a\0b,/c"])

@@ -67,7 +67,7 @@ def refusal(
         ("log.local.retention.ms", "604800001", "from 0 to what is kept at all, 604800000"),
     ],
 )
-def test_what_cannot_be_set(key: str, text: str, why: str) -> None:
+def test_invalid_dynamic_settings(key: str, text: str, why: str) -> None:
     assert why in refusal(broker(), key, text)
 
 
@@ -80,7 +80,7 @@ def test_all_names_that_cannot_be_set_are_in_kafkas_phrase() -> None:
 
 
 @pytest.mark.parametrize("key", ["listeners", "cordoned.log.dirs", "listener.name.a.ssl.protocol"])
-def test_what_has_no_default_for_the_whole_cluster(key: str) -> None:
+def test_keys_without_a_cluster_default(key: str) -> None:
     assert "one broker" in refusal(broker(), key, "*", per_broker=False)
 
 
@@ -98,7 +98,7 @@ def test_what_has_no_default_for_the_whole_cluster(key: str) -> None:
     ],
 )
 @pytest.mark.parametrize("per_broker", [True, False])
-def test_what_can_be_set(key: str, text: str, per_broker: bool) -> None:
+def test_valid_dynamic_settings(key: str, text: str, per_broker: bool) -> None:
     config = broker()
     check_dynamic_settings(config, {key: text}, {}, per_broker=per_broker)
     assert config.generation == 0
@@ -118,7 +118,7 @@ def test_workers_may_double_and_halve_in_one_step() -> None:
         assert "from 4 to 16" in refusal(config, server.NUM_IO_THREADS.name, str(count))
 
 
-def test_what_lies_in_the_other_layer_counts() -> None:
+def test_settings_of_the_other_layer_count() -> None:
     overrides = {network.MAX_CONNECTIONS_PER_IP_OVERRIDES.name: "127.0.0.1:5"}
     check_dynamic_settings(broker(), {"max.connections.per.ip": "0"}, overrides, per_broker=True)
     unsound = {"log.cleaner.threads": "x", "num.partitions": "5"}
@@ -142,11 +142,11 @@ def test_a_listener_keeps_its_protocol_while_it_is_open(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("listeners", ["A://h:1,B://h:2", "A://h:3"])
-def test_what_clients_were_told_does_not_change(listeners: str) -> None:
+def test_advertised_addresses_do_not_change(listeners: str) -> None:
     assert "advertised.listeners names" in refusal(broker(*LISTENERS), "listeners", listeners)
 
 
-def test_this_broker_goes_before_the_cluster_and_that_before_the_file() -> None:
+def test_this_brokers_settings_override_the_clusters_and_those_the_file() -> None:
     config = broker("message.max.bytes=1")
     key = log.MESSAGE_MAX_BYTES
     for of_cluster, of_broker, value, source in (
@@ -191,7 +191,7 @@ def test_a_listener_has_its_own_value_or_that_of_all() -> None:
     assert (config.listener_value("A", key), config.listener_value("B", key)) == (3, 8)
 
 
-def test_a_listeners_value_that_cannot_stand_is_an_error() -> None:
+def test_an_invalid_value_of_a_listener_is_an_error() -> None:
     with pytest.raises(InvalidConfigError, match=r"max\.connections=x must be"):
         broker("listener.name.a.max.connections=x")
 
@@ -208,7 +208,7 @@ def test_a_listeners_value_that_cannot_stand_is_an_error() -> None:
         ({}, {"max.connections.per.ip": "0"}, ["max.connections.per.ip"]),
     ],
 )
-def test_what_cannot_stand_is_left_out_and_told(
+def test_invalid_settings_are_left_out_and_reported(
     of_cluster: dict[str, str], of_broker: dict[str, str], left_out: list[str]
 ) -> None:
     config = broker()
@@ -220,7 +220,7 @@ def test_what_cannot_stand_is_left_out_and_told(
     assert all(config.value_of(key) == BROKER_KEYS[key].default for key in left_out if key != "listeners")
 
 
-def test_what_only_goes_together_is_applied_together() -> None:
+def test_settings_that_depend_on_each_other_are_applied_together() -> None:
     """Alone and in this order each would be refused."""
     config = broker()
     together = {

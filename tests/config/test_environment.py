@@ -27,7 +27,7 @@ def test_only_configuration_is_read() -> None:
     ) == {"num.partitions": "3"}
 
 
-def test_what_kubernetes_adds_for_a_service_is_no_configuration() -> None:
+def test_service_variables_of_kubernetes_are_ignored() -> None:
     assert (
         read(
             KAFKA_PORT="tcp://10.0.0.1:9092",
@@ -46,7 +46,7 @@ def test_the_variable_is_named_with_its_setting() -> None:
     ]
 
 
-def test_the_cluster_id_is_the_images() -> None:
+def test_the_cluster_id_is_read_as_in_kafkas_image() -> None:
     assert cluster_id_from({"CLUSTER_ID": "x"}) == "x"
     assert cluster_id_from({"CLUSTER_ID": ""}) is None
     assert cluster_id_from({}) is None

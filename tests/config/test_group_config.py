@@ -8,7 +8,7 @@ from barnabas.config.group_config import BOUNDS, effective_group_values, group_v
 from barnabas.config.keys import ConfigError
 
 
-def test_a_group_has_what_the_broker_says_where_it_says_nothing() -> None:
+def test_a_group_inherits_the_brokers_values() -> None:
     broker = BrokerConfig.of(None, overrides=["group.consumer.session.timeout.ms=50000"])
     values = effective_group_values(broker, {"share.isolation.level": "read_committed"})
     assert values.keys() == GROUP_KEYS.keys()
@@ -42,12 +42,12 @@ def test_the_brokers_bounds_hold(key: object, low: object, high: object) -> None
         ({"share.auto.offset.reset": "x"}, "latest, earliest"),
     ],
 )
-def test_what_no_group_takes(overrides: dict[str, str], why: str) -> None:
+def test_invalid_group_settings(overrides: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         validate_group_overrides(overrides, BrokerConfig.of(None))
 
 
-def test_bounds_are_told_in_kafkas_words_too() -> None:
+def test_errors_about_bounds_have_kafkas_phrase() -> None:
     limit = "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"
     with pytest.raises(ConfigError) as caught:
         validate_group_overrides({"streams.num.standby.replicas": "3"}, BrokerConfig.of(None))
@@ -68,7 +68,7 @@ def test_heartbeats_come_more_often_than_sessions_end() -> None:
         validate_group_overrides({"consumer.heartbeat.interval.ms": "45000"}, broker)
 
 
-def test_what_a_group_was_given_stays_within_the_bounds_that_the_broker_has_now() -> None:
+def test_group_settings_are_clamped_to_the_brokers_current_bounds() -> None:
     broker = BrokerConfig.of(None, overrides=["group.consumer.max.session.timeout.ms=50000"])
     key = resources.CONSUMER_SESSION_TIMEOUT_MS
     given = {"1": 45_000, "48000": 48_000, "60000": 50_000}

@@ -52,7 +52,7 @@ def test_the_layers_are_in_order() -> None:
     ]
 
 
-def test_a_file_that_is_none_is_an_error_with_its_line() -> None:
+def test_an_invalid_file_is_an_error_with_its_line() -> None:
     with pytest.raises(InvalidConfigError, match=r"^f: line 2 .*four hexadecimal digits"):
         list(from_file("f", b"a=1\nb=\\u12"))
 

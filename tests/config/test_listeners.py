@@ -52,11 +52,11 @@ def test_a_listener_is_read(text: str, name: str, host: str | None, port: int) -
         "PLAINTEXT://a b:1",
     ],
 )
-def test_a_bad_listener_says_the_form(text: str) -> None:
+def test_an_invalid_listener_is_rejected_with_the_required_form(text: str) -> None:
     assert refused(text) == f"listeners={text} must be NAME://host:port, with a port from 0 to 65535"
 
 
-def test_clients_are_told_what_they_dialled_unless_something_is_advertised() -> None:
+def test_clients_get_the_address_they_connected_to_unless_one_is_advertised() -> None:
     (listener,) = build("PLAINTEXT://:9092")
     assert (listener.advertised_host, listener.advertised_port) == (None, None)
     plain, internal = build("PLAINTEXT://:9092,INTERNAL://:9094", "PLAINTEXT://broker:19092")
@@ -91,9 +91,7 @@ def test_the_controllers_listeners_stay_closed() -> None:
         ("PLAINTEXT://:1", "nonsense", "must be NAME://host:port"),
     ],
 )
-def test_what_makes_no_sense_together_is_refused(
-    listeners: str, advertised: str | None, complaint: str
-) -> None:
+def test_contradictory_listeners_are_rejected(listeners: str, advertised: str | None, complaint: str) -> None:
     assert complaint in refused(listeners, advertised)
 
 
@@ -115,13 +113,13 @@ def test_brokers_reach_each_other_by_a_listener_that_is_open() -> None:
         check_inter_broker_listener("INTERNAL", build("PLAINTEXT://:1"))
 
 
-def test_listeners_are_equal_by_what_they_say() -> None:
+def test_listeners_compare_by_value() -> None:
     assert Listener("A", None, 1) == Listener("A", None, 1)
     assert Listener("A", None, 1) != Listener("A", None, 2)
     assert Listener("A", None, 1) != "A"
 
 
-def test_the_controllers_listeners_are_named_as_others_would_reach_them() -> None:
+def test_the_controllers_listeners_have_their_advertised_addresses() -> None:
     listeners = ["PLAINTEXT://:9092", "CONTROLLER://:9093", "SECURE://127.0.0.1:9094"]
     advertised = ["PLAINTEXT://a:9092", "CONTROLLER://b:19093"]
     protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"

@@ -14,7 +14,7 @@ def broker(*lines: str) -> BrokerConfig:
     return BrokerConfig.of("\n".join(lines).encode())
 
 
-def test_without_arguments_it_is_kafkas_default() -> None:
+def test_a_log_config_without_arguments_has_kafkas_defaults() -> None:
     assert LogConfig() == LogConfig.of(BrokerConfig(), {})
     assert (LogConfig().segment_bytes, LogConfig().retention_ms, LogConfig().max_message_bytes) == (
         1 << 30,
@@ -25,7 +25,7 @@ def test_without_arguments_it_is_kafkas_default() -> None:
     assert not LogConfig().compact
 
 
-def test_the_broker_stands_in_for_the_topic_and_the_topic_wins() -> None:
+def test_a_topics_settings_override_the_brokers() -> None:
     base = broker("log.segment.bytes=2000000", "log.cleanup.policy=compact", "message.max.bytes=7")
     assert LogConfig.of(base, {}).segment_bytes == 2_000_000
     assert LogConfig.of(base, {}).compact
@@ -70,7 +70,7 @@ def test_a_change_makes_a_new_value() -> None:
     assert (before.retention_ms, after.retention_ms) == (604_800_000, 1)
 
 
-def test_unknown_and_wrong_settings_are_refused() -> None:
+def test_unknown_and_invalid_settings_are_rejected() -> None:
     with pytest.raises(ConfigError, match=r"^retention is not a topic configuration key"):
         LogConfig.of(BrokerConfig(), {"retention": "1"})
     with pytest.raises(ConfigError, match=r"^segment\.bytes=1 must be a whole number from 1048576"):
@@ -90,7 +90,7 @@ def test_the_compaction_lags_must_agree() -> None:
         validate_topic_overrides({"min.compaction.lag.ms": "6"}, short)
 
 
-def test_tiered_storage_is_not_there_to_be_enabled() -> None:
+def test_tiered_storage_cannot_be_enabled() -> None:
     validate_topic_overrides({"remote.storage.enable": "false"})
     with pytest.raises(ConfigError, match="tiered storage is not enabled"):
         validate_topic_overrides({"remote.storage.enable": "true"})
@@ -102,7 +102,7 @@ def live() -> tuple[BrokerConfig, LogConfigs, list[tuple[str, str]]]:
     return broker, LogConfigs(broker, lambda topic, error: reported.append((topic, error.key))), reported
 
 
-def test_topics_without_settings_share_what_holds_now() -> None:
+def test_topics_without_settings_share_the_current_configuration() -> None:
     broker, configs, reported = live()
     first = configs.of("t", {})
     assert first is configs.of("u", {})
@@ -114,7 +114,7 @@ def test_topics_without_settings_share_what_holds_now() -> None:
     assert (own.max_message_bytes, own.retention_ms, reported) == (77, 5, [])
 
 
-def test_a_topics_partitions_share_what_holds_as_long_as_it_does() -> None:
+def test_a_topics_partitions_share_its_configuration_until_it_changes() -> None:
     broker, configs, reported = live()
     overrides = {"retention.ms": "5", "nope": "1"}
     first = configs.of("t", overrides)
@@ -125,7 +125,7 @@ def test_a_topics_partitions_share_what_holds_as_long_as_it_does() -> None:
     assert configs.of("t", overrides) == first._replace(max_message_bytes=77)
 
 
-def test_what_a_topic_cannot_have_is_left_out_and_reported() -> None:
+def test_invalid_topic_settings_are_left_out_and_reported() -> None:
     _, configs, reported = live()
     config = configs.of("t", {"retention.ms": "x", "no.such.key": "1", "segment.ms": "9"})
     assert (config.retention_ms, config.segment_ms) == (604_800_000, 9)

@@ -55,7 +55,7 @@ def said(line: str) -> list[ConfigMessage]:
         ),
     ],
 )
-def test_a_line_is_spoken_about(line: str, kind: MessageKind, text: str) -> None:
+def test_messages_about_settings(line: str, kind: MessageKind, text: str) -> None:
     (message,) = said(line)
     assert message.kind is kind
     assert message.text.startswith(text)
@@ -63,7 +63,7 @@ def test_a_line_is_spoken_about(line: str, kind: MessageKind, text: str) -> None
     assert message.is_warning is (kind is not MessageKind.INERT)
 
 
-def test_nothing_is_said_of_a_key_that_acts() -> None:
+def test_a_key_that_acts_has_no_message() -> None:
     assert said("num.partitions=3") == []
     assert said("authorizer.class.name=") == []
     assert said("listener.name.x.max.connections=9") == []
@@ -78,7 +78,7 @@ def test_a_key_that_is_set_twice_names_both_lines() -> None:
     )
 
 
-def test_only_what_holds_is_spoken_about() -> None:
+def test_only_effective_settings_have_messages() -> None:
     config = BrokerConfig.of(b"num.io.threads=1", environ={"KAFKA_NUM_IO_THREADS": "2"})
     assert [message.place for message in config.messages] == ["environment variable KAFKA_NUM_IO_THREADS"]
 
@@ -92,7 +92,7 @@ def test_the_keys_of_listeners() -> None:
     assert key_of_listener("listener.name.a.plain.ssl.client.auth") is None
 
 
-def test_the_nearest_name_is_near() -> None:
+def test_the_nearest_name() -> None:
     assert nearest("num.partition", ["num.partitions", "log.dirs"]) == "num.partitions"
     assert nearest("xyz", ["num.partitions", "log.dirs"]) is None
 

@@ -44,7 +44,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
         ("", []),
     ],
 )
-def test_a_file_says(text: str, expected: list[tuple[str, str]]) -> None:
+def test_parsed_files(text: str, expected: list[tuple[str, str]]) -> None:
     assert pairs(text) == expected
 
 
@@ -86,7 +86,7 @@ PLAIN = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
 
 
 @given(PLAIN, PLAIN)
-def test_what_is_escaped_comes_back(key: str, value: str) -> None:
+def test_escaped_text_is_restored(key: str, value: str) -> None:
     def escaped(text: str) -> str:
         return "".join("\\" + character if character in "\\=:# !\t\f" else character for character in text)
 

@@ -16,7 +16,7 @@ def test_one_line_names_every_factor_that_counts_as_less() -> None:
     assert "transaction.state.log.replication.factor=3" in line
 
 
-def test_nothing_is_said_where_there_are_enough() -> None:
+def test_no_log_line_with_enough_brokers() -> None:
     assert clamp_replication(BrokerConfig(), brokers=3) == []
     assert clamp_replication(BrokerConfig(), brokers=2)[0].startswith(
         "there are 2 brokers, so each of these counts as 2"

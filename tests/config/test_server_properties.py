@@ -10,14 +10,14 @@ from barnabas.config.listeners import Listener
 FILE = Path(__file__).parents[2] / "config" / "server.properties"
 
 
-def test_it_stands_and_there_is_nothing_to_say_about_it() -> None:
+def test_the_file_is_valid_and_has_no_messages() -> None:
     config = BrokerConfig.load(str(FILE))
     assert config.messages == []
     assert config.listeners == [Listener("PLAINTEXT", "127.0.0.1", 9092)]
     assert config.log_dirs == ("data",)
 
 
-def test_what_is_commented_out_would_stand_too() -> None:
+def test_commented_settings_are_valid_too() -> None:
     text = FILE.read_text()
     commented = [
         line[1:] for line in text.splitlines() if line.startswith("#") and "=" in line and " " not in line

@@ -36,7 +36,7 @@ from barnabas.config.validators import (
         (Satisfies(lambda value: value == 4, "four"), [4], [5], "four"),
     ],
 )
-def test_a_validator_accepts_refuses_and_says_why(
+def test_a_validator_accepts_rejects_and_states_its_requirement(
     validator: Validator, accepted: list[object], refused: list[object], requirement: str
 ) -> None:
     assert [validator.accepts(value) for value in accepted] == [True] * len(accepted)
@@ -48,7 +48,7 @@ def test_a_range_lets_nan_pass_as_kafka_does() -> None:
     assert between(0, 1).accepts(float("nan"))
 
 
-def test_the_base_class_decides_nothing() -> None:
+def test_the_base_class_is_abstract() -> None:
     with pytest.raises(NotImplementedError):
         Validator().accepts(1)
 

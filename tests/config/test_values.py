@@ -54,7 +54,7 @@ def test_a_text_stands_for_a_value(config_type: ConfigType, text: str, value: An
         (ConfigType.DOUBLE, "d"),
     ],
 )
-def test_what_java_refuses_is_refused(config_type: ConfigType, text: str) -> None:
+def test_values_that_java_rejects_are_rejected(config_type: ConfigType, text: str) -> None:
     with pytest.raises(ValueError):
         parse_value(config_type, text)
 
