@@ -1,7 +1,7 @@
 """A standalone cluster of Spark's on 127.0.0.1: a master and a worker, from PySpark's own package.
 
-The worker starts executors in directories of its own, as on another machine, so a path that a task takes for relative
-leads nowhere. `Driver` is a process with a working directory, in which commands run one after the other.
+The worker starts executors in its own directories, as on another machine, so a relative path in a task finds nothing.
+`Driver` is a process with a working directory, in which commands run one after the other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class ClusterNotStartedError(Exception):
-    """A process of the cluster ended, or was not ready in time; the text is what it wrote."""
+    """A process of the cluster ended, or was not ready in time; the text is its output."""
 
 
 class Cluster:
@@ -95,7 +95,8 @@ class Cluster:
         return found
 
     def environment(self) -> dict[str, str]:
-        """For processes of the cluster and drivers: nothing of a Spark that is configured here, and our packages."""
+        """The environment of drivers and processes of the cluster: no local Spark settings, and our packages on the
+        path."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
         return inherited | {
             "SPARK_HOME": str(spark_home()),
@@ -109,12 +110,12 @@ class Cluster:
         }
 
     def executors_output(self) -> str:
-        """What the executors have written so far."""
+        """The executors' output so far."""
         files = sorted(self.directory.glob("worker/app-*/*/stderr"))
         return "\n".join(f"--- {path}\n{path.read_text(errors='replace')[-4000:]}" for path in files)
 
     def stop(self) -> None:
-        """The worker first, which ends its executors."""
+        """Stops the worker first, which ends its executors."""
         while self._processes:
             process, output = self._processes.pop()
             process.terminate()
@@ -135,7 +136,7 @@ def spark_home() -> Path:
 
 
 class Ran(NamedTuple):
-    """A command that has ended, and what it wrote to both streams."""
+    """A command that has ended, with its output on both streams."""
 
     exit_code: int
     output: str
@@ -167,7 +168,7 @@ class Driver:
 
 
 def _begin(url: str, directory: str, environment: dict[str, str]) -> None:
-    """Starts Java with the jars of all commands on its class path; the first of them goes on with this session."""
+    """Starts Java with the jars of all commands on its class path; the first command uses this session."""
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)

@@ -1,4 +1,4 @@
-"""Topics as a plain client sees them (librdkafka): what everything that Spark reads is held against."""
+"""Produces and reads topics by a plain client (librdkafka), as the reference for Spark's rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMIT_S = 60.0
 
 
 class Record(NamedTuple):
-    """A record where it lies."""
+    """A record with its partition and offset."""
 
     partition: int
     offset: int
@@ -23,7 +23,7 @@ class Record(NamedTuple):
 
 
 class TopicMaker:
-    """What the tests ask of an admin client."""
+    """Creates, changes and deletes topics for tests."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -32,15 +32,15 @@ class TopicMaker:
     def create(
         self, partitions: int = 1, *, name: str = "", settings: Mapping[str, str] | None = None
     ) -> str:
-        """A topic with a name that nobody has, and where it can be produced to."""
+        """A topic with an unused name, once it accepts records."""
         topic = name or f"t-{uuid.uuid4().hex[:10]}"
-        # Records of these tests have the times that a test needs: retention would take them at once.
+        # Tests choose the records' times: retention would delete them at once.
         wanted = NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **(settings or {})})
         self._admin.create_topics([wanted])[topic].result(LIMIT_S)
         return topic
 
     def delete(self, topic: str) -> None:
-        """And waits until it is gone."""
+        """Deletes a topic and waits until it is gone."""
         self._admin.delete_topics([topic])[topic].result(LIMIT_S)
         deadline = time.monotonic() + LIMIT_S
         while topic in self._admin.list_topics(timeout=10).topics:
@@ -73,7 +73,7 @@ def produce(
     timestamps: Sequence[int] | None = None,
     **settings: Any,
 ) -> None:
-    """All of them are acknowledged when it returns."""
+    """Produces records and waits until they are acknowledged."""
     client = producer(bootstrap, **settings)
     failed: list[KafkaError] = []
 
@@ -97,7 +97,7 @@ def produce(
 def read(
     bootstrap: str, topic: str, *, isolation: str = "read_committed", limit_s: float = LIMIT_S
 ) -> list[Record]:
-    """Everything from the first record to the end as it is now, by partition and offset."""
+    """All records up to the current end, by partition and offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

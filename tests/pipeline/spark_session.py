@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process that need one: it takes longer to start than most of them to run."""
+"""One Spark session for all tests of a process: starting one takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CORES = 2
 
 
 def shared_session() -> SparkSession:
-    """With the connector and with Delta tables. Skips where there is no Spark; fails where it is required."""
+    """The session, with the connector and Delta tables. Skips without Spark; fails where it is required."""
     try:
         return session(
             "tests",
@@ -32,7 +32,7 @@ def shared_session() -> SparkSession:
 
 
 def require_spark() -> None:
-    """The same without a session in this process: skips or fails where Spark or a jar is missing."""
+    """Skips or fails where Spark or a jar is missing, without a session in this process."""
     try:
         check()
         bring((*KAFKA_CONNECTOR, *DELTA_TABLES))

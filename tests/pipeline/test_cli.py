@@ -1,4 +1,4 @@
-"""`barnabas pipeline`: found by the broker's command line without being known to it, and helpful without Spark."""
+"""Tests `barnabas pipeline`: the command line finds it by its entry point, and it has help without Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def python(code: str) -> str:
     ).stdout.strip()
 
 
-# -- how it is found --
+# -- the entry point --
 
 
 def test_the_broker_s_command_line_finds_it() -> None:
@@ -42,8 +42,8 @@ def test_the_broker_s_command_line_finds_it() -> None:
         assert f"  {name} " in result.output
 
 
-def test_it_costs_the_broker_nothing() -> None:
-    """Neither `serve` nor another command looks for it, or imports anything of it."""
+def test_the_broker_does_not_import_the_pipeline() -> None:
+    """Neither `serve` nor another command looks for it or imports any of its modules."""
     code = (
         "import sys, barnabas.cli.__main__, barnabas.broker.startup.serving, barnabas.cli.main, click;"
         "main = barnabas.cli.main.main; context = click.Context(main);"
@@ -54,7 +54,7 @@ def test_it_costs_the_broker_nothing() -> None:
     assert python(code) == "[] False"
 
 
-def test_a_command_that_nobody_has() -> None:
+def test_an_unknown_command() -> None:
     result = CliRunner().invoke(main, ["piepline"])
     assert result.exit_code == 2
     assert "No such command 'piepline'" in result.output
@@ -70,7 +70,7 @@ def test_help_needs_no_spark() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_helps(name: str) -> None:
+def test_help_describes_each_command(name: str) -> None:
     result = run(name, "--help")
     assert result.exit_code == 0
     assert f"barnabas pipeline {name}" in result.output, "an example"
@@ -82,7 +82,7 @@ def test_help_helps(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_is_an_application_for_spark_submit(name: str, tmp_path: Path) -> None:
+def test_each_command_runs_under_spark_submit(name: str, tmp_path: Path) -> None:
     path = ROOT / "pipeline" / "jobs" / "job.py"
     result = subprocess.run(
         [sys.executable, str(path), name, "--help"],
@@ -95,7 +95,7 @@ def test_each_is_an_application_for_spark_submit(name: str, tmp_path: Path) -> N
     assert "Exit codes:" in result.stdout
 
 
-# -- what is missing --
+# -- missing requirements --
 
 
 def test_without_pyspark_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_without_pyspark_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, 
         ("ingest", "--topic", "t", "--table", tmp_path / "t", "--checkpoint", tmp_path / "c"),
         ("export", "--topic", "t", "--table", tmp_path / "t", "--checkpoint", tmp_path / "c"),
     ):
-        monkeypatch.chdir(tmp_path)  # where a report would be written
+        monkeypatch.chdir(tmp_path)  # the report is written there
         result = run(*line)
         assert result.exit_code == 2, result.output
         assert "pip install 'barnabas[spark]'" in result.output
@@ -126,17 +126,17 @@ def test_without_java_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.mark.parametrize("name", ["audit", "compact-report"])
 @pytest.mark.parametrize("missing", ["pyarrow", "jinja2", "matplotlib"])
-def test_without_spark_something_of_it_is_needed_all_the_same(
+def test_here_needs_the_modules_for_tables_and_reports(
     name: str, missing: str, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With --here, too: said before anything is looked at, in one sentence."""
+    """With --here, too: it is reported in one sentence before the audit begins."""
     monkeypatch.setattr(auditing, "find_spec", lambda each: None if each == missing else "there")
     result = run(name, directory, "--here", "--report", tmp_path / "r.html")
     assert result.exit_code == 2
     assert result.output == f"Error: this needs {missing}, which pip install 'barnabas[spark]' brings\n"
 
 
-def test_what_is_missing_on_the_way_is_told_and_what_is_ours_is_a_bug() -> None:
+def test_missing_third_party_modules_are_reported_and_missing_own_ones_raise() -> None:
     @click.command()
     @click.argument("name")
     def command(name: str) -> None:
@@ -175,7 +175,7 @@ def test_audit(directory: Path, tmp_path: Path) -> None:
     assert parquet.read_table(tables / "findings").num_rows == 0
 
 
-def test_a_directory_that_is_named_twice_is_looked_at_once(directory: Path, tmp_path: Path) -> None:
+def test_a_directory_that_is_named_twice_is_examined_once(directory: Path, tmp_path: Path) -> None:
     result = run("audit", directory, f"{directory}/", "--here", "--report", tmp_path / "r.html")
     assert result.exit_code == 0, result.output
     assert dict(line.rsplit(maxsplit=1) for line in result.output.splitlines())["partitions"] == "2"
@@ -203,7 +203,7 @@ def test_audit_of_damage(directory: Path, tmp_path: Path) -> None:
     assert "claims CRC" in report.read_text()
 
 
-def test_warnings_count_where_they_are_to(directory: Path, tmp_path: Path) -> None:
+def test_warnings_are_errors_with_strict(directory: Path, tmp_path: Path) -> None:
     (directory / "orders-0" / "notes.txt").touch()
     line = ("audit", directory, "--here", "--no-keys", "--report", tmp_path / "r.html")
     assert run(*line).exit_code == 0
@@ -221,7 +221,7 @@ def test_what_is_no_log_directory(directory: Path, tmp_path: Path, name: str) ->
 
 
 @pytest.mark.parametrize("name", ["audit", "compact-report"])
-def test_a_report_that_cannot_be_written_is_told_before_anything_is_looked_at(
+def test_an_unwritable_report_is_rejected_before_the_audit(
     name: str, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auditing, "audited", lambda *_: pytest.fail("it was looked at"))
@@ -231,7 +231,7 @@ def test_a_report_that_cannot_be_written_is_told_before_anything_is_looked_at(
     assert str(tmp_path / "file") in result.output
 
 
-def test_damage_is_told_beside_what_compaction_would_save(directory: Path, tmp_path: Path) -> None:
+def test_damage_is_reported_beside_the_savings_of_compaction(directory: Path, tmp_path: Path) -> None:
     log = sorted(directory.glob("orders-0/*.log"))[1]
     data = bytearray(log.read_bytes())
     data[70] ^= 1
@@ -252,7 +252,7 @@ def test_compact_report(directory: Path, tmp_path: Path) -> None:
     assert "Compaction would save" in report.read_text()
 
 
-# -- lines that are wrong --
+# -- invalid command lines --
 
 
 @pytest.mark.parametrize(
@@ -299,9 +299,9 @@ def test_a_wrong_command_line_is_rejected_before_spark_starts(
     assert text in result.output
 
 
-def test_what_fails_in_spark_is_told_without_stacks() -> None:
+def test_failures_in_spark_are_reported_without_java_stacks() -> None:
     class FailedError(Exception):
-        """Spark's, by its module."""
+        """An error of Spark's, by its module."""
 
     FailedError.__module__ = "pyspark.errors"
     text = (

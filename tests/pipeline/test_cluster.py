@@ -1,4 +1,4 @@
-"""All pipeline jobs on a standalone cluster, with relative paths, which are meant from where the driver runs."""
+"""Runs all pipeline jobs on a standalone cluster, with paths relative to the driver's working directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One for all."""
+    """One cluster for all tests."""
     require_spark()
     with Cluster(tmp_path_factory.mktemp("cluster")) as started:
         yield started
@@ -39,7 +39,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """In a directory with a log directory `data`."""
+    """A driver in a directory with a log directory `data`."""
     directory = tmp_path_factory.mktemp("driver")
     written(RealEnv(), str(directory / "data"))
     started = Driver(cluster, directory)
@@ -49,7 +49,7 @@ def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicMaker]:
-    """Of one broker for all."""
+    """Topics of one broker for all tests."""
     with BrokerProcess(tmp_path_factory.mktemp("broker") / "data") as broker:
         yield TopicMaker(broker.bootstrap)
 
@@ -59,7 +59,7 @@ def rows_of(table: Path, pattern: str = "*.parquet") -> int:
 
 
 def read_as_users_do() -> dict[str, int]:
-    """Counts by how the directory is named. Runs in the driver's process."""
+    """Counts rows by each way to name the directory. Runs in the driver's process."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.active()
@@ -122,7 +122,7 @@ def test_compact_report(driver: Driver) -> None:
 
 
 def test_ingest_and_export_exactly_once(driver: Driver, topics: TopicMaker) -> None:
-    """A Delta table, with values that executors decode and one that they put aside."""
+    """A Delta table, with values that executors decode and one that goes into the quarantine."""
     source, target = topics.create(2), topics.create(2)
     (driver.directory / "schema.json").write_text(json.dumps(SCHEMA))
     for partition in range(2):
@@ -152,7 +152,7 @@ def test_demo(driver: Driver) -> None:
 
 
 def test_spark_submit(cluster: Cluster, driver: Driver) -> None:
-    """The same line with spark-submit, whose driver has no packages but those that are installed."""
+    """The same command line with spark-submit, whose driver has only the installed packages."""
     conf = [word for key, value in CONF.items() for word in ("--conf", f"{key}={value}")]
     job = ROOT / "pipeline" / "jobs" / "job.py"
     ran = subprocess.run(
@@ -176,8 +176,8 @@ def test_spark_submit(cluster: Cluster, driver: Driver) -> None:
     assert ran.stdout.splitlines()[-1].split() == ["records", str(RECORDS)]
 
 
-def test_nothing_is_left_where_executors_work(cluster: Cluster, driver: Driver) -> None:
-    """Last: a relative path that a task has taken for its own would be there."""
+def test_executors_directories_are_empty(cluster: Cluster, driver: Driver) -> None:
+    """Runs last: a relative path that a task resolved itself would be there."""
     driver.close()
     names = {path.name for path in cluster.directory.glob("worker/app-*/*/*") if path.suffix != ".jar"}
     assert names <= {"stdout", "stderr"}

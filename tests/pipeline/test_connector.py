@@ -1,6 +1,6 @@
-"""What Spark's own tests of its Kafka connector expect (KafkaRelationSuite, KafkaMicroBatchSourceSuite), of a broker.
+"""Repeats Spark's own tests of its Kafka connector (KafkaRelationSuite, KafkaMicroBatchSourceSuite) against a broker.
 
-The same on Apache Kafka, so that what fails on Barnabas alone is Barnabas's mistake.
+They also run against Apache Kafka, so that a failure with Barnabas alone is Barnabas's fault.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ T0 = 1_769_860_800_000
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    """One for all."""
+    """One session for all tests."""
     return shared_session()
 
 
@@ -48,7 +48,7 @@ def spark() -> SparkSession:
     scope="module", params=["barnabas", pytest.param("apache-kafka", marks=pytest.mark.conformance)]
 )
 def topics(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicMaker]:
-    """Of a broker."""
+    """The topics of a broker."""
     directory = tmp_path_factory.mktemp(request.param)
     broker: BrokerProcess | ApacheKafka
     if request.param == "barnabas":
@@ -73,7 +73,7 @@ def _settings(options: dict[str, Any]) -> dict[str, str]:
 
 
 def records(rows: DataFrame) -> list[Record]:
-    """As `plain.read` has them."""
+    """The records in the form of `plain.read`."""
     found = rows.select("partition", "offset", "key", "value").collect()
     return sorted(
         Record(row[0], row[1], *(None if one is None else bytes(one) for one in row[2:])) for row in found
@@ -81,12 +81,12 @@ def records(rows: DataFrame) -> list[Record]:
 
 
 def values(rows: DataFrame) -> list[bytes]:
-    """By partition and offset."""
+    """The values by partition and offset."""
     return [record.value or b"" for record in records(rows)]
 
 
 def numbers(count: int, start: int = 0) -> list[bytes]:
-    """Values that tell which is which."""
+    """Distinct values."""
     return [str(number).encode() for number in range(start, start + count)]
 
 
@@ -101,7 +101,7 @@ class Stream:
         self.batches: list[list[Record]] = []
 
     def run(self, **changes: Any) -> list[Record]:
-        """What is new since the last time, or fails as the query does."""
+        """Reads the new rows since the last run; fails if the query does."""
         reader = self._spark.readStream.format("kafka")
         reader = reader.option("kafka.bootstrap.servers", self._topics.bootstrap)
         rows = reader.options(**_settings({**self._options, **changes})).load()
@@ -210,13 +210,13 @@ def test_a_timestamp_that_no_record_has_reached(
     assert [record.value for record in stream.run()] == [b"new"]
 
 
-def test_offsets_that_compaction_took(spark: SparkSession, topics: TopicMaker, tmp_path: Path) -> None:
+def test_offsets_removed_by_compaction(spark: SparkSession, topics: TopicMaker, tmp_path: Path) -> None:
     topic = topics.create(settings=COMPACTED)
     stream = Stream(spark, topics, tmp_path, subscribe=topic, failOnDataLoss="true", maxOffsetsPerTrigger=70)
     for turn in range(5):
         keys = [str(number % 10).encode() for number in range(100)]
         plain.produce(topics.bootstrap, topic, numbers(100, 100 * turn), keys=keys)
-        time.sleep(0.2)  # past segment.ms: the next batch begins a segment, and this one can be cleaned
+        time.sleep(0.2)  # after segment.ms the next batch begins a segment, and this one can be cleaned
     deadline = time.monotonic() + 60
     while len(plain.read(topics.bootstrap, topic)) > 150:
         assert time.monotonic() < deadline, "nothing was compacted"
@@ -234,7 +234,7 @@ def test_offsets_that_compaction_took(spark: SparkSession, topics: TopicMaker, t
     assert stream.run() == []
 
 
-def test_offsets_that_transactions_took(spark: SparkSession, topics: TopicMaker, tmp_path: Path) -> None:
+def test_offsets_of_transaction_markers(spark: SparkSession, topics: TopicMaker, tmp_path: Path) -> None:
     topic = topics.create(2)
     stream = Stream(spark, topics, tmp_path, subscribe=topic, failOnDataLoss="true", maxOffsetsPerTrigger=7)
     client = plain.producer(topics.bootstrap, transactional_id=topic)
@@ -256,7 +256,7 @@ def test_offsets_that_transactions_took(spark: SparkSession, topics: TopicMaker,
     assert stream.run() == []
 
 
-def test_an_open_transaction_holds_back_what_is_behind_it(
+def test_an_open_transaction_holds_back_later_records(
     spark: SparkSession, topics: TopicMaker, tmp_path: Path
 ) -> None:
     topic = topics.create()
@@ -289,7 +289,7 @@ def test_data_loss_fails_or_does_not(spark: SparkSession, topics: TopicMaker, tm
     assert values(lossy) == numbers(5, 15)
 
 
-def test_a_topic_that_was_made_anew(spark: SparkSession, topics: TopicMaker, tmp_path: Path) -> None:
+def test_a_recreated_topic(spark: SparkSession, topics: TopicMaker, tmp_path: Path) -> None:
     topic = topics.create()
     stream = Stream(spark, topics, tmp_path, subscribe=topic, failOnDataLoss="false")
     plain.produce(topics.bootstrap, topic, numbers(10))
@@ -301,7 +301,7 @@ def test_a_topic_that_was_made_anew(spark: SparkSession, topics: TopicMaker, tmp
         stream.run(failOnDataLoss="true")
 
 
-# Spark rounds what each partition gets: 7 over three that are alike would be 2 each. 6 it can keep to.
+# Spark rounds each partition's share: 7 over three equal ones would be 2 each, but 6 comes out exactly.
 @pytest.mark.parametrize("wanted", [1, 3, 6])
 def test_at_least_so_many_partitions(spark: SparkSession, topics: TopicMaker, wanted: int) -> None:
     topic = topics.create(3)
@@ -312,7 +312,7 @@ def test_at_least_so_many_partitions(spark: SparkSession, topics: TopicMaker, wa
     assert records(rows) == plain.read(topics.bootstrap, topic)
 
 
-def test_batches_are_as_large_as_is_said(spark: SparkSession, topics: TopicMaker, tmp_path: Path) -> None:
+def test_batches_have_the_requested_size(spark: SparkSession, topics: TopicMaker, tmp_path: Path) -> None:
     topic = topics.create(2)
     for partition in range(2):
         plain.produce(topics.bootstrap, topic, numbers(50), partition=partition)

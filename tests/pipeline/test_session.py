@@ -1,4 +1,5 @@
-"""Sessions without starting one: what is missing is said in a sentence, settings follow from where it runs."""
+"""Tests sessions without starting one: missing requirements are reported in a sentence; settings follow from the
+place."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_java_home_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whatever is on the path: Spark's own scripts do not look there then."""
+    """With JAVA_HOME set Spark's own scripts do not search the path."""
     monkeypatch.setattr(module, "find_spec", lambda name: THERE)
     fake_java(tmp_path, 'openjdk version "17.0.15"')
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -92,14 +93,14 @@ def test_on_a_laptop() -> None:
     ("master", "conf"), [("spark://head:7077", {}), (None, {"spark.master": "spark://head:7077"})]
 )
 def test_on_a_cluster(master: str | None, conf: dict[str, str]) -> None:
-    """Its machines have to reach the driver, which is not at 127.0.0.1 for them."""
+    """Its machines cannot reach the driver at 127.0.0.1."""
     found = settings({}, master=master, conf=conf, jars=[], table=False)
     assert found["spark.master"] == "spark://head:7077"
     assert not any(key.startswith(("spark.driver", "spark.sql.shuffle", "spark.python.")) for key in found)
 
 
 def test_under_spark_submit() -> None:
-    """Which master and how much of everything the line says, and not this."""
+    """The command line sets the master and the resources."""
     found = settings({"SPARK_ENV_LOADED": "1"}, master=None, conf={}, jars=[], table=False)
     assert "spark.master" not in found
     assert not any(key.startswith(("spark.driver", "spark.ui")) for key in found)
@@ -109,7 +110,7 @@ def test_under_spark_submit() -> None:
     assert jars_found["spark.jars"] == "/x.jar,file:///j/a.jar"
 
 
-def test_jars_that_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cached_jars(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BARNABAS_JARS", str(tmp_path))
     monkeypatch.setenv("PATH", "")
     assert jars.bring(()) == []
@@ -124,14 +125,14 @@ def test_jars_that_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 def test_jars_in_a_relative_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Sessions name them by URIs, which know no directory to start from."""
+    """Sessions name jars by URIs, which cannot be relative."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BARNABAS_JARS", "jars")
     assert jars.cache() == tmp_path / "jars"
 
 
-def test_jars_that_spark_has_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whatever its version there."""
+def test_jars_that_spark_contains(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Spark's jars are excluded in any version."""
     monkeypatch.setenv("BARNABAS_JARS", str(tmp_path))
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
     directory = tmp_path / jars._folder(["a:b:1"])

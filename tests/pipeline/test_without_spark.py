@@ -1,4 +1,4 @@
-"""What `make test` meets on a machine that has no PySpark: it brings none itself."""
+"""Tests that `make test` works on a machine without PySpark, which it does not install."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ sys.exit(pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", "tests/p
 """
 
 
-def test_tests_are_collected_all_the_same() -> None:
+def test_tests_are_collected_without_pyspark() -> None:
     found = subprocess.run(
         [sys.executable, "-c", HIDDEN], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""One damage at a time, in a log directory of tests.storage.verify.verified, and the checks that notice it."""
+"""Damages for a log directory of tests.storage.verify.verified, each with the checks that must find it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from tests.storage.verify.verified import TOPIC
 
 
 class Damage(NamedTuple):
-    """`do` damages a file, chosen by a number, and says which; `noticed` are the kinds of what has to be found.
-
-    `also`: the kinds of what may be found beside it, as it contradicts the same bytes.
+    """`do` damages a file, chosen by a number, and returns its path; `noticed` are the kinds of findings that must
+    appear. `also`: kinds that may appear beside them, as they concern the same bytes.
     """
 
     do: Callable[[FaultEnv, int], str]
@@ -24,7 +23,7 @@ class Damage(NamedTuple):
 
 
 def files(env: FaultEnv, suffix: str) -> list[str]:
-    """Those with something in them."""
+    """The files that are not empty."""
     return [
         f"{TOPIC}/{name}"
         for name in sorted(env.listdir(TOPIC))
@@ -44,7 +43,7 @@ def positions(env: FaultEnv, path: str) -> list[int]:
 
 
 def _some_batch(env: FaultEnv, choice: int) -> tuple[str, int]:
-    """A .log that is not the last, and where one of its batches begins."""
+    """A .log that is not the last, and the position of one of its batches."""
     paths = files(env, ".log")[:-1]
     path = paths[choice % len(paths)]
     starts = positions(env, path)
@@ -142,7 +141,7 @@ DAMAGES = {
         (a_leader_epoch_that_begins_later, {Check.LEADER_EPOCHS}),
     )
 }
-# The entries of both indexes speak of the offset that the batch had.
+# The entries of both indexes have the batch's former offset.
 DAMAGES[a_batch_back_in_time.__name__] = Damage(
     a_batch_back_in_time,
     frozenset({Check.OFFSETS}),

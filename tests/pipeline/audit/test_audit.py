@@ -1,4 +1,4 @@
-"""An audit finds what was damaged, all of it and nothing else, whoever runs it; and nothing where nothing is wrong."""
+"""Tests that an audit finds each damage and nothing else, with every engine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_nothing_wrong() -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(st.sampled_from(sorted(DAMAGES)), st.integers(0, 1000))
-def test_one_damage_is_found_and_nothing_else(name: str, choice: int) -> None:
+def test_each_damage_is_the_only_finding(name: str, choice: int) -> None:
     env = FaultEnv()
     written(env)
     damage = DAMAGES[name]
@@ -76,14 +76,14 @@ def test_one_damage_is_found_and_nothing_else(name: str, choice: int) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(DAMAGES)), st.integers(0, 1000)), max_size=4))
-def test_it_is_what_a_verification_finds(damages: list[tuple[str, int]]) -> None:
+def test_an_audit_has_the_findings_of_log_verify(damages: list[tuple[str, int]]) -> None:
     env = FaultEnv()
     written(env)
     for name, choice in damages:
         try:
             DAMAGES[name].do(env, choice)
         except (ZeroDivisionError, ValueError, IndexError, CorruptRecordError):
-            continue  # nothing is left of it by what was damaged before
+            continue  # an earlier damage has removed it
     expected = [(one.severity, one.path, one.problem, one.offset) for one in Verification(env).run([LOG_DIR])]
     found = [
         (row["severity"], row["path"], row["problem"], row["offset"])
@@ -94,7 +94,7 @@ def test_it_is_what_a_verification_finds(damages: list[tuple[str, int]]) -> None
 
 
 def gapped(env: Env, *batches: bytes) -> None:
-    """A log with these batches, as a follower takes them: what they say is not looked at."""
+    """A log with these batches, appended as by a follower, without validation."""
     manager = LogManager(env, [LOG_DIR], lambda _topic: small_config())
     manager.dirs.lock()
     manager.load_logs()
@@ -125,14 +125,14 @@ def test_a_gap_in_sequences_is_found_across_segments(gap_at: int) -> None:
     )
 
 
-def test_times_that_cannot_be_meant_are_warnings() -> None:
+def test_implausible_timestamps_are_warnings() -> None:
     env = FaultEnv()
     gapped(env, make_batch(b"v", base_offset=0, epoch=0, timestamp=T0 * 1000))
     (found,) = audited(env, TOPIC).findings
     assert (found["check"], found["severity"], found["offset"]) == ("timestamps", "warning", 0)
 
 
-def test_without_keys_nothing_is_said_of_compaction() -> None:
+def test_without_keys_compaction_is_not_reported() -> None:
     env = FaultEnv()
     written(env)
     result = audited(env, options=OPTIONS._replace(counts_keys=False))
@@ -181,7 +181,7 @@ def test_rows_fit_their_tables() -> None:
 
 
 class TravellingEngine:
-    """What Spark does with the functions of spark_engine, without Spark: everything is sent, in odd order."""
+    """Runs the functions of spark_engine as Spark does: pickles everything, and changes the order."""
 
     def run(self, plans: Sequence[PartitionPlan], options: AuditOptions) -> list[PartitionReport]:
         tasks = [task for plan in plans for task in plan.tasks]
@@ -200,8 +200,8 @@ def _sent(thing: Any) -> Any:
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_all_that_travels_arrives(tmp_path: Path, damaged: bool) -> None:
-    """Tasks, looks, keys and reports are plain data: sent from process to process they come to the same."""
+def test_tasks_and_reports_survive_pickling_between_processes(tmp_path: Path, damaged: bool) -> None:
+    """Tasks, looks, keys and reports are plain data: pickled between processes they have the same results."""
     env, path = RealEnv(), str(tmp_path / "a")
     written(env, path)
     if damaged:
@@ -229,7 +229,7 @@ def test_small_segments_share_a_task_of_spark() -> None:
 
 
 class Meddled:
-    """An engine beside which something happens after all that is read before the segments has been read."""
+    """An engine that runs a change after the plan has been made."""
 
     def __init__(self, env: Env, meanwhile: Callable[[], None]) -> None:
         self._engine = LocalEngine(env)
@@ -240,7 +240,7 @@ class Meddled:
         return self._engine.run(plans, options)
 
 
-def test_what_a_broker_does_meanwhile_is_no_damage() -> None:
+def test_changes_by_a_running_broker_are_not_damage() -> None:
     """It appends, rolls, deletes its oldest segments, and deletes a topic."""
     env = FaultEnv()
     manager = written(env, stop=False)
@@ -260,7 +260,7 @@ def test_what_a_broker_does_meanwhile_is_no_damage() -> None:
     manager.abandon()
 
 
-def test_damage_stays_damage_whatever_a_broker_does_meanwhile() -> None:
+def test_damage_is_reported_beside_a_running_broker() -> None:
     env = FaultEnv()
     manager = written(env, stop=False)
     log = manager.get_or_create_log("orders", 0, TOPIC_ID)

@@ -1,4 +1,4 @@
-"""Keys and what compaction would leave: against a model, and against the log cleaner itself."""
+"""Compares the counts of keys and kept records with a model and with the log cleaner."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_bytes_are_shares_of_batches() -> None:
     assert table["bytes"].to_pylist() == pytest.approx([stats.keyed_bytes / 2] * 2)
 
 
-def test_many_rows_go_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_counted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.pipeline.audit.keys.ROWS_AT_A_TIME", 10_000)
     counter = KeyCounter()
     count = 300
@@ -121,7 +121,7 @@ def test_records_of_aborted_transactions_count_apart() -> None:
     assert (stats.aborted_records, stats.keyed_records, table.num_rows) == (1, 4, 4)
 
 
-def test_what_cannot_be_read_is_left_out() -> None:
+def test_unreadable_batches_are_skipped() -> None:
     data = bytearray(build_batch([(b"k", b"v", T0, [])], base_offset=0, compression=CompressionType.GZIP))
     data[70:] = bytes(len(data) - 70)
     counter = KeyCounter()
@@ -149,7 +149,7 @@ def test_older_formats(magic: int, codec: CompressionType) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(4))
-def test_it_is_what_the_log_cleaner_leaves(seed: int) -> None:
+def test_kept_records_are_those_that_the_log_cleaner_keeps(seed: int) -> None:
     """Records to the number; bytes as far as headers of batches, of which records are left, allow."""
     env, rng = FaultEnv(), Random(seed)
     log = new_log(env, small_config(segment_bytes=4000))

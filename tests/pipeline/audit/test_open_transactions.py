@@ -1,4 +1,4 @@
-"""Where compaction stops for the sake of an open transaction: as the log itself has it."""
+"""Compares the first uncleanable segment with that of the log itself."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTIONS = AuditOptions(is_deep=False, counts_keys=True, now_ms=T0 + 60_000)
 
 
 def transactions(*ended: int, **opened: int) -> SegmentTransactions:
-    """`p7=3`: producer 7 has a transaction open that begins at offset 3, or goes on there."""
+    """`p7=3`: producer 7 has an open transaction that begins at offset 3, or continues there."""
     return SegmentTransactions(frozenset(ended), {int(name[1:]): first for name, first in opened.items()})
 
 
@@ -55,14 +55,14 @@ def test_segments_in_order(segments: list[SegmentTransactions], wanted: int | No
     ("opened", "active", "wanted"),
     [({}, 20, 20), ({}, None, None), ({"p7": 12}, 20, 10), ({"p7": 10}, None, 10), ({"p7": 25}, 20, 20)],
 )
-def test_a_segment_that_is_cleanable_in_part_is_left_alone(
+def test_a_segment_that_is_cleanable_in_part_is_not_compacted(
     opened: dict[str, int], active: int | None, wanted: int | None
 ) -> None:
     segments = [(0, transactions()), (10, transactions()), (20, transactions(**opened))]
     assert first_uncleanable_segment(segments, active) == wanted
 
 
-def test_what_is_collected_of_a_segment() -> None:
+def test_the_transactions_of_a_segment_are_collected() -> None:
     collector = TransactionCollector()
     for offset, data in enumerate(
         (
@@ -86,7 +86,7 @@ def _at(data: bytes, offset: int) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_it_stops_where_the_log_cleaner_does(seed: int) -> None:
+def test_the_first_uncleanable_segment_is_the_log_cleaners(seed: int) -> None:
     env, rng = FaultEnv(), Random(seed)
     log = new_log(env, small_config())
     _write(log, rng, leaves_open=bool(seed))
@@ -104,7 +104,7 @@ def test_it_stops_where_the_log_cleaner_does(seed: int) -> None:
 
 
 def _write(log: UnifiedLog, rng: Random, *, leaves_open: bool) -> None:
-    """Transactions of three producers, of which producer 9 may leave its last one open while the others go on."""
+    """Transactions of three producers; producer 9 may leave its last one open while the others continue."""
     sequences = dict.fromkeys((7, 8, 9), 0)
     busy: set[int] = set()
     last_of_nine = rng.randrange(10, 100)

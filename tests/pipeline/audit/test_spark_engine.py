@@ -1,4 +1,4 @@
-"""The audit on Spark comes to what it comes to here."""
+"""Compares an audit on Spark with a local one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def directories(tmp_path: Path) -> list[str]:
     return paths
 
 
-def test_it_comes_to_the_same(directories: list[str]) -> None:
+def test_the_spark_engine_has_the_rows_of_the_local_engine(directories: list[str]) -> None:
     from barnabas.pipeline.audit.spark_engine import SparkEngine
 
     options = AuditOptions(is_deep=True, counts_keys=True, now_ms=T0 + 60_000)
@@ -46,7 +46,7 @@ def test_it_comes_to_the_same(directories: list[str]) -> None:
 
 
 def test_the_command_under_spark_submit(directories: list[str], tmp_path: Path) -> None:
-    """Its exit code is the command's; the tables are there for Spark to read."""
+    """Its exit code is the command's, and Spark can read the tables."""
     from pyarrow import parquet
 
     job = ROOT / "pipeline" / "jobs" / "job.py"
@@ -80,7 +80,7 @@ def test_the_command_under_spark_submit(directories: list[str], tmp_path: Path) 
 
 
 def test_tables_of_an_audit_that_finds_nothing(tmp_path: Path) -> None:
-    """The usual one: there are no findings, and the next audit has its rows beside them."""
+    """The next audit adds its rows to the same tables."""
     from pyarrow import parquet
 
     from barnabas.pipeline.audit.spark_engine import SparkEngine

@@ -1,4 +1,4 @@
-"""Timestamps that cannot be meant."""
+"""Tests the findings about implausible timestamps."""
 
 import pytest
 
@@ -34,11 +34,11 @@ def appended(offset: int, timestamp: int) -> bytes:
     )
 
 
-def test_times_as_they_should_be() -> None:
+def test_plausible_times_have_no_findings() -> None:
     assert told(batch(0, T0 - 5, T0), batch(2, T0 - 90_000), batch(3, T0 + FUTURE_MS)) == []
 
 
-def test_the_future_counts_from_an_hour_on_and_the_worst_is_told() -> None:
+def test_times_over_an_hour_ahead_are_found_and_the_worst_reported() -> None:
     assert told(batch(0, T0), batch(1, T0 + FUTURE_MS + 1), batch(2, T0, T0 + 86_400_000), batch(4, T0)) == [
         (1, "2 batches have records as young as 2023-11-15 22:13:20")
     ]
@@ -60,7 +60,7 @@ def test_no_timestamps() -> None:
     assert told(batch(0, -1), batch(1, T0), batch(2, -1, -1)) == [(0, "2 batches have no timestamps")]
 
 
-def test_a_clock_that_goes_backwards_shows_in_times_of_appending_alone() -> None:
+def test_a_clock_that_goes_backwards_is_found_in_append_times_only() -> None:
     late = BACKWARDS_MS + 5000
     assert told(appended(0, T0), appended(1, T0 - late), appended(2, T0 - BACKWARDS_MS)) == [
         (1, "1 batch has times of appending up to 65 s before earlier ones")
@@ -68,7 +68,7 @@ def test_a_clock_that_goes_backwards_shows_in_times_of_appending_alone() -> None
     assert told(batch(0, T0), batch(1, T0 - late)) == []
 
 
-def test_markers_and_empty_batches_have_no_say() -> None:
+def test_markers_and_empty_batches_are_ignored() -> None:
     assert told(end_txn(7, 0, commit=True, timestamp=T0 * 2)) == []
 
 
@@ -81,7 +81,7 @@ def test_what_is_counted() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [-1, 1 << 60])
-def test_times_that_no_calendar_has(timestamp: int) -> None:
+def test_times_outside_the_calendar(timestamp: int) -> None:
     assert str(timestamp) in in_words(timestamp)
 
 

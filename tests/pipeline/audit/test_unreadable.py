@@ -1,4 +1,4 @@
-"""What tasks cannot read, or do not find, is told, and hides nothing of what is wrong elsewhere."""
+"""Files that tasks cannot read or find are reported, and hide no finding elsewhere."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_partition_that_cannot_be_read_does_not_hide_the_others(env: FaultEnv)
     assert [(row["topic"], row["errors"]) for row in result.partitions] == [("orders", 1), ("plain", 1)]
 
 
-def test_nor_does_a_segment(env: FaultEnv) -> None:
+def test_an_unreadable_segment_does_not_hide_the_others(env: FaultEnv) -> None:
     first, second, third = files(env, ".log")[:3]
     env.inject(failing(second))
     (found,) = audited(env).findings
@@ -64,7 +64,7 @@ def test_nor_does_a_segment(env: FaultEnv) -> None:
 
 
 class Blind:
-    """An engine on machines that see something else: `env` for the first look, and `then` for the second."""
+    """An engine whose machines see other files: `env` in the first examination, and `then` in the second."""
 
     def __init__(self, env: Env, then: Env) -> None:
         self._envs = [env, then]
@@ -94,7 +94,7 @@ def with_engine(env: FaultEnv, engine: Engine) -> AuditResult:
     return audit(env, [LOG_DIR], OPTIONS, engine)
 
 
-def test_machines_that_see_nothing_are_no_all_clear(env: FaultEnv) -> None:
+def test_files_missing_on_all_machines_are_an_error(env: FaultEnv) -> None:
     result = with_engine(env, Blind(FaultEnv(), FaultEnv()))
     assert {(row["path"], row["severity"]) for row in result.findings} == {(TOPIC, "error"), (PLAIN, "error")}
     assert all("has not found files that exist here" in row["problem"] for row in result.findings)
@@ -104,15 +104,15 @@ def test_machines_that_see_nothing_are_no_all_clear(env: FaultEnv) -> None:
     read(page)
 
 
-def test_a_machine_that_sees_a_part_is_told(env: FaultEnv) -> None:
+def test_files_missing_on_one_machine_are_reported(env: FaultEnv) -> None:
     hiding = HidingEnv(env, files(env, ".log")[1])
     result = with_engine(env, Blind(hiding, hiding))
     assert "has not found files that exist here" in "".join(row["problem"] for row in result.findings)
     assert {row["path"] for row in result.findings if row["severity"] == "error"} == {TOPIC}
 
 
-def test_what_comes_meanwhile_is_looked_at_again(env: FaultEnv) -> None:
-    """Compaction has put it there after the task had looked."""
+def test_a_partition_with_new_files_is_examined_again(env: FaultEnv) -> None:
+    """Compaction has created the files after the task listed them."""
     result = with_engine(env, Blind(HidingEnv(env, files(env, ".log")[1]), env))
     assert result.findings == []
     assert result.counts == audited(env).counts
@@ -122,9 +122,7 @@ def test_what_comes_meanwhile_is_looked_at_again(env: FaultEnv) -> None:
 
 
 @pytest.mark.parametrize(("hours", "checks"), [(0, {"timestamps"}), (3, set())])
-def test_what_is_written_while_an_audit_takes_hours_is_not_of_the_future(
-    hours: int, checks: set[str]
-) -> None:
+def test_records_written_during_a_long_audit_are_not_in_the_future(hours: int, checks: set[str]) -> None:
     env = FaultEnv()
     gapped(env, make_batch(b"v", base_offset=0, epoch=0, timestamp=T0 + 2 * HOUR_MS))
     env.time_ms = T0 + hours * HOUR_MS
@@ -134,7 +132,7 @@ def test_what_is_written_while_an_audit_takes_hours_is_not_of_the_future(
 # -- names, and where they belong --
 
 
-def test_findings_belong_to_the_directory_and_not_to_one_whose_name_begins_so() -> None:
+def test_findings_belong_to_their_directory_and_not_to_one_with_its_name_as_prefix() -> None:
     env = FaultEnv()
     for path in ("/data", "/data2"):
         written(env, path)
@@ -144,7 +142,7 @@ def test_findings_belong_to_the_directory_and_not_to_one_whose_name_begins_so() 
     assert found["/data2/notes.txt"] == "/data2"
 
 
-def test_names_that_are_no_text_are_told(env: FaultEnv) -> None:
+def test_names_that_are_not_utf_8_are_reported(env: FaultEnv) -> None:
     """A name is bytes: caf\\xe9 in latin-1 is no UTF-8."""
     env.write_file(f"{LOG_DIR}/caf\udce9", b"")
     result = audited(env)
@@ -171,8 +169,8 @@ def test_keys_in_many_parts_are_the_same_keys(env: FaultEnv, monkeypatch: pytest
     assert max(parts) > 5
 
 
-def test_what_a_segment_says_of_producers_travels_small() -> None:
-    """Of small batches by an idempotent producer their headers are a good part of the log."""
+def test_producer_states_of_a_segment_are_pickled_compressed() -> None:
+    """For small batches of an idempotent producer the headers are a large part of the log."""
     env = FaultEnv()
     count = 300
     gapped(env, *(make_batch(b"v", base_offset=at, epoch=0, producer=(7, 0, at)) for at in range(count)))
@@ -188,8 +186,8 @@ def test_what_a_segment_says_of_producers_travels_small() -> None:
     assert 0 < sum(followed) < 61 * count / 2
 
 
-def test_a_segment_asks_for_its_own_aborted_transactions(env: FaultEnv) -> None:
-    """And not for those of all segments after it: that many files are read for each of as many segments."""
+def test_a_segment_reads_only_its_own_aborted_transactions(env: FaultEnv) -> None:
+    """Reading those of all later segments would be quadratic in the number of segments."""
     bases = [int(path[-24:-4]) for path in files(env, ".log")]
     asked: dict[int, list[int]] = {}
     for base, end in zip(bases, [*bases[1:], LAST_OFFSET], strict=True):

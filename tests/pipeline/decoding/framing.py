@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def join_indexes(indexes: list[int], payload: bytes) -> bytes:
-    """What `split_indexes` takes apart."""
+    """The inverse of `split_indexes`."""
     if indexes == [0]:
         return b"\0" + payload
     return b"".join(_encoded(number) for number in (len(indexes), *indexes)) + payload

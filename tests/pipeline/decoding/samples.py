@@ -1,4 +1,4 @@
-"""Schemas and values that several modules try."""
+"""Schemas and values that several test modules use."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ORDER_AVRO = {
 
 
 def avro_bytes(schema: Any, value: Any) -> bytes:
-    """A value without header, as producers write it."""
+    """An Avro value without header, as producers write it."""
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
     return stream.getvalue()
@@ -114,19 +114,19 @@ def timestamp_file() -> descriptor_pb2.FileDescriptorProto:
 
 
 def descriptor_set() -> bytes:
-    """What protoc --include_imports --descriptor_set_out writes of shop.proto."""
+    """The output of protoc --include_imports --descriptor_set_out for shop.proto."""
     return bytes(descriptor_pb2.FileDescriptorSet(file=[timestamp_file(), order_file()]).SerializeToString())
 
 
 def texts() -> tuple[str, ...]:
-    """The same as a DecodingSpec has it."""
+    """The same in the form of a DecodingSpec."""
     return tuple(
         base64.b64encode(one.SerializeToString()).decode() for one in (timestamp_file(), order_file())
     )
 
 
 def order_class(name: str = "shop.Order") -> Any:
-    """A message's class."""
+    """The class of a message."""
     pool = descriptor_pool.DescriptorPool()
     for file in (timestamp_file(), order_file()):
         pool.Add(file)
@@ -134,5 +134,5 @@ def order_class(name: str = "shop.Order") -> Any:
 
 
 def json_text(schema: Any) -> tuple[str, ...]:
-    """A schema as a DecodingSpec has it."""
+    """A schema in the form of a DecodingSpec."""
     return (json.dumps(schema),)

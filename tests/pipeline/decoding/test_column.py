@@ -1,4 +1,4 @@
-"""Columns of values: what is decoded, and what is malformed with which words. No bytes whatever raise an exception."""
+"""Tests decoded values, and the reasons of malformed ones. No bytes raise an exception."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ ORDER: dict[str, Any] = {
 
 
 def decoded(spec: DecodingSpec, *values: bytes | None) -> list[dict[str, Any]]:
-    """The rows of these values."""
+    """The rows for these values."""
     rows: list[dict[str, Any]] = decode_column(spec.to_json(), pa.array(values, pa.binary())).to_pylist()
     return rows
 
 
 def data_of(spec: DecodingSpec, value: bytes) -> Any:
-    """A value that is fine."""
+    """The data of a valid value."""
     (row,) = decoded(spec, value)
     assert row["reason"] is None, row
     return row["data"]
 
 
 def detail_of(spec: DecodingSpec, value: bytes) -> str:
-    """Of a value that is malformed."""
+    """The detail of a malformed value."""
     (row,) = decoded(spec, value)
     assert (row["data"], row["reason"]) == (None, "malformed")
     return str(row["detail"])
@@ -104,7 +104,7 @@ def test_json_that_the_schema_does_not_allow_is_malformed(value: bytes, words: s
     assert words in detail_of(JSON, value)
 
 
-def test_one_value_that_no_column_holds_leaves_its_neighbours_alone() -> None:
+def test_a_value_outside_its_columns_range_does_not_affect_others() -> None:
     rows = decoded(JSON, b'{"id": 1}', b'{"id": 9223372036854775808}', b'{"id": 2}', None)
     assert [row["reason"] for row in rows] == [None, "malformed", None, None]
     assert [row["data"] and row["data"]["id"] for row in rows] == [1, None, 2, None]
@@ -118,7 +118,7 @@ def test_avro_has_a_column_for_each_field() -> None:
         name: ORDER[name] for name in ("id", "price", "at", "state", "token")
     }
     assert (data["any"], data["note"]) == ('"text"', None)
-    assert json.loads(data["child"])["any"] == 17  # a record within itself has no type of Arrow's
+    assert json.loads(data["child"])["any"] == 17  # a recursive record has no Arrow type
 
 
 def test_avro_is_read_with_the_schema_it_was_written_with() -> None:
@@ -141,7 +141,7 @@ def test_avro_that_ends_early_or_late_is_malformed() -> None:
 
 
 @pytest.mark.parametrize("spec", FRAMED[1:], ids=lambda spec: str(spec.value_format))
-def test_an_id_that_nobody_knows_is_told_with_the_row(spec: DecodingSpec) -> None:
+def test_an_unknown_schema_id_is_reported_with_its_row(spec: DecodingSpec) -> None:
     (row,) = decoded(spec, join(8, b"\0"))
     assert (row["reason"], row["schema_id"]) == ("unknown schema", 8)
 
@@ -189,7 +189,7 @@ def test_avro_that_is_no_record_and_refers_to_one(last: Any, inlined: Any, value
     assert data_of(spec, samples.avro_bytes(whole, value)) == expected
 
 
-def test_avro_of_nothing_has_columns_that_a_file_holds() -> None:
+def test_avro_null_and_empty_records_have_columns_for_files() -> None:
     empty = {"type": "record", "name": "Empty", "fields": []}
     fields = [{"name": "none", "type": "null"}, {"name": "empty", "type": empty}]
     schema = {"type": "record", "name": "R", "fields": fields}
@@ -201,8 +201,8 @@ def test_avro_of_nothing_has_columns_that_a_file_holds() -> None:
     }
 
 
-def test_json_that_may_be_null_has_the_column_of_what_it_is_otherwise() -> None:
-    """As Confluent's serializer of Java objects describes each of their fields."""
+def test_nullable_json_has_the_column_of_its_other_type() -> None:
+    """As Confluent's serializer describes each field of Java objects."""
     absent = {"type": "null", "title": "Not included"}
     schema = {"type": "object", "properties": {"a": {"oneOf": [absent, {"type": "integer"}]}}}
     spec = DecodingSpec("json", samples.json_text(schema))
@@ -214,7 +214,7 @@ def test_json_times_may_have_small_letters() -> None:
     assert data_of(spec, b'"2026-01-31t12:00:00z"') == datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def test_json_with_properties_of_a_pattern_is_a_map_where_all_are_alike() -> None:
+def test_json_pattern_properties_of_one_type_are_a_map() -> None:
     number, text = {"type": "integer"}, {"type": "string"}
     mixed = {"type": "object", "additionalProperties": number, "patternProperties": {"^x": text}}
     spec = DecodingSpec("json", samples.json_text(mixed))
@@ -279,8 +279,8 @@ def test_protobuf_of_another_message_is_malformed() -> None:
     assert "[1, 9] are those of no message" in detail_of(framed, join(7, join_indexes([1, 9], payload)))
 
 
-def test_protobuf_indexes_count_in_the_file_that_the_value_was_written_with() -> None:
-    """There the message was the first, and what is the second there is another one."""
+def test_protobuf_indexes_refer_to_the_writers_file() -> None:
+    """There the message was the first; the second message there is another one."""
     older = samples.order_file()
     older.message_type.reverse()
     texts = (*samples.texts()[:-1], base64.b64encode(older.SerializeToString()).decode())
@@ -298,8 +298,8 @@ def test_a_message_within_a_message() -> None:
     assert data_of(spec, join(7, join_indexes([1, 0], payload))) == {"sku": "x"}
 
 
-def test_protobuf_without_the_files_that_everybody_has() -> None:
-    """A registry has what was registered, and nobody registers google/protobuf/timestamp.proto."""
+def test_protobuf_without_googles_own_files() -> None:
+    """A registry has only registered files, and google/protobuf/timestamp.proto is not one."""
     spec = DecodingSpec("protobuf", samples.texts()[-1:], "shop.Order")
     assert data_of(spec, samples.order_class()(id=5).SerializeToString())["id"] == 5
     foreign = samples.order_file()
@@ -310,13 +310,13 @@ def test_protobuf_without_the_files_that_everybody_has() -> None:
         )
 
 
-def test_protobuf_of_nothing_has_a_column_that_a_file_holds() -> None:
+def test_an_empty_protobuf_message_has_a_column_for_files() -> None:
     spec = DecodingSpec("protobuf", samples.texts(), "shop.Other")
     assert (decoder_of(spec).type, data_of(spec, b"")) == (pa.string(), "{}")
 
 
 @pytest.mark.parametrize("spec", FRAMED, ids=lambda spec: str(spec.value_format))
-def test_what_is_not_framed_is_malformed(spec: DecodingSpec) -> None:
+def test_values_without_the_wire_format_are_malformed(spec: DecodingSpec) -> None:
     assert "the first byte is 1" in detail_of(spec, b"\1\0\0\0\7{}")
     assert "4 bytes" in detail_of(spec, b"\0\0\0\0")
 
@@ -343,7 +343,7 @@ def test_any_bytes_are_decoded_or_have_a_reason(spec: DecodingSpec, values: list
         DecodingSpec("protobuf", ("syntax = proto3;",), "x"),
     ],
 )
-def test_a_schema_that_cannot_be_used_is_refused(spec: DecodingSpec) -> None:
+def test_an_unusable_schema_is_rejected(spec: DecodingSpec) -> None:
     with pytest.raises(SchemaError):
         decoder_of(spec)
 

@@ -1,4 +1,4 @@
-"""The registry's answers, by a registry of a few lines."""
+"""Tests the registry's client against a small registry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINE = {"schema": '{"type": "record", "name": "Line", "fields": []}'}
 
 
 class Answers(dict[str, Any]):
-    """Paths with what is behind them; counts how often each is asked for."""
+    """The responses by path; counts the requests for each."""
 
     asked: list[str]
 
@@ -36,7 +36,7 @@ class Answers(dict[str, Any]):
         return self[path]
 
 
-def test_what_is_known_is_not_asked_for_again() -> None:
+def test_known_schemas_are_not_requested_again() -> None:
     answers = Answers({"/schemas/ids/1?format=serialized": LINE})
     registry = Registry("", get=answers)
     assert registry.by_id(1) == registry.by_id(1) == ("avro", (LINE["schema"],))
@@ -44,7 +44,7 @@ def test_what_is_known_is_not_asked_for_again() -> None:
     assert [path[13:14] for path in answers.asked] == ["1", "2", "2"]
 
 
-def test_what_a_schema_refers_to_comes_in_front_of_it() -> None:
+def test_references_precede_their_schema() -> None:
     order = {**ORDER, "references": [{"name": "Line", "subject": "line/x", "version": 3}]}
     registry = Registry(
         "",
@@ -64,8 +64,8 @@ def test_what_a_schema_refers_to_comes_in_front_of_it() -> None:
         registry.latest("x-value")
 
 
-def test_what_protobuf_imports_has_the_name_that_it_is_imported_by() -> None:
-    """The registry's own file descriptors have another one, which is the same for all of them."""
+def test_protobuf_files_have_the_names_of_their_imports() -> None:
+    """The registry's own file descriptors all have the same other name."""
     line = descriptor_pb2.FileDescriptorProto(name="default", package="shop", syntax="proto3")
     line.message_type.add(name="Line").field.add(name="sku", number=1, type=9, label=1)
     order = descriptor_pb2.FileDescriptorProto(
@@ -92,8 +92,8 @@ def test_what_protobuf_imports_has_the_name_that_it_is_imported_by() -> None:
     assert decoder.decode(b"\x0a\x03\x0a\x01x") == {"line": {"sku": "x"}}
 
 
-def test_an_id_whose_schema_is_not_whole_is_not_known() -> None:
-    """Whoever writes such an id must not stop an ingest for good."""
+def test_an_id_with_an_incomplete_schema_is_unknown() -> None:
+    """A producer of such an id must not stop an ingest permanently."""
     order = {**ORDER, "references": [{"name": "Line", "subject": "line", "version": 3}]}
     answers = Answers({"/schemas/ids/1?format=serialized": order})
     registry = Registry("", get=answers)
@@ -102,7 +102,7 @@ def test_an_id_whose_schema_is_not_whole_is_not_known() -> None:
     assert registry.by_id(1) == ("avro", (LINE["schema"], ORDER["schema"]))
 
 
-def test_an_answer_without_a_schema_is_none() -> None:
+def test_a_response_without_a_schema_is_rejected() -> None:
     registry = Registry(
         "", get=Answers({"/schemas/ids/1?format=serialized": {"schemaType": "XML", "schema": ""}})
     )
@@ -111,7 +111,8 @@ def test_an_answer_without_a_schema_is_none() -> None:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """200, 404 of a registry and of others, 500; 201 that is no JSON, 202 no object, and answers cut off."""
+    """Answers 200, 404 as a registry and as another server, 500, 201 without JSON, 202 without an object, and cut
+    off."""
 
     seen: ClassVar[list[str]] = []
 
@@ -126,12 +127,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
-        """Nothing on the terminal."""
+        """Logs nothing."""
 
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    """Of a server with that handler."""
+    """The address of a server with that handler."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -147,7 +148,7 @@ def test_over_http(address: str) -> None:
     for code in (40401, 40402, 40403):
         with pytest.raises(LookupError):
             get(f"/404-{code}")
-    for code in (404, 0):  # there is no such path, or it is no registry: it says nothing of the id
+    for code in (404, 0):  # no such path, or not a registry: the response says nothing about the id
         with pytest.raises(RegistryError, match="answers 404"):
             get(f"/404-{code}")
     with pytest.raises(RegistryError, match="answers 500"):
@@ -162,7 +163,7 @@ def test_over_http(address: str) -> None:
         get("/404-cut")
 
 
-def test_a_registry_that_is_not_there() -> None:
+def test_a_registry_that_cannot_be_reached() -> None:
     with pytest.raises(RegistryError, match="does not answer"):
         HttpGet("http://127.0.0.1:1")("/x")
     with pytest.raises(ValueError, match="is not the address of a registry"):

@@ -12,12 +12,12 @@ from tests.pipeline.decoding.framing import join_indexes
 
 
 @given(schema_id=st.integers(0, 2**31 - 1), payload=st.binary())
-def test_what_is_joined_is_split(schema_id: int, payload: bytes) -> None:
+def test_split_inverts_join(schema_id: int, payload: bytes) -> None:
     assert split(join(schema_id, payload)) == (schema_id, payload)
 
 
 @given(indexes=st.lists(st.integers(0, 2**30), min_size=1, max_size=32), payload=st.binary())
-def test_indexes_that_are_joined_are_split(indexes: list[int], payload: bytes) -> None:
+def test_split_indexes_inverts_join_indexes(indexes: list[int], payload: bytes) -> None:
     assert split_indexes(join_indexes(indexes, payload)) == (indexes, payload)
 
 
@@ -28,7 +28,7 @@ def test_worked_examples() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "04", "0402", "ff", "ffffffffff0f", "01", "80808010"])
-def test_indexes_that_are_none(value: str) -> None:
+def test_invalid_indexes(value: str) -> None:
     with pytest.raises(MalformedValueError):
         split_indexes(bytes.fromhex(value))
 

@@ -1,4 +1,4 @@
-"""The demonstration runs through, leaves what it says, and nothing that goes on."""
+"""Runs the demonstration: it leaves the files that it names and no process."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_the_demonstration(tmp_path: Path) -> None:
     assert not _brokers_in(where)
 
 
-def test_a_quarantine_that_nothing_went_into(tmp_path: Path) -> None:
-    """Of few records none may be flawed in a topic, and then there is no such table."""
+def test_an_empty_quarantine(tmp_path: Path) -> None:
+    """With few records a topic may have no flawed one, and then the table does not exist."""
     from barnabas.pipeline.demo.queries import QUERIES
     from barnabas.pipeline.demo.run import Demo
     from barnabas.pipeline.demo.stream import TOPICS
@@ -75,7 +75,7 @@ def test_a_quarantine_that_nothing_went_into(tmp_path: Path) -> None:
 
 
 def _brokers_in(where: Path) -> list[str]:
-    """Processes that still know the directory."""
+    """Processes whose command line names the directory."""
     found = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -1,4 +1,4 @@
-"""What a broker refuses is told in a sentence."""
+"""Tests that rejections by a broker are reported in a sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.pipeline.demo.producing import NotDeliveredError, create_topics
 
 
 class _Refusing:
-    """An admin client whose broker makes no topics."""
+    """An admin client whose broker creates no topics."""
 
     def __init__(self, _settings: dict[str, str]) -> None:
         pass
@@ -22,7 +22,7 @@ class _Refusing:
         return dict.fromkeys(map(str, range(len(topics))), refused)
 
 
-def test_topics_that_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_that_cannot_be_created(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("confluent_kafka.admin.AdminClient", _Refusing)
     with pytest.raises(NotDeliveredError, match="too many topics"):
         create_topics("localhost:1")

@@ -1,4 +1,4 @@
-"""The made-up stream: the same for the same seed, with flaws where they are meant to be."""
+"""Tests that the generated stream is the same for the same seed, with flaws where intended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_same_seed_is_the_same_stream() -> None:
     assert waves(2, 8000, NOW) != (FIRST, SECOND)
 
 
-def test_there_is_something_of_everything() -> None:
+def test_the_stream_has_every_kind_of_event() -> None:
     assert 7000 < len(EVENTS) < 8200
     assert Counter(event.topic for event in EVENTS)[ORDERS] > 800
     statuses = Counter(
@@ -43,7 +43,7 @@ def test_times_are_of_those_days() -> None:
     assert [event.timestamp_ms for event in FIRST] == sorted(event.timestamp_ms for event in FIRST)
 
 
-def test_late_ones_come_with_the_second_wave_and_are_late_beyond_doubt() -> None:
+def test_late_records_are_in_the_second_wave_and_clearly_late() -> None:
     late = [event for event in SECOND if event.timestamp_ms < SPLIT]
     assert late == [event for event in EVENTS if event.flaw == "late"]
     assert len(late) > 10
@@ -51,7 +51,7 @@ def test_late_ones_come_with_the_second_wave_and_are_late_beyond_doubt() -> None
     assert all(newest - event.timestamp_ms > LATE_AFTER_MS for event in late)
 
 
-def test_what_is_malformed_does_not_decode_and_all_else_does() -> None:
+def test_only_malformed_values_cannot_be_decoded() -> None:
     found = flaws(EVENTS)
     assert found["malformed"] > 10
     for event in EVENTS:

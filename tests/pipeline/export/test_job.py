@@ -1,4 +1,4 @@
-"""What an export refuses when it sees the table; whole exports are in tests/pipeline/ingest/test_job.py."""
+"""Tests which tables an export rejects; whole exports are in tests/pipeline/ingest/test_job.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.pipeline.export.options import ExportOptions
 
 
 class Reader:
-    """Of a stream with these columns, whatever it is told."""
+    """A reader of a stream with these columns, whatever its options."""
 
     def __init__(self, *columns: str) -> None:
         self._columns = list(columns)
@@ -27,7 +27,7 @@ class Reader:
 
 
 def spark(*columns: str) -> Any:
-    """With that reader."""
+    """A session with that reader."""
     return SimpleNamespace(readStream=Reader(*columns))
 
 

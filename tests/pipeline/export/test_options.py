@@ -1,4 +1,4 @@
-"""What an export refuses before Spark starts, and what its rows become."""
+"""Tests the options that an export rejects before Spark starts, and the records of its rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.pipeline.export.transactions import SlotWriter, records
 
 
 def options(**changes: Any) -> ExportOptions:
-    """Options that are fine, but for the changes."""
+    """Valid options with these changes."""
     return ExportOptions(
         **{"bootstrap": "h:9092", "table": "/t", "checkpoint": "/c", "topic": "a", **changes}
     )

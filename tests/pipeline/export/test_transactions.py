@@ -1,4 +1,4 @@
-"""A slot's batch goes in once, whoever tries it again: no Spark, only the writer that its workers run."""
+"""Tests that a slot's batch is written once, whichever task repeats it, with the writer that Spark's workers run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.clients
 
 @pytest.fixture(scope="module")
 def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicMaker]:
-    """Of one broker for all."""
+    """Topics of one broker for all tests."""
     with BrokerProcess(tmp_path_factory.mktemp("export") / "data") as broker:
         yield TopicMaker(broker.bootstrap)
 
@@ -34,21 +34,21 @@ def topic(topics: TopicMaker) -> str:
 
 @pytest.fixture
 def writer(topics: TopicMaker, topic: str) -> SlotWriter:
-    """Into that topic."""
+    """A writer for that topic."""
     return SlotWriter(topics.bootstrap, topic, f"id-{topic}")
 
 
 def rows(*values: str) -> list[Any]:
-    """As Spark hands them over."""
+    """Rows as Spark passes them."""
     return [SimpleNamespace(asDict=lambda value=value: {"value": value.encode()}) for value in values]
 
 
 def values(topics: TopicMaker, topic: str) -> list[str]:
-    """What a reader of committed records finds, sorted."""
+    """The values that a reader of committed records finds, sorted."""
     return sorted((record.value or b"").decode() for record in plain.read(topics.bootstrap, topic))
 
 
-def test_a_batch_that_is_in_is_left_alone(topics: TopicMaker, topic: str, writer: SlotWriter) -> None:
+def test_a_committed_batch_is_skipped(topics: TopicMaker, topic: str, writer: SlotWriter) -> None:
     assert writer(0, 0, rows("a", "b")) == 2
     assert writer(0, 0, rows("a", "b")) == 0
     assert writer(1, 0, rows("c")) == 1
@@ -58,7 +58,7 @@ def test_a_batch_that_is_in_is_left_alone(topics: TopicMaker, topic: str, writer
 
 
 def test_keys_go_to_the_partitions_that_java_s_producers_choose(topics: TopicMaker) -> None:
-    """So a key's records stay together with those that others have sent; the hashes are of Kafka's UtilsTest."""
+    """So a key's records stay together with those of other clients; the hashes are from Kafka's UtilsTest."""
     hashes = {
         b"21": -973932308,
         b"foobar": -790332482,
@@ -74,7 +74,7 @@ def test_keys_go_to_the_partitions_that_java_s_producers_choose(topics: TopicMak
     assert found == {key: (number & 0x7FFFFFFF) % 7 for key, number in hashes.items()}
 
 
-def test_a_slot_without_rows_asks_nobody() -> None:
+def test_a_slot_without_rows_contacts_no_broker() -> None:
     assert SlotWriter("127.0.0.1:1", "t", "id")(0, 0, []) == 0
 
 
@@ -90,12 +90,12 @@ def test_a_task_that_dies_leaves_nothing(topics: TopicMaker, topic: str, writer:
 
 
 def test_readers_do_not_wait_for_a_task_that_died(topics: TopicMaker, topic: str, writer: SlotWriter) -> None:
-    """Nobody comes again to end its transaction, and its timeout is minutes away."""
+    """No later task ends its transaction, and its timeout is minutes away."""
 
     def dying() -> Iterator[Any]:
         yield from rows("a", "b")
         while not plain.read(topics.bootstrap, topic, isolation="read_uncommitted"):
-            pass  # on their way
+            pass  # in flight
         raise RuntimeError("the end")
 
     with pytest.raises(RuntimeError, match="the end"):
@@ -105,8 +105,8 @@ def test_readers_do_not_wait_for_a_task_that_died(topics: TopicMaker, topic: str
     assert values(topics, topic) == ["behind", "behind"]
 
 
-def test_a_task_of_a_driver_before_is_fenced_off(topics: TopicMaker, topic: str, writer: SlotWriter) -> None:
-    """It is in the middle of its transaction when the next driver's task does the same batch, and goes on then."""
+def test_a_task_of_an_earlier_driver_is_fenced(topics: TopicMaker, topic: str, writer: SlotWriter) -> None:
+    """It is in the middle of its transaction when the next driver's task writes the same batch, and then continues."""
 
     def interrupted() -> Iterator[Any]:
         yield from rows("a")
@@ -118,7 +118,7 @@ def test_a_task_of_a_driver_before_is_fenced_off(topics: TopicMaker, topic: str,
     assert values(topics, topic) == ["a", "b"]
 
 
-def test_rows_that_a_topic_refuses_fail_the_batch(topics: TopicMaker) -> None:
+def test_rows_that_the_broker_rejects_fail_the_batch(topics: TopicMaker) -> None:
     small = topics.create(settings={"max.message.bytes": "1000"})
     with pytest.raises(KafkaException):
         SlotWriter(topics.bootstrap, small, "small")(0, 0, rows(secrets.token_hex(5000)))

@@ -1,7 +1,7 @@
-"""A driver of its own, to be killed: `python -m tests.pipeline.ingest.driver JSON`.
+"""A driver process for tests to kill: `python -m tests.pipeline.ingest.driver JSON`.
 
 JSON has "options" for IngestOptions, "master", and "dump": a directory into which both tables are written when the
-ingest is through, one line of JSON a row. It prints a line when Spark is there and one for each batch.
+ingest has ended, one line of JSON a row. It prints a line when Spark has started and one for each batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from barnabas.pipeline.session import session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Everything that a machine with two cores waits for is short: a broker that was killed is back soon.
+# Timeouts are short: a broker that was killed is back soon.
 CONF = {
     "spark.sql.shuffle.partitions": "2",
     "spark.task.maxFailures": "8",
@@ -30,7 +30,7 @@ CONF = {
 
 
 def main() -> None:
-    """Runs what the argument says."""
+    """Runs the ingest that the argument describes."""
     told: dict[str, Any] = json.loads(sys.argv[1])
     fields = told["options"]
     decode = fields.pop("decode", None)
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def say(line: str) -> None:
-    """At once, because the next moment may be the last."""
+    """Prints a line and flushes it: the process may be killed at any moment."""
     print(line, flush=True)
 
 

@@ -1,7 +1,7 @@
-"""An ingest under a producer, while the driver, its executors and the broker are killed; and what has to be true then.
+"""Runs an ingest and a producer while the driver, its executors and the broker are killed, and checks the tables.
 
-What counts is the topic as a plain consumer reads it in the end: each of its records is in the table or in the
-quarantine, once, with the bytes that it has there.
+The reference is the topic as a plain consumer reads it in the end: each of its records is once in the table or in the
+quarantine, with the same bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}, "required
 
 
 class Load:
-    """Produces without a pause, in a thread, through whatever happens to the broker."""
+    """Produces without a pause, in a thread, also while the broker is down."""
 
     def __init__(self, bootstrap: str, topic: str, per_s: int) -> None:
         self.sent = 0
@@ -58,19 +58,19 @@ class Load:
             self._client.poll(0)
 
     def stop(self) -> None:
-        """All that was sent is acknowledged then."""
+        """Stops when all records are acknowledged."""
         self._stop.set()
         self._thread.join()
         assert self._client.flush(120) == 0
 
 
 def value(number: int) -> bytes:
-    """Of record n."""
+    """The value of record n."""
     return b"{no" if number % BAD_EVERY == 0 else json.dumps({"id": number}).encode()
 
 
 class Driver:
-    """The process of an ingest, with its JVM and Python workers."""
+    """The driver process of an ingest, with its JVM and Python workers."""
 
     def __init__(self, told: dict[str, Any], log: Path) -> None:
         self._log = log
@@ -93,7 +93,7 @@ class Driver:
         return self.process.poll() is None
 
     def processes(self, word: str) -> list[int]:
-        """Those below the driver whose command line has a word."""
+        """The driver's descendants whose command line contains a word."""
         found = []
         for pid in tree(self.process.pid):
             with contextlib.suppress(OSError):
@@ -102,7 +102,7 @@ class Driver:
         return found
 
     def kill(self, pids: list[int]) -> int:
-        """kill -9; how many of them were there."""
+        """Kills them (SIGKILL); returns their number."""
         killed = 0
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -111,17 +111,17 @@ class Driver:
         return killed
 
     def end(self) -> None:
-        """kill -9 of everything that belongs to it, and nothing of it is left."""
+        """Kills the driver and all its descendants, and waits until they have ended."""
         self.kill(list(reversed(tree(self.process.pid))) if self.running() else [])
         self.process.wait(30)
 
     def tail(self) -> str:
-        """What it said last."""
+        """The end of its output."""
         return self.output.text[-2000:] + self._log.read_text(errors="replace")[-4000:]
 
 
 class Scene(NamedTuple):
-    """What a run plays with."""
+    """The processes and directories of a run."""
 
     broker: BrokerProcess
     topic: str
@@ -131,7 +131,7 @@ class Scene(NamedTuple):
     rng: random.Random
 
     def told(self, **changes: Any) -> dict[str, Any]:
-        """The driver's argument."""
+        """The argument of the driver."""
         options = {
             "bootstrap": self.broker.bootstrap,
             "table": str(self.directory / "table"),
@@ -147,14 +147,14 @@ class Scene(NamedTuple):
         return {"options": options, "master": "local-cluster[2,1,900]" if self.executors else "local[2]"}
 
     def victims(self) -> list[str]:
-        """In the order in which they come; all of them come before one comes again."""
+        """The victims in random order, each once before any comes again."""
         found = ["driver", "python", "jvm", "broker", *(["executor"] * 2 if self.executors else [])]
         self.rng.shuffle(found)
         return found
 
 
 def kills(scene: Scene, count: int) -> list[str]:
-    """Runs the ingest and kills so many times; what was killed, in order. The driver is gone when it returns."""
+    """Runs the ingest and kills so many times; returns the victims in order. The driver has ended then."""
     done: list[str] = []
     deck: list[str] = []
     ended = 0
@@ -170,7 +170,7 @@ def kills(scene: Scene, count: int) -> list[str]:
             if driver.running() and _kill(scene, driver, deck[-1]):
                 done.append(deck.pop())
             elif not driver.running():
-                # That may be: a broker that is gone for too long, or a JVM of the driver before that was still at work.
+                # Possible causes: the broker was down for too long, or the JVM of the previous driver still ran.
                 ended += 1
                 assert ended <= count + MAX_ENDED, f"drivers end by themselves: {driver.tail()}"
     finally:
@@ -185,7 +185,7 @@ def _started(scene: Scene) -> Driver:
 
 
 def _wait_for_work(scene: Scene, driver: Driver) -> None:
-    """Until it has done a batch more, mostly; sometimes not even that."""
+    """Waits for another batch in most cases, and for less in some."""
     if scene.rng.random() < 0.15:
         time.sleep(scene.rng.uniform(0, 10))
         return
@@ -197,7 +197,7 @@ def _wait_for_work(scene: Scene, driver: Driver) -> None:
 
 
 def _kill(scene: Scene, driver: Driver, victim: str) -> bool:
-    """False where it was not there to be killed."""
+    """False when the victim did not run."""
     if victim == "broker":
         scene.broker.kill()
         time.sleep(scene.rng.uniform(0, 3))
@@ -207,7 +207,7 @@ def _kill(scene: Scene, driver: Driver, victim: str) -> bool:
         return driver.kill(driver.processes("CoarseGrainedExecutorBackend")[:1]) > 0
     if victim == "driver":
         pids = list(reversed(tree(driver.process.pid)))
-    elif victim == "python":  # the JVM finds out by itself, and may be at work for a moment longer
+    elif victim == "python":  # the JVM notices by itself, and may work a moment longer
         pids = [driver.process.pid]
     else:
         pids = driver.processes("SparkSubmit")
@@ -234,7 +234,7 @@ def finish(scene: Scene) -> None:
 
 
 def check(scene: Scene) -> int:
-    """How many records there are; AssertionError unless each is in one of the tables, once."""
+    """The number of records; raises AssertionError unless each is once in one of the tables."""
     topic = plain.read(scene.broker.bootstrap, scene.topic)
     table, quarantine = (sorted(dumped(scene.directory / "dump" / name)) for name in ("table", "quarantine"))
     bad = [record for record in topic if record.value == b"{no"]
@@ -247,7 +247,7 @@ def check(scene: Scene) -> int:
 
 
 def compare(what: str, found: list[Record], expected: list[Record]) -> None:
-    """Says what is missing, doubled or changed."""
+    """Asserts that no record is missing, doubled or changed."""
     if found == expected:
         return
     places, wanted = [one[:2] for one in found], {one[:2] for one in expected}
@@ -260,7 +260,7 @@ def compare(what: str, found: list[Record], expected: list[Record]) -> None:
 
 
 def dumped(path: Path) -> Iterator[Record]:
-    """What `driver.dump` wrote."""
+    """Reads the output of `driver.dump`."""
     for line in path.read_text().splitlines():
         partition, offset, text, *_ = json.loads(line)
         yield Record(partition, offset, None, None if text is None else base64.b64decode(text))

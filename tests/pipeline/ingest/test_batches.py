@@ -1,4 +1,4 @@
-"""What is done with a batch, and in which order: with tables that only note what they are asked."""
+"""Tests the steps of a batch and their order, with tables that only record the calls."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Notes:
 
 
 class Frame:
-    """What Spark keeps."""
+    """A data frame that Spark caches."""
 
     def unpersist(self) -> None:
-        """It need not any more."""
+        """Releases the cached data."""
 
 
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    """Of a new checkpoint; rows are not looked at."""
+    """The ledger of a new checkpoint; rows are not read."""
     for name in ("decoded", "table_rows", "quarantine_rows"):
         monkeypatch.setattr(rows, name, lambda *_: Frame())
     return Ledger(LocalFiles(), str(tmp_path))
@@ -57,7 +57,7 @@ def test_without_rules_a_batch_goes_straight_into_the_table(ledger: Ledger) -> N
     assert "append 3" not in quarantine.said
 
 
-def test_a_batch_that_the_table_has_is_not_looked_at(ledger: Ledger) -> None:
+def test_a_batch_that_the_table_has_is_not_read(ledger: Ledger) -> None:
     table, quarantine = Notes(3), Notes()
     Batches(OPTIONS, ledger, table, quarantine)(None, 3)
     assert (table.said, quarantine.said) == (["has 3"], [])
@@ -67,7 +67,7 @@ def test_a_batch_that_the_table_has_is_not_looked_at(ledger: Ledger) -> None:
 def test_a_quarantine_that_has_the_batch_completes_it(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, found: Counts
 ) -> None:
-    """Even where the topic has none of these records any more: the files are there, and not in their place yet."""
+    """Also when the topic no longer has the records: the files exist and are not yet in place."""
     ledger.write(3, Rules())
     table, quarantine = Notes(), Notes(3)
     batches = Batches(OPTIONS, ledger, table, quarantine)
@@ -77,10 +77,8 @@ def test_a_quarantine_that_has_the_batch_completes_it(
     assert table.said == ["has 3", "append 3"]
 
 
-def test_rules_that_were_written_down_hold_for_whoever_has_none(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An ingest without --late-after goes on with a batch that was begun with it."""
+def test_written_rules_apply_to_a_run_without_rules(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ingest without --late-after continues a batch that was begun with it."""
     ledger.write(3, Rules(late_after_s=60.0))
     batches = Batches(OPTIONS, ledger, Notes(), Notes())
     followed: list[Rules | None] = []
@@ -94,9 +92,9 @@ def test_rules_that_were_written_down_hold_for_whoever_has_none(
     assert followed == [Rules(late_after_s=60.0)]
 
 
-def test_new_rules_go_on_from_the_newest(ledger: Ledger) -> None:
+def test_new_rules_continue_from_the_newest(ledger: Ledger) -> None:
     ledger.write(3, Rules(times_after={"a/0": 5}))
     found = Batches(
         OPTIONS, ledger, Notes(), Notes()
-    )._new_rules()  # of batch 9: those between were not told apart
+    )._new_rules()  # of batch 9: the ones between have no rules
     assert found.times_before == {"a/0": 5}

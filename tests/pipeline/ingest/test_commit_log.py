@@ -1,4 +1,4 @@
-"""A batch is in the table once, whenever a driver dies: every operation on files is one that may be its last."""
+"""Tests that a batch is in the table once, whichever file operation a driver dies at."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Killed(BaseException):
 
 
 class MortalFiles(LocalFiles):
-    """Files of a driver that dies before its n-th change of them, or behind it."""
+    """Files of a driver that dies before or after its n-th change of them."""
 
     def __init__(self, lives: int, *, dies_behind: bool) -> None:
         self.lives = lives
@@ -49,7 +49,7 @@ class MortalFiles(LocalFiles):
 
 
 def run_batch(files: Files, table: Path, batch_id: int) -> None:
-    """What ParquetTable does with a batch of two days, with a file of Spark's own beside the data."""
+    """Writes a batch of two days as ParquetTable does, with a file of Spark's own beside the data."""
     log = CommitLog(files, str(table), "me")
     if log.finish(batch_id):
         return
@@ -68,12 +68,12 @@ _ATTEMPTS: Iterator[int] = itertools.count()
 
 
 def visible(table: Path) -> list[str]:
-    """What a reader finds that lists the directory."""
+    """The files that a reader finds by listing the directory."""
     return sorted((table / path).read_text() for path in LocalFiles().tree(str(table)))
 
 
 def staged(table: Path) -> list[str]:
-    """What lies below staging."""
+    """The files below staging."""
     return LocalFiles().names(str(table / "_barnabas" / "staging"))
 
 
@@ -81,7 +81,7 @@ WHOLE = [f"{batch_id}/day={day}" for batch_id in range(3) for day in (1, 2)]
 
 
 @pytest.mark.parametrize("dies_behind", [False, True])
-def test_each_batch_once_whatever_a_driver_dies_at(tmp_path: Path, dies_behind: bool) -> None:
+def test_each_batch_is_applied_once_wherever_a_driver_dies(tmp_path: Path, dies_behind: bool) -> None:
     for lives in itertools.count():
         table = tmp_path / str(lives)
         mortal = MortalFiles(lives, dies_behind=dies_behind)
@@ -95,7 +95,7 @@ def test_each_batch_once_whatever_a_driver_dies_at(tmp_path: Path, dies_behind: 
                 assert len(set(seen)) == len(seen)
                 mortal = MortalFiles(10**6, dies_behind=False)  # the next driver
                 run_batch(mortal, table, batch_id)
-            run_batch(LocalFiles(), table, batch_id)  # and one that did not know of the commit
+            run_batch(LocalFiles(), table, batch_id)  # and one that did not see the commit
         assert visible(table) == WHOLE
         assert staged(table) == []
         if survived:
@@ -122,9 +122,9 @@ def test_a_batch_without_rows_is_a_commit_too(tmp_path: Path) -> None:
     assert not log.finish(1)
 
 
-def test_commits_of_long_ago_are_forgotten(tmp_path: Path) -> None:
+def test_old_commits_are_removed(tmp_path: Path) -> None:
     log = CommitLog(LocalFiles(), str(tmp_path), "me")
-    for batch_id in (0, 7, *range(50, KEPT_COMMITS + 1)):  # a quarantine has not all of them
+    for batch_id in (0, 7, *range(50, KEPT_COMMITS + 1)):  # a quarantine lacks some of them
         log.commit(batch_id, log.new_staging(batch_id))
     assert log.finish(7)
     log.commit(KEPT_COMMITS + 8, log.new_staging(KEPT_COMMITS + 8))
@@ -132,8 +132,8 @@ def test_commits_of_long_ago_are_forgotten(tmp_path: Path) -> None:
     assert (kept[0], len(kept)) == ("000000000050.json", 52)
 
 
-def test_a_batch_of_the_past_is_refused(tmp_path: Path) -> None:
-    """A checkpoint that was brought back from a copy would bring in again what the table has forgotten that it has."""
+def test_an_old_batch_is_rejected(tmp_path: Path) -> None:
+    """A checkpoint restored from a copy would add again batches whose commits the table has removed."""
     log = CommitLog(LocalFiles(), str(tmp_path), "me")
     log.commit(7, log.new_staging(7))
     with pytest.raises(
@@ -142,7 +142,7 @@ def test_a_batch_of_the_past_is_refused(tmp_path: Path) -> None:
         log.finish(6)
 
 
-def test_a_batch_that_was_planned_anew_is_another_one(tmp_path: Path) -> None:
+def test_a_replanned_batch_is_another_one(tmp_path: Path) -> None:
     planned = {3: '{"t":{"0":10}}'}
     log = CommitLog(LocalFiles(), str(tmp_path), "me", planned.get)
     log.commit(3, log.new_staging(3))
@@ -156,12 +156,12 @@ def test_a_batch_that_was_planned_anew_is_another_one(tmp_path: Path) -> None:
 
 
 def stage(log: CommitLog, staging: str, name: str) -> None:
-    """A file of an attempt."""
+    """Stages a file of an attempt."""
     LocalFiles().create(f"{log.staging_path(staging)}/{name}", name.encode())
 
 
-def test_what_a_driver_that_is_alive_stages_is_left_alone(tmp_path: Path) -> None:
-    """It would go on, and commit as the whole batch what it stages after that."""
+def test_files_staged_by_a_live_driver_are_kept(tmp_path: Path) -> None:
+    """It would continue, and commit as the whole batch only the files that it stages later."""
     old, new = (CommitLog(LocalFiles(), str(tmp_path), "me") for _ in range(2))
     begun = old.new_staging(0)
     stage(old, begun, "part-0")
@@ -188,14 +188,14 @@ def test_attempts_of_killed_drivers_go_when_the_batch_is_in(tmp_path: Path) -> N
     assert staged(tmp_path) == [later]
 
 
-def test_what_another_ingest_stages_is_left_alone(tmp_path: Path) -> None:
+def test_files_staged_by_another_ingest_are_kept(tmp_path: Path) -> None:
     other = CommitLog(LocalFiles(), str(tmp_path), "other")
     Path(other.staging_path(other.new_staging(0))).mkdir(parents=True)
     run_batch(LocalFiles(), tmp_path, 0)
     assert [name.partition("-")[0] for name in staged(tmp_path)] == ["other"]
 
 
-def test_a_table_that_another_checkpoint_has_filled_is_refused(tmp_path: Path) -> None:
+def test_a_table_filled_with_another_checkpoint_is_rejected(tmp_path: Path) -> None:
     table = str(tmp_path)
     claim(LocalFiles(), table, "a", second_ingest=False, checkpoint="/c/a")
     claim(LocalFiles(), table, "a", second_ingest=False, checkpoint="/c/a")
@@ -204,14 +204,14 @@ def test_a_table_that_another_checkpoint_has_filled_is_refused(tmp_path: Path) -
     ):
         claim(LocalFiles(), table, "b", second_ingest=False, checkpoint="/c/b")
     claim(LocalFiles(), table, "b", second_ingest=True, checkpoint="/c/b")
-    for both in "ab":  # that was meant, and need not be said each time
+    for both in "ab":  # the permission holds from now on
         claim(LocalFiles(), table, both, second_ingest=False, checkpoint=f"/c/{both}")
     with pytest.raises(IngestConflictError):
         claim(LocalFiles(), table, "c", second_ingest=False, checkpoint="/c/c")
 
 
-def test_a_note_that_a_driver_died_over_is_none(tmp_path: Path) -> None:
-    """Local files and Hadoop's have their own names for what is not whole yet."""
+def test_an_incomplete_note_is_ignored(tmp_path: Path) -> None:
+    """Local files and Hadoop's have their own names for incomplete files."""
     for torn in (".a.json.1f0c", "a.json.1f0c.tmp"):
         LocalFiles().create(str(tmp_path / "_barnabas" / "ingests" / torn), b'{"check')
     claim(LocalFiles(), str(tmp_path), "a", second_ingest=False, checkpoint="/c/a")

@@ -1,4 +1,4 @@
-"""The few operations on files that the ingest trusts."""
+"""Tests the file operations that the ingest relies on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_one_of_many_creates_a_file_and_it_is_whole(tmp_path: Path) -> None:
     assert LocalFiles().names(str(tmp_path / "a")) == ["b"]
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_files(tmp_path: Path) -> None:
     files, nowhere = LocalFiles(), str(tmp_path / "nowhere")
     assert (files.read(nowhere), files.names(nowhere), files.tree(nowhere)) == (None, [], [])
     assert not files.rename(nowhere, str(tmp_path / "target"))
@@ -40,5 +40,5 @@ def test_paths_and_uris_are_joined_alike() -> None:
     assert join("s3a://bucket/", "b") == "s3a://bucket/b"
 
 
-def test_spark_is_told_that_a_local_path_is_local() -> None:
+def test_local_paths_for_spark_have_a_scheme() -> None:
     assert LocalFiles().for_spark("/lake/t") == "file:///lake/t"

@@ -1,4 +1,4 @@
-"""Hadoop's file systems do for the tables what local files do: tried on Hadoop's own view of a local directory."""
+"""Tests the tables and the ledger over Hadoop's file system for a local directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def files() -> HadoopFiles:
-    """Through the driver's JVM."""
+    """Files through the driver's JVM."""
     spark = shared_session()
     jvm: Any = spark._jvm
     return HadoopFiles(jvm, jvm.org.apache.hadoop.fs.FileSystem.getLocal(spark._jsc.hadoopConfiguration()))

@@ -1,4 +1,4 @@
-"""Whole ingests and exports against a broker, small ones."""
+"""Runs whole ingests and exports of few records against a broker."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ Options = Callable[..., IngestOptions]
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    """One for all."""
+    """One session for all tests."""
     return shared_session()
 
 
 @pytest.fixture(scope="module")
 def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicMaker]:
-    """Of one broker for all."""
+    """Topics of one broker for all tests."""
     with BrokerProcess(tmp_path_factory.mktemp("ingest") / "data") as broker:
         yield TopicMaker(broker.bootstrap)
 
 
 @pytest.fixture
 def options(topics: TopicMaker, tmp_path: Path) -> Options:
-    """For an ingest of a topic in a directory of this test's."""
+    """Options for an ingest of a topic in this test's directory."""
 
     def make(topic: str, table_format: TableFormat = "parquet", **changes: Any) -> IngestOptions:
         (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
@@ -83,7 +83,7 @@ def by_id(tmp_path: Path) -> DecodeOptions:
 
 
 def rows(spark: SparkSession, options: IngestOptions, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Of a table, sorted."""
+    """The rows of a table, sorted."""
     found = spark.read.format(options.table_format).load(table).select(*columns).collect()
     return sorted(tuple(bytes(one) if isinstance(one, bytearray) else one for one in row) for row in found)
 
@@ -91,7 +91,7 @@ def rows(spark: SparkSession, options: IngestOptions, table: str, *columns: str)
 def test_places_are_compared_by_their_absolute_paths(
     spark: SparkSession, topics: TopicMaker, options: Options, tmp_path: Path
 ) -> None:
-    """Java's working directory is that in which this process was started."""
+    """Java's working directory is the one in which this process was started."""
     relative = os.path.relpath(tmp_path)
     for changes, words in (
         (
@@ -105,7 +105,7 @@ def test_places_are_compared_by_their_absolute_paths(
     assert [path.name for path in tmp_path.iterdir()] == ["schema.json"]
 
 
-def test_a_topic_becomes_files_that_anybody_reads(
+def test_a_topic_becomes_plain_parquet_files(
     spark: SparkSession, topics: TopicMaker, options: Options
 ) -> None:
     topic = topics.create(2)
@@ -131,13 +131,13 @@ def test_a_topic_becomes_files_that_anybody_reads(
 
 
 @pytest.mark.parametrize("table_format", ["parquet", "delta"])
-def test_what_is_wrong_goes_into_the_quarantine(
+def test_malformed_and_late_records_go_into_the_quarantine(
     spark: SparkSession, topics: TopicMaker, options: Options, tmp_path: Path, table_format: TableFormat
 ) -> None:
     topic = topics.create()
     told = options(topic, table_format, decode=by_id(tmp_path), late_after_s=60, future_after_s=10**12)
     plain.produce(topics.bootstrap, topic, [b'{"id": 0}', b'{"id": 1}'], timestamps=[T0, T0 - HOUR_MS])
-    assert ingest(spark, told).reasons == {}  # within a batch nothing is late: what is new is known behind it
+    assert ingest(spark, told).reasons == {}  # times count from the next batch on
     values = [b'{"id": 2}', b"{", b'{"id": 3}', None, b'{"id": 4}']
     times = [T0 - 60_000, T0, T0 - 60_001, T0 + 1, T0 + HOUR_MS]
     plain.produce(topics.bootstrap, topic, values, timestamps=times)
@@ -148,7 +148,7 @@ def test_what_is_wrong_goes_into_the_quarantine(
     assert found[1] == (4, b'{"id": 3}', "late", "1 ms later than allowed")
 
 
-def test_what_lies_in_the_future_makes_nothing_late(
+def test_records_in_the_future_make_no_record_late(
     spark: SparkSession, topics: TopicMaker, options: Options, tmp_path: Path
 ) -> None:
     topic = topics.create(settings={"message.timestamp.after.max.ms": str(2**62)})
@@ -157,21 +157,19 @@ def test_what_lies_in_the_future_makes_nothing_late(
     assert ingest(spark, told).reasons == {"future": 1}
     plain.produce(topics.bootstrap, topic, [b'{"id": 2}'], timestamps=[T0])
     assert ingest(spark, told).reasons == {}
-    plain.produce(
-        topics.bootstrap, topic, [b"{"], timestamps=[4 * T0]
-    )  # there is something else wrong with it
+    plain.produce(topics.bootstrap, topic, [b"{"], timestamps=[4 * T0])  # it has another reason already
     assert ingest(spark, told).reasons == {"malformed": 1}
     plain.produce(topics.bootstrap, topic, [b'{"id": 3}'], timestamps=[T0])
     assert ingest(spark, told).reasons == {}
 
 
-def test_a_batch_is_told_apart_by_the_options_it_was_begun_with(
+def test_a_batch_is_sorted_by_the_options_it_was_begun_with(
     spark: SparkSession,
     topics: TopicMaker,
     options: Options,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The quarantine has it already, by these."""
+    """The quarantine has the batch already, sorted by these."""
     topic = topics.create()
     told = options(topic, late_after_s=60)
     plain.produce(topics.bootstrap, topic, [b"a"], timestamps=[T0])
@@ -187,10 +185,10 @@ def test_a_batch_is_told_apart_by_the_options_it_was_begun_with(
 
 
 @pytest.mark.parametrize("table_format", ["parquet", "delta"])
-def test_a_checkpoint_that_was_brought_back_is_refused(
+def test_a_restored_older_checkpoint_is_rejected(
     spark: SparkSession, topics: TopicMaker, options: Options, table_format: TableFormat
 ) -> None:
-    """Spark gives the number of a batch that the table has to another one, with records that it has not."""
+    """Spark reuses the number of a batch in the table for another one, with records that the table lacks."""
     topic = topics.create()
     told = options(topic, table_format)
     checkpoint, copy = Path(told.checkpoint), Path(told.checkpoint).with_name("copy")
@@ -220,7 +218,7 @@ def test_a_batch_that_was_cut_short_is_completed(
     dies_at: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before the table has it, and behind: the quarantine has it either way."""
+    """Before and after the table has it: the quarantine has it in both cases."""
     topic = topics.create()
     plain.produce(topics.bootstrap, topic, [b'{"id": 0}', b"{", b'{"id": 1}'])
     told = options(topic, table_format, decode=by_id(tmp_path))
@@ -243,14 +241,14 @@ def test_a_batch_that_was_cut_short_is_completed(
 
 
 @pytest.mark.parametrize("table_format", ["parquet", "delta"])
-def test_a_batch_that_nobody_has_noted_yet(
+def test_a_batch_without_a_commit_file(
     spark: SparkSession,
     topics: TopicMaker,
     options: Options,
     monkeypatch: pytest.MonkeyPatch,
     table_format: TableFormat,
 ) -> None:
-    """Delta has it by then, a Parquet table has not."""
+    """A Delta table has it by then, a Parquet table does not."""
     topic = topics.create()
     plain.produce(topics.bootstrap, topic, [b"a", b"b"])
     told = options(topic, table_format)
@@ -284,7 +282,7 @@ def test_a_table_and_its_checkpoint_belong_together(
 
 
 class FakeRegistry(http.server.BaseHTTPRequestHandler):
-    """Has the schemas that a test gives it."""
+    """A registry with the schemas that a test gives it."""
 
     schemas: ClassVar[dict[str, str]] = {}
 
@@ -297,12 +295,12 @@ class FakeRegistry(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
-        """Nothing on the terminal."""
+        """Logs nothing."""
 
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    """Its address."""
+    """The registry's address."""
     FakeRegistry.schemas.clear()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeRegistry) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -335,7 +333,7 @@ def test_avro_by_a_registry(
         patch.setattr(ParquetTable, "append", _refuse_tables(ParquetTable.append))
         with pytest.raises(Exception, match="the end"):
             ingest(spark, told)
-    # The registry has learnt the id since. The batch was begun without, and goes on without.
+    # The registry has the id by now. The batch was begun without it, and continues without it.
     FakeRegistry.schemas["/schemas/ids/2"] = json.dumps(new)
     assert ingest(spark, told).reasons == {"unknown schema": 1, "malformed": 1}
     plain.produce(topics.bootstrap, topic, values[:2])
@@ -357,7 +355,7 @@ def _refuse_tables(append: Any) -> Any:
 
 @pytest.mark.parametrize("table_format", ["parquet", "delta"])
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
-def test_there_and_back(
+def test_rows_survive_export_and_ingest(
     *,
     spark: SparkSession,
     topics: TopicMaker,

@@ -1,4 +1,4 @@
-"""Each record once, whoever is killed, whenever. BARNABAS_INGEST_KILLS says how often (2)."""
+"""Tests that each record is ingested once, whichever process is killed. BARNABAS_INGEST_KILLS: how often (2)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONG = pytest.mark.skipif(KILLS <= 2, reason="one of the four is enough for so f
         pytest.param("delta", True, id="delta-local-cluster", marks=LONG),
     ],
 )
-def test_each_record_is_there_once(tmp_path: Path, table_format: str, executors: bool) -> None:
+def test_each_record_is_in_the_tables_once(tmp_path: Path, table_format: str, executors: bool) -> None:
     (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
     with BrokerProcess(tmp_path / "data") as broker:
         topic = TopicMaker(broker.bootstrap).create(PARTITIONS)
@@ -40,6 +40,6 @@ def test_each_record_is_there_once(tmp_path: Path, table_format: str, executors:
         try:
             killed = kills(scene, KILLS)
             finish(scene)
-        finally:  # where workers of a local cluster leave their logs, and no setting names another place
+        finally:  # workers of a local cluster leave their log files there, and no setting names another place
             shutil.rmtree(Path(str(pyspark.__file__)).with_name("work"), ignore_errors=True)
         print(f"{check(scene)} records, each once, after kills of {', '.join(killed)}")

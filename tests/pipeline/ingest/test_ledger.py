@@ -1,4 +1,4 @@
-"""What an ingest writes down in its checkpoint."""
+"""Tests the files of an ingest in its checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES = Rules(
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Of a new checkpoint."""
+    """The ledger of a new checkpoint."""
     return Ledger(LocalFiles(), str(tmp_path))
 
 
@@ -50,7 +50,7 @@ def test_rules_are_written_once(ledger: Ledger) -> None:
         ledger.write(1, Rules())
 
 
-def test_rules_of_long_ago_are_forgotten(ledger: Ledger) -> None:
+def test_old_rules_are_removed(ledger: Ledger) -> None:
     for batch_id in range(KEPT_BATCHES + 2):
         ledger.write(batch_id, Rules())
     assert [ledger.rules(batch_id) is None for batch_id in (0, 1, 2)] == [True, True, False]

@@ -1,4 +1,4 @@
-"""What an ingest refuses before Spark starts."""
+"""Tests the options that an ingest rejects before Spark starts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from barnabas.pipeline.ingest.options import DecodeOptions, IngestOptions, start
 
 
 def options(**changes: Any) -> IngestOptions:
-    """Options that are fine, but for the changes."""
+    """Valid options with these changes."""
     usual: dict[str, Any] = {"bootstrap": "h:9092", "table": "/t/", "checkpoint": "/c", "topics": ("a",)}
     return IngestOptions(**{**usual, **changes})
 
 
-def test_the_usual() -> None:
+def test_default_options() -> None:
     assert options().quarantine_table == "/t-quarantine"
     assert options(quarantine="/q").quarantine_table == "/q"
     assert options().subject == "a-value"
@@ -52,16 +52,16 @@ def test_what_does_not_go_together(changes: dict[str, Any], words: str) -> None:
         options(**changes)
 
 
-def test_what_readers_do_not_see_may_lie_in_a_table() -> None:
+def test_hidden_places_may_lie_in_a_table() -> None:
     assert options(checkpoint="/t/_checkpoint", quarantine="/t/.bad").checkpoint == "/t/_checkpoint"
 
 
-def test_what_goes_to_the_connector() -> None:
+def test_options_for_the_connector() -> None:
     given = {"kafka.security.protocol": "SSL", "groupIdPrefix": "x", "maxtriggerdelay": "5m"}
     assert options(kafka=given).kafka == given
 
 
-def test_decoding_needs_to_know_what_and_by_what() -> None:
+def test_decoding_needs_a_format_and_a_schema() -> None:
     with pytest.raises(ValueError, match="a schema file or by a registry"):
         DecodeOptions("json")
     with pytest.raises(ValueError, match="name the format of the schema file"):
@@ -70,7 +70,7 @@ def test_decoding_needs_to_know_what_and_by_what() -> None:
         DecodeOptions("xml", Path("x"))  # type: ignore[arg-type]
 
 
-def test_what_decoding_would_ignore_is_refused() -> None:
+def test_options_that_decoding_would_ignore_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"the subject 's' is for a registry .*: leave it or x out"):
         DecodeOptions("json", Path("x"), "http://r", subject="s")
     with pytest.raises(ValueError, match="the message 'm' is for Protobuf, and the values are avro"):
@@ -82,7 +82,7 @@ def test_several_topics_leave_the_subject_open() -> None:
         _ = options(topics=("a", "b")).subject
 
 
-def test_where_to_begin() -> None:
+def test_starting_offsets() -> None:
     assert starting_offsets("latest") == {"startingOffsets": "latest"}
     assert starting_offsets('{"a": {"0": 7}}') == {"startingOffsets": '{"a": {"0": 7}}'}
     by_time = {"startingTimestamp": "1769860800000", "startingOffsetsByTimestampStrategy": "latest"}

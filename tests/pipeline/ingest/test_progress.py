@@ -1,4 +1,4 @@
-"""Spark's words become numbers."""
+"""Tests the numbers taken from Spark's reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.pipeline.ingest.progress import Progress, batch_progress
 
 
 def progress_of(**changes: Any) -> Any:
-    """A StreamingQueryProgress as Spark gives it."""
+    """A StreamingQueryProgress as Spark reports it."""
     source = SimpleNamespace(
         endOffset='{"orders":{"0":70,"1":10}}', latestOffset='{"orders":{"0":100,"1":10},"new":{"0":5}}'
     )
@@ -51,7 +51,7 @@ def test_a_batch_that_was_read_twice_counts_once() -> None:
     assert (batch.rows, batch.rows_per_s) == (15, 10.0)
 
 
-def test_prometheus_sees_it() -> None:
+def test_progress_is_exported_to_prometheus() -> None:
     progress = Progress("orders")
     progress.started()
     progress.progressed(batch_progress(progress_of()))

@@ -1,4 +1,4 @@
-"""The ingest as an application of spark-submit, with nothing on its line but the options."""
+"""Runs the ingest under spark-submit, with only its options on the command line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 @pytest.mark.parametrize("table_format", ["parquet", "delta"])
 def test_an_ingest_under_spark_submit(tmp_path: Path, table_format: str) -> None:
     """Its driver runs before the session asks for the connector and for Delta."""
-    shared_session()  # skips, or has the jars brought
+    shared_session()  # skips, or fetches the jars
     with BrokerProcess(tmp_path / "data") as broker:
         topic = TopicMaker(broker.bootstrap).create()
         plain.produce(broker.bootstrap, topic, [b"a", b"b"])

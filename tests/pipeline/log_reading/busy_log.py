@@ -1,4 +1,4 @@
-"""A process that does to three logs what a broker does, as fast as it can, until its input is closed.
+"""A process that appends, rolls, retains and compacts three logs, as fast as it can, until its input is closed.
 
     python -m tests.pipeline.log_reading.busy_log DIRECTORY
 
@@ -6,7 +6,7 @@
     txn-0        rounds of six offsets: two records of each of two producers, then the end of each one's transaction
     compacted-0  the key is the offset modulo KEYS; compaction and the deletion of what it replaced
 
-What must be in them follows from the offsets alone.
+The expected contents follow from the offsets alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class UnsyncedFile(RealFile):
     __slots__ = ()
 
     def sync(self) -> None:
-        """Nothing: the machine stays up."""
+        """Does nothing: the machine stays up."""
 
 
 class UnsyncedEnv(RealEnv):
@@ -107,7 +107,7 @@ class Busy:
         for log in (self.plain, self.txn):
             log.delete_old_segments()
         found = self.compacted.cleaner.grab_filthiest_log() if self.compacted.log.segment_count > 3 else None
-        if found is not None:  # often the last compaction has left nothing that is dirty enough
+        if found is not None:  # often the log is not dirty enough since the last compaction
             self.compacted.swap(found, self.compacted.clean(found))
         for manager in (self.manager, self.compacted.manager):
             for deletion in manager.take_due_deletions():

@@ -1,4 +1,4 @@
-"""Reading a log as Spark's tasks do it, all of them in this process."""
+"""Reads a log as Spark's tasks do, all of them in this process."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def read(
 
 
 def ms_of(row: dict[str, Any]) -> int:
-    """The timestamp of a row as records have it."""
+    """The timestamp of a row in ms."""
     seconds: float = row["timestamp"].timestamp()
     return round(seconds * 1000)

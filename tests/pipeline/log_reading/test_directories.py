@@ -1,4 +1,4 @@
-"""Names in directories: which partitions and segments there are, also while compaction swaps some in."""
+"""Tests finding partitions and segments by their names, also while compaction swaps some in."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_unwanted_partition_may_occur_twice() -> None:
         find_partitions(env, ["/x", "/y"], lambda topic, _: topic != "a")
 
 
-def test_a_swap_that_is_prepared_stands_for_what_it_replaces() -> None:
+def test_a_prepared_swap_replaces_its_segments() -> None:
     env = FaultEnv()
     three_segments(env)
     write_log(env, segment(1, 5), ".log.swap", base_offset=0)
@@ -80,7 +80,7 @@ def test_a_swap_that_is_prepared_stands_for_what_it_replaces() -> None:
 
 @pytest.mark.parametrize("cleaned", [0, 3])
 def test_a_swap_beside_a_cleaned_segment(cleaned: int) -> None:
-    """One at or before it was not prepared to the end, so that all that is to be replaced is there still."""
+    """A swap at or before it was not fully prepared, so that all segments to be replaced still exist."""
     env = FaultEnv()
     three_segments(env)
     write_log(env, segment(4), ".log.swap", base_offset=3)
@@ -88,7 +88,7 @@ def test_a_swap_beside_a_cleaned_segment(cleaned: int) -> None:
     assert names(env) == [".log", "3.log", "6.log"]
 
 
-def test_what_is_deleted_after_it_was_planned_is_lost_and_said_so() -> None:
+def test_segments_deleted_after_planning_are_reported_as_lost() -> None:
     env = FaultEnv()
     three_segments(env)
     ranges = plan_ranges(env, look(env, "/logs"), 0, 8, range_bytes=1)
@@ -106,7 +106,7 @@ def test_what_is_deleted_after_it_was_planned_is_lost_and_said_so() -> None:
 
 
 def test_a_topic_created_again_after_planning() -> None:
-    """Its offsets are those of other records."""
+    """The offsets belong to other records."""
     env = FaultEnv()
     three_segments(env)
     metadata = PartitionMetadataFile(env, f"{DIRECTORY}/{PARTITION_METADATA}")
@@ -124,7 +124,7 @@ def test_a_topic_created_again_after_planning() -> None:
     assert [row["offset"] for row in rows_in(env, ranges)] == list(range(8))
 
 
-def test_a_log_that_was_cut_is_lost_from_there_on() -> None:
+def test_offsets_of_a_truncated_log_are_lost() -> None:
     env = FaultEnv()
     three_segments(env)
     ranges = plan_ranges(env, look(env, "/logs"), 0, 8)
@@ -178,7 +178,7 @@ def test_the_end_of_a_log_that_was_compacted_away() -> None:
 
 
 class RestlessEnv(FaultEnv):
-    """A directory in which a segment comes with each look."""
+    """A directory that gains a segment with each listing."""
 
     looks = 0
 
@@ -187,7 +187,7 @@ class RestlessEnv(FaultEnv):
         return [*super().scan_dir(path), (f"{self.looks:020d}.log", False)]
 
 
-def test_a_directory_that_never_rests() -> None:
+def test_a_directory_that_changes_at_each_listing() -> None:
     env = RestlessEnv()
     three_segments(env)
     with pytest.raises(BusyDirectoryError, match="changed during each of"):

@@ -1,4 +1,4 @@
-"""Every record format and codec, in ranges of every size: the rows are what a plain decoding of the file gives."""
+"""Compares the rows of every record format and codec, in ranges of every size, with a plain decoding of the file."""
 
 from __future__ import annotations
 
@@ -142,13 +142,13 @@ def test_a_torn_tail_ends_the_log(cut: int) -> None:
 
 
 @pytest.mark.parametrize("rest", [bytes(5000), b"\xff" * 100])
-def test_room_and_rubbish_behind_the_last_batch_are_none(rest: bytes) -> None:
+def test_bytes_after_the_last_batch_are_ignored(rest: bytes) -> None:
     env = FaultEnv()
     write_log(env, make_batch(b"a", base_offset=0) + rest)
     assert [row["value"] for row in read(env, look(env, "/logs"))] == [b"a"]
 
 
-def test_an_index_of_another_segment_leads_nowhere_and_hides_nothing() -> None:
+def test_an_index_of_another_segment_hides_no_records() -> None:
     env = FaultEnv()
     data = b"".join(make_batch(b"%d" % number, base_offset=number) for number in range(20))
     write_log(env, data)
@@ -177,8 +177,8 @@ def test_a_damaged_batch_is_named() -> None:
     assert [row["offset"] for row in rows_in(env, plan_ranges(env, view, 0, 1), unchecked)] == [0]
 
 
-def test_damage_that_planning_meets_is_named() -> None:
-    """Nobody knows otherwise which of a thousand partitions it is in."""
+def test_damage_found_by_planning_names_the_file() -> None:
+    """A user cannot know otherwise which of a thousand partitions is damaged."""
     env = FaultEnv()
     data = [bytearray(make_batch(b"v", base_offset=offset, timestamp=T0 + offset)) for offset in range(20)]
     data[10][16] ^= 0x7F  # the format's number
@@ -191,8 +191,8 @@ def test_damage_that_planning_meets_is_named() -> None:
 
 
 @pytest.mark.parametrize("has_index", [False, True])
-def test_a_damaged_length_hides_nothing_behind_it(has_index: bool) -> None:
-    """To a search it is a batch that is cut off, as there is one at the end of a log."""
+def test_a_damaged_length_does_not_hide_later_batches(has_index: bool) -> None:
+    """A search sees it as an incomplete batch, as at the end of a log."""
     env = FaultEnv()
     data = [bytearray(make_batch(b"v", base_offset=offset, timestamp=T0 + offset)) for offset in range(20)]
     data[10][8] ^= 0x7F
@@ -219,8 +219,8 @@ def test_only_the_columns_asked_for() -> None:
     assert only_partition(env, DIRECTORY) == only_partition(env, "/logs")
 
 
-def test_a_time_that_no_timestamp_can_be_is_told_with_its_file() -> None:
-    """Nanoseconds where milliseconds are due."""
+def test_a_time_outside_the_range_is_reported_with_its_file() -> None:
+    """For example nanoseconds in place of milliseconds."""
     env = FaultEnv()
     write_log(env, make_batch(b"a", base_offset=0, timestamp=T0 * 1_000_000))
     ranges = plan_ranges(env, look(env, "/logs"), 0, 1)

@@ -1,4 +1,4 @@
-"""Reading beside a process that appends, rolls, retains and compacts: nothing is missing, doubled or torn.
+"""Reads beside a process that appends, rolls, retains and compacts: no record is missing, doubled or torn.
 
 BARNABAS_LIVE_READS: how often each log is read (60 by default).
 """
@@ -51,7 +51,8 @@ def read_again_and_again(
     isolation: Isolation,
     check: Check,
 ) -> None:
-    """Reads the log from its start, or from an offset; what retention takes meanwhile is an error, and no reading."""
+    """Reads the log repeatedly from its start, or from an offset; a reading that loses offsets to retention is not
+    counted."""
     rng, seen = Random(3), Counter[str]()
     partition = PartitionDirectory(topic, 0, f"{path}/{topic}-0")
     while seen["read"] < READS:
@@ -101,7 +102,7 @@ def test_only_what_is_committed(directory: Path) -> None:
 
 
 def test_under_compaction(directory: Path) -> None:
-    """Of each key the last record is there, unless a later one had come by the time that it would have been read."""
+    """The last record of each key is read, unless a later one was appended before its turn."""
     path = directory / "compacted"
 
     def check(view: LogView, first: int, rows: list[dict[str, Any]]) -> None:

@@ -1,7 +1,7 @@
-"""A log beside its model, as in tests/storage/test_log_model.py, and a reader that knows nothing but the directory.
+"""Compares a reader that knows only the directory with a model of the log, as in tests/storage/test_log_model.py.
 
 After any sequence of what a broker does (appends of all kinds, rolls, retention, compaction, truncation, crashes) the
-rows are those of the model, however they are cut into ranges; and what times prune could not have matched.
+rows are those of the model, however they are cut into ranges; and rows pruned by time could not have matched.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check(life: LogLife, rng: Random, seen: Counter[str]) -> None:
 
 
 def check_end(life: LogLife, rng: Random, end: int, first: int) -> None:
-    """An end in the middle of a batch is one."""
+    """Tests an end in the middle of a batch."""
     view = look(life.env, "/logs")
     middle = rng.randint(first, end)
     found = [row["offset"] for row in read(life.env, view, first, middle, range_bytes=300)]
@@ -61,14 +61,14 @@ def check_end(life: LogLife, rng: Random, end: int, first: int) -> None:
 
 
 def disorder_of(life: LogLife) -> int:
-    """How much older than the youngest before it a record is at most: of all on disk, deleted ones and markers too."""
+    """The most by which a record on disk, deleted ones and markers included, is older than the youngest before it."""
     disorder, youngest = 0, MIN_TIMESTAMP
     for segment in life.log.segments:
         for batch in batches(segment.file.pread(segment.size, 0)):
             for record in batch.records():
                 disorder = max(disorder, youngest - record.timestamp)
                 youngest = max(youngest, record.timestamp)
-            youngest = max(youngest, batch.max_timestamp)  # also where compaction has left no record
+            youngest = max(youngest, batch.max_timestamp)  # also where compaction kept no record
     return disorder
 
 
@@ -91,7 +91,7 @@ def check_times(
         assert answer is not None
         assert answer <= min(
             young
-        )  # a marker may be as young, and what has been deleted since the last checkpoint
+        )  # a marker may be as young, and so may records deleted since the last checkpoint
     assert answer not in visible or visible[answer].timestamp >= low
 
 

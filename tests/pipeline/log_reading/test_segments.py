@@ -1,4 +1,4 @@
-"""What indexes say of a segment: taken where it is right, and never for more than it says."""
+"""Tests that indexes are used where they are right, and for no more than they state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def time_entries(*entries: tuple[int, int]) -> bytes:
 
 
 class Watched(OpenedSegment):
-    """Knows where it was read from in search of its end."""
+    """A segment that records the positions from which its end was searched."""
 
     scanned: list[int]
 
@@ -30,7 +30,7 @@ class Watched(OpenedSegment):
 
 
 def test_an_index_that_has_grown_since_the_log_was_opened() -> None:
-    """The entries for what came meanwhile do not send the reader to the beginning of the segment."""
+    """Entries for batches appended meanwhile do not send the reader to the beginning of the segment."""
     env, positions = FaultEnv(), [0]
     data = b""
     for number in range(10):
@@ -65,7 +65,7 @@ def offsets_from(env: FaultEnv, first_ms: int) -> list[int]:
 
 
 def test_a_segment_that_was_closed_without_its_last_time() -> None:
-    """As a roll on a full disk leaves it: its youngest record is found all the same."""
+    """As after a roll on a full disk: its youngest record is found nevertheless."""
     env = FaultEnv()
     two_segments(env, (T0 + 1, 1))
     assert offsets_from(env, T0 + 50) == [2, 3]
@@ -73,7 +73,7 @@ def test_a_segment_that_was_closed_without_its_last_time() -> None:
     assert offsets_from(env, T0 + 150) == [3]
 
 
-def test_a_segment_that_is_too_old_is_left_alone() -> None:
+def test_a_segment_that_is_too_old_is_not_read() -> None:
     env = FaultEnv()
     two_segments(env, (T0 + 1, 1), (T0 + 100, 2))
     view = look(env, "/logs")
@@ -82,15 +82,15 @@ def test_a_segment_that_is_too_old_is_left_alone() -> None:
     assert first_offset_of(env, view, T0 + 101) == 3
 
 
-def test_an_index_with_room_at_its_end_tells_nothing_of_how_old_a_segment_is() -> None:
-    """That of a closed segment has none: a crash of the machine has left it so, perhaps without its last entries."""
+def test_a_preallocated_index_does_not_determine_a_segments_age() -> None:
+    """A closed segment's index is trimmed, except after a crash of the machine, perhaps without its last entries."""
     env = FaultEnv()
     two_segments(env, (T0 + 1, 1), (0, 0))
     assert offsets_from(env, T0 + 50) == [2, 3]
 
 
 def test_an_entry_for_several_batches_is_where_a_range_may_begin() -> None:
-    """Compaction, and older brokers, give all that was written at once one entry."""
+    """Compaction and older brokers write one entry for all batches of a write."""
     env, data, entries = FaultEnv(), b"", []
     for first in range(0, 40, 4):
         if data:

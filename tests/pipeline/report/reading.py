@@ -15,7 +15,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class _Checker(HTMLParser):
-    """Whether every element is closed where it has to be; what is loaded from elsewhere; texts of table cells."""
+    """Checks that elements are closed; collects external resources and the texts of table cells."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,14 +46,14 @@ class _Checker(HTMLParser):
 
 
 class Read(NamedTuple):
-    """A page as it is seen: its HTML and its texts."""
+    """A rendered page: its HTML and its texts."""
 
     html: str
     texts: list[str]
 
 
 def read(page: Page) -> Read:
-    """Renders a page, and asserts that it is whole and loads nothing."""
+    """Renders a page, and asserts that it is complete and loads nothing."""
     html = render(page)
     checker = _Checker()
     checker.feed(html)
@@ -67,12 +67,12 @@ def read(page: Page) -> Read:
 
 
 def texts(figure: Figure) -> list[str]:
-    """All that is written in a figure; asserts that it is well-formed."""
+    """All texts of a figure; asserts that it is well-formed."""
     return ["".join(each.itertext()).strip() for each in ET.fromstring(figure.svg).iter(f"{SVG}text")]
 
 
 def shapes(figure: Figure, colour: str) -> int:
-    """How many shapes are filled with a colour: bars, and one for each entry of a legend."""
+    """The number of shapes filled with a colour: bars, and one for each entry of a legend."""
     return sum(
         f"fill: {colour}" in (each.get("style") or "")
         for each in ET.fromstring(figure.svg).iter(f"{SVG}path")

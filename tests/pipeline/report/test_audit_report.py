@@ -1,4 +1,4 @@
-"""The reports of an audit: what they say of a log directory, and that every figure has its data."""
+"""Tests the reports of an audit: their texts, and that every figure has its data."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def audited(*damages: str, counts_keys: bool = True) -> AuditResult:
     for number, name in enumerate(damages):
         DAMAGES[name].do(
             env, number
-        )  # each in a segment of its own: what is behind a damage is not held to an index
+        )  # each in a segment of its own: batches behind a damage are not compared with an index
     options = AuditOptions(is_deep=True, counts_keys=counts_keys, now_ms=T0 + 60_000)
     return audit(env, [LOG_DIR], options, LocalEngine(env))
 
 
 def figures(page: Page) -> dict[str, list[str]]:
-    """What is written in each figure, by its title."""
+    """The texts of each figure, by its title."""
     return {figure.title: texts(figure) for section in page.sections for figure in section.figures}
 
 
@@ -92,7 +92,7 @@ def test_without_keys() -> None:
     read(page)
 
 
-def test_what_compaction_would_save() -> None:
+def test_the_savings_of_compaction() -> None:
     result = audited()
     page = compact_report.page_of(result)
     orders = result.partitions[0]
@@ -129,7 +129,7 @@ def test_an_empty_directory_has_reports_too() -> None:
     read(compact_report.page_of(result))
 
 
-def test_many_segments_and_odd_times_do_not_spoil_the_figure() -> None:
+def test_many_segments_and_implausible_times_fit_the_figure() -> None:
     result = audited()
     first = result.segments[0]
     many = [
@@ -148,7 +148,7 @@ def test_many_segments_and_odd_times_do_not_spoil_the_figure() -> None:
     assert "1970" not in figure.alt
 
 
-def test_one_producer_in_microseconds_leaves_the_report_whole() -> None:
+def test_timestamps_in_microseconds_do_not_break_the_report() -> None:
     env = FaultEnv()
     manager = written(env, stop=False)
     mixed = manager.get_or_create_log("mixed", 0, TOPIC_ID)
@@ -164,7 +164,7 @@ def test_one_producer_in_microseconds_leaves_the_report_whole() -> None:
     read(page)
 
 
-def test_directories_of_one_name_are_told_apart() -> None:
+def test_directories_of_one_name_are_distinguished() -> None:
     result = audited()
     both = [
         {**row, "log_dir": f"/mnt/{broker}/data"} for broker in ("one", "two") for row in result.partitions
@@ -183,7 +183,7 @@ def test_long_tables_are_cut() -> None:
 
 
 def test_a_tail_that_is_not_flushed_is_no_error() -> None:
-    """Of a broker at work or killed the end need not be whole, and there is only a note."""
+    """The log of a running or killed broker may end in a partial batch, which is only a note."""
     result = audited()
     torn = [{**row, "is_whole": not row["is_active"]} for row in result.segments]
     page = audit_report.page_of(result._replace(segments=torn))
@@ -196,14 +196,14 @@ def test_errors_are_counted_by_place_on_every_broker() -> None:
     assert " in 2 places:" in audit_report.page_of(result._replace(findings=both)).verdict
 
 
-def test_partitions_of_several_brokers_are_told_apart_in_what_compaction_leaves() -> None:
+def test_partitions_of_several_brokers_are_distinguished_in_the_compact_report() -> None:
     result = audited()
     both = [{**row, "log_dir": f"/mnt/{at}"} for at in ("one", "two") for row in result.partitions]
     drawn = figures(compact_report.page_of(result._replace(partitions=both)))
     assert {"one/orders-0", "two/orders-0"} <= set(drawn["What compaction would leave, by partition"])
 
 
-def test_what_has_no_key_would_be_lost() -> None:
+def test_records_without_a_key_are_reported_as_lost() -> None:
     result = audited()
     assert "would be lost" not in compact_report.page_of(result).verdict
     keyless = [{**row, "keyless_records": 7} for row in result.segments]
@@ -213,14 +213,14 @@ def test_what_has_no_key_would_be_lost() -> None:
     assert page.tone == "fair"
 
 
-def test_damage_is_told_where_numbers_leave_it_out() -> None:
+def test_damage_that_is_not_counted_is_reported() -> None:
     page = compact_report.page_of(audited("crc_of_a_batch"))
     assert page.verdict.endswith("what cannot be read is not counted. See barnabas pipeline audit.")
     assert page.tone == "bad"
 
 
 def test_five_thousand_partitions() -> None:
-    """As many as a broker has: figures of the largest, and tables that say what they leave out."""
+    """Figures show the largest partitions, and tables state what they leave out."""
     result = audited()
     first = result.partitions[0]
     topics = [f"com.example.department.service.topic-{number:04d}" for number in range(5000)]

@@ -1,4 +1,4 @@
-"""Figures have what they were given, as text and as shapes."""
+"""Tests that figures show their data, as text and as shapes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_names_are_text_and_no_formulas() -> None:
     assert set(names) <= set(texts(spans_of))
 
 
-def test_partitions_of_a_topic_with_a_long_name_are_told_apart() -> None:
+def test_partitions_of_a_topic_with_a_long_name_are_distinguished() -> None:
     names = [f"com.example.department.service.something.happened.v1-{number}" for number in (1, 2, 12)]
     figure = stacked_bars("t", "", names, [Series("n", [1, 2, 3], BLUE)], unit="records")
     shown = [text for text in texts(figure) if text.startswith("com.example")]

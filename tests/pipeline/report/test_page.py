@@ -1,4 +1,4 @@
-"""The page: whole, by itself, and with nothing of the data taken for HTML."""
+"""Tests the page: complete, self-contained, and with escaped data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def page(*sections: Section) -> Page:
     return Page("A <report>", NASTY, NASTY, "good", [(NASTY, "1,234")], sections)
 
 
-def test_data_is_text() -> None:
+def test_data_is_escaped() -> None:
     figure = stacked_bars(
         NASTY, NASTY, [NASTY], [Series(NASTY, [1], BLUE), Series("b", [2], BLUE)], unit="records"
     )
@@ -69,7 +69,7 @@ def test_it_is_written_as_a_whole(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["report.html"]
 
 
-def test_what_lies_beside_it_stays(tmp_path: Path) -> None:
+def test_files_beside_the_page_stay(tmp_path: Path) -> None:
     other = tmp_path / "report.tmp"
     other.write_text("somebody's")
     write(page(), tmp_path / "report.html")
@@ -77,7 +77,7 @@ def test_what_lies_beside_it_stays(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["report.html", "report.tmp"]
 
 
-def test_columns_are_looked_through_once_and_not_for_each_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_checked_once_and_not_for_each_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
     numeric = Table.numeric
 

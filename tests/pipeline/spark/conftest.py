@@ -11,5 +11,6 @@ from tests.pipeline.spark_session import shared_session
 
 @pytest.fixture(scope="session")
 def spark() -> Any:
-    """With the Kafka connector, too. Skips where Spark cannot be; with BARNABAS_REQUIRE_CONFORMANCE=1 it fails."""
+    """A session, with the Kafka connector, too. Skips where Spark cannot run; with BARNABAS_REQUIRE_CONFORMANCE=1 it
+    fails."""
     return shared_session()

@@ -1,4 +1,4 @@
-"""The rows of a topic by each way that there is to them, in one form: a plain consumer, the connector, the source."""
+"""The rows of a topic in one form, by a plain consumer, the connector and the source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Row(NamedTuple):
-    """A record with all that the Kafka source of Spark tells of it; time in ms, headers None where it has none."""
+    """A record with all columns of Spark's Kafka source; time in ms, headers None without any."""
 
     topic: str
     partition: int
@@ -62,7 +62,7 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def by_consumer(bootstrap: str, topics: Sequence[str], isolation: str = "read_uncommitted") -> list[Row]:
-    """From the broker, through librdkafka: everything up to the ends as they are now."""
+    """From the broker, through librdkafka: everything up to the current ends."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -108,6 +108,6 @@ def _of_message(message: Any) -> Row:
         message.key(),
         message.value(),
         timestamp_ms,
-        kind - 1,  # librdkafka counts from "none", which Kafka and Spark have at -1
+        kind - 1,  # librdkafka numbers types from 0 for none, Kafka and Spark from -1
         tuple((name, _bytes(value)) for name, value in headers) if headers else None,
     )

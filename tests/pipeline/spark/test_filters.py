@@ -1,4 +1,4 @@
-"""What filters say: never less than what matches them."""
+"""Tests that the bounds from filters never exclude a matching row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Filter:
 
 
 def made(kind: str, name: str, value: Any) -> Any:
-    """One of Spark's, which are told by their class's name."""
+    """A filter of Spark's, recognised by its class's name."""
     return type(kind, (_Filter,), {})((name,), value)
 
 
@@ -63,7 +63,7 @@ def test_times(kind: str, us: int, first: int | None, end: int | None) -> None:
         assert found.end_ms == (MAX_TIMESTAMP if end is None else end)
 
 
-def test_all_of_them_hold() -> None:
+def test_several_filters_hold_together() -> None:
     found = narrowed(
         [
             made("GreaterThan", "offset", 3),

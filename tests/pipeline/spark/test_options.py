@@ -1,4 +1,4 @@
-"""Options in the words of Spark's Kafka source; a wrong one is told with its value and what would be right."""
+"""Tests the source's options; the error of an invalid one has its value and the requirement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def parse(**options: str) -> SourceOptions:
     return parse_options({"path": "/x", **options})
 
 
-def test_what_is_not_said() -> None:
+def test_options_by_default() -> None:
     assert parse() == SourceOptions(("/x",))
     assert parse().columns == DEFAULT_COLUMNS
     assert parse().isolation is Isolation.READ_UNCOMMITTED
@@ -35,12 +35,12 @@ def test_relative_paths_start_where_the_driver_is(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("path", ["hdfs:///logs", "s3a://bucket/logs", "file://host/logs", "file://logs"])
-def test_what_is_no_path_of_a_machine(path: str) -> None:
+def test_uris_of_other_file_systems_are_rejected(path: str) -> None:
     with pytest.raises(OptionError, match=rf"option path='{path}': {path} is not a path"):
         parse_options({"path": path})
 
 
-def test_names_know_no_case() -> None:
+def test_option_names_ignore_case() -> None:
     given = {"PATH": "/x", "StartingOffsets": "EARLIEST", "KAFKA.isolation.level": "read_committed"}
     found = parse_options(given)
     assert found.starting == Bound(offset=EARLIEST, option="startingOffsets")
@@ -74,7 +74,7 @@ def test_bounds() -> None:
     assert everywhere == Bound(timestamp_ms=9, option="endingTimestamp")
 
 
-def test_the_rest() -> None:
+def test_other_options() -> None:
     found = parse(
         startingOffsetsByTimestampStrategy="latest",
         failOnDataLoss="False",
@@ -130,7 +130,7 @@ def test_the_rest() -> None:
         ({"paths": "/x"}, "a JSON list of directories"),
     ],
 )
-def test_wrong_ones(options: dict[str, str], said: str) -> None:
+def test_invalid_options(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse(**options)
     assert said in str(caught.value)

@@ -1,4 +1,4 @@
-"""Tasks and offsets of a query: what options ask for, held against what logs have."""
+"""Tests the tasks and offsets of a query, by its options and the logs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.storage.helpers import T0, make_batch, new_log
 
 @pytest.fixture
 def env() -> FaultEnv:
-    """t-0 with offsets 0 to 39, a millisecond after each other, in segments of a few; 5 is where it starts."""
+    """t-0 with offsets 0 to 39, a millisecond apart, in small segments; its log start offset is 5."""
     env = FaultEnv()
     log = new_log(env)
     for number in range(40):
@@ -91,14 +91,16 @@ def test_where_a_batch_begins_and_ends(env: FaultEnv, options: dict[str, Any], f
         ({"assign": '{"t": [0, 1]}'}, NoSuchLogError, "there is no partition t-1 in /logs"),
     ],
 )
-def test_what_cannot_be(env: FaultEnv, options: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_impossible_offsets(
+    env: FaultEnv, options: dict[str, Any], error: type[Exception], said: str
+) -> None:
     with pytest.raises(error) as caught:
         offsets(env, **options)
     assert said in str(caught.value)
 
 
-def test_filters_leave_files_alone(env: FaultEnv) -> None:
-    """An hour of a week: of the segments that are too old, or behind a known disorder, nothing is planned."""
+def test_files_outside_the_filters_are_not_read(env: FaultEnv) -> None:
+    """An hour of a week: segments that are too old, or too young beyond a known disorder, are not planned."""
     everything = sum(piece.size_bytes for task in tasks(env) for piece in task)
     wanted = Wanted(first_ms=T0 + 20, end_ms=T0 + 23)
     young = [piece for task in tasks(env, wanted) for piece in task]
@@ -127,7 +129,7 @@ def of_sizes(*sizes_mib: int) -> list[LogRange]:
 
 
 def cutting(ranges: list[LogRange], asked: list[tuple[int, int]]) -> PlanAgain:
-    """Cuts a partition's range into as many as it is told, and notes that."""
+    """Cuts a partition's range into the given number, and records the call."""
 
     def plan_again(_topic: str, number: int, range_bytes: int) -> list[LogRange]:
         asked.append((number, range_bytes))
@@ -141,7 +143,7 @@ def cutting(ranges: list[LogRange], asked: list[tuple[int, int]]) -> PlanAgain:
 
 
 def test_small_logs_are_cut_up_too() -> None:
-    """Unless it is said how large a task is."""
+    """Except when an option sets the size of a task."""
     asked: list[tuple[int, int]] = []
     ranges = of_sizes(8, 8, 8, 8)
     plan_again = cutting(ranges, asked)
@@ -153,15 +155,15 @@ def test_small_logs_are_cut_up_too() -> None:
     assert len(asked) == 4
 
 
-def test_there_is_something_to_do_for_each_core() -> None:
-    """As many tasks as are usual for a session, where there is enough for that."""
+def test_each_core_has_a_task() -> None:
+    """A session's usual number of tasks, if there is enough to read."""
     ranges = of_sizes(*[120] * 4)
     options = replace(parse_options({"path": "/x"}), usual_tasks=12)
     assert len(as_tasks(ranges, options, cutting(ranges, []))) == 12
 
 
 def test_one_large_partition_among_many_small_ones_is_cut_up() -> None:
-    """And the others are not looked at again."""
+    """The small ones are not planned again."""
     asked: list[tuple[int, int]] = []
     ranges = of_sizes(*[1] * 10, 48, *[1] * 10)
     found = as_tasks(ranges, parse_options({"path": "/x"}), cutting(ranges, asked))
@@ -200,8 +202,8 @@ def test_no_more_offsets_than_a_trigger_takes(sizes: list[tuple[int, int]], most
 
 
 @pytest.mark.parametrize(("most", "busy"), [(10, 1), (10, 9), (10, 30), (1, 3), (3, 3)])
-def test_no_partition_waits_for_ever(most: int, busy: int) -> None:
-    """Those with much more than a trigger takes, each time, leave room for one that has a single record."""
+def test_no_partition_starves(most: int, busy: int) -> None:
+    """Partitions with far more records than a trigger takes leave room for one with a single record."""
     starts: Offsets = {"t": {**{str(number): 0 for number in range(busy)}, "quiet": 0}}
     triggers = 0
     while not starts["t"]["quiet"]:

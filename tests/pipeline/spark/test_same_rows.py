@@ -1,8 +1,8 @@
 """The source, Spark's Kafka connector and a plain consumer give the same rows, of Barnabas and of Apache Kafka.
 
-Under a broker at rest all three are held against each other; of one at work, which appends, rolls, retains and compacts
-meanwhile, what the source gives has to follow from what was produced; and of copies, of a broker that was stopped and
-of one that was killed, the rows are those that its consumers saw.
+For an idle broker all three are compared with each other. For a busy one, which appends, rolls, retains and compacts
+meanwhile, the source's rows must follow from the produced records. For copies of a broker that was stopped and of one
+that was killed, the rows are those that its consumers read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Broker = BrokerProcess | ApacheKafka
 OVERRIDES = {
     "log.retention.check.interval.ms": "300",
     "log.initial.task.delay.ms": "100",
-    "log.flush.start.offset.checkpoint.interval.ms": "200",  # where DeleteRecords is told to who reads files
+    "log.flush.start.offset.checkpoint.interval.ms": "200",  # where readers of files find the effect of DeleteRecords
     "log.segment.delete.delay.ms": "300",
     "log.cleaner.backoff.ms": "100",
     "log.cleaner.min.cleanable.ratio": "0.01",
@@ -81,7 +81,7 @@ RESTING = (
 
 
 def fill(bootstrap: str) -> None:
-    """All that is at rest afterwards, compaction of what is there included."""
+    """Produces all records of the idle broker, and waits for compaction."""
     topics = TopicMaker(bootstrap)
     for codec in CODECS:
         topics.create(2, name=f"codec-{codec}", settings=SMALL)
@@ -117,7 +117,7 @@ def produce(bootstrap: str, topic: str, count: int, *, partitions: int = 2, **se
 
 
 def fill_with_transactions(bootstrap: str, topic: str, rounds: int) -> None:
-    """One after the other, of which every third is aborted; in "left-open" the last stays open."""
+    """Produces transactions, every third of which is aborted; in "left-open" the last stays open."""
     client = producer(
         bootstrap, transactional_id=f"{topic}-id", transaction_timeout_ms=600_000, batch_num_messages=5
     )
@@ -143,7 +143,7 @@ _open: list[Any] = []
 
 
 def compact(bootstrap: str, topic: str) -> None:
-    """Until something was cleaned."""
+    """Waits until a log was cleaned."""
     client = producer(bootstrap)
     deadline = time.monotonic() + 90
     for turn in itertools.count():
@@ -154,13 +154,13 @@ def compact(bootstrap: str, topic: str) -> None:
         if turn >= 5 and len(by_consumer(bootstrap, [topic])) < 50 * turn:
             return
         assert time.monotonic() < deadline, "nothing was compacted"
-        time.sleep(0.3)  # past segment.ms: the next record begins a segment, and this one can be cleaned
+        time.sleep(0.3)  # after segment.ms the next record begins a segment, and this one can be cleaned
 
 
 def assert_settled(
     bootstrap: str, topics: Sequence[str], isolation: str, others: Callable[[], dict[str, list[Row]]]
 ) -> None:
-    """Holds what `others()` gives against a consumer, once that sees the same before and after."""
+    """Compares the rows of `others()` with a consumer's, once those are the same before and after."""
     for _ in range(10):
         before = by_consumer(bootstrap, topics, isolation)
         found = others()
@@ -172,14 +172,14 @@ def assert_settled(
 
 
 def assert_same(rows: list[Row], expected: list[Row], name: str) -> None:
-    """With a message that shows only what differs."""
+    """Asserts equality with a message that shows only the differences."""
     assert sorted(set(expected) - set(rows))[:5] == [], f"{name}: missing"
     assert sorted(set(rows) - set(expected))[:5] == [], f"{name}: not there"
     assert len(rows) == len(expected), f"{name}: twice"
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_of_a_broker_at_rest(spark: Any, broker: Broker, isolation: str, tmp_path: Path) -> None:
+def test_rows_of_an_idle_broker(spark: Any, broker: Broker, isolation: str, tmp_path: Path) -> None:
     level = {"kafka.isolation.level": isolation}
 
     def all_ways() -> dict[str, list[Row]]:
@@ -196,7 +196,7 @@ def test_of_a_broker_at_rest(spark: Any, broker: Broker, isolation: str, tmp_pat
 
 
 def copy_of(directory: Path, to: Path) -> None:
-    """As a plain copy of files makes it, once none of them goes meanwhile."""
+    """A plain copy of the files, repeated until none disappears meanwhile."""
     for _ in range(10):
         shutil.rmtree(to, ignore_errors=True)
         with contextlib.suppress(shutil.Error):
@@ -206,7 +206,7 @@ def copy_of(directory: Path, to: Path) -> None:
 
 
 def test_by_offsets_and_by_time(spark: Any, broker: Broker) -> None:
-    """The options that both have, and the records a filter leaves."""
+    """Uses the options that both sources have, and a filter."""
     topic = "codec-zstd"
     for options in (
         {
@@ -229,7 +229,7 @@ WORKED_ON: dict[str, dict[str, str]] = {
 
 
 class Writer(threading.Thread):
-    """Produces until it is told to stop, and knows what it has produced: values tell the offset that they will have."""
+    """Produces until it is stopped, and keeps track: values contain the offset that they will have."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__()
@@ -264,12 +264,12 @@ def value(offset: int) -> bytes:
     return b"%d " % offset * (1 + offset % 50)
 
 
-def test_of_a_broker_at_work(spark: Any, broker: Broker) -> None:
+def test_rows_of_a_busy_broker(spark: Any, broker: Broker) -> None:
     writer, looks = Writer(broker.bootstrap), 0
     starts: set[int] = set()
     writer.start()
     try:
-        writer.has_begun.wait(60)  # Apache Kafka says that a topic is there before its log is
+        writer.has_begun.wait(60)  # Apache Kafka reports a topic before its log exists
         until = time.monotonic() + WORK_S
         while time.monotonic() < until or looks < 3 or (len(starts) < 2 and looks < 50):
             known = writer.acknowledged
@@ -279,7 +279,7 @@ def test_of_a_broker_at_work(spark: Any, broker: Broker) -> None:
             assert offsets["work-kept"] == list(range(len(offsets["work-kept"])))
             assert len(offsets["work-kept"]) >= known, "what was acknowledged is there"
             retained = offsets["work-retained"]
-            # Of what was planned all may be gone when it is read: 4,000 bytes are a moment of the writer.
+            # The whole planned range may be gone when it is read: the writer produces 4,000 bytes in a moment.
             assert not retained or retained == list(range(retained[0], retained[-1] + 1))
             compacted = offsets["work-compacted"]
             assert len(set(compacted)) == len(compacted)
@@ -303,8 +303,8 @@ def test_of_a_broker_at_work(spark: Any, broker: Broker) -> None:
     assert_settled(broker.bootstrap, list(WORKED_ON), "read_uncommitted", both)
 
 
-def test_of_a_broker_that_is_gone(spark: Any, broker: Broker) -> None:
-    """Killed, then stopped in order: the last of this module that the broker is needed for."""
+def test_rows_of_a_stopped_broker(spark: Any, broker: Broker) -> None:
+    """Killed, then stopped cleanly: the last test of this module that needs the broker."""
     topics = [topic for topic in RESTING if topic not in ("compacted", "left-open")]
     seen = {level: by_consumer(broker.bootstrap, topics, level) for level in ISOLATIONS}
     broker.kill()

@@ -1,4 +1,4 @@
-"""`barnabas pipeline scan`: what is wrong with a command line is said before Spark starts."""
+"""Tests that `barnabas pipeline scan` reports an invalid command line before Spark starts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from barnabas.pipeline.commands.scan import existing, scan
         (["--until", "2026-01-31", "--ending-offsets", "latest"], "--until and --ending-offsets exclude"),
     ],
 )
-def test_one_of_the_two(line: list[str], said: str, tmp_path: Path) -> None:
+def test_limit_and_table_exclude_each_other(line: list[str], said: str, tmp_path: Path) -> None:
     found = CliRunner().invoke(scan, [str(tmp_path), *line])
     assert found.exit_code == 2
     assert said in " ".join(found.output.split())
 
 
 def test_directories_are_named_by_absolute_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Once each: the tasks that read them have other working directories."""
+    """Each once: the tasks that read them have other working directories."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a").mkdir()
     assert existing(["a", "./a", f"file:{tmp_path}/a", "."]) == [f"{tmp_path}/a", str(tmp_path)]

@@ -1,4 +1,4 @@
-"""`format("barnabas")` in Spark itself: rows, options, filters and streams. One session for all of them."""
+"""Tests `format("barnabas")` in Spark: rows, options, filters and streams, in one session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 class Logs:
-    """Topics in a directory, written to as tests like."""
+    """Topics in a directory, to which tests write."""
 
     def __init__(self, directory: Path) -> None:
         self.path = str(directory)
@@ -117,7 +117,7 @@ def test_errors_name_the_option(spark: Any, logs: Logs) -> None:
 
 
 def run(spark: Any, logs: Logs, tmp_path: Path, **options: Any) -> list[list[int]]:
-    """The offsets of each micro-batch of a query that reads what is there now."""
+    """The offsets of each micro-batch of an available-now query."""
     batches: list[list[int]] = []
     source = (
         spark.readStream.format("barnabas")
@@ -136,7 +136,7 @@ def run(spark: Any, logs: Logs, tmp_path: Path, **options: Any) -> list[list[int
     return [batch for batch in batches if batch]
 
 
-def test_a_stream_goes_on_where_it_was(spark: Any, logs: Logs, tmp_path: Path) -> None:
+def test_a_stream_resumes_at_its_offset(spark: Any, logs: Logs, tmp_path: Path) -> None:
     for _ in range(7):
         logs.append(b"a")
     assert run(spark, logs, tmp_path, maxOffsetsPerTrigger="3") == [[0, 1, 2], [3, 4, 5], [6]]
@@ -146,7 +146,7 @@ def test_a_stream_goes_on_where_it_was(spark: Any, logs: Logs, tmp_path: Path) -
     assert sorted(run(spark, logs, tmp_path)) == [[0, 7, 8]]
 
 
-def test_a_stream_says_what_is_lost(spark: Any, logs: Logs, tmp_path: Path) -> None:
+def test_a_stream_reports_lost_offsets(spark: Any, logs: Logs, tmp_path: Path) -> None:
     logs.append(b"a")
     assert run(spark, logs, tmp_path) == [[0]]
     for _ in range(40):
@@ -160,7 +160,7 @@ def test_a_stream_says_what_is_lost(spark: Any, logs: Logs, tmp_path: Path) -> N
 
 
 def test_a_session_has_tasks_made_for_its_cores() -> None:
-    """And a source that nobody has told of a session has some."""
+    """A source without a session has a default."""
     from pyspark.sql.types import StructType
 
     from barnabas.pipeline.spark.source import BarnabasDataSource, BarnabasReader, for_cores

@@ -1,4 +1,4 @@
-"""The stream's reader by itself, as Spark would call it."""
+"""Tests the stream's reader by itself, called as by Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_micro_batch_waits_for_enough_but_not_for_ever() -> None:
     assert reader.latestOffset(at(10), limit) == at(14)
 
 
-def test_what_is_available_now_waits_for_nothing() -> None:
+def test_available_now_does_not_wait() -> None:
     env = FaultEnv()
     log = new_log(env)
     log.append_as_leader(make_batch(b"a", b"b"), 0)
@@ -72,7 +72,7 @@ def test_a_partition_that_has_no_segment_yet_is_read_from_its_start_later() -> N
     assert reader_of(env).initialOffset() == at(1), "a stream starts at the end, and of t-1 it knows nothing"
 
 
-def test_a_partition_that_goes_before_its_first_micro_batch_is_lost() -> None:
+def test_a_partition_deleted_before_its_first_micro_batch_is_reported_as_lost() -> None:
     env = FaultEnv()
     new_log(env).append_as_leader(make_batch(b"a"), 0)
     env.mkdir("/logs/t-1")
