@@ -1,1 +1,1 @@
-"""Measurements that a claim of speed has to come with: `python -m bench`."""
+"""Benchmarks, which back every claim of speed: `python -m bench`."""

@@ -1,6 +1,6 @@
-"""`make bench`, that is `python -m bench [WHAT ...] [OPTIONS]`: Barnabas beside Apache Kafka, or what is named.
+"""`make bench`, that is `python -m bench [WHAT ...] [OPTIONS]`: Barnabas beside Apache Kafka, or the named benchmarks.
 
-All benchmarks understand --quick, --no-kafka and --results DIR; other options belong to one: `python -m bench soak -h`.
+All benchmarks accept --quick, --no-kafka and --results DIR; for the others see, for example, `python -m bench soak -h`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 
 class Benchmark(NamedTuple):
-    """A module whose main(argv) measures, prints and publishes; it ends with a status where a claim is not kept."""
+    """A module whose main(argv) measures, prints and publishes; it exits with a status when a claim does not hold."""
 
     module: str
     text: str
@@ -54,13 +54,13 @@ ALL: Final = "all"
 
 
 def usage() -> str:
-    """What there is."""
+    """The list of benchmarks."""
     lines = [f"  {name:<14}{one.text}" for name, one in BENCHMARKS.items()]
     return "\n".join([str(__doc__), *lines, f"  {ALL:<14}all of these, one after the other"])
 
 
 def chosen(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The benchmarks that are named, and what is left for them."""
+    """The named benchmarks, and their arguments."""
     names = [word for word in words if word in BENCHMARKS or word == ALL]
     rest = [word for word in words if word not in names]
     if ALL in names:
@@ -69,7 +69,7 @@ def chosen(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs what is asked for; 1 when one of them does not keep what it claims."""
+    """Runs the named benchmarks; returns 1 when a claim does not hold."""
     words = sys.argv[1:] if argv is None else list(argv)
     if words in (["--help"], ["-h"]):
         print(usage())

@@ -1,4 +1,4 @@
-"""Processor time and memory of processes with all their children, and what the whole machine is busy with.
+"""Processor time and memory of processes with all their children, and the load of the whole machine.
 
 The kernel's clock of a process is exact to the nanosecond; the figures in /proc/PID/stat are kept in ticks of ten
 milliseconds. So the clock is read, and the ticks only for children that have ended, which no clock counts.
@@ -34,14 +34,14 @@ def cpu_s(pid: int) -> float:
     """Processor time that the tree has used so far, ended children included."""
     total = 0.0
     for one in tree(pid):
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # the process has just ended
             total += clock_s(one) + _ended_children_s(one)
     return total
 
 
 def clock_s(pid: int) -> float:
     """Processor time of one process, as the kernel keeps it."""
-    # What clock_getcpuclockid(3) returns: the complement of the process id over three bits that say which clock.
+    # As clock_getcpuclockid(3) returns it: the complement of the process id, and three bits that select the clock.
     return time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
 
 
@@ -52,7 +52,7 @@ def _ended_children_s(pid: int) -> float:
 
 
 def own_rss_mib(pid: int) -> float:
-    """Resident memory of one process now; nothing when it has just ended."""
+    """Resident memory of one process now; 0 when it has just ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / _MIB
     except OSError:
@@ -65,14 +65,14 @@ def rss_mib(pid: int) -> float:
 
 
 def reset_peaks(pid: int) -> None:
-    """From now on the peak is counted from what is resident now."""
+    """Resets the peak to the memory that is resident now."""
     for one in tree(pid):
         with contextlib.suppress(OSError):
             Path(f"/proc/{one}/clear_refs").write_text(_RESET_PEAK)
 
 
 def peak_mib(pid: int) -> float:
-    """The most that was resident since the last reset, of all processes that are there now."""
+    """The peak of resident memory since the last reset, over all processes that exist now."""
     kib = 0
     for one in tree(pid):
         with contextlib.suppress(OSError):
@@ -82,7 +82,7 @@ def peak_mib(pid: int) -> float:
 
 
 def machine_busy_s() -> float:
-    """Seconds that all processors were at work for anybody, time that a hypervisor took included."""
+    """Seconds that all processors were busy, with any process; time taken by a hypervisor included."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(
         int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
     )

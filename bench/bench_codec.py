@@ -1,4 +1,5 @@
-"""How long a message takes: the codec's engine, compiled and as plain Python, beside the construct that is its oracle.
+"""Time to decode and encode a message: the codec's engine, compiled and as plain Python, beside its oracle in
+construct.
 
 The claim is that the compiled engine is ten times as fast as construct at least, for Produce, Fetch and Metadata in
 their newest versions, both ways.
@@ -124,7 +125,7 @@ def _metadata_response() -> MetadataResponse:
 
 
 def microseconds(call: Call) -> float:
-    """The best of a number of rounds, per call: what the code costs when nothing else has the processor."""
+    """The best of several rounds, per call: the cost when no other process has the processor."""
     call()
     calls, best, deadline = 1, float("inf"), time.perf_counter() + SECONDS_PER_FIGURE
     while time.perf_counter() < deadline:
@@ -183,7 +184,7 @@ def _row(
 
 
 def report(rows: list[dict[str, Any]]) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     heads = ["", "bytes", "compiled us", "without a C compiler us", "construct us", "times as fast"]
     cells = [
         [
@@ -213,7 +214,7 @@ def report(rows: list[dict[str, Any]]) -> Section:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Publishes the table; ends with status 1 where a row is below the claim."""
+    """Publishes the table; exits with status 1 when a row is below the claim."""
     options = results.arguments(__doc__).parse_args(argv)
     rows = run()
     results.publish(report(rows), options)

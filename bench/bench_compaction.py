@@ -47,7 +47,7 @@ KAFKA_HEAP = "512m"
 
 
 class Shape(NamedTuple):
-    """What a log is made of; values are half noise, half digits."""
+    """The contents of a log; values are half noise, half digits."""
 
     value_bytes: int
     codec: CompressionType
@@ -61,7 +61,7 @@ SHAPES = [Shape(size, codec) for codec in (CompressionType.NONE, CompressionType
 
 
 class Figures(NamedTuple):
-    """Of one cleaning."""
+    """The figures of one cleaning."""
 
     seconds: float
     cpu_seconds: float
@@ -147,7 +147,7 @@ def plan_for(directory: Path) -> CleaningPlan:
 
 
 def clean_here(directory: Path) -> Figures:
-    """By ours, in this process."""
+    """Cleans by Barnabas's cleaner, in this process."""
     cpu_seconds = -time.process_time()
     stats = clean(ENV, plan_for(directory)).stats
     cpu_seconds += time.process_time()
@@ -163,7 +163,7 @@ def clean_here(directory: Path) -> Figures:
 
 
 def clean_by_ours(directory: Path, *, is_interpreted: bool = False) -> Figures:
-    """The same in a process of its own, as a worker is; as plain Python where that is asked for."""
+    """The same in a separate process, like a worker; as plain Python on request."""
     command = [sys.executable, "-m", "bench.bench_compaction", "--clean", str(directory)]
     environment = {**os.environ, **PLAIN} if is_interpreted else None
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -173,7 +173,7 @@ def clean_by_ours(directory: Path, *, is_interpreted: bool = False) -> Figures:
 
 
 def clean_by_kafka(directory: Path) -> Figures:
-    """By Kafka, on a copy, which it changes."""
+    """Cleans a copy by Kafka's cleaner."""
     copy = directory.with_name("kafka-0")
     shutil.copytree(directory, copy)
     plan = plan_for(directory)
@@ -197,7 +197,7 @@ def clean_by_kafka(directory: Path) -> Figures:
 
 
 def with_kafka() -> bool:
-    """Whether there is one to compare with."""
+    """Whether Apache Kafka is available."""
     try:
         classpath()
     except KafkaMissingError as error:
@@ -207,7 +207,7 @@ def with_kafka() -> bool:
 
 
 class Pair(NamedTuple):
-    """One shape by both; None where there is no Apache Kafka."""
+    """The figures of both for one shape; None without Apache Kafka."""
 
     size: int
     ours: Figures
@@ -215,7 +215,7 @@ class Pair(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether ours is as fast."""
+        """Whether Barnabas is as fast."""
         return self.kafka is None or self.ours.seconds <= self.kafka.seconds
 
 
@@ -238,7 +238,7 @@ def measure(base: Path, gib: float, rounds: int, *, beside_kafka: bool) -> dict[
 
 
 def report(found: dict[Shape, Pair], gib: float, rounds: int) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     heads = [
         "records",
         *(head for who in ("Barnabas", "Apache Kafka") for head in (who, "CPU", "MiB/s", "memory")),
@@ -282,7 +282,7 @@ def _mib_s(figures: Figures, size: int) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Ends with a status where ours is slower than Kafka's."""
+    """Exits with a status when Barnabas is slower than Kafka."""
     parser = results.arguments(__doc__)
     parser.add_argument("--gib", type=float, help="how large each log is: 1, or 0.02 when --quick")
     parser.add_argument("--rounds", type=int, default=1)

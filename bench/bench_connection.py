@@ -1,4 +1,4 @@
-"""What the network part costs: microseconds a request without sockets, and throughput through the loopback.
+"""Cost of the network part: microseconds a request without sockets, and throughput through the loopback.
 
 The claim is 4 us a request at most for one connection's framing, ordering and writing, when requests come one by one.
 """
@@ -34,7 +34,7 @@ SECONDS_PER_FIGURE = 0.5
 
 
 class _Nowhere:
-    """A transport that gives the same data at each read, takes everything and sends it nowhere."""
+    """A transport that returns the same data at each read, and discards all writes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -143,7 +143,7 @@ def _rate(client: socket.socket, request: bytes, answer_bytes: int) -> float:
 
 
 def main(_: Sequence[str] = ()) -> None:
-    """Prints the figures. Ends with a status if one does not keep what it claims."""
+    """Prints the figures. Exits with a status when a claim does not hold."""
     import tempfile
 
     import uvloop

@@ -1,7 +1,7 @@
-"""Loading of a partition of __consumer_offsets, with the event loop at work beside it.
+"""Loading of a partition of __consumer_offsets while the event loop runs.
 
-The log is written once for each shape; it is in the page cache when it is loaded. While a thread loads it, something
-asks the loop every millisecond to call it at a certain time, and writes down how late it was.
+The log is written once for each shape; it is in the page cache when it is loaded. While a thread loads it, a timer of
+the loop fires every millisecond, and its lateness is recorded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SHAPES: Final = {
 
 
 def write_log(path: Path, shape: Shape) -> None:
-    """One segment's records, as commits leave them."""
+    """Writes one segment of records, as commits write them."""
     with path.open("wb") as file:
         for first in range(0, shape.records, shape.per_batch):
             records = [
@@ -70,7 +70,7 @@ def _record(key: int, offset: int) -> tuple[bytes, bytes | None, int, tuple[()]]
 
 
 class Lateness:
-    """How late the loop is, in ms, each time."""
+    """The lateness of each timer of the loop, in ms."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.late_ms: list[float] = []
@@ -84,7 +84,7 @@ class Lateness:
 
 
 async def load(path: str) -> tuple[float, int, list[float]]:
-    """Seconds, offsets that are there then, and the lateness of the loop meanwhile."""
+    """Loads a log: seconds, offsets loaded, and the lateness of the loop meanwhile."""
     loop = asyncio.get_running_loop()
     config = BrokerConfig.of(None, overrides=[])
     shard = GroupCoordinatorShard(
@@ -113,7 +113,7 @@ async def load(path: str) -> tuple[float, int, list[float]]:
 
 
 def report(found: dict[str, tuple[float, int, list[float]]]) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     rows = []
     for name, (seconds, count, late_ms) in found.items():
         late_ms.sort()

@@ -1,7 +1,7 @@
 """Groups and transactions beside Apache Kafka: until a consumer has a record, commits, transactions, memory of groups.
 
-The brokers take turns, one at a time, each in a new directory. Consumers and producers are librdkafka's; commits and
-a thousand groups are sent in our own codec over few connections, so that it is the broker that is measured.
+The brokers take turns, one at a time, each in a new directory. Consumers and producers are librdkafka's; commits and a
+thousand groups are sent in our own codec over few connections, so that the broker sets the pace.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ AT_ONCE: Final = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def brokers(*, with_kafka: bool) -> dict[str, Factory]:
-    """Barnabas with either profile, Apache Kafka as it is and without the delay that profile dev leaves out."""
+    """Barnabas with either profile, Apache Kafka with its defaults and without the delay that profile dev leaves
+    out."""
 
     def ours(profile: str) -> Factory:
         def make(directory: Path) -> Broker:
@@ -103,7 +104,7 @@ def first_record_s(broker: Broker, group: str, protocol: str) -> float:
 
 
 def first_records(broker: Broker) -> Figures:
-    """The very first group of a new broker, whose internal topic is made for it, and the median of more."""
+    """The first group of a new broker, which creates the internal topic, and the median of later ones."""
     found = {}
     for protocol in ("classic", "consumer"):
         found[f"first_{protocol}_s"] = first_record_s(broker, f"first-{protocol}", protocol)
@@ -134,7 +135,7 @@ def commits_per_s(broker: Broker, in_flight: int, count: int) -> float:
             _await_coordinator(peer, request.group_id)
         began = time.perf_counter()
         for _ in range(count // in_flight):
-            # All in one write: what is sent in pieces waits for acknowledgements of the pieces before.
+            # All in one write: separate ones would wait for acknowledgements of those before.
             peer.say_all(requests, 8)
             for request in requests:
                 answer = peer.hear(request, 8)
@@ -171,7 +172,7 @@ def commits(broker: Broker, count: int) -> Figures:
 
 
 def producer(broker: Broker, identity: str | None) -> Producer:
-    """Transactional, or idempotent only."""
+    """A transactional producer, or an idempotent one."""
     settings: dict[str, str | int | float | bool] = {
         "bootstrap.servers": broker.bootstrap,
         "enable.idempotence": True,
@@ -231,7 +232,7 @@ def small_per_s(broker: Broker, seconds: float) -> float:
 
 
 def transactions(broker: Broker, seconds: float) -> Figures:
-    """Without any, with a commit every 100 ms and every second, and as many as can be."""
+    """Without transactions, with a commit every 100 ms and every second, and as many as possible."""
     found = {"plain": records_per_s(broker, None, seconds)[0], "small": small_per_s(broker, seconds)}
     for name, every_s in (("tenth", 0.1), ("second", 1.0)):
         found[f"{name}_records"], found[f"{name}_commits"] = records_per_s(broker, every_s, seconds)
@@ -282,7 +283,7 @@ def join_consumer(peer: Peer, group: str) -> None:
 
 
 def memory(broker: Broker, groups: int) -> Figures:
-    """Before, and with a thousand groups of either kind. The classic ones wait out no delay: it is off."""
+    """Memory before, and with a thousand groups of either kind. The initial delay of classic groups is off."""
     kinds: list[tuple[str, Callable[[Peer, str], None]]] = [
         ("consumer", join_consumer),
         ("classic", join_classic),
@@ -299,7 +300,7 @@ def memory(broker: Broker, groups: int) -> Figures:
 
 @contextmanager
 def running(factory: Factory) -> Iterator[Broker]:
-    """With the topic, which has a record."""
+    """A running broker with the topic, which has a record."""
     with fresh(factory) as broker:
         broker.start()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
@@ -333,7 +334,7 @@ LINES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def report(found: Mapping[str, Figures]) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     rows = [
         [line, *(", ".join(number(figures.get(name)) for name in names) for figures in found.values())]
         for line, names in LINES.items()
@@ -363,7 +364,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name, factory in brokers(with_kafka=not options.no_kafka).items():
         with running(factory) as broker:
             figures = first_records(broker) | commits(broker, count)
-            # Where a first member is waited with, a thousand groups would only tell how long.
+            # With an initial delay a thousand groups would measure only that delay.
             if name in {"Barnabas (dev)", "Kafka, no delay"}:
                 figures |= memory(broker, groups) | transactions(broker, seconds)
         found[name] = figures

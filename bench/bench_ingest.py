@@ -1,8 +1,8 @@
 """Ingest through Spark's Kafka connector, from Barnabas and from Apache Kafka: the same records, session and tables.
 
 Both brokers run at once, hold the same records, and are read in turns by one Spark session with two cores, after a
-round that does not count. What is measured is a whole `barnabas pipeline ingest` without the start of Spark: the query,
-its checkpoint and its commits included; and beside it the connector alone, whose rows go nowhere.
+round that does not count. It measures a whole `barnabas pipeline ingest` without the start of Spark (the query, its
+checkpoint and its commits), and the connector alone, whose rows are discarded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Samples = dict[tuple[str, str, str], list[Measured]]
 
 
 def by_connector(spark: SparkSession, broker: Broker, load: Load, _: Path) -> int:
-    """The connector alone; the rows are counted on their way."""
+    """Runs the connector alone, and counts the rows."""
     from pyspark.sql import Observation
     from pyspark.sql.functions import count, lit
 
@@ -52,7 +52,7 @@ def by_connector(spark: SparkSession, broker: Broker, load: Load, _: Path) -> in
 
 
 def ingested(spark: SparkSession, broker: Broker, load: Load, directory: Path) -> int:
-    """Into a new Parquet table."""
+    """Ingests into a new Parquet table."""
     options = IngestOptions(
         bootstrap=broker.bootstrap,
         table=str(directory / "table"),
@@ -77,7 +77,7 @@ def timed(spark: SparkSession, way: Way, broker: Broker, load: Load, place: Path
 
 
 def measure(brokers: dict[str, Factory], loads: Sequence[Load], options: argparse.Namespace) -> Samples:
-    """All ways in turns."""
+    """Measures all ways in turns."""
     samples: Samples = {}
     with contextlib.ExitStack() as stack:
         running: dict[str, Broker] = {}
@@ -103,7 +103,7 @@ def measure(brokers: dict[str, Factory], loads: Sequence[Load], options: argpars
 
 
 def report(samples: Samples, loads: Sequence[Load], options: argparse.Namespace) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     brokers = list(dict.fromkeys(name for _, _, name in samples))
     middle = {key: statistics.median(one.rows_per_s for one in found) for key, found in samples.items()}
     rows = [

@@ -1,8 +1,8 @@
 """Lookups over the wire in a log of 100 segments, beside Apache Kafka on the same files: by timestamp, and by offset.
 
-One connection, one request at a time. Both brokers run at once and are asked in turns, so that what else the machine
-does is the same to both; before that each is asked for a while without the clock, for the sake of the one that compiles
-as it goes. The log is too large for the caches of the processor and lies in the page cache.
+One connection, one request at a time. Both brokers run at once and are queried in turns, so that other load affects
+both alike; unmeasured requests come first, for the broker with a just-in-time compiler. The log is too large for the
+caches of the processor and lies in the page cache.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def ask_timestamp(connection: RawConnection, offset: int) -> None:
 
 
 def fetch_at(connection: RawConnection, offset: int) -> None:
-    """Some batches from an offset on."""
+    """Fetches some batches from an offset on."""
     head = struct.pack(">iiiibi", -1, 0, 1, FETCH_BYTES, 0, 1)
     partition = struct.pack(">iiqi", 1, 0, offset, FETCH_BYTES)
     connection.send_frame(header_v1(FETCH, 4, 1) + head + string(TOPIC) + partition)
@@ -61,7 +61,7 @@ LOOKUPS: dict[str, Ask] = {
 
 
 def prepared(factory: Factory, place: Path, log: Path) -> Broker:
-    """A broker that has the log, recovered and stopped in order and started again."""
+    """A broker that has the log, recovered, stopped cleanly and started again."""
     broker = factory(place).start()
     create_topic(broker, 1)
     broker.stop()
@@ -74,7 +74,7 @@ def prepared(factory: Factory, place: Path, log: Path) -> Broker:
 
 
 def asked(connection: RawConnection, ask: Ask, offsets: Sequence[int]) -> list[float]:
-    """Microseconds that each answer takes."""
+    """Microseconds of each request."""
     found = []
     for offset in offsets:
         start = time.perf_counter()
@@ -84,7 +84,7 @@ def asked(connection: RawConnection, ask: Ask, offsets: Sequence[int]) -> list[f
 
 
 class Found(NamedTuple):
-    """The log, and for each lookup and broker the microseconds."""
+    """The log, and the microseconds of each lookup and broker."""
 
     segments: int
     batches: int
@@ -92,7 +92,7 @@ class Found(NamedTuple):
 
 
 def measure(brokers: dict[str, Factory], shape: LogShape, options: argparse.Namespace) -> Found:
-    """Both brokers at once, asked in turns."""
+    """Measures both brokers at once, in turns."""
     rng = random.Random(1)
     with contextlib.ExitStack() as stack:
 
@@ -123,7 +123,7 @@ def measure(brokers: dict[str, Factory], shape: LogShape, options: argparse.Name
 
 
 def report(found: Found) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     figures = {
         f"{what}, {who}": (statistics.median(samples), statistics.quantiles(samples, n=100)[98])
         for what, by_broker in found.samples.items()

@@ -1,7 +1,7 @@
-"""The metadata log alone: how long a change takes, how many fit into a second, and how long a start reads.
+"""The metadata log alone: latency of a change, changes a second, and duration of loading.
 
-Without a network, so that what is seen is the log: framing, batches, fsync, snapshots, replay into an image. In few
-topics and in many, for a topic costs a record and a map of its own.
+Without a network, only the log counts: framing, batches, fsync, snapshots, replay into an image. In few topics and in
+many, since each topic has a record and a map of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def timed(what: Callable[[], T]) -> tuple[float, T]:
-    """How long it takes, ms, and what it returns."""
+    """The duration of a call in ms, and its result."""
     start = time.perf_counter()
     result = what()
     return (time.perf_counter() - start) * 1000, result
@@ -84,7 +84,7 @@ def topics(partition_count: int) -> Iterator[list[Message]]:
 
 
 def latencies(directory: str) -> list[float]:
-    """Of changes of one setting, each synced: us."""
+    """Latencies of changes of one setting, each synced: us."""
     log = new_log(directory)
     found = []
     for change in range(CHANGES):
@@ -103,7 +103,7 @@ def write_all(log: EmbeddedRaftLog, batches: Sequence[list[Message]]) -> None:
 
 
 class Figures(NamedTuple):
-    """Of one shape, in ms; records a second, megabytes."""
+    """The figures of one shape, in ms, records a second, and megabytes."""
 
     written_ms: float
     records_s: float
@@ -114,7 +114,7 @@ class Figures(NamedTuple):
 
 
 def measure(partition_count: int, directory: str) -> Figures:
-    """Writes all, reads it, writes a snapshot, reads that."""
+    """Writes and reads the log, then writes and reads a snapshot."""
     batches = list(topics(partition_count))
     log = new_log(directory)
     written_ms, _ = timed(lambda: write_all(log, batches))
@@ -135,7 +135,7 @@ def _reading_ms(directory: str) -> float:
 
 
 def report(changes_us: list[float], found: dict[str, Figures]) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     names = {
         "written, ms": "written_ms",
         "records a second": "records_s",

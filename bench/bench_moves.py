@@ -1,7 +1,7 @@
-"""A replica moves from one log directory to another while somebody writes to it: how fast, and what the writer feels.
+"""A replica moves between log directories while a producer writes to it: its speed, and the producer's latencies.
 
 The writer sends one small batch after the other with acks=all and waits for each answer, to the partition that moves.
-Both directories are on one disk and what is copied is in the page cache: it is the brokers that are measured.
+Both directories are on one disk and the log is in the page cache, so that the brokers set the pace.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VERSION: Final = 12
 
 
 class Shape(NamedTuple):
-    """What the log holds: so many MiB in batches of so many bytes."""
+    """The contents of the log: so many MiB in batches of so many bytes."""
 
     mib: int
     batch_bytes: int
@@ -48,7 +48,7 @@ SHAPES: Final = (Shape(512, 64 << 10), Shape(256, 16 << 10), Shape(32, 1 << 10))
 
 
 class Writer(threading.Thread):
-    """Notes how long each acknowledgement took, in ms."""
+    """A producer that records the latency of each acknowledgement, in ms."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -79,7 +79,7 @@ def produce(peer: Peer, payload: bytes) -> None:
 
 
 def fill(peer: Peer, shape: Shape) -> None:
-    """The log as it is before the move."""
+    """Writes the log before the move."""
     payload = build_batch([(None, bytes(range(256)) * (shape.batch_bytes // 256), 1_700_000_000_000, ())])
     for _ in range(shape.mib * (1 << 20) // len(payload)):
         produce(peer, payload)
@@ -93,7 +93,7 @@ def places(peer: Peer) -> list[str]:
 
 
 def move(peer: Peer, target: str) -> float:
-    """Seconds from the request until the replica lies in `target` and nowhere else."""
+    """Moves the replica; returns seconds from the request until it is in `target` alone."""
     request = AlterReplicaLogDirsRequest
     topic = request.AlterReplicaLogDirTopic(name=TOPIC, partitions=[0])
     began = time.perf_counter()
@@ -115,7 +115,7 @@ class Moved(NamedTuple):
 
 
 def measure(broker: Broker, directories: list[str], shape: Shape) -> Moved:
-    """The move by itself, then one with the writer, and what that felt before and meanwhile."""
+    """Measures a move by itself, then one with the writer, with its latencies before and meanwhile."""
     with Peer("127.0.0.1", broker.port) as peer:
         topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
         peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
@@ -137,7 +137,7 @@ def measure(broker: Broker, directories: list[str], shape: Shape) -> Moved:
 
 
 def latencies(sorted_ms: list[float]) -> tuple[float, float, float]:
-    """Median, 99th percentile and the longest."""
+    """Median, 99th percentile and maximum."""
     return statistics.median(sorted_ms), sorted_ms[int(len(sorted_ms) * 0.99)], sorted_ms[-1]
 
 
@@ -153,7 +153,7 @@ def brokers(parent: Path, directories: list[str], *, with_kafka: bool) -> dict[s
 
 
 def report(found: dict[tuple[Shape, str], Moved]) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     heads = ["log", "broker", "MiB/s", "CPU s", "MiB/s while written to"]
     heads += ["writer before, p50, p99, max ms", "writer meanwhile"]
     rows = [

@@ -1,9 +1,9 @@
-"""Ten thousand partitions, in few topics and in many: made, held, described and opened again, beside Apache Kafka.
+"""Ten thousand partitions, in few topics and in many: creation, memory, metadata and restart, beside Apache Kafka.
 
-For each shape every broker starts in a new directory, makes the topics, is asked for their metadata, idles, stops in
-order and starts again; the brokers take turns, and the medians of some rounds are printed. A broker is ready when
-Metadata names a leader for every partition: that is when a client can begin. Answers are read and not decoded, so that
-it is the broker that is measured.
+For each shape every broker starts in a new directory, creates the topics, answers Metadata requests, idles, stops
+cleanly and starts again; the brokers take turns, and the medians of some rounds are printed. A broker is ready when
+Metadata names a leader for every partition: then a client can begin. Responses are read and not decoded, so that the
+broker sets the pace.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ METADATA_VERSION: Final = 12
 
 
 class Shape(NamedTuple):
-    """So many topics with so many partitions each, asked for in requests of so many topics."""
+    """So many topics with so many partitions each, described by requests for so many topics."""
 
     topics: int
     partitions: int
@@ -51,7 +51,7 @@ class Shape(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Partitions in all."""
+        """The number of all partitions."""
         return self.topics * self.partitions
 
     def __str__(self) -> str:
@@ -63,10 +63,9 @@ SHAPES: Final = (Shape(10, 1_000, 1), Shape(1, 10_000, 1), Shape(10_000, 1, 100)
 
 
 class Figures(NamedTuple):
-    """What one round of one shape showed; latencies in ms, memory in MiB.
-
-    `answered` and `usable` are partitions a second: until the last creation was answered, and until the last partition
-    told its offsets, since Apache Kafka answers before its broker has made the logs.
+    """The figures of one round of one shape; latencies in ms, memory in MiB. `answered` and `usable` are partitions a
+    second: until the last response, and until the last partition reported its offsets, since Apache Kafka answers
+    before its broker has created the logs.
     """
 
     answered: float
@@ -94,7 +93,7 @@ HEADINGS: Final = (
 
 
 def measure(factory: Factory, shape: Shape, root: Path) -> Figures:
-    """One round."""
+    """Measures one round."""
     with fresh(factory, root) as broker:
         broker.start()
         with _peer(broker) as peer:
@@ -132,7 +131,7 @@ def _names(shape: Shape) -> Iterator[list[str]]:
 
 
 def _create(peer: Peer, shape: Shape) -> None:
-    """Returns when the last topic was answered for. Topics that no single request may make grow to their size."""
+    """Returns after the last response. Topics too large for a single request are created smaller and extended."""
     at_first = min(shape.partitions, MOST_AT_ONCE)
     for names in _names(shape):
         wishes = [
@@ -169,14 +168,14 @@ def _raw(peer: Peer, request: MetadataRequest) -> bytes:
 
 
 def _leaders(frame: bytes) -> int:
-    """Partitions that have a leader, in an answer to Metadata."""
+    """The number of partitions with a leader in a Metadata response."""
     correlation_id_and_tags = struct.calcsize(">iB")
     answer = decode(MetadataResponse, METADATA_VERSION, frame[correlation_id_and_tags:])
     return sum(part.leader_id >= 0 for topic in answer.topics for part in topic.partitions)
 
 
 def _wait_until_usable(peer: Peer, shape: Shape) -> None:
-    """Until each partition says where it ends."""
+    """Waits until each partition reports its end offset."""
     wanted = [(f"t{topic}", index) for topic in range(shape.topics) for index in range(shape.partitions)]
     deadline = time.monotonic() + READY_LIMIT_S
     while wanted:
@@ -186,7 +185,7 @@ def _wait_until_usable(peer: Peer, shape: Shape) -> None:
 
 
 def _without_offsets(peer: Peer, wanted: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The partitions whose end offset is not to be had, of the first thousand, and the rest."""
+    """The partitions without an end offset, of the first thousand, and the rest."""
     asked: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
     for name, index in wanted[:OFFSETS_PER_REQUEST]:
         partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=-1)
@@ -204,7 +203,7 @@ def _without_offsets(peer: Peer, wanted: list[tuple[str, int]]) -> list[tuple[st
 
 
 def _wait_until_ready(peer: Peer, shape: Shape) -> None:
-    """Until Metadata names a leader for each partition."""
+    """Waits until Metadata names a leader for each partition."""
     deadline = time.monotonic() + READY_LIMIT_S
     while _leaders(_raw(peer, MetadataRequest(topics=None))) < shape.total:
         if time.monotonic() > deadline:
@@ -212,7 +211,7 @@ def _wait_until_ready(peer: Peer, shape: Shape) -> None:
 
 
 def _latency_ms(peer: Peer, request: MetadataRequest) -> float:
-    """The median time from the question to the last byte of the answer."""
+    """The median time from the request to the last byte of the response."""
     samples = []
     for _ in range(LATENCY_SAMPLES):
         began = time.perf_counter()
@@ -238,14 +237,14 @@ def _start_again(broker: Broker, shape: Shape) -> float:
 
 
 def usual_root() -> Path:
-    """In memory, where there is a file system for that."""
+    """A directory in memory, where a file system for that exists."""
     return IN_MEMORY if IN_MEMORY.is_dir() else Path(tempfile.gettempdir())
 
 
 def medians(
     found: dict[str, Factory], shapes: Sequence[Shape], rounds: int, root: Path
 ) -> dict[Shape, dict[str, Figures]]:
-    """For each shape and broker; the brokers take turns."""
+    """The medians for each shape and broker; the brokers take turns."""
     all_of = {}
     for shape in shapes:
         samples: dict[str, list[Figures]] = {name: [] for name in found}
@@ -260,7 +259,7 @@ def medians(
 
 
 def report(found: dict[Shape, dict[str, Figures]], rounds: int, root: Path) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     brokers = list(next(iter(found.values())))
     rows = [
         [heading, who, *(number(found[shape][who][position]) for shape in found)]

@@ -1,4 +1,4 @@
-"""What a machine without a C compiler has: the broker as plain Python beside the compiled one, and Apache Kafka.
+"""The broker as plain Python, as on a machine without a C compiler, beside the compiled one and Apache Kafka.
 
 Rates and processor's time are those of some rows of `python -m bench side-by-side`, with a third broker in the turns:
 the same source, run by the interpreter. Recovery and compaction are measured as their own benchmarks measure them.
@@ -41,7 +41,7 @@ Rates = dict[str, float]
 
 
 class Line(NamedTuple):
-    """A row of the table: what is done, its unit, and figures of which more is better."""
+    """A row of the table: the operation, its unit, and figures of which more is better."""
 
     title: str
     unit: str
@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
 
 def plain(factory: AnyFactory, directory: Path) -> BrokerProcess:
-    """The broker that a factory of ours makes, as plain Python."""
+    """Makes a factory's broker run as plain Python."""
     broker = factory(directory)
     assert isinstance(broker, BrokerProcess)
     broker.environment = {**broker.environment, **interpreted.PLAIN}
@@ -66,7 +66,7 @@ def forms(*, with_kafka: bool) -> dict[str, Factory]:
 
 @contextmanager
 def running(options: argparse.Namespace) -> Iterator[list[Contestant]]:
-    """All that take turns."""
+    """Starts all brokers that take turns."""
     brokers = contestants(with_kafka=not options.no_kafka, launcher=None, root=options.directory)
     brokers.insert(1, Contestant(PLAIN, partial(plain, ours), options.directory))
     try:
@@ -79,7 +79,7 @@ def running(options: argparse.Namespace) -> Iterator[list[Contestant]]:
 
 
 def measured_rows(options: argparse.Namespace) -> tuple[list[Workload], Samples]:
-    """Some rows of the side-by-side benchmark, on all that take turns."""
+    """Some rows of the side-by-side benchmark, on all these brokers."""
     rows = [row for row in WORKLOADS if row.name in ROWS]
     plan = Plan(1, 0, QUICK_SCALE, retries=0) if options.quick else Plan(options.rounds)
 
@@ -121,7 +121,7 @@ def rates_figures(rows: Sequence[Workload], samples: Samples) -> dict[str, float
 
 
 def recovery_lines(options: argparse.Namespace) -> Iterator[Line]:
-    """Of a log in the page cache, in GB a second."""
+    """Recovery of a log in the page cache, in GB a second."""
     for name, batch_bytes in RECOVERED.items():
         rates: Rates = {}
         shape = LogShape(options.size * MIB, batch_bytes)
@@ -133,7 +133,7 @@ def recovery_lines(options: argparse.Namespace) -> Iterator[Line]:
 
 
 def compaction_lines(options: argparse.Namespace) -> Iterator[Line]:
-    """Of logs with 10 % live keys, in MiB a second."""
+    """Compaction of logs with 10 % live keys, in MiB a second."""
     beside_kafka = not options.no_kafka and bench_compaction.with_kafka()
     for shape in COMPACTED:
         with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-plain-") as place:
@@ -158,7 +158,7 @@ def lines_table(lines: Sequence[Line]) -> Table:
 
 
 def lines_figures(lines: Sequence[Line]) -> Mapping[str, float]:
-    """Of the broker as plain Python."""
+    """The figures of the broker as plain Python."""
     return {f"{line.title}, {line.unit}": line.rates[PLAIN] for line in lines}
 
 

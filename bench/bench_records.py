@@ -31,7 +31,7 @@ CLAIMED = ("validate", "recover", "find", "compact", "columns", "decode")
 
 
 def run(*, interpreted: bool, seconds: float) -> tuple[bool, Figures]:
-    """Whether the loops were compiled, and what they took, in a process of its own."""
+    """Whether the loops were compiled, and their times, in a separate process."""
     command = [sys.executable, "-m", LOOPS, str(seconds)]
     environment = {**os.environ, **PLAIN} if interpreted else None
     answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout)
@@ -39,7 +39,7 @@ def run(*, interpreted: bool, seconds: float) -> tuple[bool, Figures]:
 
 
 def best(rounds: list[Figures]) -> Figures:
-    """The least of all rounds."""
+    """The smallest value of all rounds."""
     return {
         size: {what: min(found[size][what] for found in rounds) for what in figures}
         for size, figures in rounds[0].items()
@@ -47,7 +47,7 @@ def best(rounds: list[Figures]) -> Figures:
 
 
 def megabytes_per_second(nanoseconds: float, size: str) -> float:
-    """Of values."""
+    """Megabytes of values a second."""
     return int(size) * 1000 / nanoseconds
 
 
@@ -76,19 +76,19 @@ def table(size: str, compiled: Figures, plain: Figures) -> Table:
 
 
 def too_slow(compiled: Figures) -> list[str]:
-    """Which loops do less than they must."""
+    """The loops below their targets."""
     size = str(SHAPES[0].value_bytes)
     return [
         what
         for what, took in compiled[size].items()
         if what.startswith(CLAIMED)
-        and not what.endswith("gzip")  # what its library takes
+        and not what.endswith("gzip")  # the time of its library
         and megabytes_per_second(took, size) < LEAST_MB_PER_SECOND
     ]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints and publishes the figures; ends with status 1 where a loop is slower than it must be."""
+    """Prints and publishes the figures; exits with status 1 when a loop is below its target."""
     options = results.arguments(__doc__).parse_args(argv)
     seconds, rounds = (0.02, 1) if options.quick else (SECONDS_PER_FIGURE, ROUNDS)
     found: dict[bool, list[Figures]] = {False: [], True: []}

@@ -1,7 +1,8 @@
 """Recovery of a large log and opening of many, beside Apache Kafka on the very same directories.
 
-The directories are made once, by the broker that is measured first; then every broker starts on them in turns. What a
-recovery leaves (indexes, snapshots, recovery points) is removed before the next, and the logs are in the page cache.
+The directories are made once, by the broker that is measured first; then every broker starts on them in turns. The
+files of a recovery (indexes, snapshots, recovery points) are removed before the next, and the logs are in the page
+cache.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def create_topic(broker: Broker, partitions: int) -> None:
 
 
 def started(broker: Broker) -> tuple[float, float]:
-    """Starts it; seconds from the spawn to the first answer, and those that it says it loaded logs for."""
+    """Starts a broker; seconds from the spawn to the first response, and those that it reports for loading logs."""
     if isinstance(broker, ApacheKafka):
         broker.prepare()
     begin = time.perf_counter()
@@ -52,7 +53,7 @@ def started(broker: Broker) -> tuple[float, float]:
 
 
 def stopped(broker: Broker) -> float:
-    """Stops it in order; how long that took."""
+    """Stops a broker cleanly; returns the seconds."""
     begin = time.perf_counter()
     broker.stop()
     return time.perf_counter() - begin
@@ -76,7 +77,7 @@ def recovery_of(factory: Factory, directory: Path, shape: LogShape, rounds: int)
 
 
 class Opening(NamedTuple):
-    """Seconds, of a broker with many partitions."""
+    """The seconds of opening a broker with many partitions."""
 
     ready: float
     loading: float
@@ -103,7 +104,7 @@ def opening_of(factory: Factory, directory: Path, partitions: int, rounds: int) 
 
 
 def recovery_section(brokers: dict[str, Factory], size: int, options: argparse.Namespace) -> Section:
-    """Of one large log, in each shape."""
+    """Recovery of one large log, in each shape."""
     rows, figures = [], {}
     for name, (batch_bytes, producers) in SHAPES.items():
         cells = [name]
@@ -131,7 +132,7 @@ def recovery_section(brokers: dict[str, Factory], size: int, options: argparse.N
 
 
 def opening_section(brokers: dict[str, Factory], partitions: int, options: argparse.Namespace) -> Section:
-    """Of many small logs."""
+    """Opening of many small logs."""
     found = {}
     for name, factory in brokers.items():
         with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-opening-") as place:

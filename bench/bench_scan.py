@@ -3,11 +3,10 @@
 Apache Kafka holds the topics, and writes the directory that the source reads. One Spark session with two cores reads
 the same records both ways in turns, after two rounds that do not count. Both give key, value, partition, offset and
 timestamp: once into a sink that drops rows, once into sums and maxima of all of them. What is shown is rows a second by
-the clock, and the processor's time of all processes: Spark's JVM, its Python workers, and the broker where it is asked.
+the clock, and the processor's time of all processes: Spark's JVM, its Python workers, and the broker where it takes
+part. The largest records are also read from larger topics, where the fixed costs of a query weigh less.
 
-The largest records are read from larger topics besides: what a query costs apart from its rows weighs less there.
-
-Then an hour of a topic that has a week in it: which of the segments were opened to read records, and how many bytes.
+Then an hour of a topic that covers a week: the number of segments opened to read records, and of bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ SOURCE, CONNECTOR = "source", "connector"
 
 
 class Measured(NamedTuple):
-    """One run: by the clock, and processor's time for a million rows."""
+    """One run: elapsed time, and processor time for a million rows."""
 
     rows_per_s: float
     spark_cpu_s: float
@@ -48,7 +47,7 @@ Samples = dict[tuple[Load, str, str], list[Measured]]
 """By what was read, what became of it, and the way."""
 
 
-# -- what is measured --
+# -- measurement --
 
 
 def by_source(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
@@ -64,13 +63,13 @@ def by_connector(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
 
 
 def drop(rows: DataFrame) -> int | None:
-    """All rows into Spark's sink that drops them."""
+    """Writes all rows to Spark's sink that drops them."""
     rows.write.format("noop").mode("overwrite").save()
     return None
 
 
 def aggregate(rows: DataFrame) -> int | None:
-    """Something of each column, so that nobody can leave one out."""
+    """Aggregates each column, so that no source can skip one."""
     found = rows.selectExpr(
         "count(*)",
         "sum(length(key))",
@@ -103,7 +102,7 @@ def timed(spark: SparkSession, broker: Broker, load: Load, action: str, way: str
 
 
 def measure(spark: SparkSession, broker: Broker, loads: Sequence[Load], rounds: range) -> Samples:
-    """All ways in turns; rounds before 1 do not count."""
+    """Measures all ways in turns; rounds before 1 do not count."""
     samples: Samples = {}
     for load in loads:
         fill(broker, load)
@@ -116,11 +115,11 @@ def measure(spark: SparkSession, broker: Broker, loads: Sequence[Load], rounds: 
     return samples
 
 
-# -- how it is told --
+# -- report --
 
 
 def throughput(samples: Samples, loads: Sequence[Load]) -> Table:
-    """Rows a second and processor's time."""
+    """The table of rows a second and processor time."""
     rows = []
     for load in loads:
         for action in ACTIONS:
@@ -151,7 +150,7 @@ def _middle(found: Sequence[Measured]) -> Measured:
 
 
 def an_hour(hours: Mapping[str, Hour]) -> Table:
-    """What was read for an hour of a week."""
+    """The table of reads for an hour of a week."""
     rows = [
         [
             name,
@@ -174,7 +173,7 @@ def an_hour(hours: Mapping[str, Hour]) -> Table:
 def report(
     samples: Samples, hours: Mapping[str, Hour], loads: Sequence[Load], broker: str, rounds: range
 ) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     figures = {
         f"{load}, {action}, {way} rows/s": _middle(found).rows_per_s
         for (load, action, way), found in samples.items()
@@ -199,7 +198,7 @@ def report(
 
 
 def run(options: argparse.Namespace) -> Section:
-    """Everything, with one broker and one session."""
+    """Measures everything, with one broker and one session."""
     broker_name, factory = list(factories(with_kafka=not options.no_kafka).items())[-1]
     loads = [*loads_of(options), *larger_loads(options)]
     rounds = range(1 - options.warm_ups, options.rounds + 1)

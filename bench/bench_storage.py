@@ -1,4 +1,4 @@
-"""What the log costs beyond the checksum and the write: microseconds an append, a read, a lookup; GB/s of recovery."""
+"""Cost of the log beyond the checksum and the write: microseconds an append, a read, a lookup; GB/s of recovery."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def make_batch(records: int, *, producer: tuple[int, int] | None = None, codec: 
 
 
 def microseconds(work: Callable[[], object], seconds: float = SECONDS_PER_FIGURE) -> float:
-    """The best of five rounds: what it takes when nothing else runs."""
+    """The best of five rounds: the time when nothing else runs."""
     best = float("inf")
     for _ in range(5):
         count = 0
@@ -75,7 +75,7 @@ def best_of(rounds: int, prepare: Callable[[], object], work: Callable[[], objec
 
 
 def append_us(directory: Path, data: bytes) -> float:
-    """One append with all that a produce request waits for, the high watermark included."""
+    """One append with all steps that a produce request waits for, the high watermark included."""
     log = new_log(directory)
 
     def work() -> None:
@@ -105,7 +105,7 @@ def floor_us(path: Path, data: bytes) -> float:
 
 
 def appends(directory: Path) -> Figures:
-    """Microseconds, beside what the checksum and the write alone take."""
+    """Microseconds of appends, beside those of the checksum and the write alone."""
     found = {"16 KiB: checksum and write alone, us": floor_us(directory / "floor", make_batch(1))}
     for records in (1, 16, 100):
         us = append_us(directory / f"append-{records}", make_batch(records))
@@ -150,7 +150,7 @@ def reads(directory: Path, segments: int) -> Figures:
 
 
 def recovery(directory: Path, size: int) -> Figures:
-    """GB/s, from the page cache."""
+    """Recovery from the page cache, in GB/s."""
     log = new_log(directory / "recovery")
     data = make_batch(16)
     while log.size < size:
@@ -165,7 +165,7 @@ def recovery(directory: Path, size: int) -> Figures:
 
 
 def opening(directory: Path, partitions: int) -> Figures:
-    """After a clean stop: seconds, and descriptors that are open then."""
+    """Opening after a clean stop: seconds, and open file descriptors."""
     env = RealEnv()
     path = str(directory / "many")
     manager = LogManager(env, [path], lambda _topic: LogConfig())
@@ -189,7 +189,7 @@ def opening(directory: Path, partitions: int) -> Figures:
 
 
 def report(found: Figures) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     return Section(
         name="storage",
         title="The log alone: append, read, recover",

@@ -1,4 +1,4 @@
-"""The brokers that are measured: Barnabas, and Apache Kafka where Java and Maven are at hand, or from a launcher."""
+"""The measured brokers: Barnabas, and Apache Kafka where Java and Maven are available, or from a launcher."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STOCK_JVM: Final = (
 
 
 class LaunchedBroker:
-    """A broker that an outside command runs in the foreground; `{dir}` and `{port}` in it are replaced."""
+    """A broker that an external command runs in the foreground; `{dir}` and `{port}` in it are replaced."""
 
     def __init__(self, directory: Path, command: str) -> None:
         self.directory = self.data_dir = directory
@@ -52,7 +52,7 @@ class LaunchedBroker:
 
     @property
     def pid(self) -> int:
-        """Of the running process."""
+        """The id of the running process."""
         assert self._process is not None
         assert self._process.poll() is None, f"the launcher ended: {self._process.args!r}"
         return self._process.pid
@@ -71,7 +71,7 @@ class LaunchedBroker:
         return self._process.wait(STOP_LIMIT_S)
 
     def kill(self) -> None:
-        """kill -9, if it still runs, with all that it started."""
+        """Kills the process, if it still runs, with its children."""
         if self._process is not None and self._process.poll() is None:
             for pid in reversed(accounting.tree(self._process.pid)):
                 os.kill(pid, signal.SIGKILL)
@@ -85,12 +85,12 @@ AnyFactory = Callable[[Path], AnyBroker]
 
 
 def barnabas(directory: Path) -> BrokerProcess:
-    """Our broker as it is installed: defaults, the HTTP port included."""
+    """Barnabas with its defaults, the HTTP port included."""
     return BrokerProcess(directory / "data", {"barnabas.http.port": "0"})
 
 
 def factories(*, with_kafka: bool) -> dict[str, Factory]:
-    """A factory for each broker that can be started here; says why when Apache Kafka cannot."""
+    """A factory for each broker that can be started here; prints the reason when Apache Kafka cannot."""
     found: dict[str, Factory] = {"Barnabas": barnabas}
     if with_kafka:
         try:

@@ -1,6 +1,6 @@
-"""docs/performance.md and docs/performance/targets.md, from results that are stored.
+"""Renders docs/performance.md and docs/performance/targets.md from stored results.
 
-Figures come out of runs, and the prose is the benchmarks' own.
+Figures come from runs, the prose from the benchmarks.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def place_of(name: str) -> tuple[int, str]:
 
 
 def render_section(section: Section) -> str:
-    """A heading, prose, tables, and what was measured when and how."""
+    """A heading, prose, tables, and the facts of the measurement."""
     blocks = [f"## {section.title}", *section.prose]
     for table in section.tables:
         blocks += [f"**{table.title}**"] if table.title else []
@@ -82,7 +82,7 @@ def render_section(section: Section) -> str:
 
 
 def render_table(table: Table) -> str:
-    """As GitHub's Markdown has it."""
+    """A table in GitHub's Markdown."""
     rule = ["---"] + ["---:"] * (len(table.heads) - 1)
     return "\n".join(
         f"| {' | '.join(cells)} |" for cells in (_escaped(table.heads), rule, *map(_escaped, table.rows))
@@ -102,5 +102,5 @@ def _measured(section: Section) -> str:
 
 
 def _fact(name: str, value: str) -> str:
-    """Some values say themselves what they are."""
+    """A fact with its name, unless the value is clear by itself."""
     return {"barnabas": f"Barnabas {value}", "command": f"`{value}`"}.get(name, value)

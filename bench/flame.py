@@ -1,7 +1,7 @@
-"""Where the broker's time goes under one workload: a flame graph, and the top of it. `make profile WORKLOAD=small`.
+"""Profiles the broker under one workload: a flame graph, and its top functions. `make profile WORKLOAD=small`.
 
-py-spy looks at the broker from outside, 500 times a second, and costs it little; `--native` (NATIVE=1) shows C frames,
-too, those of the compiled modules and of the libraries, and costs more. What waits is not counted.
+py-spy samples the broker from outside, 500 times a second, at little cost; `--native` (NATIVE=1) shows C frames,
+too, those of the compiled modules and of the libraries, and costs more. Waiting threads are not counted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def shares(stacks: Iterable[str]) -> Shares:
 
 
 def top(found: Shares, count: int = SHOWN) -> Iterator[str]:
-    """The lines that are printed."""
+    """The printed lines."""
     for title, counter in (("itself", found.itself), ("with what it calls", found.inside)):
         yield f"\n{'%':>6}  {title}"
         for name, samples in counter.most_common(count):
@@ -66,7 +66,7 @@ def top(found: Shares, count: int = SHOWN) -> Iterator[str]:
 
 
 def record(pid: int, form: str, path: Path, seconds: float, *, native: bool) -> None:
-    """Looks at a process for so long."""
+    """Samples a process for so long."""
     command = [py_spy(), "record", "--pid", str(pid), "--format", form, "--output", str(path)]
     command += ["--duration", f"{max(1, round(seconds))}", "--rate", str(SAMPLES_A_SECOND)]
     ran = subprocess.run(
@@ -77,7 +77,7 @@ def record(pid: int, form: str, path: Path, seconds: float, *, native: bool) -> 
 
 
 def py_spy() -> str:
-    """The program."""
+    """The path of py-spy."""
     beside_python = os.path.dirname(sys.executable)
     found = shutil.which("py-spy", path=os.pathsep.join([beside_python, os.environ.get("PATH", "")]))
     if found is None:
@@ -87,14 +87,14 @@ def py_spy() -> str:
 
 @contextmanager
 def under_load(row: Workload, broker: Contestant) -> Iterator[None]:
-    """Runs the workload again and again meanwhile."""
+    """Runs the workload repeatedly during the block."""
     over = threading.Event()
 
     def work() -> None:
         while not over.is_set():
             rounds.one(row, broker)
 
-    rounds.one(row.scaled(0.3), broker)  # which also fills what is read, and warms up
+    rounds.one(row.scaled(0.3), broker)  # which also fills the topics, and warms up
     worker = threading.Thread(target=work, name="load")
     worker.start()
     try:
@@ -105,7 +105,7 @@ def under_load(row: Workload, broker: Contestant) -> Iterator[None]:
 
 
 def profile(row: Workload, seconds: float, *, native: bool) -> None:
-    """One broker under one load, looked at twice: for the picture, and for the list."""
+    """Profiles one broker under one load twice: for the picture, and for the list."""
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     picture, stacks = (DIRECTORY / f"{row.name}.{suffix}" for suffix in ("svg", "txt"))
     broker = Contestant(OURS, barnabas)

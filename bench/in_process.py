@@ -1,4 +1,4 @@
-"""A whole broker without sockets in this process, over a real directory: for what is measured request by request."""
+"""A whole broker without sockets in this process, over a real directory, to measure single requests."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CLIENT_ID = "bench"
 
 
 class _Env(RealEnv):
-    """The operating system's files and clock; `ms` is what dialogues of the tests would turn."""
+    """The operating system's files and clock; dialogues of the tests would set `ms`."""
 
     ms = 0
 
 
 class _Timer(ManualTimer):
-    """The real time; whatever waits for a time waits for good."""
+    """The real time; timers never fire."""
 
     def time(self) -> float:
         return time.monotonic()
@@ -46,11 +46,11 @@ class BenchBroker:
         return self.inner.create_topic(name, partitions, **configs)
 
     def handle(self, frame: bytes) -> list[Chunk] | Pending[list[Chunk] | NoResponse] | NoResponse:
-        """What the connection calls for a frame."""
+        """Handles a frame, as the connection calls it."""
         return self._handle(self._info, frame)
 
     def answer(self, frame: bytes) -> list[Chunk]:
-        """The same where the answer is there at once."""
+        """The response to a frame that is answered at once."""
         answer = self.handle(frame)
         assert isinstance(answer, list), answer
         return answer
@@ -61,7 +61,7 @@ class BenchBroker:
 
 
 def frame(request: Message, version: int, correlation_id: int = 1) -> bytes:
-    """A request as it stands behind its size."""
+    """The bytes of a request, without the size."""
     assert request.api_key is not None
     header = RequestHeader(
         request_api_key=request.api_key,

@@ -1,4 +1,4 @@
-"""Log directories made to measure with, and what both brokers say of how long they took to load them.
+"""Creates log directories for benchmarks, and reads from both brokers' output how long they took to load them.
 
 A directory is first made by the broker itself (so that it knows the topic), then its partitions are filled from here,
 as fast as the disk takes it, and the traces of a clean stop are removed where a crash is wanted.
@@ -32,7 +32,7 @@ _LOADED_BY_US = re.compile(r"(?:recovered|opened) (\d+) logs.* in ([0-9.]+) s")
 
 
 class LogShape(NamedTuple):
-    """What a log is made of. `producers` is how many idempotent producers take turns; 0 for none."""
+    """The contents of a log. `producers` is how many idempotent producers take turns; 0 for none."""
 
     size: int
     batch_bytes: int
@@ -43,7 +43,7 @@ class LogShape(NamedTuple):
 
 
 def write_log(directory: Path, shape: LogShape) -> int:
-    """Fills a partition's directory with segments in the place of what is there; returns the log's end offset."""
+    """Replaces the contents of a partition's directory by segments; returns the log end offset."""
     for old in directory.iterdir():
         if old.suffix in {".log", ".index", ".timeindex", ".snapshot", ".txnindex"}:
             old.unlink()
@@ -63,7 +63,7 @@ def write_log(directory: Path, shape: LogShape) -> int:
 
 
 def _chunks(shape: LogShape) -> Iterator[tuple[bytes, int]]:
-    """Whole batches of one record each, some MiB at a time, and how many they are."""
+    """Whole batches of one record each, some MiB at a time, and their number."""
     value = os.urandom(shape.batch_bytes - 72)
     batch = build_batch(
         [(None, value, START_MS, [])], partition_leader_epoch=0, producer_id=0, producer_epoch=0
@@ -91,7 +91,7 @@ def _chunks(shape: LogShape) -> Iterator[tuple[bytes, int]]:
 
 
 def make_unclean(data: Path) -> None:
-    """What a crash leaves of a directory whose logs have never been flushed: no marker, no recovery points."""
+    """Makes a directory look as after a crash before any flush: no marker, no recovery points."""
     (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
     (data / "recovery-point-offset-checkpoint").write_text("0\n0\n")
 
@@ -105,13 +105,13 @@ def spoil_indexes(data: Path, topic: str) -> None:
 
 
 def loading_seconds(broker: Broker) -> float:
-    """How long the broker says that loading its logs took, the last time that it started."""
+    """The seconds that the broker reports for loading its logs at its last start."""
     if isinstance(broker, ApacheKafka):
         found = _LOADED_BY_KAFKA.findall((broker.directory / "server.log").read_text())
         return int(found[-1][1]) / 1000
     assert isinstance(broker, BrokerProcess)
     deadline = time.monotonic() + _WORDS_LIMIT_S
-    while not (found := _LOADED_BY_US.findall(broker.output)):  # it may answer before its words are read
+    while not (found := _LOADED_BY_US.findall(broker.output)):  # it may answer before its output is read
         assert time.monotonic() < deadline, broker.output
         time.sleep(0.02)
     return float(found[-1][1])

@@ -1,4 +1,4 @@
-"""Where and with what a benchmark was run: the facts that stand beside its figures."""
+"""The machine and versions of a benchmark: the facts beside its figures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def memory_gib() -> int:
 
 
 def file_system(path: Path) -> str:
-    """What the file system that a path is in calls itself: ext4, tmpfs. Empty where nobody says."""
+    """The type of the file system of a path: ext4, tmpfs. Empty if unknown."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
@@ -77,7 +77,7 @@ def commit() -> str:
 
 
 def java_version() -> str | None:
-    """What `java -version` says, None where there is no Java."""
+    """The output of `java -version`; None without Java."""
     if shutil.which("java") is None:
         return None
     ran = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)

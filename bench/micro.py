@@ -1,7 +1,8 @@
-"""What each step of a request costs, in microseconds: codec, append, read, lookup, dispatch, fetch, network.
+"""Cost of each step of a request, in microseconds: codec, append, read, lookup, dispatch, fetch, network.
 
 No sockets, no clients. Each step is measured in processes of its own, with the compiled modules and with the same
-source as plain Python, in turns. `best` is what a step costs when nothing else has the processor, `median` in between.
+source as plain Python, in turns. `best` is the cost of a step when no other process has the processor, `median` the
+usual one.
 
     python -m bench micro                   all of it
     python -m bench.micro --only dispatch   a group, and nothing is published
@@ -38,7 +39,7 @@ Found = Mapping[str, Figure]
 
 
 class Both(NamedTuple):
-    """The figures of one group, each of some processes taken together."""
+    """The figures of one group in either form, each combined from several processes."""
 
     compiled: Found | None
     plain: Found
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def measured(group: str, options: argparse.Namespace) -> Both:
-    """The group in processes of either kind, in turns."""
+    """Measures a group in processes of either form, in turns."""
     rounds = 1 if options.quick else ROUNDS
     seconds = QUICK_SECONDS_PER_FIGURE if options.quick else SECONDS_PER_FIGURE
     compiled, plain = [], []
@@ -68,7 +69,7 @@ def measured(group: str, options: argparse.Namespace) -> Both:
 
 
 def in_a_process(group: str, seconds: float, *, plain: bool) -> Found:
-    """What bench/micro_run.py prints."""
+    """Parses the output of bench/micro_run.py."""
     command = [sys.executable, "-m", "bench.micro_run", group, str(seconds), *(["--plain"] if plain else [])]
     ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return {name: Figure(*figure) for name, figure in json.loads(ran.stdout).items()}

@@ -1,4 +1,4 @@
-"""What bench/micro.py measures: a function for each group, over a directory of its own."""
+"""The cases of bench/micro.py: a function for each group, over a directory of its own."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Figures = dict[str, Figure]
 
 
 class Shape(NamedTuple):
-    """Records of one batch."""
+    """The records of a batch."""
 
     records: int
     size: int
@@ -86,7 +86,7 @@ SHAPES: Final = {
 
 
 def codec_figures(_: Path, seconds: float) -> Figures:
-    """Decoding what comes and encoding what goes, of each of the hot messages."""
+    """Decoding or encoding of each hot message."""
     found = {}
     for message, is_ours in _hot_messages():
         kind, version = type(message), type(message).versions.high
@@ -99,7 +99,7 @@ def codec_figures(_: Path, seconds: float) -> Figures:
 
 
 def _hot_messages() -> Iterator[tuple[Message, bool]]:
-    """Each with whether the broker says it."""
+    """Each message, and whether the broker sends it."""
     records = SIXTEEN_KIB.batch()
     yield RequestHeader(request_api_key=0, request_api_version=9, correlation_id=1, client_id="bench"), False
     yield ResponseHeader(correlation_id=1), True
@@ -146,7 +146,7 @@ def _fetch_request(offset: int, topic_id: bytes = TOPIC_ID) -> FetchRequest:
 
 
 def append_figures(directory: Path, seconds: float) -> Figures:
-    """Batches that come without a producer id, with one, and compressed."""
+    """Batches without a producer id, with one, and compressed."""
     found = {}
     for name, shape in SHAPES.items():
         batch = shape.batch()
@@ -159,7 +159,7 @@ def append_figures(directory: Path, seconds: float) -> Figures:
 
 
 def _new_log(directory: Path, config: LogConfig | None = None) -> UnifiedLog:
-    shutil.rmtree(directory)  # the disk should have no more to write than it must
+    shutil.rmtree(directory)  # to keep writes to the disk few
     directory.mkdir()
     return open_log(RealEnv(), str(directory), TOPIC, 0, config or LogConfig())
 
@@ -270,7 +270,7 @@ class SessionReader:
         ]
 
     def polls(self, offsets: Sequence[int]) -> list[bytes]:
-        """The next requests, which go on in the first partition at each of the offsets and wait for records."""
+        """The next requests, which continue in the first partition at each of the offsets and wait for records."""
         requests = [
             self._request(self.session_id, next(self._epochs), [_fetch_partition(0, at)], max_wait_ms=500)
             for at in offsets
@@ -325,7 +325,7 @@ def fetch_figures(directory: Path, seconds: float) -> Figures:
 
 
 def _long_polls(reader: SessionReader, rounds: int) -> Figure:
-    """A fetch that waits, the append that it waits for, and the answer to both."""
+    """A fetch that waits, the append that completes it, and the response to both."""
     batch, offsets = ONE.batch(), count(1)
     append, handle = reader.broker.inner.replica_manager.append_records, reader.broker.handle
     entry = (TOPIC, 0, ZERO_UUID, batch, None)
@@ -343,7 +343,7 @@ def _long_polls(reader: SessionReader, rounds: int) -> Figure:
 
 
 def network_figures(_: Path, seconds: float) -> Figures:
-    """What bench/bench_connection.py measures."""
+    """The measurement of bench/bench_connection.py."""
     from bench.bench_connection import handler_us
 
     found = {}

@@ -15,7 +15,7 @@ PLAIN = "--plain"
 
 
 def main(argv: Sequence[str]) -> None:
-    """Imports what is measured only when it is clear in which form."""
+    """Imports the measured modules only once their form is chosen."""
     group, seconds = argv[0], float(argv[1])
     if PLAIN in argv:
         hide_compiled()

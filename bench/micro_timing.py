@@ -1,4 +1,4 @@
-"""Timing of small steps: many short rounds, of which the best and the median count."""
+"""Times small steps in many short rounds, of which the best and the median count."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def timed(call: Callable[[], object], seconds: float, most_calls: int = 10**9) -
 
 
 def timed_each(make: Callable[[], Sequence[T]], call: Callable[[T], object], rounds: int) -> Figure:
-    """For calls that are never the same: `make` has the arguments of each round ready before it starts."""
+    """Times calls with changing arguments: `make` prepares those of each round before it starts."""
     taken = []
     for _ in range(rounds):
         items = make()

@@ -1,4 +1,4 @@
-"""The figures in README.md: some of those that the runs beside Apache Kafka left, as they are stored."""
+"""Writes the figures in README.md, from the stored runs beside Apache Kafka."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ END: Final = "<!-- end of the figures -->\n"
 
 
 class Quoted(NamedTuple):
-    """A line of the table: what it is, where its figure stands, and how one says it."""
+    """A line of the table: its title, the key of its figure, and its format."""
 
     text: str
     section: str
@@ -39,7 +39,7 @@ QUOTED: Final = (
 
 
 def part(sections: Iterable[Section]) -> str:
-    """The table, with where and when; only a pointer where nothing of it was measured yet."""
+    """The table, with machine and date; only a pointer before the first measurement."""
     by_name = {section.name: section for section in sections}
     rows = [row for one in QUOTED if (row := _row(one, by_name))]
     if not rows:

@@ -1,4 +1,4 @@
-"""The loops over records, timed in this process, as they are here: compiled, or not. Prints JSON.
+"""Times the loops over records in this process, compiled or not, and prints JSON.
 
     python -m bench.record_loops [SECONDS_PER_FIGURE]             compiled, where it is
     BARNABAS_INTERPRETED=1 python -m bench.record_loops           the same source as plain Python
@@ -44,7 +44,7 @@ class Shape(NamedTuple):
         return BATCH_BYTES // (self.value_bytes + 20)
 
     def values(self) -> list[bytes]:
-        """As lines of a log are: about half of it can be packed away."""
+        """Values like log lines: compression removes about half."""
         chance = random.Random(self.value_bytes)
         values = []
         for _ in range(500):
@@ -68,7 +68,7 @@ SHAPES = (Shape(1024), Shape(100))
 
 
 def nanoseconds(call: Callable[[], object], count: int, seconds: float) -> float:
-    """The processor's time of the best of some rounds, for each of `count`."""
+    """The processor time of the best round, divided by `count`."""
     best = float("inf")
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or best == float("inf"):
@@ -79,7 +79,7 @@ def nanoseconds(call: Callable[[], object], count: int, seconds: float) -> float
 
 
 def measure(shape: Shape, seconds: float) -> dict[str, float]:
-    """ns a record, by what is done."""
+    """ns a record, by operation."""
     chunk = b"".join(shape.batch(number * shape.record_count) for number in range(CHUNK_BATCHES))
     batch = RecordBatch(shape.batch())
     payload = bytes(batch.payload())

@@ -1,4 +1,4 @@
-"""What benchmarks hand over, where it is kept, and the arguments that all of them have in common.
+"""The results of benchmarks, their storage, and the arguments that all benchmarks share.
 
 A benchmark makes a `Section` and publishes it:
 
@@ -15,7 +15,7 @@ A benchmark makes a `Section` and publishes it:
     results.publish(section, options)
 
 That prints it, stores it with the facts of the machine and the day, and renders docs/performance.md from all that is
-stored. Quick runs keep theirs in build/performance: nobody should quote them.
+stored. Quick runs keep theirs in build/performance: they are not for quoting.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ QUICK_STORE: Final = ROOT / "build" / "performance"
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
-    """A parser with what every benchmark understands."""
+    """A parser with the common options."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -63,7 +63,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def store_of(options: argparse.Namespace) -> Path:
-    """The directory that the options name."""
+    """The directory for results by the options."""
     if options.results is not None:
         return Path(options.results)
     return QUICK_STORE if options.quick else STORE
@@ -85,7 +85,7 @@ def _facts() -> dict[str, str]:
 
 
 def show(section: Section) -> None:
-    """On the terminal."""
+    """Prints a section on the terminal."""
     console = Console(soft_wrap=True)
     if not console.is_terminal:
         console = Console(soft_wrap=True, width=_WIDTH_OF_A_FILE)
@@ -102,24 +102,24 @@ def show(section: Section) -> None:
 
 
 def store(section: Section, directory: Path = STORE) -> None:
-    """As JSON that a diff can be read of."""
+    """Stores a section as JSON with readable diffs."""
     directory.mkdir(parents=True, exist_ok=True)
     text = json.dumps(dataclasses.asdict(section), indent=1, ensure_ascii=False)
     (directory / f"{section.name}.json").write_text(text + "\n")
 
 
 def load(name: str, directory: Path = STORE) -> Section:
-    """The section as it was stored. FileNotFoundError where it never was."""
+    """The stored section. Raises FileNotFoundError without one."""
     return parse(json.loads((directory / f"{name}.json").read_text()))
 
 
 def load_all(directory: Path = STORE) -> list[Section]:
-    """All that is stored."""
+    """All stored sections."""
     return [load(path.stem, directory) for path in sorted(directory.glob("*.json"))]
 
 
 def render(directory: Path = STORE) -> str:
-    """The document of all that is stored."""
+    """The document of all stored sections."""
     return document.render(load_all(directory))
 
 

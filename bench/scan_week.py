@@ -1,4 +1,4 @@
-"""An hour out of a week, for `bench_scan`: which segments are read for it, and how many bytes of them."""
+"""A query for an hour of a week, for `bench_scan`: the segments and bytes that it reads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Hour(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """What of a topic was read, as the same query without Spark tells."""
+    """The reads of a topic, counted in the same query without Spark."""
 
     segments: int
     all_segments: int
@@ -48,7 +48,7 @@ class Touched(NamedTuple):
 
 
 def fill_week(broker: Broker, count: int) -> None:
-    """As many records for each moment, up to half a minute out of order."""
+    """Fills a topic evenly over a week, with records up to half a minute out of order."""
     from tests.pipeline.plain import TopicMaker, produce
 
     TopicMaker(broker.bootstrap).create(
@@ -67,7 +67,7 @@ def fill_week(broker: Broker, count: int) -> None:
 
 
 class CountedFile(RealFile):
-    """Adds up what is read of it."""
+    """A file that counts the bytes read from it."""
 
     __slots__ = ("_count",)
 
@@ -87,7 +87,7 @@ class CountedFile(RealFile):
 
 
 class CountingEnv(RealEnv):
-    """Knows how many bytes of which file were read."""
+    """An environment that counts the bytes read from each file."""
 
     __slots__ = ("read",)
 
@@ -119,7 +119,7 @@ WITHIN: Final = Wanted(first_ms=FIRST_MS, end_ms=END_MS)
 
 
 def hour_ways() -> Mapping[str, Way]:
-    """How one can ask for it."""
+    """The ways to query the hour."""
     return {
         "source: startingTimestamp, endingTimestamp": _by_source(BOUNDS),
         "source: a filter, timestampDisorder of a minute": _by_source(DISORDER, WITHIN, CONDITION),
@@ -155,7 +155,7 @@ def _counted(rows: DataFrame, condition: str) -> tuple[int, float]:
 
 
 def touched(given: dict[str, str], wanted: Wanted) -> Touched:
-    """The same query in this process, through an environment that counts."""
+    """Runs the same query in this process, through a counting environment."""
     options, env = parse_options(given), CountingEnv()
     ranges = [piece for task in plan_batch(env, options, wanted) for piece in task]
     planned = dict(env.read)

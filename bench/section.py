@@ -1,4 +1,4 @@
-"""What a benchmark has to say: a section of docs/performance.md, with its tables and figures."""
+"""The result of a benchmark: a section of docs/performance.md, with its tables and figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """One heading of docs/performance.md with all that is below it."""
+    """One heading of docs/performance.md with its contents."""
 
     name: str
     title: str
@@ -37,7 +37,7 @@ class Section:
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """A figure for people: three digits or so where nobody says how many behind the point; `-` where there is none."""
+    """Formats a figure: about three digits unless the decimals are given; `-` for None."""
     if value is None or math.isnan(value):
         return "-"
     if digits is None:

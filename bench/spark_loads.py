@@ -1,4 +1,4 @@
-"""Topics that Spark reads in `bench_ingest` and `bench_scan`: how large, how compressed, and the records in them."""
+"""Topics that Spark reads in `bench_ingest` and `bench_scan`: their sizes, codecs and records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Load(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, mib: int, records: int) -> None:
-    """How much is written, where, and how often it is read."""
+    """Adds the options for sizes, directories and rounds."""
     parser.add_argument("--mib", type=int, default=mib, help="of values in a topic")
     parser.add_argument("--records", type=int, default=records, help="in a topic, at most")
     parser.add_argument("--rounds", type=int, default=5)
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, mib: int, records: int) ->
 
 
 def hasten(options: argparse.Namespace) -> None:
-    """Makes of options that want it quick small topics that are read once."""
+    """Sets small topics and a single round when the options ask for a quick run."""
     if options.quick:
         options.mib, options.rounds = 4, 1
 

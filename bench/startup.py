@@ -30,7 +30,7 @@ PACKAGES: Final = ("barnabas", "broker", "cli", "config", "protocol", "storage")
 
 
 class Startup(NamedTuple):
-    """What some rounds of one broker showed; seconds, and MiB."""
+    """The figures of some rounds of one broker; seconds, and MiB."""
 
     new: list[float]
     stopped: list[float]
@@ -74,7 +74,7 @@ def start_s(broker: Broker) -> float:
 
 
 def wait_for_metadata(broker: Broker, started: float) -> None:
-    """Asks again and again, from the first moment on."""
+    """Requests Metadata repeatedly from the spawn on."""
     while not answers_metadata(broker.bootstrap):
         if time.perf_counter() - started > LIMIT_S:
             raise TimeoutError(f"no Metadata answer within {LIMIT_S:g} s")
@@ -84,7 +84,7 @@ def wait_for_metadata(broker: Broker, started: float) -> None:
 
 
 def compile_ahead() -> None:
-    """As `make run` does it, or starts would be those of a source that was just edited."""
+    """Compiles bytecode as `make run` does, so that starts do not include it."""
     root = Path(__file__).parents[1]
     with contextlib.redirect_stdout(io.StringIO()):
         for package in PACKAGES:

@@ -1,4 +1,4 @@
-"""Barnabas and Apache Kafka side by side: the same workloads, the same clients, one machine, turn by turn.
+"""Compares Barnabas with Apache Kafka: the same workloads and clients on one machine, in turns.
 
 | module | what is in it |
 | --- | --- |

@@ -41,7 +41,7 @@ SAMPLES: Final = results.ROOT / "build" / "samples.json"
 
 
 def options_of(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Workload]]:
-    """What is asked for, and the rows."""
+    """The options of the command line, and the rows."""
     parser = results.arguments(__doc__)
     parser.add_argument("--rounds", type=int, help="rounds that count; 5, or 1 when --quick")
     parser.add_argument(
@@ -64,7 +64,7 @@ def options_of(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Wor
         if getattr(options, name) is None:
             setattr(options, name, quick if options.quick else usual)
     if (wanted or options.no_kafka) and options.results is None:
-        options.results = results.QUICK_STORE  # a part of the tables must not take the place of all of them
+        options.results = results.QUICK_STORE  # a part of the tables must not replace all of them
     rows = [row for row in WORKLOADS if not wanted or row.name in wanted]
     options.with_processes = not wanted or ROW in wanted
     return options, [row for row in rows if not row.needs_java or shutil.which("java")]
@@ -125,7 +125,7 @@ def measure(
     brokers: Sequence[Contestant],
     progress: Progress,
 ) -> Samples:
-    """From the first start to the last."""
+    """Measures from the first start to the last."""
     order = rounds.turns(rows, brokers, plan)
     task = progress.add_task("starts", total=len(order))
     life = Lifecycle(brokers, progress.console.print)
@@ -144,14 +144,14 @@ def measure(
         try:
             life.restarts(count, [held for broker in brokers for held in broker.held()])
             life.kills(count)
-        except Exception:  # what was measured before stays
+        except Exception:  # earlier samples stay
             samples.all.append(Sample(ROW, EITHER, 0, error=traceback.format_exc()))
         samples.all += life.samples
     return samples
 
 
 def said_of(sample: Sample) -> str:
-    """A line for who waits."""
+    """A line of progress."""
     if sample.error:
         what = sample.error.strip().splitlines()[-1]
     else:
@@ -161,7 +161,7 @@ def said_of(sample: Sample) -> str:
 
 
 def keep(samples: Samples) -> None:
-    """Every sample of the last run, for who wants to look closer."""
+    """Stores every sample of the last run, for closer inspection."""
     SAMPLES.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps([asdict(sample) for sample in samples.all], indent=1)
     SAMPLES.write_text(text + "\n")

@@ -1,4 +1,4 @@
-"""The brokers that are compared: started, stopped and killed with a clock, their topics, and what these hold."""
+"""The compared brokers: timed starts, stops and kills, their topics, and the contents of these."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _POLL_S: Final = 0.002
 
 
 class Started(NamedTuple):
-    """From the spawn to the first answer."""
+    """The seconds from the spawn to the first response."""
 
     seconds: float
     cpu_s: float
 
 
 class Contestant:
-    """One broker, at most one process at a time, in a directory that is made anew when it is to be fresh."""
+    """One broker, at most one process at a time, in a directory that is recreated for a fresh start."""
 
     def __init__(self, name: str, factory: AnyFactory, root: Path | None = None) -> None:
         self.name = name
@@ -49,19 +49,19 @@ class Contestant:
 
     @property
     def broker(self) -> AnyBroker:
-        """As it is now."""
+        """The current broker."""
         assert self._broker is not None, f"{self.name} was never started"
         return self._broker
 
     @property
     def pid(self) -> int:
-        """Of the running process."""
+        """The id of the running process."""
         return self.broker.pid
 
     # -- the process --
 
     def start(self, *, fresh: bool = True) -> Started:
-        """From the spawn to the first answer; what has to be formatted beforehand is not counted."""
+        """Starts the broker; returns the time from the spawn to the first response, without formatting beforehand."""
         if fresh:
             self.remove()
             self._directory = Path(tempfile.mkdtemp(prefix="bench-", dir=self._root))
@@ -85,13 +85,13 @@ class Contestant:
         return Started(time.perf_counter() - began, accounting.cpu_s(self.pid))
 
     def stop(self) -> float:
-        """In order; the seconds that it took."""
+        """Stops the broker cleanly; returns the seconds."""
         began = time.perf_counter()
         self.broker.stop()
         return time.perf_counter() - began
 
     def remove(self) -> None:
-        """Ends it, and takes its directory away."""
+        """Ends the broker and removes its directory."""
         if self._broker is not None:
             self._broker.kill()
         if self._directory is not None:
@@ -102,7 +102,7 @@ class Contestant:
     # -- topics --
 
     def create(self, topic: str, partitions: int, settings: Mapping[str, str] | None = None) -> None:
-        """Returns when each partition has a leader."""
+        """Creates a topic; returns when each partition has a leader."""
         admin = self._admin()
         wanted = NewTopic(topic, partitions, 1, config=dict(settings or {}))
         admin.create_topics([wanted], operation_timeout=LIMIT_S)[topic].result(LIMIT_S)
@@ -115,17 +115,17 @@ class Contestant:
         raise TimeoutError(f"{topic} has no leaders on {self.name}")
 
     def delete(self, topic: str) -> None:
-        """If it is there."""
+        """Deletes a topic if it exists."""
         with contextlib.suppress(KafkaException):
             self._admin().delete_topics([topic])[topic].result(LIMIT_S)
 
     def offsets(self, topic: str, partitions: int) -> tuple[list[int], list[int]]:
-        """The first and the end offset of each partition, once it tells them."""
+        """The start and end offsets of each partition, once it reports them."""
         admin, deadline = self._admin(), time.monotonic() + LIMIT_S
         while True:
             try:
                 return self._bounds(admin, topic, partitions)
-            except KafkaException:  # a broker may name a leader that does not know of it yet
+            except KafkaException:  # a broker may name a leader that does not know its role yet
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
@@ -143,7 +143,7 @@ class Contestant:
         return [future.result(LIMIT_S).offset for _, future in by_number]
 
     def filled(self, fill: Fill) -> str:
-        """A topic that holds this much; it is filled the first time."""
+        """A topic with this content; it is filled the first time."""
         if fill not in self._filled:
             topic = f"filled-{fill.count}-{fill.size}-{fill.partitions}"
             self.create(topic, fill.partitions)
@@ -170,7 +170,7 @@ class Contestant:
         return self._made[name]
 
     def held(self) -> list[tuple[str, str, int]]:
-        """This broker's name, topic and partitions of all that was filled."""
+        """This broker's name, topic and partitions of each filled topic."""
         return [(self.name, topic, fill.partitions) for fill, topic in self._filled.items()]
 
     def _admin(self) -> AdminClient:

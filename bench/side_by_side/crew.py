@@ -1,4 +1,4 @@
-"""The clients of one measurement, each in a process of its own: let go together, and what was used meanwhile."""
+"""The clients of one measurement, each in its own process: started together, with the resources used meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETTLE_S: Final = 0.2
 
 @dataclass(frozen=True)
 class Measured:
-    """What the clients did, and what that took."""
+    """The results of the clients, and the resources used."""
 
     outcomes: list[Outcome]
     broker_cpu_s: float
@@ -31,16 +31,16 @@ class Measured:
 
     @property
     def client_cpu_s(self) -> float:
-        """Of all clients."""
+        """The processor time of all clients."""
         return sum(outcome.cpu_s for outcome in self.outcomes)
 
 
 class WorkerError(Exception):
-    """A worker failed, or said nothing for too long; the text is its own."""
+    """A worker failed, or was silent for too long; the text is its output."""
 
 
 class Crew:
-    """Workers; `with Crew(...)` has them ready to be let go, and ends them."""
+    """Worker processes; `with Crew(...)` prepares them, and ends them."""
 
     def __init__(self, jobs: Sequence[Job], limit_s: float) -> None:
         self._limit_s = limit_s
@@ -52,13 +52,13 @@ class Crew:
                 raise WorkerError(Outcome.parse(line).error)
 
     def go(self) -> None:
-        """The word."""
+        """Signals the workers to start."""
         for process in self._processes:
             _pipe(process.stdin).write("go\n")
             _pipe(process.stdin).flush()
 
     def outcomes(self) -> list[Outcome]:
-        """Once all of them have ended."""
+        """The outcomes, once all workers have ended."""
         found = [Outcome.parse(self._line(process)) for process in self._processes]
         for outcome in found:
             if outcome.error:
@@ -118,13 +118,13 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 
 def measure(jobs: Sequence[Job], pid: int, limit_s: float) -> Measured:
-    """Runs them against the broker whose process this is."""
+    """Runs the workers against the broker with this process id."""
     with Crew(jobs, limit_s) as crew:
         accounting.reset_peaks(pid)
         busy, used, began = accounting.machine_busy_s(), accounting.cpu_s(pid), time.monotonic()
         crew.go()
         outcomes = crew.outcomes()
-        time.sleep(_SETTLE_S)  # what the broker still does for the last request belongs to it
+        time.sleep(_SETTLE_S)  # the broker's remaining work for the last request counts
         busy = accounting.machine_busy_s() - busy
         used = accounting.cpu_s(pid) - used
         elapsed = time.monotonic() - began

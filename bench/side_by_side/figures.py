@@ -1,4 +1,4 @@
-"""Samples of rounds, and what is made of them: medians, percentiles, ratios of one round."""
+"""Samples of rounds, and their medians, percentiles and ratios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Sample:
 
     @property
     def counts(self) -> bool:
-        """Whether it is one of those that medians are taken of."""
+        """Whether medians include the sample."""
         return self.round > 0 and not self.error
 
 
@@ -32,13 +32,13 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 class Samples:
-    """All of a run."""
+    """All samples of a run."""
 
     def __init__(self, samples: Iterable[Sample] = ()) -> None:
         self.all = list(samples)
 
     def of(self, row: str, broker: str) -> dict[int, Sample]:
-        """Those that count, by round."""
+        """The samples that count, by round."""
         return {
             sample.round: sample
             for sample in self.all
@@ -46,14 +46,14 @@ class Samples:
         }
 
     def median(self, row: str, broker: str, figure: str) -> float | None:
-        """Over the rounds; None where nothing was measured."""
+        """The median over the rounds; None without samples."""
         values = [
             sample.figures[figure] for sample in self.of(row, broker).values() if figure in sample.figures
         ]
         return statistics.median(values) if values else None
 
     def worst(self, row: str, broker: str, figure: str) -> float | None:
-        """The largest of all rounds, warming up included: for what must never happen."""
+        """The largest value of all rounds, warming up included: for values that must never occur."""
         values = [
             sample.figures[figure]
             for sample in self.all
@@ -62,7 +62,7 @@ class Samples:
         return max(values) if values else None
 
     def ratio(self, row: str, figure: str, ours: str, theirs: str) -> float | None:
-        """The median of the rounds' ratios: what a round suffers from, both brokers suffer from."""
+        """The median of the rounds' ratios: a disturbed round affects both brokers."""
         base = self.of(row, theirs)
         ratios = [
             sample.figures[figure] / base[number].figures[figure]
@@ -82,7 +82,7 @@ class Samples:
         return sum(sample.figures.get("missing", 0.0) for sample in self.all if sample.broker == broker)
 
     def errors(self, row: str, broker: str) -> list[str]:
-        """What went wrong, the last line of each."""
+        """The errors, by their last lines."""
         return [
             sample.error.strip().splitlines()[-1]
             for sample in self.all

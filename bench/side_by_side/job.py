@@ -1,4 +1,4 @@
-"""What a worker is told, and what it answers: a line of JSON each."""
+"""A worker's job and its outcome, each a line of JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Settings = Mapping[str, str | int | float | bool]
 
 @dataclass(frozen=True)
 class Job:
-    """Which worker, on which topic, how much of what. Most workers read some of it only."""
+    """The kind of worker, its topic, and its parameters. Most workers read only some."""
 
     kind: str = ""
     bootstrap: str = ""
@@ -56,7 +56,7 @@ class Job:
 
 @dataclass
 class Outcome:
-    """What a worker did between the signal and its end."""
+    """The results of a worker between the signal and its end."""
 
     done: int = 0
     """Messages acknowledged, or received; requests answered."""

@@ -1,4 +1,4 @@
-"""Starts, idleness, memory after the load, restarts over what was stored, and kill -9 in the middle of a load."""
+"""Starts, idle brokers, memory after the load, restarts with data, and kill -9 under load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Tell = Callable[[str], None]
 
 
 class Lifecycle:
-    """What is noted of each broker's processes, by round."""
+    """The figures of each broker's processes, by round."""
 
     def __init__(self, brokers: Sequence[Contestant], tell: _Tell) -> None:
         self._brokers, self._tell = brokers, tell
@@ -49,7 +49,7 @@ class Lifecycle:
                     self._note(broker, number, start_s=started.seconds, start_cpu_s=started.cpu_s)
 
     def idle(self, seconds: float) -> None:
-        """Memory, and the processor's time while nobody asks for anything; of all at once."""
+        """Memory and processor time of all brokers while they are idle."""
         time.sleep(_SETTLE_S)
         used = [accounting.cpu_s(broker.pid) for broker in self._brokers]
         began = time.monotonic()
@@ -59,12 +59,13 @@ class Lifecycle:
             self._note(broker, 1, idle_mib=accounting.rss_mib(broker.pid), idle_cpu_percent=100 * share)
 
     def loaded(self) -> None:
-        """Memory after all that was done."""
+        """Memory after all rows."""
         for broker in self._brokers:
             self._note(broker, 1, loaded_mib=accounting.rss_mib(broker.pid))
 
     def restarts(self, count: int, topics: Sequence[tuple[str, str, int]]) -> None:
-        """Stopped in order, started again over its data. `topics`: broker, topic, partitions of what is held."""
+        """Stops each broker cleanly and starts it with its data. `topics`: broker, topic, partitions of filled
+        topics."""
         for number in range(1, count + 1):
             for broker in self._brokers:
                 held = [(name, parts) for who, name, parts in topics if who == broker.name]
@@ -76,7 +77,8 @@ class Lifecycle:
                 self._note(broker, number, stop_s=stop_s, restart_s=restart_s, missing=float(max(missing, 0)))
 
     def kills(self, count: int) -> None:
-        """kill -9 while somebody produces, who goes on when it is back; all that was acknowledged has to be there."""
+        """Kills the broker (kill -9) under a producer, which continues after the restart; no acknowledged record may be
+        lost."""
         for number in range(1, count + 1):
             for broker in self._brokers:
                 topic = f"killed-{number}"

@@ -1,4 +1,4 @@
-"""Who is measured when: every row on every broker, turn by turn, round by round; again when somebody disturbed it."""
+"""The order of measurements: every row on every broker, in turns and rounds; repeated when other load disturbed it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAUSE_S: Final = 2.0
 
 
 class Plan(NamedTuple):
-    """How often, how much, and how quiet the machine has to be."""
+    """The number of rounds, their scale, and the tolerated load of the machine."""
 
     rounds: int = 5
     warm_ups: int = 3
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
 def turns(
     rows: Sequence[Workload], brokers: Sequence[Contestant], plan: Plan
 ) -> list[tuple[int, Workload, Contestant]]:
-    """The order of a run. Rows whose topics stay come when all others are through; rounds begin with either broker."""
+    """The order of a run. Rows whose topics stay come last; rounds begin with alternating brokers."""
     order = []
     for lasting in (False, True):
         for number in plan.numbers:
@@ -51,7 +51,7 @@ def turns(
 def run(
     order: Sequence[tuple[int, Workload, Contestant]], plan: Plan, tell: Callable[[Sample], None]
 ) -> Samples:
-    """All of it; `tell` hears of each sample."""
+    """Runs all rounds; calls `tell` with each sample."""
     samples = Samples()
     before: Workload | None = None
     for number, row, broker in order:
@@ -68,7 +68,7 @@ def run(
 
 
 def attempt(row: Workload, broker: Contestant, number: int, plan: Plan) -> Sample:
-    """A measurement, repeated while others use the machine; the one that was disturbed least."""
+    """Repeats a measurement while others use the machine; returns the least disturbed one."""
     best: Sample | None = None
     for left in range(plan.retries if number > 0 else 0, -1, -1):
         try:
@@ -85,7 +85,7 @@ def attempt(row: Workload, broker: Contestant, number: int, plan: Plan) -> Sampl
 
 
 def one(row: Workload, broker: Contestant) -> dict[str, float]:
-    """One measurement on topics that are its own, or were filled for it."""
+    """One measurement on its own topics or on those filled for it."""
     jobs, own = list(row.team), None
     if row.fill is not None:
         source = broker.filled(row.fill)
@@ -112,7 +112,7 @@ def one(row: Workload, broker: Contestant) -> dict[str, float]:
 
 
 def own_topic(row: Workload, broker: Contestant) -> str:
-    """A new one, or the one that the row keeps."""
+    """A new topic, or the one that the row keeps."""
     assert row.own_partitions is not None
     if row.lasting:
         return broker.lasting(row.name, row.own_partitions, row.topic_settings)
@@ -122,14 +122,14 @@ def own_topic(row: Workload, broker: Contestant) -> str:
 
 
 def lost(jobs: Sequence[Job], measured: Measured, stored: int) -> int:
-    """Messages that were acknowledged and are not there."""
+    """The number of acknowledged messages that are missing."""
     pairs = zip(jobs, measured.outcomes, strict=True)
     acknowledged = sum(outcome.done + outcome.beside for job, outcome in pairs if job.kind in WRITERS)
     return max(acknowledged - stored, 0)
 
 
 def figures_of(jobs: Sequence[Job], measured: Measured) -> dict[str, float]:
-    """What the row's first kind of worker did, and what it cost."""
+    """The results of the row's first kind of worker, and their cost."""
     outcomes = measured.outcomes
     counted = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.kind == jobs[0].kind]
     done = sum(outcome.done for outcome in counted)

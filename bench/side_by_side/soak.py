@@ -1,8 +1,8 @@
-"""A load at half the peak rate for half an hour, while retention and compaction are at work: does anything grow?
+"""Runs half the peak rate for half an hour, with retention and compaction, to find growth of memory or latency.
 
-The peak is measured first. Then four clients are at work at once: a producer at half that rate into a topic of small
+The peak is measured first. Then four clients run at once: a producer at half that rate into a topic of small
 segments that keeps a few of them, a producer of keyed messages into a compacted topic, and a pair at 100 messages a
-second that tells how long a message takes. Memory is looked at every few seconds.
+second that measures latency. Memory is sampled every few seconds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PARTITIONS: Final = {"kept-short": 4, "compacted": 1, "paced": 1}
 
 @dataclass(frozen=True)
 class Soaked:
-    """What it was like."""
+    """The figures of a soak."""
 
     seconds: float
     peak_rate: float
@@ -69,17 +69,18 @@ class Soaked:
 
     @property
     def window_s(self) -> float:
-        """How long the first stretch is that the last is held against: three minutes, or a quarter of less."""
+        """The length of the first window, with which the last is compared: three minutes, or a quarter of a shorter
+        run."""
         return min(3 * MINUTE_S, self.seconds / 4)
 
     @property
     def first_ages_ms(self) -> Sequence[float]:
-        """Of the first minutes."""
+        """The latencies of the first minutes."""
         return self.ages_ms[: round(PACE * self.window_s)]
 
     @property
     def last_ages_ms(self) -> Sequence[float]:
-        """Of the last minute."""
+        """The latencies of the last minute."""
         return self.ages_ms[-round(PACE * min(MINUTE_S, self.window_s)) :]
 
     @property
@@ -89,14 +90,14 @@ class Soaked:
 
     @property
     def growth(self) -> float:
-        """Memory of the last tenth to that of the second: the first is when everything is there for the first time."""
+        """Memory of the last tenth relative to that of the second: in the first it grows to its usual size."""
         tenth = max(len(self.memory_mib) // 10, 1)
         early = self.memory_mib[tenth : 2 * tenth] or self.memory_mib[:1]
         return statistics.median(self.memory_mib[-tenth:]) / statistics.median(early)
 
     @property
     def complaints(self) -> list[str]:
-        """What is not as it should be."""
+        """The failed checks."""
         found = []
         if self.missing:
             found.append(f"{self.missing} messages are missing")
@@ -110,7 +111,7 @@ class Soaked:
 
 
 def soak(broker: Contestant, seconds: float, peak_s: float) -> Soaked:
-    """On a broker that has just started."""
+    """Soaks a broker that has just started."""
     for topic, settings in TOPICS.items():
         broker.create(topic, PARTITIONS[topic], settings)
     bootstrap = broker.broker.bootstrap
@@ -149,14 +150,14 @@ def soak(broker: Contestant, seconds: float, peak_s: float) -> Soaked:
 
 
 def _missing(broker: Contestant, writers: Sequence[Job], outcomes: Sequence[Outcome]) -> int:
-    """What was not acknowledged or received, and what was acknowledged and is behind no end offset."""
+    """Messages that were not acknowledged or received, and acknowledged ones beyond the end offsets."""
     stored = sum(sum(broker.offsets(job.topic, job.partitions)[1]) for job in writers)
     acknowledged = sum(outcome.done + outcome.beside for outcome in outcomes)
     return max(acknowledged - stored, 0) + sum(outcome.missing for outcome in outcomes)
 
 
 def report(found: Soaked) -> Section:
-    """As it stands in the document."""
+    """The section of the document."""
     early, late = list(found.first_ages_ms), list(found.last_ages_ms)
     rows = [
         ["peak, messages of 1 KiB a second", number(found.peak_rate, 0)],
@@ -212,7 +213,7 @@ def _broker(directory: Path) -> BrokerProcess:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Ends with a status where something grows, slows down or is lost."""
+    """Exits with a status when memory grows, latency rises or messages are lost."""
     parser = results.arguments(__doc__)
     parser.add_argument("--minutes", type=float, help="30, or a third of one when --quick")
     options = parser.parse_args(argv)

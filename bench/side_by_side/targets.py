@@ -8,7 +8,7 @@ MORE_IS_BETTER: Final = frozenset({"rate"})
 
 
 class Target(NamedTuple):
-    """A ratio to Apache Kafka that has to be reached, or not to be exceeded."""
+    """A ratio to Apache Kafka as a lower or upper bound."""
 
     row: str
     figure: str
@@ -61,7 +61,7 @@ AHEAD: Final = {
 
 
 def targets_of(row: str, part: str) -> list[Target]:
-    """The row's own, and being ahead in the rest."""
+    """The row's own targets, and to be ahead in the other figures."""
     own = [target for target in TARGETS if target.row == row]
     named = {target.figure for target in own}
     return own + [Target(row, figure, 1.0) for figure in AHEAD.get(part, ()) if figure not in named]

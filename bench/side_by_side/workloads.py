@@ -1,4 +1,4 @@
-"""The rows: who does what, to which topic. Counts and seconds are those of `--scale 1`."""
+"""The rows: their workers, jobs and topics. Counts and seconds are those of `--scale 1`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class Fill:
-    """What a topic holds that is only read; it is filled once for each broker."""
+    """The content of a topic that is only read; it is filled once for each broker."""
 
     count: int
     size: int = 1024
@@ -36,7 +36,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Workload:
-    """One row. Each job of the team is a process; those of the first one's kind are what rate and CPU are told for."""
+    """One row. Each job of the team is a process; rate and CPU are reported for those of the first one's kind."""
 
     name: str
     title: str
@@ -56,12 +56,12 @@ class Workload:
 
     @property
     def unit(self) -> str:
-        """What is counted."""
+        """The unit of the rate."""
         return "request" if self.team[0].kind == "metadata" else "message"
 
     @property
     def own_partitions(self) -> int | None:
-        """Of the topic that is this row's alone; None where it only reads what was filled."""
+        """The partitions of the row's own topic; None for rows that read a filled one."""
         own = [job.partitions for job in self.team if job.kind not in READERS]
         return own[0] if own else None
 
@@ -78,7 +78,7 @@ def _count(count: int, scale: float) -> int:
 def _scaled(job: Job, scale: float) -> Job:
     seconds = max(job.seconds * scale, min(job.seconds, _LEAST_S))
     count = _count(job.count, scale)
-    if job.rate:  # what keeps a pace goes by the clock
+    if job.rate:  # paced workers run by the clock
         count = max(round(job.count * scale), min(job.count, round(job.rate * _LEAST_S)))
     return replace(
         job,
@@ -104,27 +104,27 @@ def small(name: str, title: str, acks: str, seconds: float, **topic_settings: st
 
 
 def connections(count: int) -> Workload:
-    """As many connections, one request on its way on each."""
+    """Many connections with one request in flight on each."""
     job = Job("connections", acks="1", seconds=2, clients=count)
     title = f"1 KiB a request, {count:,} connections, one request in flight on each"
     return Workload(f"connections-{count}", title, Part.PRODUCE, (job,))
 
 
 def consume(name: str, title: str, fill: Fill, **more: Any) -> Workload:
-    """One process of consumers over what is there."""
+    """One process of consumers over a filled topic."""
     job = Job("consume", size=fill.size, partitions=fill.partitions, **more)
     return Workload(f"consume-{name}", title, Part.CONSUME, (job,), fill)
 
 
 def paced(name: str, title: str, rate: float, seconds: float, partitions: int = 1, **more: Any) -> Workload:
-    """A producer that keeps a pace, and a consumer at the end of the topic."""
+    """A producer at a fixed rate, and a consumer at the end of the topic."""
     job = Job("", size=100, partitions=partitions, rate=rate, count=round(rate * seconds))
     team = (replace(job, kind="send-paced"), replace(job, kind="receive-paced"))
     return Workload(name, title, Part.LATENCY, team, **more)
 
 
 def beside_catch_up() -> Workload:
-    """Somebody reads all that is there while others are at the end: is who reads fast, and do the others notice?"""
+    """One client reads the whole topic while others follow its end: measures its rate and their latency."""
     tail = paced("", "", 1000, 4).team
     catch_up = Job("consume", least_s=2.0)
     title = "catching up 1 KiB messages, beside 1,000 messages a second end to end"

@@ -1,1 +1,1 @@
-"""What clients do. A worker is a generator: it connects, yields, does what is measured, and returns its `Outcome`."""
+"""The clients. A worker is a generator: it connects, yields, does the measured work, and returns its `Outcome`."""

@@ -1,4 +1,4 @@
-"""A worker's process: reads its job, says when it is ready, waits for the word, answers with what it did."""
+"""The process of a worker: reads its job, reports that it is ready, waits for the signal, and prints its outcome."""
 
 from __future__ import annotations
 

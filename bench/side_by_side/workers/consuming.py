@@ -1,4 +1,4 @@
-"""Consumers of librdkafka that read what is there, from the first offset to the last."""
+"""Consumers of librdkafka that read topics from the first offset to the last."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def consume(job: Job) -> Generator[None, None, Outcome]:
 
 
 def _connected(job: Job) -> Consumer:
-    """With a queue that takes everything: partitions whose queue is full are left out of fetches and come back late."""
+    """A consumer with an unbounded queue: partitions with a full queue are left out of fetches and return late."""
     consumer = Consumer(
         {
             "bootstrap.servers": job.bootstrap,
@@ -66,14 +66,14 @@ class _Reading:
         self.failure: Exception | None = None
 
     def run(self) -> None:
-        """To the end, or until nothing comes for a while."""
+        """Reads to the end, or until nothing arrives for a while."""
         try:
             self._read()
         except Exception as error:
             self.failure = error
 
     def _read(self) -> None:
-        # Offsets that are not known to exist would be asked for first, and that takes its turns.
+        # Logical offsets would be looked up first, which takes further requests.
         self._consumer.assign(
             [TopicPartition(self._job.topic, number, first) for number, first in enumerate(self._job.firsts)]
         )

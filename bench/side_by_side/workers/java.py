@@ -1,4 +1,4 @@
-"""The perf tools of Apache Kafka, with their own defaults. The start of their JVM counts for nobody's rate."""
+"""The perf tools of Apache Kafka, with their own defaults. The start of their JVM does not count."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def produce(job: Job) -> Generator[None, None, Outcome]:
 
 
 def parse_produced(said: str) -> tuple[int, float]:
-    """Messages and messages a second, of the line that comes last."""
+    """Messages and messages a second, from the last line."""
     found = _SENT.findall(said)
     if not found:
         raise RuntimeError(f"ProducerPerformance said: {said[-500:]}")
@@ -38,7 +38,7 @@ def parse_produced(said: str) -> tuple[int, float]:
 
 
 def consume(job: Job) -> Generator[None, None, Outcome]:
-    """ConsumerPerformance, all that is there."""
+    """Runs ConsumerPerformance over the whole topic."""
     jars, wanted = _jars(), sum(job.ends) - sum(job.firsts)
     yield
     said = _run(
@@ -63,7 +63,7 @@ def parse_consumed(said: str) -> tuple[int, float]:
 def _jars() -> str:
     from tests.conformance.kafka_jars import (
         classpath,
-    )  # brings pytest along, which the other workers need not have
+    )  # imports pytest, which the other workers do not need
 
     return classpath()
 

@@ -1,4 +1,4 @@
-"""From a producer's send to a consumer's hand, at a pace: the message carries the clock's time."""
+"""Latency from a producer's send to a consumer, at a fixed rate: the message contains the time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def send(job: Job) -> Generator[None, None, Outcome]:
 
 
 def receive(job: Job) -> Generator[None, None, Outcome]:
-    """`count` messages from where the topic ends now, and how old each was."""
+    """Reads `count` messages from the current end of the topic, with the age of each."""
     consumer = Consumer(
         {
             "bootstrap.servers": job.bootstrap,
@@ -64,7 +64,7 @@ def receive(job: Job) -> Generator[None, None, Outcome]:
         }
     )
     consumer.assign([TopicPartition(job.topic, number, end) for number, end in enumerate(job.ends)])
-    consumer.poll(1)  # connects, and asks for what is not there yet
+    consumer.poll(1)  # connects, and fetches from the end
     yield
     began = last = time.monotonic()
     ages_ms: list[float] = []

@@ -1,7 +1,7 @@
-"""Many connections, and requests that no client sends in numbers: frames made once, sent over plain sockets.
+"""Many connections, or requests that clients rarely send: frames built once, sent over plain sockets.
 
 A thousand producers of librdkafka are three thousand threads, which would measure those. Each connection has one
-request on its way; an answer is looked at no further than its error code.
+request in flight; only the error code of a response is checked.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _produce_frame(job: Job, partition: int) -> bytes:
 
 
 def metadata(job: Job) -> Generator[None, None, Outcome]:
-    """Metadata of the topic, asked for again and again over `clients` connections."""
+    """Requests the topic's Metadata repeatedly over `clients` connections."""
     asked = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=job.topic)], allow_auto_topic_creation=False
     )
@@ -91,13 +91,13 @@ class _Team:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._connections[connection.fileno()] = (connection, frame, bytearray())
             self._poll.register(connection.fileno(), select.EPOLLIN)
-        for connection, frame, _ in self._connections.values():  # each is served once before it counts
+        for connection, frame, _ in self._connections.values():  # served once before measuring
             connection.sendall(frame)
         self._drain(len(frames))
         self.answered = self.received = 0
 
     def run(self, seconds: float) -> float:
-        """So long, and until the last answer is there; how long that was."""
+        """Sends for so long, and waits for the last response; returns the elapsed time."""
         began = time.monotonic()
         for connection, frame, _ in self._connections.values():
             connection.sendall(frame)
@@ -115,7 +115,7 @@ class _Team:
             outstanding -= self._answers(again=False)
 
     def _answers(self, *, again: bool) -> int:
-        """Takes what has come, and asks again; how many answers that were."""
+        """Reads responses, and sends the next requests; returns the number of responses."""
         ready = self._poll.poll(_LIMIT_S)
         if not ready:
             raise TimeoutError(f"no answer within {_LIMIT_S:g} s")
