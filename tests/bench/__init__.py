@@ -1,1 +1,1 @@
-"""The benchmarks themselves: what can be tested of them without measuring anything."""
+"""Tests of the benchmarks that measure nothing."""

@@ -1,4 +1,4 @@
-"""Processor time and memory, of processes that are known."""
+"""Tests processor time and memory of known processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def end(process: subprocess.Popen[str]) -> None:
     process.communicate("\n", timeout=60)
 
 
-def test_the_clock_of_this_process_is_what_the_process_says_of_itself() -> None:
+def test_the_clock_of_this_process_agrees_with_process_time() -> None:
     before = time.process_time()
     measured = accounting.clock_s(os.getpid())
     assert before <= measured <= time.process_time()

@@ -1,4 +1,4 @@
-"""Medians, percentiles, ratios, and what is said of them."""
+"""Tests medians, percentiles, ratios, and their report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def three_rounds() -> Samples:
     )
 
 
-def test_medians_leave_out_what_only_warms_up() -> None:
+def test_medians_leave_out_warm_up_rounds() -> None:
     assert three_rounds().median(ROW.name, OURS, "cpu_us") == 2.0
     assert three_rounds().median(ROW.name, KAFKA, "rate") == 100.0
 
@@ -41,14 +41,14 @@ def test_a_ratio_is_the_median_of_the_ratios_of_rounds_and_not_the_ratio_of_medi
     assert three_rounds().ratio(ROW.name, "rate", OURS, KAFKA) == 2.0  # of 2, 3 and 0.5
 
 
-def test_rounds_that_failed_do_not_count_and_are_told() -> None:
+def test_failed_rounds_do_not_count_and_are_reported() -> None:
     samples = three_rounds()
     samples.all.append(sample(OURS, 4, "Traceback\nValueError: no"))
     assert samples.median(ROW.name, OURS, "rate") == 200.0
     assert samples.errors(ROW.name, OURS) == ["ValueError: no"]
 
 
-def test_what_must_never_happen_is_looked_for_in_every_round() -> None:
+def test_forbidden_values_are_searched_in_every_round() -> None:
     samples = three_rounds()
     samples.all.append(sample(OURS, 0, missing=3.0))
     assert samples.worst(ROW.name, OURS, "missing") == 3.0
@@ -111,7 +111,7 @@ def test_rows_without_a_target_have_to_be_ahead() -> None:
     ]
 
 
-def test_what_is_judged_is_what_was_measured_on_both() -> None:
+def test_rows_measured_on_both_brokers_are_judged() -> None:
     found = {target.figure: (ratio, kept) for _, target, ratio, kept in judged(three_rounds(), WORKLOADS)}
     assert found == {"rate": (2.0, True), "cpu_us": (0.5, True)}
 

@@ -1,4 +1,4 @@
-"""What `make profile` makes of the stacks that it saw."""
+"""Tests the summary of `make profile` from sampled stacks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_thread_without_work_does_not_count() -> None:
     assert shares([*STACKS, "process 7:broker;_worker (concurrent/futures/thread.py:81) 5"]) == shares(STACKS)
 
 
-def test_nothing_seen_is_nothing_shown() -> None:
+def test_an_empty_profile() -> None:
     assert shares([]) == Shares(0, shares([]).inside, shares([]).itself)
     assert len(list(top(shares([])))) == 2
 

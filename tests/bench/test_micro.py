@@ -1,4 +1,4 @@
-"""The micro-benchmarks run, and say what they measured; how fast it is, is not looked at."""
+"""Tests that the micro-benchmarks run and report figures of any size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_call_is_made_in_rounds_and_no_more_often_than_it_may() -> None:
     assert LEAST_ROUNDS <= len(calls) <= 200
 
 
-def test_arguments_are_made_anew_for_each_round() -> None:
+def test_arguments_are_prepared_for_each_round() -> None:
     made = iter(range(100))
     called: list[int] = []
     figure = timed_each(lambda: [next(made), next(made)], called.append, rounds=3)
@@ -33,7 +33,7 @@ def test_arguments_are_made_anew_for_each_round() -> None:
     assert 0 < figure.best_us <= figure.median_us
 
 
-def test_processes_are_taken_together_as_the_best_and_the_median() -> None:
+def test_processes_are_combined_by_the_best_and_the_median() -> None:
     found = [{"a": Figure(best, median)} for best, median in ((3.0, 9.0), (2.0, 7.0), (4.0, 8.0))]
     assert taken_together(found) == {"a": Figure(2.0, 8.0)}
 

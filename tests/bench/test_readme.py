@@ -1,4 +1,4 @@
-"""The figures in README.md are those that are stored."""
+"""Tests that README.md has the stored figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRODUCED = Section(
 )
 
 
-def test_the_readme_says_what_is_stored() -> None:
+def test_the_readme_has_the_stored_figures() -> None:
     text = results.README.read_text()
     assert readme.rewritten(text, results.load_all()) == text
 
@@ -25,16 +25,16 @@ def test_figures_come_with_those_of_apache_kafka_the_ratio_and_the_date() -> Non
     assert "memory when idle" not in part, "it was not measured"
 
 
-def test_without_any_there_is_a_pointer() -> None:
+def test_without_stored_figures_there_is_a_pointer() -> None:
     assert readme.part([]).startswith("[docs/performance.md]")
 
 
-def test_what_is_around_the_figures_stays() -> None:
+def test_the_text_around_the_figures_stays() -> None:
     text = f"a\n{readme.BEGIN}old\n{readme.END}b\n"
     assert readme.rewritten(text, [PRODUCED]) == f"a\n{readme.BEGIN}{readme.part([PRODUCED])}{readme.END}b\n"
 
 
-def test_what_is_quoted_is_what_the_report_names() -> None:
+def test_quoted_figures_exist_in_the_report() -> None:
     from bench.side_by_side.report import FIGURES, SHOWN
     from bench.side_by_side.workloads import WORKLOADS
 

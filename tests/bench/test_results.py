@@ -1,4 +1,4 @@
-"""Sections: stored, read again, rendered."""
+"""Tests storing, reading and rendering of sections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def section(name: str = "lookup", **changes: object) -> Section:
     return Section(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_what_is_stored_is_what_was_handed_over(tmp_path: Path) -> None:
+def test_stored_sections_are_the_published_ones(tmp_path: Path) -> None:
     results.store(section(), tmp_path)
     assert results.load("lookup", tmp_path) == section()
 
@@ -58,7 +58,7 @@ def test_numbers_keep_about_three_digits(value: float, text: str) -> None:
     assert number(value) == text
 
 
-def test_a_number_that_is_not_there_is_a_dash() -> None:
+def test_a_missing_number_is_a_dash() -> None:
     assert number(None) == number(float("nan")) == "-"
     assert number(3.14159, 1) == "3.1"
 
@@ -86,7 +86,7 @@ def test_everything_that_is_committed_can_be_read_and_has_a_date() -> None:
         assert json.loads((results.STORE / f"{one.name}.json").read_text())["name"] == one.name
 
 
-def test_the_document_is_what_rendering_gives() -> None:
+def test_rendered_documents_are_up_to_date() -> None:
     assert results.STORE.with_suffix(".md").read_text() == results.render()
     assert results.targets_path().read_text() == results.render_targets()
 

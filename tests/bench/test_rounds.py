@@ -1,4 +1,4 @@
-"""Who is measured when."""
+"""Tests the order of measurements."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bench.side_by_side.workloads import WORKLOADS
 
 
 class Named:
-    """As much of a broker as the order needs."""
+    """The part of a broker that the order needs."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
-def test_consumers_that_hold_much_run_once_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the first of each pair; what they find then is not kept."""
+def test_large_consumers_run_once_unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first of each pair; those results are not kept."""
     ran: list[tuple[str, str]] = []
 
     def one(row: Any, broker: Any) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What the benchmark of scans says that a query has read."""
+"""Tests the reads that the benchmark of scans counts for a query."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.storage.helpers import TOPIC_ID, make_batch, small_config
 
 
 def test_an_hour_of_a_week(tmp_path: Path) -> None:
-    """The earlier and the more exactly it is known where the hour ends, the less of the rest is touched."""
+    """The earlier and the more precisely the end of the hour is known, the less of the rest is read."""
     manager = LogManager(UnsyncedEnv(), [str(tmp_path)], lambda _topic: small_config(retention_ms=-1))
     manager.dirs.lock()
     manager.load_logs()

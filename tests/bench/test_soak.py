@@ -1,4 +1,4 @@
-"""What a soak complains of."""
+"""Tests the complaints of a soak."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def rows(soaked: Soaked) -> dict[str, str]:
     return {row[0]: row[1] for row in report(soaked).tables[0].rows}
 
 
-def test_nothing_to_complain_of() -> None:
+def test_a_good_soak_has_no_complaints() -> None:
     assert GOOD.complaints == []
     assert GOOD.slower == 1.0
     assert rows(GOOD)["messages missing"] == "0"
 
 
-def test_the_last_minute_is_held_against_the_first_three() -> None:
+def test_the_last_minute_is_compared_with_the_first_three() -> None:
     assert len(GOOD.first_ages_ms) == 3 * 60 * PACE
     assert len(GOOD.last_ages_ms) == 60 * PACE
     slow = replace(GOOD, ages_ms=[*GOOD.ages_ms[:-6000], *[5.0] * 6000])

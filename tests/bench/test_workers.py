@@ -1,4 +1,4 @@
-"""What workers are told and answer, without a broker, and the order of a run."""
+"""Tests jobs and outcomes of workers, without a broker, and the order of a run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_values_are_the_same_each_time_and_of_their_size() -> None:
     assert len(set(values(1024))) == 500
 
 
-def test_what_the_perf_tools_say() -> None:
+def test_output_of_the_perf_tools() -> None:
     assert parse_produced(PRODUCED) == (200_000, 71301.25)
     assert parse_consumed(CONSUMED) == (200_000, 200_000.0)
     for parse in (parse_produced, parse_consumed):
@@ -87,7 +87,7 @@ def test_figures_count_the_first_kind_and_take_ages_from_whoever_has_them() -> N
     assert (found["p50_ms"], found["p99_ms"], found["p999_ms"]) == (500, 990, 999)
 
 
-def test_what_was_acknowledged_and_is_not_there_is_missing() -> None:
+def test_acknowledged_messages_that_cannot_be_read_are_missing() -> None:
     jobs = [Job("produce"), Job("receive-paced")]
     outcomes = measured(Outcome(done=100, beside=3), Outcome(done=100))
     assert lost(jobs, outcomes, 103) == 0
@@ -120,7 +120,7 @@ def test_rounds_begin_with_either_broker_and_rows_that_keep_their_topic_come_las
     ]
 
 
-def test_a_measurement_that_others_disturbed_is_repeated_and_the_quietest_one_counts(
+def test_a_disturbed_measurement_is_repeated_and_the_quietest_one_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disturbed = iter([0.9, 0.5, 0.7])
@@ -131,7 +131,7 @@ def test_a_measurement_that_others_disturbed_is_repeated_and_the_quietest_one_co
     assert next(disturbed, None) is None
 
 
-def test_what_fails_is_a_sample_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_a_sample_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> dict[str, float]:
         raise TimeoutError("late")
 
@@ -155,7 +155,7 @@ def test_a_part_of_the_rows_does_not_take_the_place_of_the_document() -> None:
         options_of(["--only", "smal"])
 
 
-def test_benchmarks_are_named_and_the_rest_is_theirs() -> None:
+def test_benchmarks_get_the_remaining_arguments() -> None:
     assert bench.chosen([]) == (["side-by-side"], [])
     assert bench.chosen(["--quick"]) == (["side-by-side"], ["--quick"])
     assert bench.chosen(["lookup", "--quick", "codec"]) == (["lookup", "codec"], ["--quick"])
@@ -164,7 +164,7 @@ def test_benchmarks_are_named_and_the_rest_is_theirs() -> None:
 
 
 class OneMessage:
-    """A producer whose one message meets with an error, or does not."""
+    """A producer whose one message fails or succeeds."""
 
     def __init__(self, error: KafkaError | None = None) -> None:
         self._error = error
@@ -182,8 +182,8 @@ class OneMessage:
         return 0
 
 
-def test_the_first_message_is_one_that_the_topic_takes() -> None:
-    """A compacted topic wants keys, and says so to whoever listens."""
+def test_the_first_message_suits_a_compacted_topic() -> None:
+    """A compacted topic requires keys, and rejects records without one."""
     producer: Any = OneMessage()
     assert first_message(producer, "t", {"key": b"k", "value": b"v"}) == 1
     assert producer.sent == [{"topic": "t", "partition": 0, "key": b"k", "value": b"v"}]
