@@ -30,15 +30,15 @@ class Arriving:
         self._thread = threading.Thread(target=self._run)
 
     def acknowledged(self) -> dict[int, int]:
-        """Where each partition ends at least."""
+        """A lower bound of each partition's end offset."""
         return dict(self._acknowledged)
 
     def count(self) -> int:
-        """How many are acknowledged."""
+        """The number of acknowledged records."""
         return sum(self._acknowledged.values())
 
     def wait_for(self, count: int) -> None:
-        """Until so many are acknowledged."""
+        """Waits until so many are acknowledged."""
         deadline = time.monotonic() + LIMIT_S
         while self.count() < count:
             assert time.monotonic() < deadline, (
@@ -47,7 +47,7 @@ class Arriving:
             time.sleep(0.02)
 
     def stop(self) -> dict[int, int]:
-        """Where each partition ends."""
+        """Stops producing; returns each partition's end offset."""
         self._ended.set()
         self._thread.join()
         assert self._producer.flush(60) == 0

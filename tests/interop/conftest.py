@@ -1,8 +1,8 @@
-"""The broker that stock clients are driven against: a Barnabas of our own, or whichever one is named.
+"""The broker for stock clients: a Barnabas of the tests' own, or the one that the environment names.
 
-BARNABAS_TEST_BOOTSTRAP=host:port points every test here at an outside broker, which should be told what OVERRIDES says,
+BARNABAS_TEST_BOOTSTRAP=host:port points every test here at an external broker, which needs the settings of OVERRIDES,
 and BARNABAS_TEST_BOOTSTRAP=kafka starts an Apache Kafka for them, of the version in BARNABAS_TEST_KAFKA (4.3.1). That
-proves the tests themselves: what fails there is a mistake of the test.
+validates the tests: a failure there is a mistake of the test.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def own_broker(directory: Path, overrides: Mapping[str, str]) -> ApacheKafka | BrokerProcess:
-    """One that a test starts, kills and stops as it likes; the test is skipped where an outside broker is named."""
+    """A broker that the test itself starts, kills and stops; skipped where an external broker is named."""
     outside = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
     if not outside:
         return BrokerProcess(directory / "data", overrides)
@@ -107,6 +107,6 @@ def have_leaders(admin: AdminClient, name: str, partitions: int) -> bool:
 
 
 def have_logs(admin: AdminClient, name: str, partitions: int) -> bool:
-    """Whether each leader knows where its log ends."""
+    """Whether each leader reports its log end offset."""
     wanted = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
     return not any(future.exception(_ADMIN_LIMIT_S) for future in admin.list_offsets(wanted).values())

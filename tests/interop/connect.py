@@ -76,7 +76,7 @@ class Worker:
             )
 
     def ask(self, path: str, method: str = "GET", body: object = None) -> Any:
-        """The REST interface's answer; urllib.error.HTTPError, or URLError when nobody listens yet."""
+        """Calls the REST interface. Raises urllib.error.HTTPError, and URLError before the worker listens."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/{path}",
             method=method,
@@ -88,13 +88,13 @@ class Worker:
         return json.loads(text) if text else None
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
-        """Makes the connector, or changes it; asks again while the worker is not ready to."""
+        """Creates or changes the connector; retries while the worker is not ready."""
         self.wait(
             lambda: self.ask(f"connectors/{name}/config", "PUT", dict(config)) is not None, f"it takes {name}"
         )
 
     def await_running(self, name: str, tasks: int = 1) -> None:
-        """Until the connector has so many tasks that run, on workers that are there."""
+        """Waits until the connector has so many running tasks, on live workers."""
 
         def running() -> bool:
             status = self.ask(f"connectors/{name}/status")
@@ -105,7 +105,7 @@ class Worker:
         self.wait(running, f"{name} runs")
 
     def wait(self, is_so: Callable[[], bool], what: str) -> None:
-        """Until it is so; what the REST interface refuses or cannot answer yet is asked again."""
+        """Waits for the condition; retries requests that the REST interface rejects or cannot answer yet."""
         deadline = time.monotonic() + LIMIT_S
         while True:
             assert self._process.poll() is None, self._tail()
@@ -118,7 +118,7 @@ class Worker:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """In order; one that does not end shows in its log what its threads wait for."""
+        """Stops the worker cleanly; one that does not end writes its threads' stacks to its output."""
         self._process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LIMIT_S)
@@ -130,7 +130,7 @@ class Worker:
         )
 
     def kill(self) -> None:
-        """kill -9, if it still runs."""
+        """Kills the worker (kill -9) if it still runs."""
         self._process.kill()
         self._process.wait()
 
@@ -139,7 +139,7 @@ class Worker:
 
 
 def file_source(path: Path, topic: str) -> dict[str, str]:
-    """Lines of a file into a topic."""
+    """Settings of a connector from a file's lines to a topic."""
     return {
         "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
         "tasks.max": "1",
@@ -149,7 +149,7 @@ def file_source(path: Path, topic: str) -> dict[str, str]:
 
 
 def file_sink(path: Path, topic: str) -> dict[str, str]:
-    """A topic into lines of a file."""
+    """Settings of a connector from a topic to a file's lines."""
     return {
         "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
         "tasks.max": "1",

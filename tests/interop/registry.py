@@ -1,4 +1,4 @@
-"""A schema registry in small: what it knows is the last value of every key of a compacted topic, and nothing else.
+"""A small schema registry: its state is the last value of every key of a compacted topic.
 
 Its shape is that of the registries in use. At the start it reads the topic to its end, by a consumer without a group;
 a write is answered when it has been read back; one of all registries is the primary, which alone writes, and a group
@@ -35,7 +35,7 @@ class NotPrimaryError(Exception):
 
 
 class Election:
-    """A member of the group that says who is the primary."""
+    """A member of the group that elects the primary."""
 
     def __init__(self, bootstrap: str, group: str, name: str, session_ms: int) -> None:
         self.group = group
@@ -50,17 +50,17 @@ class Election:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Takes part from now on."""
+        """Joins the election."""
         await self._client.bootstrap()
         self._task = asyncio.create_task(self._take_part())
 
     async def wait_for(self, primary: str) -> None:
-        """Until it is the one."""
+        """Waits until it is the primary."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.primary == primary)
 
     async def vanish(self) -> None:
-        """Says nothing any more, not even that it leaves."""
+        """Stops all requests, without leaving."""
         assert self._task is not None
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -81,7 +81,7 @@ class Election:
         return answer
 
     def join_request(self, protocol_type: str = PROTOCOL_TYPE) -> Any:
-        """Of this member, as it stands."""
+        """The JoinGroup request for the member's current state."""
         protocols = [(PROTOCOL, self.name.encode())]
         return JoinGroupRequest(
             self.group, self.session_ms, REBALANCE_MS, self._member, None, protocol_type, protocols
@@ -121,7 +121,7 @@ class Election:
 
 
 class Registry:
-    """One of them: `async with Registry(...)` has read what is there."""
+    """One registry: `async with Registry(...)` has read the topic."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, name: str, session_ms: int) -> None:
         self.name = name
@@ -139,7 +139,7 @@ class Registry:
 
     @property
     def is_primary(self) -> bool:
-        """As far as it knows."""
+        """Whether this registry last knew itself as the primary."""
         return self.election.primary == self.name
 
     async def write(self, key: str, value: str | None) -> None:
@@ -151,12 +151,12 @@ class Registry:
         await self._read_to(sent.offset + 1)
 
     async def catch_up(self) -> None:
-        """Reads to where the topic ends now."""
+        """Reads to the topic's current end."""
         ends = await self._consumer.end_offsets([self._part])
         await self._read_to(ends[self._part])
 
     async def vanish(self) -> None:
-        """As a process does that is killed."""
+        """Ends like a killed process."""
         await self.election.vanish()
         if self._reader is not None:
             self._reader.cancel()

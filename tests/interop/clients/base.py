@@ -1,4 +1,4 @@
-"""What a client under test can do: send a workload, read a topic back, both as digests."""
+"""The interface of a client under test: send a workload and read a topic back, both as digests."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class StockClient(ABC):
 
     @abstractmethod
     def produce(self, bootstrap: str, topic: str, workload: Workload, codec: str) -> Digests:
-        """Sends the workload and returns once all of it is acknowledged; what was sent."""
+        """Sends the workload and waits until it is acknowledged; returns the digests."""
 
     @abstractmethod
     def consume(self, bootstrap: str, topic: str, partitions: int, count: int) -> Digests:
-        """Reads `count` records from the beginning of all partitions; what was read."""
+        """Reads `count` records from the beginning of all partitions; returns the digests."""
 
     def __repr__(self) -> str:
         return self.name
 
 
 class Patience:
-    """Fails a reader that gets nothing for too long; `heard()` on every arrival."""
+    """Fails a reader that gets nothing for too long; call `heard()` on every arrival."""
 
     def __init__(self, silence_s: float = SILENCE_S) -> None:
         self._silence_s = silence_s

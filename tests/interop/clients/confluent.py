@@ -91,7 +91,7 @@ class ConfluentKafka(StockClient):
 
 
 def take(digests: Digests, message: Message) -> None:
-    """Takes one message in, which has to be a record and the next one of its partition."""
+    """Adds one message, which must be a record and the next one of its partition."""
     error = message.error()
     assert error is None, error
     partition, offset = message.partition(), message.offset()

@@ -16,5 +16,5 @@ class JavaClients(LineClient):
         super().__init__(["java", "-Xmx512m", "-cp", classpath, "RoundTrip", bootstrap])
 
     def create(self, topic: str, partitions: int) -> None:
-        """A topic through the Admin client."""
+        """Creates a topic through the Admin client."""
         self.ask("create", topic, partitions)

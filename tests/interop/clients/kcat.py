@@ -64,7 +64,7 @@ class _Read(NamedTuple):
 
 
 def _plain(record: Record) -> Record:
-    """What kcat can say of a record."""
+    """The record in the form that kcat can express."""
     key, value = (data.translate(_PLAIN) if data else None for data in (record.key, record.value))
     return Record(record.partition, key, value, _HEADERS, 0)
 

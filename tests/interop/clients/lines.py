@@ -1,4 +1,4 @@
-"""A client in another language: a program that takes a line for each thing to do and answers with a line."""
+"""A client in another language: a program that reads a command a line and answers each with a line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ANSWER_LIMIT_S = 600.0
 
 
 class LineClientError(Exception):
-    """The program failed; the text is what it says."""
+    """The program failed; the text is its output."""
 
 
 class LineClient:
@@ -31,11 +31,11 @@ class LineClient:
         threading.Thread(target=self._read, daemon=True).start()
 
     def produce(self, topic: str, partitions: int, count: int, codec: str) -> Digests:
-        """What was sent: records of the program's own making, of every kind."""
+        """Has the program send its own records, of every kind; returns their digests."""
         return _digests(self.ask("produce", topic, partitions, count, codec))
 
     def consume(self, topic: str, partitions: int, count: int) -> Digests:
-        """What was read from the beginning of all partitions."""
+        """Reads from the beginning of all partitions; returns the digests."""
         return _digests(self.ask("consume", topic, partitions, count))
 
     def ask(self, *words: object) -> str:

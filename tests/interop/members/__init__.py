@@ -1,4 +1,4 @@
-"""Programs that hold many members of groups each: a test can have dozens of them, and kill some with their program.
+"""Programs that each run many members of groups: a test can have dozens of members, and kill some with their program.
 
 Each reads a line for each thing to do:
 

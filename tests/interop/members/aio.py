@@ -20,7 +20,7 @@ BOOTSTRAP = sys.argv[1] if len(sys.argv) > 1 else ""
 class Owned(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """Tells what the consumer owns: it knows only the eager protocol.
 
-    Nothing is given up in the middle of a turn, and no turn begins before the next assignment: aiokafka sends the
+    No partition is revoked in the middle of a turn, and no turn begins before the next assignment: aiokafka sends the
     offsets of a transaction without member and generation, so that the group cannot keep it from committing late.
     """
 
@@ -56,7 +56,7 @@ async def _play(member: Member, leave: threading.Event) -> None:
         auto_offset_reset="earliest",
         isolation_level="read_committed",
         partition_assignment_strategy=[RangePartitionAssignor],
-        # Who copies is not to lose its place, on a busy machine, while its transaction may still be committed.
+        # A copying member must not be expired on a busy machine while its transaction may still be committed.
         session_timeout_ms=8000 if member.target else 1500,
         heartbeat_interval_ms=300,
     )
@@ -97,16 +97,16 @@ async def _take(fetched: Any, member: Member, consumer: Any, chain: Chain | None
 
 async def _rewind(consumer: Any, offsets: dict[TopicPartition, int]) -> None:
     for part, offset in offsets.items():
-        with contextlib.suppress(IllegalStateError):  # somebody else has the partition now
+        with contextlib.suppress(IllegalStateError):  # another member has the partition now
             consumer.seek(part, offset)
 
 
 class AbortedError(KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """This one was to be aborted."""
+    """The transaction was to be aborted."""
 
 
 class Chain:
-    """Copies what is handed to it, each time by a transaction."""
+    """Copies each batch of records by a transaction."""
 
     def __init__(self, member: Member, consumer: Any) -> None:
         self._member = member

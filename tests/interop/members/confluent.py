@@ -38,7 +38,7 @@ def config(member: Member) -> dict[str, Any]:
 
 
 class Owned:
-    """Tells what the consumer owns, as its callbacks say."""
+    """Reports the consumer's partitions, by its callbacks."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -92,7 +92,7 @@ def behind(topic: str, offsets: dict[int, list[int]]) -> list[TopicPartition]:
 
 
 def commit(consumer: Consumer, member: Member, offsets: dict[int, list[int]]) -> None:
-    """And says what became of it; what was refused is read again, where that is still this member's."""
+    """Commits and reports the result; records of a rejected commit are read again if the member still owns them."""
     try:
         done = consumer.commit(offsets=behind(member.topic, offsets), asynchronous=False) or []
     except KafkaException as error:
@@ -107,21 +107,21 @@ def commit(consumer: Consumer, member: Member, offsets: dict[int, list[int]]) ->
 
 
 def go_back(consumer: Consumer, member: Member, offsets: dict[int, list[int]]) -> None:
-    """To what is committed: a commit of which nothing was heard may have happened.
+    """Seeks to the committed offsets: a commit without a response may have happened.
 
     A cooperative member keeps its partitions, and its position in them, through a rebalance in which its commit was
-    refused. If it did not go back, the last records before a silence would stay uncommitted for good.
+    rejected. Without seeking, the last records before a silence would stay uncommitted.
     """
     ends = found(consumer, behind(member.topic, offsets))
     say_committed(member.name, ends)
     for partition, handed in offsets.items():
         start = max(ends.get(partition, 0), handed[0])
-        with contextlib.suppress(KafkaException):  # somebody else has the partition now
+        with contextlib.suppress(KafkaException):  # another member has the partition now
             consumer.seek(TopicPartition(member.topic, partition, start))
 
 
 def found(consumer: Consumer, partitions: list[TopicPartition]) -> dict[int, int]:
-    """What is committed; nothing of partitions that have no commit, or when nobody answers."""
+    """The committed offsets; without partitions that have none, and empty without a response."""
     for _ in range(3):
         with contextlib.suppress(KafkaException):
             there = consumer.committed(partitions, 10)
@@ -130,7 +130,7 @@ def found(consumer: Consumer, partitions: list[TopicPartition]) -> dict[int, int
 
 
 class Chain:
-    """Copies what is handed to it, each time by a transaction."""
+    """Copies each batch of records by a transaction."""
 
     def __init__(self, member: Member, consumer: Consumer) -> None:
         self._member = member
@@ -139,7 +139,7 @@ class Chain:
         self._producer = self._start()
 
     def copy(self, messages: list[Message], offsets: dict[int, list[int]]) -> None:
-        """Commits, or aborts and has it handed out again."""
+        """Commits, or aborts and reads the records again."""
         assert self._member.target is not None
         self._count += 1
         fails = self._member.abort_every and self._count % self._member.abort_every == 0
@@ -173,7 +173,7 @@ class Chain:
             try:
                 self._producer.commit_transaction(10)
             except KafkaException as error:
-                # Whoever has not heard how a commit ended asks again, and may do nothing else.
+                # Without the result of a commit a producer may only retry it.
                 if not error.args[0].retriable() or attempt == 4:
                     raise
             else:

@@ -1,4 +1,4 @@
-"""The test's side of the programs that hold members: started, told what to do, killed."""
+"""The test's side of the programs that run members: starts, commands and kills them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ END_LIMIT_S = 60.0
 
 
 class Programs:
-    """Programs of one kind; what all of them say goes into one ledger."""
+    """Programs of one kind; the output of all goes into one ledger."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.ledger = Ledger()
@@ -27,13 +27,13 @@ class Programs:
         self._running: list[Program] = []
 
     def start(self) -> Program:
-        """One more."""
+        """Starts another program."""
         program = Program(self._command, self._take)
         self._running.append(program)
         return program
 
     def wait(self, is_so: Callable[[Ledger], object], what: str, limit_s: float = 60.0) -> None:
-        """Until the ledger says so; fails the test when it does not, or when a member has failed."""
+        """Waits until the ledger meets a condition; fails the test on a timeout, or when a member has failed."""
         deadline = time.monotonic() + limit_s
         with self._changed:
             while not is_so(self.ledger):
@@ -44,7 +44,7 @@ class Programs:
                 self._changed.wait(left_s)
 
     def kill(self, program: Program) -> None:
-        """kill -9: nobody leaves, nothing is closed."""
+        """Kills a program (kill -9): its members do not leave."""
         program.kill()
         with self._changed:
             for name in program.members:
@@ -77,7 +77,7 @@ class Program:
     def __init__(self, command: list[str], take: Callable[[str], None]) -> None:
         self.members: list[str] = []
         self._take = take
-        # What their loggers say is not what counts.
+        # The output of their loggers is ignored.
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -100,11 +100,11 @@ class Program:
         self._start(name, "chain", name, source, target, group, protocol, str(abort_every))
 
     def leave(self, name: str) -> None:
-        """Closes the member in order; the ledger hears of it."""
+        """Closes the member cleanly, which the ledger records."""
         self._say("leave", name)
 
     def end(self) -> None:
-        """Has all leave, and waits for that; nothing is left of it but what it said."""
+        """Has all members leave, and ends the program."""
         if self._process.poll() is None:
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -134,6 +134,6 @@ class Program:
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             for line in stream:
-                # What a killed program was about to say.
+                # The incomplete last line of a killed program.
                 if line.endswith("\n"):
                     self._take(line)

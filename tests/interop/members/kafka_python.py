@@ -28,7 +28,7 @@ It takes itself for a member then and never hears what it was assigned, nor does
 
 
 class Owned(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Tells what the consumer owns after each change."""
+    """Reports the consumer's partitions after each change."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -78,7 +78,7 @@ def play(member: Member, leave: threading.Event) -> None:
 
 
 def finish(consumer: Any, member: Member, chain: Chain | None, fetched: dict[Any, list[Any]]) -> None:
-    """Commits, and says what became of it; what failed is read again, where that is still this member's."""
+    """Commits and reports the result; records of a failed commit are read again if the member still owns them."""
     ends = {
         part: OffsetAndMetadata(records[-1].offset + 1, "", -1)
         for part, records in fetched.items()
@@ -98,11 +98,11 @@ def finish(consumer: Any, member: Member, chain: Chain | None, fetched: dict[Any
 
 
 class AbortedError(KafkaError):  # type: ignore[misc]  # kafka-python has no types
-    """This one was to be aborted."""
+    """The transaction was to be aborted."""
 
 
 class Chain:
-    """Copies what is handed to it, each time by a transaction."""
+    """Copies each batch of records by a transaction."""
 
     def __init__(self, member: Member, consumer: Any) -> None:
         self._member = member

@@ -1,4 +1,4 @@
-"""What members of a group said, and whether it adds up: nothing lost, nothing handed out again that was committed."""
+"""Records the output of a group's members, and checks that no record is lost or handed out again after its commit."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Handed(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A commit that the broker took: everything below `end`."""
+    """A commit that the broker accepted: all offsets below `end`."""
 
     end: int
 
 
 class Refused(NamedTuple):
-    """A commit that the broker did not take."""
+    """A commit that the broker rejected."""
 
 
 Told = Handed | Committed | Refused
@@ -42,7 +42,7 @@ class Ledger:
         self._ends: dict[int, int] = {}
 
     def take(self, line: str) -> None:
-        """One line of one member."""
+        """Adds one line of one member."""
         kind, name, *words = line.split(maxsplit=2)
         rest = words[0] if words else ""
         if kind == "assigned":
@@ -68,7 +68,7 @@ class Ledger:
             raise ValueError(line)
 
     def gone(self, member: str) -> None:
-        """It left, or was killed."""
+        """Notes that a member left or was killed."""
         self.owned.pop(member, None)
         self.left.add(member)
 
@@ -77,16 +77,16 @@ class Ledger:
         return self._ends.get(partition, 0)
 
     def has_committed(self, ends: Mapping[int, int]) -> bool:
-        """Whether all is committed that there is."""
+        """Whether all offsets are committed."""
         return all(self.end(partition) >= end for partition, end in ends.items())
 
     def is_balanced(self, members: int, partitions: int) -> bool:
-        """Whether just so many members own all partitions, each partition once."""
+        """Whether exactly so many members own all partitions, each partition once."""
         owned = [number for numbers in self.owned.values() for number in numbers]
         return len(self.owned) == members and sorted(owned) == list(range(partitions))
 
     def problems(self, ends: Mapping[int, int]) -> Iterator[str]:
-        """What does not add up; the partitions hold the offsets from 0 to `ends`, all of them records."""
+        """The contradictions; the partitions hold the offsets from 0 to `ends`, all of them records."""
         yield from (f"failed: {failure}" for failure in self.failures)
         for partition, end in ends.items():
             yield from self.doubled(partition)
@@ -118,7 +118,7 @@ class Ledger:
 
 
 def _is_kept(run: Handed, later: list[Told]) -> bool:
-    """Whether what the member did next with this run was to commit it."""
+    """Whether the member's next step with this run was to commit it."""
     for one in later:
         if isinstance(one, Committed):
             return one.end > run.last

@@ -1,4 +1,4 @@
-"""What the programs in Python have in common: their lines, and a thread for each member."""
+"""The common part of the programs in Python: their lines, and a thread for each member."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _lock = threading.Lock()
 
 
 class Member(NamedTuple):
-    """What `join` and `chain` say. `target` is None for a member that only reads."""
+    """The arguments of `join` and `chain`. `target` is None for a member that only reads."""
 
     name: str
     topic: str

@@ -1,7 +1,7 @@
-"""What a member of confluent-kafka does when its commit is refused.
+"""Tests a member of confluent-kafka whose commit is rejected.
 
-Apache Kafka refuses commits of a cooperative member while its group rebalances, and the member keeps its partitions. A
-member that only goes on with the next records never commits the last ones before a silence.
+Apache Kafka rejects commits of a cooperative member while its group rebalances, and the member keeps its partitions. A
+member that only continues with the next records never commits the last ones before a silence.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SILENT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
 class Consumer:
-    """Refuses the first commit; `committed` is what the group has, None when nobody answers."""
+    """Rejects the first commit; `committed` are the group's offsets, None without a response."""
 
     def __init__(self, committed: dict[int, int] | None, *, lost: int | None = None) -> None:
         self.positions: dict[int, int] = {}
@@ -50,7 +50,7 @@ class Consumer:
 
 
 def handed(consumer: Consumer, offsets: dict[int, list[int]], capsys: pytest.CaptureFixture[str]) -> Ledger:
-    """What the member says to a commit that is refused."""
+    """The member's output after a rejected commit."""
     confluent.commit(consumer, MEMBER, offsets)  # type: ignore[arg-type]  # as much of a consumer as it takes
     ledger = Ledger()
     for line in capsys.readouterr().out.splitlines(keepends=True):
@@ -59,7 +59,9 @@ def handed(consumer: Consumer, offsets: dict[int, list[int]], capsys: pytest.Cap
     return ledger
 
 
-def test_what_was_refused_is_read_again_and_committed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_of_a_rejected_commit_are_read_again_and_committed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     consumer = Consumer({0: 3, 1: 0})
     ledger = handed(consumer, {0: [3, 4], 1: [0, 1], 2: [0]}, capsys)
     assert consumer.positions == {0: 3, 1: 0, 2: 0}
@@ -75,7 +77,7 @@ def test_a_commit_that_happened_counts(capsys: pytest.CaptureFixture[str]) -> No
     assert ledger.end(0) == 5
 
 
-def test_a_partition_that_somebody_else_has_does_not_keep_the_others(
+def test_a_partition_of_another_member_does_not_block_the_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     consumer = Consumer({0: 3, 1: 3, 2: 3}, lost=0)
@@ -83,7 +85,7 @@ def test_a_partition_that_somebody_else_has_does_not_keep_the_others(
     assert consumer.positions == {1: 3, 2: 3}
 
 
-def test_who_cannot_ask_reads_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_member_without_committed_offsets_reads_again(capsys: pytest.CaptureFixture[str]) -> None:
     consumer = Consumer(None)
     handed(consumer, {0: [3, 4]}, capsys)
     assert consumer.positions == {0: 3}

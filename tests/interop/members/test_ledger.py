@@ -1,4 +1,4 @@
-"""The ledger must be able to find fault."""
+"""Tests that the ledger finds contradictions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_all_handed_out_and_committed_once_adds_up() -> None:
     assert not ledger.has_committed({0: 11})
 
 
-def test_what_was_not_committed_may_be_handed_out_again() -> None:
+def test_uncommitted_records_may_be_handed_out_again() -> None:
     ledger = told("got a 0 0-9", "got b 0 0-9", "committed b 0 10")
     assert list(ledger.problems({0: 10})) == []
 
 
-def test_what_was_aborted_may_be_handed_out_again() -> None:
+def test_aborted_records_may_be_handed_out_again() -> None:
     ledger = told(
         "got a 0 0-9",
         "uncommitted a fenced",
@@ -41,7 +41,7 @@ def test_what_was_aborted_may_be_handed_out_again() -> None:
     assert ledger.refusals == ["a: fenced"]
 
 
-def test_what_was_refused_is_not_kept_by_a_later_commit() -> None:
+def test_records_of_a_rejected_commit_are_not_covered_by_a_later_one() -> None:
     lines = [
         "got a 0 0-4",
         "uncommitted a not now",
@@ -68,7 +68,7 @@ def test_what_was_refused_is_not_kept_by_a_later_commit() -> None:
         (["got a 0 0-9", "failed a ouch"], "failed: a: ouch"),
     ],
 )
-def test_what_does_not_add_up_is_named(lines: list[str], problem: str) -> None:
+def test_contradictions_are_reported(lines: list[str], problem: str) -> None:
     assert any(problem in one for one in told(*lines).problems({0: 10}))
 
 
