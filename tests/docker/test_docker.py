@@ -1,4 +1,4 @@
-"""What can be said of the container files without a container engine."""
+"""Tests the container files without a container engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METRIC = re.compile(r"\b((?:kafka|process|barnabas)_[a-z_]+)")
 
 
 class EnvironmentOnly(BrokerProcess):
-    """Started as the entry point does it: no argument, everything from the environment."""
+    """A broker started as by the entry point: no argument, all settings from the environment."""
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "barnabas.cli.main", "serve"]
@@ -89,7 +89,7 @@ def test_the_compose_file_configures_a_broker(tmp_path: Path) -> None:
     broker = EnvironmentOnly(tmp_path)
     broker.environment = {
         **environment,
-        # A name that only a container network knows.
+        # A name that only exists in a container network.
         "KAFKA_ADVERTISED_LISTENERS": environment["KAFKA_ADVERTISED_LISTENERS"].replace(
             "broker:", "127.0.0.1:"
         ),

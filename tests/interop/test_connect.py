@@ -19,7 +19,7 @@ LINES = int(os.environ.get("BARNABAS_CONNECT_LINES", "3000"))
 
 
 class Lines:
-    """The file that a source reads, and what a sink has made of it."""
+    """The file that a source reads, and the file that a sink writes."""
 
     def __init__(self, directory: Path) -> None:
         self.source, self.sink = directory / "source.txt", directory / "sink.txt"
@@ -27,7 +27,7 @@ class Lines:
         self._count = 0
 
     def write(self, count: int) -> None:
-        """So many more."""
+        """Writes so many further lines."""
         with self.source.open("a") as file:
             for _ in range(count):
                 file.write(f"line {self._count}\n")
@@ -35,12 +35,12 @@ class Lines:
 
     @property
     def written(self) -> list[str]:
-        """All of them."""
+        """All written lines."""
         return self.source.read_text().splitlines()
 
     @property
     def copied(self) -> list[str]:
-        """What has arrived."""
+        """The lines that have arrived."""
         return self.sink.read_text().splitlines() if self.sink.exists() else []
 
 
@@ -51,7 +51,7 @@ def lines(tmp_path: Path) -> Lines:
 
 @pytest.fixture
 def workers() -> Iterator[list[Worker]]:
-    """Whatever is put in here is ended."""
+    """Workers that are ended after the test."""
     started: list[Worker] = []
     yield started
     for worker in started:

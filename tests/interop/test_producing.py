@@ -1,4 +1,4 @@
-"""What a producer may ask for, and what it is told when the answer is no."""
+"""Tests the options of producers, and the errors that they get."""
 
 from __future__ import annotations
 

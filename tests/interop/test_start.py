@@ -1,4 +1,4 @@
-"""What a user starts from."""
+"""Tests a user's first start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Static members (KIP-345): who comes back in time goes on, and nobody else notices; of twins one is fenced."""
+"""Static members (KIP-345): one that returns in time continues without a rebalance; one of two with the same id is
+fenced."""
 
 from __future__ import annotations
 
@@ -117,7 +118,7 @@ def test_who_comes_back_goes_on_and_a_twin_is_fenced(members: Members) -> None:
 
     twin = members.join("goes")
     members.wait(lambda: back.fenced or twin.fenced)
-    # By the classic protocol who comes later wins; by the other, who has the name.
+    # In the classic protocol the later member wins; in the other, the one that has the id.
     winner = back if twin.fenced else twin
     members.wait(lambda: winner.owned == owned)
     assert not winner.fenced

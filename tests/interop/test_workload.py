@@ -1,4 +1,4 @@
-"""The proof must be able to fail."""
+"""Tests that the comparison of digests can fail."""
 
 from __future__ import annotations
 

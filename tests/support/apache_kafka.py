@@ -52,7 +52,7 @@ class ApacheKafka:
     formatted gets the newest metadata version of the Kafka that formats it.
     """
 
-    # A JVM says which signal ended it.
+    # A JVM's exit status names the signal that ended it.
     clean_status = 128 + signal.SIGTERM
     usual_jvm: ClassVar[Sequence[str]] = JVM
     """Flags of those that get none of their own; tests start quickly."""
@@ -187,9 +187,9 @@ class ApacheKafka:
 
 
 def archive_classes(classpath: str) -> None:
-    """Has a broker that starts and stops write down its classes as they are when they are loaded and verified.
+    """Starts and stops a broker to archive its classes as loaded and verified.
 
-    With such an archive beside the jars a quick start takes a third of the time; who cannot use it does without.
+    With such an archive beside the jars a start takes a third of the time; a JVM that cannot use it ignores it.
     """
     archive = _archive_of(classpath)
     if archive.exists():

@@ -1,4 +1,4 @@
-"""A `barnabas serve` of its own, as a subprocess: started, stopped, killed and started again on the same directory.
+"""Runs `barnabas serve` as a subprocess: starts, stops, kills and restarts it on the same directory.
 
 Every start of the same object is on the same port, as that of a restarted broker must be.
 """
@@ -27,7 +27,7 @@ DEFAULT_OVERRIDES = {"barnabas.http.port": "-1"}
 
 
 class BrokerDidNotStartError(Exception):
-    """The process ended, or said nothing, before its ready line; the text is what it wrote."""
+    """The process ended, or timed out, before its ready line; the text is its output."""
 
 
 class BrokerProcess:
@@ -62,7 +62,7 @@ class BrokerProcess:
 
     @property
     def output(self) -> str:
-        """What the process wrote so far, both streams."""
+        """The output of the process so far, both streams."""
         return "" if self._output is None else self._output.text
 
     @property
@@ -85,7 +85,7 @@ class BrokerProcess:
         return words
 
     def start(self, limit_s: float = START_LIMIT_S) -> BrokerProcess:
-        """Starts the broker and waits for its ready line; BrokerDidNotStartError when there is none."""
+        """Starts the broker and waits for its ready line. Raises BrokerDidNotStartError without one."""
         assert self._process is None or self._process.poll() is not None, "it runs already"
         self.spawn()
         output = self._output
@@ -118,7 +118,7 @@ class BrokerProcess:
         self._running().send_signal(number)
 
     def wait(self, limit_s: float = STOP_LIMIT_S) -> int:
-        """Waits for the end of the process; its exit status. subprocess.TimeoutExpired when it goes on."""
+        """Waits for the end of the process; returns its exit status. Raises subprocess.TimeoutExpired."""
         assert self._process is not None
         status = self._process.wait(limit_s)
         if self._output is not None:

@@ -1,4 +1,4 @@
-"""What tests leave to chance, in one place: fixed, unless BARNABAS_SEED has this run look elsewhere.
+"""The seeds of randomised tests: fixed, unless BARNABAS_SEED sets the seed of this run.
 
 `make test` sets no seed and does the same each time. `make explore` and `make conformance` draw one and print it; the
 same seed brings the same choices again. Hypothesis follows it too (see tests/conftest.py).
@@ -19,18 +19,18 @@ explores = pytest.mark.explores
 
 
 def run_seed() -> int | None:
-    """The seed of this run; None where all is fixed."""
+    """The seed of this run; None when all seeds are fixed."""
     text = os.environ.get(VARIABLE)
     return int(text) if text else None
 
 
 def seed_or(fixed: int) -> int:
-    """The seed of a test: that of the run, or else the one that it has every time."""
+    """The seed of a test: that of the run, or else its fixed one."""
     drawn = run_seed()
     return fixed if drawn is None else drawn
 
 
 def seeds(count: int, fixed: int = 0) -> range:
-    """So many seeds, from that one on: what a parameter `seed` goes through."""
+    """So many seeds from that one on, for a parameter `seed`."""
     first = seed_or(fixed)
     return range(first, first + count)

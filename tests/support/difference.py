@@ -1,4 +1,4 @@
-"""Where two messages differ, said field by field, and messages of which only some fields are looked at."""
+"""Describes the differences of two messages field by field, and compares messages by some fields only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.schema import Struct
 
 
 class Like:
-    """Stands for any struct that has these fields; whatever else it has does not matter."""
+    """Stands for any struct with these fields; other fields are ignored."""
 
     def __init__(self, **fields: object) -> None:
         self.fields = fields
@@ -18,7 +18,7 @@ class Like:
 
 
 def differences(expected: object, actual: object, path: str = "") -> Iterator[str]:
-    """A line for each place where `actual` is not as `expected`."""
+    """A line for each place where `actual` differs from `expected`."""
     if isinstance(expected, Like):
         for name, value in expected.fields.items():
             if hasattr(actual, name):

@@ -16,7 +16,7 @@ FORMS = ("plain", "compiled")
 
 
 def in_form(module: ModuleType, form: str) -> Any:
-    """The module as Python, whatever is built beside it, or compiled; skips the test where it is not compiled."""
+    """The module as Python, even if a compiled one exists, or compiled; skips the test where it is not compiled."""
     if form == "plain":
         return _plain(module)
     if not module.COMPILED:

@@ -37,12 +37,12 @@ PRELOADED: Final = ("pytest", "coverage", "hypothesis", "pytest_asyncio", "uvloo
 
 PYTEST: Final = (
     *("-q", "-m", "not slow and not conformance and not spark", "-p", "no:xdist", "-p", "no:cacheprovider"),
-    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of what was imported before
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of modules imported before
 )
 
 
 class Measured(NamedTuple):
-    """One module by its tests."""
+    """The coverage of one module by its tests."""
 
     module: str
     percent: int
@@ -87,7 +87,7 @@ def percent(counted: Collection[int], missing: Collection[int]) -> int:
     return 100 * (len(counted) - len(missing)) // len(counted) if counted else 100
 
 
-# ---- all of them
+# ---- all modules
 
 
 def test_file(module: str) -> Path:
@@ -105,7 +105,7 @@ def modules_with_tests() -> list[str]:
 
 
 def measure_all(modules: Sequence[str], workers: int) -> list[Measured]:
-    """Each in a process of its own."""
+    """Measures each module in a process of its own."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOADED))
     found = []
@@ -117,7 +117,7 @@ def measure_all(modules: Sequence[str], workers: int) -> list[Measured]:
 
 
 def fallen(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """One line for each module that has less than before; removed modules do not count."""
+    """One line for each module with a lower share than before; removed modules do not count."""
     return [
         f"{module}: {now[module]} %, was {was} %"
         for module, was in before.items()

@@ -1,6 +1,6 @@
-"""Ports of 127.0.0.1 that the process of the tests keeps for itself, also while nobody listens there.
+"""Reserves ports of 127.0.0.1 for the process of the tests, also while no server listens there.
 
-The system gives the number of a port that was let go to the next process that asks, and to connections of clients.
+The system gives the number of a released port to the next process that asks, and to connections of clients.
 A broker could then not start there again, and a client that is to find no broker would find one.
 """
 
@@ -15,7 +15,7 @@ _held: Final[list[socket.socket]] = []
 
 
 def held_ports(count: int) -> list[int]:
-    """Ports on which a server can listen that is told their numbers, and sets SO_REUSEADDR as brokers do.
+    """Ports on which a server can listen that is given their numbers and sets SO_REUSEADDR, as brokers do.
 
     Until it listens, connections are rejected. On Linux: elsewhere a socket that is bound keeps others from
     listening, so that these ports are only free at this moment.

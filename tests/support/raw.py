@@ -1,4 +1,4 @@
-"""Raw Kafka dialogue over a socket, for what no client library would say.
+"""A raw Kafka dialogue over a socket, for requests that no client library sends.
 
 Written by hand and not with `protocol`, so that a mistake there cannot hide itself here.
 """
@@ -34,15 +34,15 @@ class RawConnection:
             raise
 
     def send(self, data: bytes) -> None:
-        """All of it, or an OSError."""
+        """Sends all of it, or raises OSError."""
         self.socket.sendall(data)
 
     def send_frame(self, payload: bytes) -> None:
-        """A request as it should be: size, then payload."""
+        """Sends a well-formed request: size, then payload."""
         self.send(frame(payload))
 
     def read_exactly(self, size: int) -> bytes:
-        """EOFError when the other side closes before, TimeoutError when it stays silent."""
+        """Raises EOFError when the other side closes before, and TimeoutError when it stays silent."""
         parts = bytearray()
         while len(parts) < size:
             data = self.socket.recv(min(size - len(parts), 1 << 16))
@@ -67,7 +67,7 @@ class RawConnection:
             return False
 
     def close(self) -> None:
-        """Our side."""
+        """Closes this side."""
         self.socket.close()
 
     def __enter__(self) -> RawConnection:
@@ -80,7 +80,7 @@ class RawConnection:
 
 
 def frame(payload: bytes) -> bytes:
-    """With the size in front."""
+    """The payload with its size in front."""
     return struct.pack(">i", len(payload)) + payload
 
 

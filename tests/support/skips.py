@@ -1,7 +1,7 @@
-"""A run fails where a test is skipped for a reason that tests/skips.toml does not list.
+"""Fails a run in which a test is skipped for a reason that tests/skips.toml does not list.
 
-On with BARNABAS_LISTED_SKIPS=1, which .ci/run sets for all its steps. BARNABAS_LACKS names what .ci/run did not find on
-the machine and could not install (`kcat go`): skips that are listed for a lack of that are allowed there only.
+Enabled by BARNABAS_LISTED_SKIPS=1, which .ci/run sets for all its steps. BARNABAS_LACKS names the tools that .ci/run
+did not find and could not install (`kcat go`): skips that are listed for their lack are allowed only there.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class AllowedSkip(NamedTuple):
     """In runs as plain Python only."""
 
     def matches(self, path: str, reason: str) -> bool:
-        """Whether it is about that test file and that reason."""
+        """Whether it applies to that test file and reason."""
         return fnmatchcase(reason, self.reason) and any(fnmatchcase(path, tests) for tests in self.tests)
 
 
 class ListedSkips:
-    """The plugin: collects skips that are not listed, and fails the run at its end where there is one."""
+    """The plugin: collects skips that are not listed, and fails the run at its end if there are any."""
 
     def __init__(self, allowed: Iterable[AllowedSkip]) -> None:
         self.allowed = list(allowed)
@@ -71,7 +71,7 @@ class ListedSkips:
 
 
 def listed() -> list[AllowedSkip]:
-    """All of tests/skips.toml."""
+    """The entries of tests/skips.toml."""
     entries = tomllib.loads(LIST.read_text(encoding="utf-8"))["skip"]
     return [AllowedSkip(**{**entry, "tests": tuple(entry["tests"])}) for entry in entries]
 
@@ -86,7 +86,7 @@ def allowed_here(entries: Iterable[AllowedSkip], lacking: str, interpreted: bool
 
 
 def register(config: pytest.Config) -> None:
-    """Switches it on where the environment says so, in the process that reports; not in what tests start."""
+    """Enables the plugin by the environment, in the process that reports; not in processes that tests start."""
     if os.environ.pop(VARIABLE, "") and not hasattr(config, "workerinput"):
         interpreted = bool(os.environ.get("BARNABAS_INTERPRETED"))
         config.pluginmanager.register(
