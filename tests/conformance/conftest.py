@@ -1,4 +1,4 @@
-"""What several modules hold against Apache Kafka: directories that it has written, its tools, both brokers."""
+"""Fixtures of several modules: directories that Apache Kafka has written, its tools, both brokers."""
 
 from __future__ import annotations
 

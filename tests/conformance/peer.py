@@ -1,4 +1,4 @@
-"""A broker on a socket, asked in our own codec: Apache Kafka and Barnabas are put the same questions through it."""
+"""A broker on a socket, called through our own codec, to send the same requests to Apache Kafka and to Barnabas."""
 
 from __future__ import annotations
 

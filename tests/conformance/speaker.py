@@ -1,4 +1,5 @@
-"""Who holds a dialogue: asks, and notes the answers in a form in which those of two brokers can be compared."""
+"""The client of a dialogue: sends requests, and records the responses in a form that can be compared between
+brokers."""
 
 from __future__ import annotations
 

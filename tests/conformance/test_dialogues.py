@@ -1,4 +1,4 @@
-"""Barnabas answers as Apache Kafka does: the same dialogues with both, in every version, come to the same."""
+"""Holds the same dialogues with Barnabas and Apache Kafka, in every version, and compares the responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random sequences of requests come to the same on Apache Kafka and on Barnabas; see tests.conformance.differential.
+"""Compares random sequences of requests on Apache Kafka and on Barnabas; see tests.conformance.differential.
 
 Each run draws other sequences. BARNABAS_SEED draws those of a run again, which a failure prints;
 BARNABAS_DIFFERENTIAL_MINUTES is how long new ones are begun.

@@ -1,4 +1,4 @@
-"""What a broker says it serves, and what it does with what it does not serve."""
+"""ApiVersions, and requests of APIs or versions that a broker does not serve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known to differ, one entry for each difference, with its reason."""
+"""The known differences, one entry each, with the reason."""
 
 from __future__ import annotations
 

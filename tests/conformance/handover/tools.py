@@ -1,4 +1,4 @@
-"""What the tools find wrong in a log directory."""
+"""The findings of the tools in a log directory."""
 
 from __future__ import annotations
 
