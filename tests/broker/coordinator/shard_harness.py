@@ -79,7 +79,7 @@ class ShardHarness(Generic[S]):
         self.fails: ApiError | None = None
         self.max_records: int | None = None
         self.log = list(log or ())
-        self._uuids = count(1)
+        self.uuids = count(1)
         self._new_shard = new_shard
         self.shard = new_shard(
             ShardContext(
@@ -89,7 +89,7 @@ class ShardHarness(Generic[S]):
                 timer=self.timers,
                 now_ms=lambda: self.now_ms,
                 image=lambda: self.image,
-                new_uuid=lambda: UUID(int=next(self._uuids)),
+                new_uuid=lambda: UUID(int=next(self.uuids)),
             )
         )
         for offset, logged in enumerate(self.log):

@@ -229,6 +229,7 @@ class ClassicMachine(RuleBasedStateMachine):
         again = LateHarness(
             GroupCoordinatorShard, self.settings, log=shard_harness.log, now_ms=shard_harness.now_ms
         )
+        again.uuids = shard_harness.uuids  # no two loads give out the same member id
         self.harness.shard_harness = again
         for client in self.clients:
             if client.waits:
