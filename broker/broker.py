@@ -38,7 +38,7 @@ class Endpoint(NamedTuple):
     port: int
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Broker:
     """This broker's identity and its parts."""
 

@@ -77,7 +77,7 @@ class CleaningPhase(Enum):
     SWAP = "swapping in"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Cleaning:
     """One running cleaning."""
 

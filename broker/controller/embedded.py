@@ -45,7 +45,7 @@ class CommittingLog(Protocol):
         """
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Decision(Generic[R]):
     """The result of an operation: the records to commit (none: nothing changes) and the response after that."""
 
@@ -59,7 +59,7 @@ Decide = Callable[[MetadataImage], Decision[R]]
 Failed = Callable[[BaseException], R]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Operation:
     decide: Decide[Any]
     failed: Failed[Any]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from barnabas.broker.controller.topic_placement import (
     Brokers,
@@ -40,19 +40,17 @@ USE_DEFAULT: Final = -1
 """The value in a request that stands for the broker's default."""
 
 
-@dataclass(slots=True, eq=False)
-class TopicSpec:
+class TopicSpec(NamedTuple):
     """A topic to create. Counts of USE_DEFAULT stand for the broker's; `assignments`: partition to replicas."""
 
     name: str
     partition_count: int = USE_DEFAULT
     replication_factor: int = USE_DEFAULT
     assignments: Sequence[tuple[int, Sequence[int]]] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = MappingProxyType({})
 
 
-@dataclass(slots=True, eq=False)
-class TopicDefaults:
+class TopicDefaults(NamedTuple):
     """The values of USE_DEFAULT, and the brokers for replicas, this one first."""
 
     brokers: tuple[int, ...]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.broker.coordinator.dependencies import CoordinatorLoop, RuntimeDependencies
 from barnabas.broker.coordinator.group.classic.classic_service import ClassicGroupService
@@ -56,8 +55,7 @@ class GroupCoordinator:
         self.offsets = OffsetService(runtime, config)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorDependencies:
+class CoordinatorDependencies(NamedTuple):
     """What both coordinators are given.
 
     `now_ms` is the time of day; `loading` is a runner of their own, so that no fsync queues behind a load.

@@ -29,7 +29,7 @@ class CoordinatorLoop(Timer, Protocol):
     def call_soon(self, callback: Callable[[], object], /) -> object: ...
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class RuntimeDependencies(Generic[S]):
     """What all shards of one coordinator share.
 

@@ -34,7 +34,7 @@ def random_uuid() -> UUID:
     return uuid4()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class CoordinatorResult(Generic[R_co]):
     """The result of an operation.
 
@@ -71,7 +71,7 @@ class CoordinatorTimer(Protocol):
     def is_scheduled(self, key: Hashable) -> bool: ...
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ShardContext:
     """What a shard is given at its creation.
 

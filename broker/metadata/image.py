@@ -51,7 +51,7 @@ ScramKey = tuple[str, int]
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MetadataDelta:
     """The changes of some records: created, changed (by partition) and deleted topics, and so on, by their keys."""
 

@@ -173,7 +173,7 @@ def _either(changed: list[int] | None, before: tuple[int, ...]) -> Iterable[int]
     return before if changed is None else changed
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicImage:
     """A topic and its partitions, by index from 0 without gaps."""
 

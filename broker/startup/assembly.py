@@ -8,8 +8,7 @@ broker that serves clients.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.broker import Broker, Endpoint
 from barnabas.broker.compaction.scheduler import LogCleaner, Workers
@@ -66,8 +65,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 
-@dataclass(frozen=True, slots=True)
-class Dependencies:
+class Dependencies(NamedTuple):
     """The things that a broker gets from outside."""
 
     env: Env

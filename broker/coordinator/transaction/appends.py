@@ -72,7 +72,7 @@ class TransactionalProduce(NamedTuple):
         return self.api_version >= _ADDED_SINCE
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Attempt:
     """A request that waits for its verification. `first_sequences` are those of the batches, by partition."""
 

@@ -37,7 +37,7 @@ class MovePhase(Enum):
     ENDED = "ended"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LogDirMove:
     """The move of one partition to the log directory `target`. `future` is None until its directory exists."""
 

@@ -33,7 +33,7 @@ _COMMIT_SINCE: Final = 9
 """The first version of OffsetCommit with STALE_MEMBER_EPOCH."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroup:
     """A group's epochs, members, assignments, and the owners of partitions.
 
