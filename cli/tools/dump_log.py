@@ -17,6 +17,7 @@ from barnabas.cli.tools.dump_log_decoders import (
     cluster_metadata_decoder,
     offsets_decoder,
     plain_decoder,
+    remote_log_metadata_decoder,
     share_group_state_decoder,
     transaction_log_decoder,
 )
@@ -96,6 +97,9 @@ _CLASS_HELP: Final = (
 @click.option("--offsets-decoder", is_flag=True, help="Decode records of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Decode records of __transaction_state.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Decode records of __cluster_metadata.")
+@click.option(
+    "--remote-log-metadata-decoder", is_flag=True, help="Decode records of __remote_log_metadata, as JSON."
+)
 @click.option("--share-group-state-decoder", is_flag=True, help="Decode records of __share_group_state.")
 @click.option(
     "--key-decoder-class",
@@ -216,6 +220,7 @@ def _decoder(flags: dict[str, bool], key_class: str | None, value_class: str | N
         ("offsets_decoder", offsets_decoder),
         ("transaction_log_decoder", transaction_log_decoder),
         ("cluster_metadata_decoder", cluster_metadata_decoder),
+        ("remote_log_metadata_decoder", remote_log_metadata_decoder),
         ("share_group_state_decoder", share_group_state_decoder),
     )
     for name, make in ordered:

@@ -204,7 +204,7 @@ def share_group_state_decoder() -> Decoder:
     return _coordinator_decoder("share_coordinator_state")
 
 
-# -- __cluster_metadata: frame version, type, version, message --
+# -- __cluster_metadata and __remote_log_metadata: frame version, type, version, message --
 
 
 def cluster_metadata_decoder() -> Decoder:
@@ -217,9 +217,27 @@ def cluster_metadata_decoder() -> Decoder:
         except ProtocolError as error:
             return Decoded(None, f"Error at {record.offset}, skipping. {error}")
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(message).__name__).upper()
-        return Decoded(None, Tree({"type": name, "version": version, "data": to_json(message, version)}))
+        return Decoded(None, _tree(name, message, version))
 
     return decode
+
+
+def remote_log_metadata_decoder() -> Decoder:
+    """__remote_log_metadata, as JSON where Kafka prints the text of its Java objects; keys are ignored."""
+    types = _framed_types("remote_log_records")
+
+    def decode(record: Record) -> Decoded:
+        try:
+            message, version = _unframe(record.value, types)
+        except ProtocolError as error:
+            return Decoded(None, f"Error at offset {record.offset}, skipping. {error}")
+        return Decoded(None, _tree(type(message).__name__, message, version))
+
+    return decode
+
+
+def _tree(name: str, message: Message, version: int) -> Tree:
+    return Tree({"type": name, "version": version, "data": to_json(message, version)})
 
 
 def _messages(modules: Iterable[str]) -> Iterator[type[Message]]:

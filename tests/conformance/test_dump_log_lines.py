@@ -209,6 +209,7 @@ def test_log_verify_finds_nothing_wrong_in_it(kafka_data: Path) -> None:
         ("--offsets-decoder",),
         ("--transaction-log-decoder",),
         ("--cluster-metadata-decoder", "--skip-record-metadata"),
+        ("--remote-log-metadata-decoder",),
     ],
     ids=" ".join,
 )
@@ -261,7 +262,7 @@ def test_message_sets(tmp_path: Path) -> None:
 
 
 def frame(record: Message, version: int) -> bytes:
-    """As KRaft writes it."""
+    """As KRaft and the remote log metadata manager write it."""
     assert record.api_key is not None
     return b"\1" + unsigned_varint(record.api_key) + unsigned_varint(version) + encode(record, version)
 

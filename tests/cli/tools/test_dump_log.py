@@ -24,6 +24,7 @@ from barnabas.protocol.messages.group_state import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from barnabas.protocol.messages.remote_log_records import RemotePartitionDeleteMetadataRecord
 from barnabas.protocol.messages.topic_records import TopicRecord
 from barnabas.protocol.records.batch import CompressionType, build_batch
 from barnabas.protocol.records.control import end_transaction_marker
@@ -416,6 +417,21 @@ def test_the_decoder_of_cluster_metadata(tmp_path: Path) -> None:
         in found[4]
     )
     assert objects(path, "--cluster-metadata-decoder")[2]["value"]["type"] == "TOPIC_RECORD"
+
+
+def test_remote_log_metadata(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    record = RemotePartitionDeleteMetadataRecord(broker_id=3, remote_partition_delete_state=1)
+    value = b"\1\2\0" + encode(record, 0)
+    path.write_bytes(build_batch([(None, value, T, []), (None, b"\2", T, [])], base_offset=0))
+    found = lines(path, "--remote-log-metadata-decoder")
+    assert (
+        ' payload: {"type":"RemotePartitionDeleteMetadataRecord","version":0,"data":{"topicIdPartition":'
+        in found[3]
+    )
+    assert " payload: Error at offset 1, skipping. Could not deserialize" in found[4]
+    tree = objects(path, "--remote-log-metadata-decoder")[2]["value"]
+    assert (tree["data"]["brokerId"], tree["data"]["remotePartitionDeleteState"]) == (3, 1)
 
 
 def test_json_as_jackson_writes_it() -> None:
