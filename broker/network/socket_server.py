@@ -327,7 +327,12 @@ class SocketServer:
         if self._rate_timer is not None:
             self._rate_timer.cancel()
         self._resumes_at = now + delay_s
-        self._rate_timer = self._loop.call_at(self._resumes_at, self._resume_accepting)
+        self._rate_timer = self._loop.call_at(self._resumes_at, self._rate_timer_ended)
+
+    def _rate_timer_ended(self) -> None:
+        """The time of the timer may still be ahead: uvloop's timers count whole milliseconds and may end early."""
+        self._resumes_at = 0.0
+        self._resume_accepting()
 
     def _accept(self, listening: _Listening, listener: socket.socket) -> None:
         for _ in range(_ACCEPTS_AT_ONCE):

@@ -29,16 +29,17 @@ class ServerHarness:
     """A SocketServer with a ScriptedHandler behind it."""
 
     def __init__(self, *addresses: Address, **options: Any) -> None:
+        loop = options.pop("loop", None) or asyncio.get_running_loop()
         self.handler = ScriptedHandler()
         self.memory = RequestMemory(options.pop("limit_bytes", 64 * MIB))
         self.probe = SocketServerProbe()
         idle_ms = options.pop("connections_max_idle_ms", 600_000)
         max_bytes = options.pop("socket_request_max_bytes", 16 * MIB)
         self.server = SocketServer(
-            loop=asyncio.get_running_loop(),
+            loop=loop,
             listeners=addresses or [Address()],
             settings=SocketSettings(connections_max_idle_ms=idle_ms, socket_request_max_bytes=max_bytes),
-            quotas=ConnectionQuotas(ConnectionLimits(**options)),
+            quotas=ConnectionQuotas(ConnectionLimits(**options), loop.time),
             memory=self.memory,
             probe=self.probe,
         )

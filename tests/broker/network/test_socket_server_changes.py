@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -145,6 +147,43 @@ def test_the_rate_of_new_connections_has_the_next_one_wait(run: Run) -> None:
                 await client.leaves()
 
     run(dialogue())
+
+
+def test_a_timer_that_ends_early_is_set_again(run: Run) -> None:
+    """uvloop's timers count whole milliseconds: the loop's time may be short of that for which one was set."""
+
+    async def dialogue() -> None:
+        loop = EarlyTimers(asyncio.get_running_loop())
+        async with harness(loop=loop, max_connection_creation_rate=4) as home:
+            clients = [await Client.dials(home.port) for _ in range(5)]
+            clients[-1].send("echo here")
+            assert await clients[-1].answer() == b"here"
+            assert loop.timers >= 2
+            for client in clients:
+                await client.leaves()
+
+    run(dialogue())
+
+
+class EarlyTimers:
+    """An event loop of which the first timer ends at once, and each later one at its time, which has come then."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._now = 0.0
+        self.timers = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def time(self) -> float:
+        return self._now
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> asyncio.Handle:
+        self.timers += 1
+        if self.timers > 1:
+            self._now = when
+        return self._loop.call_soon(callback)
 
 
 def test_a_rate_of_none_is_lifted(run: Run) -> None:
