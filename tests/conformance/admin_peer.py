@@ -40,11 +40,11 @@ TOOL_CLASSES = {
 SETTLING_LIMIT_S = 30.0
 
 Answer = Any
-"""What JSON can hold: mostly dictionaries by name, with "ok", a value, or {"error": ..., "message": ...}."""
+"""A JSON value: mostly dictionaries by name, with "ok", a value, or {"error": ..., "message": ...}."""
 
 
 class ToolRun(NamedTuple):
-    """What a tool came to."""
+    """The exit status and output of a tool."""
 
     status: int
     out: str
@@ -52,11 +52,11 @@ class ToolRun(NamedTuple):
 
 
 class PeerRefusedError(Exception):
-    """A request as a whole went wrong; the arguments are the class and the message of the Java exception."""
+    """A whole request failed; the arguments are the class and the message of the Java exception."""
 
 
 class AdminPeer:
-    """The running Java process, of Kafka's newest version; it talks to brokers of any."""
+    """A running Java process with Kafka's newest client, which works with brokers of all versions."""
 
     def __init__(self) -> None:
         classpath = f"{require_compiled(SOURCE)}:{require_shell()}"
@@ -75,7 +75,7 @@ class AdminPeer:
         self._process.communicate(timeout=30)
 
     def ask(self, bootstrap: str, do: str, **more: object) -> Answer:
-        """The answer to one request. Raises PeerRefusedError where it fails as a whole."""
+        """Sends a request and returns its answer. Raises PeerRefusedError when the whole request fails."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -90,14 +90,14 @@ class AdminPeer:
         return answer["answer"]
 
     def describe(self, bootstrap: str, *parts: str) -> dict[str, Any]:
-        """All that the broker tells of its cluster, or the named parts of it (see ClusterView.java)."""
+        """Everything the broker reports of its cluster, or the named parts of it (see ClusterView.java)."""
         shown: dict[str, Any] = self.ask(bootstrap, "describe", parts=parts)
         return shown
 
     def settle(self, bootstrap: str) -> None:
-        """Waits until the broker tells of all changes that were answered: Kafka's controller is ahead of its brokers.
+        """Waits until the broker reports all acknowledged changes: Kafka's controller is ahead of its brokers.
 
-        What it changes for that is a subscription to client metrics named "settled".
+        For that it changes a subscription to client metrics named "settled" and waits for this change to appear.
         """
         self._settled[bootstrap] += 1
         resource = {"type": "CLIENT_METRICS", "name": "settled"}
@@ -105,25 +105,25 @@ class AdminPeer:
         self.ask(bootstrap, "alterConfigs", resources=[{**resource, "ops": [["SET", "interval.ms", value]]}])
         deadline = time.monotonic() + SETTLING_LIMIT_S
         while True:
-            (told,) = self.ask(bootstrap, "describeConfigs", resources=[resource]).values()
-            if told.get("interval.ms", {}).get("value") == value:
+            (reported,) = self.ask(bootstrap, "describeConfigs", resources=[resource]).values()
+            if reported.get("interval.ms", {}).get("value") == value:
                 return
-            assert time.monotonic() < deadline, f"a change is not told of: {told}"
+            assert time.monotonic() < deadline, f"a change is not reported: {reported}"
 
     def forget(self, bootstrap: str) -> None:
-        """Closes the client of a broker that is gone."""
+        """Closes the client of a broker that has stopped."""
         self.ask(bootstrap, "forget")
 
     def tool(self, name: str, *words: str) -> ToolRun:
-        """One of Kafka's command-line tools by the name of its script, run in this JVM."""
+        """Runs one of Kafka's command-line tools, by the name of its script, in this JVM."""
         answer = self.ask("", "tool", **{"class": TOOL_CLASSES[name]}, args=words)
         return ToolRun(**answer)
 
     def tree(self, files: Iterable[Path]) -> dict[str, Any]:
-        """The image that Kafka's own classes make of a snapshot and the segments after it.
+        """The image that Kafka's own classes build from a snapshot and the segments after it.
 
-        "tree" is what the metadata shell would show, directories as dictionaries, with nothing redacted; "records" says
-        how many there were of each type.
+        "tree" is the tree of the metadata shell, directories as dictionaries, with nothing redacted; "records" counts
+        the records of each type.
         """
         found: dict[str, Any] = self.ask("", "tree", files=[str(path) for path in files])
         return found

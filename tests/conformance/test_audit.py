@@ -1,4 +1,4 @@
-"""The audit of directories that Apache Kafka and Barnabas write, while they write, retain and compact, and after."""
+"""The audit of the log directories of Apache Kafka and Barnabas, during writes, retention and compaction, and after."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def audited(directory: Path) -> AuditResult:
     return audit(RealEnv(), [str(directory)], options, LocalEngine(RealEnv()))
 
 
-def grave(result: AuditResult, *severities: str) -> list[Any]:
+def findings_of(result: AuditResult, *severities: str) -> list[Any]:
     return [row for row in result.findings if row["severity"] in severities]
 
 
 def write(bootstrap: str, stop: threading.Event, failures: list[BaseException]) -> None:
-    """Idempotent and transactional producers, some with a short life, until told to stop."""
+    """Writes with short-lived idempotent and transactional producers until `stop` is set."""
     try:
         number = 0
         while not stop.is_set():
@@ -85,9 +85,8 @@ def write(bootstrap: str, stop: threading.Event, failures: list[BaseException]) 
                         key = b"k%d" % (each % 37)
                         (plain if each % 3 else transactional).produce(topic, b"v" * 300, key)
                 plain.flush(30)
-                transactional.flush(
-                    30
-                )  # what an abort takes out of librdkafka's queue, it misses in its sequences
+                # An abort that removes records from librdkafka's queue leaves a gap in its sequences.
+                transactional.flush(30)
                 if round_number % 2:
                     transactional.abort_transaction(30)
                 else:
@@ -97,7 +96,7 @@ def write(bootstrap: str, stop: threading.Event, failures: list[BaseException]) 
         failures.append(error)
 
 
-def test_a_broker_at_work_gives_no_errors(broker: ApacheKafka | BrokerProcess) -> None:
+def test_audit_finds_no_errors_while_a_broker_writes(broker: ApacheKafka | BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     wanted = [NewTopic(name, 2, 1, config={**SMALL, **settings}) for name, settings in TOPICS.items()]
     for created in admin.create_topics(wanted).values():
@@ -105,12 +104,12 @@ def test_a_broker_at_work_gives_no_errors(broker: ApacheKafka | BrokerProcess) -
     stop, failures = threading.Event(), list[BaseException]()
     writer = threading.Thread(target=write, args=(broker.bootstrap, stop, failures))
     writer.start()
-    looks, until = 0, time.monotonic() + SECONDS
+    audits, until = 0, time.monotonic() + SECONDS
     try:
-        while time.monotonic() < until or looks < 3:
+        while time.monotonic() < until or audits < 3:
             result = audited(broker.data_dir)
-            assert grave(result, "error") == [], f"look {looks}"
-            looks += 1
+            assert findings_of(result, "error") == [], f"audit {audits}"
+            audits += 1
     finally:
         stop.set()
         writer.join(60)
@@ -118,9 +117,9 @@ def test_a_broker_at_work_gives_no_errors(broker: ApacheKafka | BrokerProcess) -
     visible = ends(broker.bootstrap)
     broker.stop()
     after = audited(broker.data_dir)
-    assert grave(after, "error", "warning") == []
+    assert findings_of(after, "error", "warning") == []
     found = {(row["topic"], row["partition"]): row["end_offset"] for row in after.partitions}
-    # The markers of the last transactions are written when their end has been answered already.
+    # The broker writes the markers of the last transactions after it has answered EndTxn.
     assert all(end <= found[place] <= end + 2 for place, end in visible.items()), (visible, found)
     topics = {row["topic"] for row in after.partitions}
     assert {*TOPICS, "__transaction_state"} <= topics
@@ -129,7 +128,7 @@ def test_a_broker_at_work_gives_no_errors(broker: ApacheKafka | BrokerProcess) -
 
 
 def ends(bootstrap: str) -> dict[tuple[str, int], int]:
-    """Where each partition ends, as a consumer sees it."""
+    """The end offset of each partition that a consumer sees."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "nobody", "isolation.level": "read_uncommitted"}
     )

@@ -1,8 +1,8 @@
-"""Logs compacted by Apache Kafka's own cleaner and by ours, from the same files: what comes out is compared.
+"""The same log compacted by Apache Kafka's own cleaner and by ours: the resulting files are compared.
 
-Kafka's Cleaner is called through a small Java class, with a clock that stands, so that delete horizons do not depend
-on when this runs. Without codec the .log files have to be equal byte by byte, with codecs record by record and header
-by header; the indexes of a cleaned segment, its age and the transaction index have to be equal in both cases.
+A small Java class calls Kafka's Cleaner with a fixed clock, so that delete horizons do not depend on the time of the
+run. Without codec the .log files must be equal byte by byte, with codecs record by record and header by header; the
+indexes of a cleaned segment, its modification time and the transaction index must be equal in both cases.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Row = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
 
 
 class Writer:
-    """Fills a log with what a compacted topic may hold, by chance from a seed."""
+    """Fills a log with random batches of a compacted topic, from a seed."""
 
     def __init__(self, directory: Path, seed: int, codecs: list[CompressionType], **settings: object) -> None:
         directory.mkdir(parents=True)
@@ -101,7 +101,7 @@ class Writer:
             self.open.add(producer_id)
 
     def end(self, producer_id: int) -> None:
-        """A marker; sometimes with the next epoch, so that it is the last that is known of the producer."""
+        """Appends a marker; sometimes with the next epoch, so that it is the producer's last entry in the log."""
         if self.random.random() < 0.3:
             self.epochs[producer_id] += 1
             self.sequences[producer_id] = 0
@@ -111,7 +111,7 @@ class Writer:
         self.open.discard(producer_id)
 
     def some(self, count: int, producers: Sequence[int] = (-1, -1, 10, 11, 20, 21, 22)) -> None:
-        """Batches without a producer (-1), idempotent, and from 20 on transactional ones with their markers."""
+        """Appends batches: without a producer id (-1), idempotent, and from 20 on transactional ones with markers."""
         for _ in range(count):
             producer = self.random.choice(producers)
             if producer in self.open and self.random.random() < 0.4:
@@ -122,7 +122,7 @@ class Writer:
             self.end(producer)
 
     def close(self) -> CleaningPlan:
-        """Rolls, closes, and says what is to be cleaned."""
+        """Rolls and closes the log; returns the plan of what to clean."""
         self.log.update_high_watermark(self.log.log_end_offset)
         self.log.roll()
         self.log.close()
@@ -145,10 +145,10 @@ def set_age(path: Path, age: int) -> None:
 
 
 def clean_by_kafka(version: str, plan: CleaningPlan, directory: Path) -> dict[str, float]:
-    """Lets Kafka's cleaner run in a directory; returns what it says about it."""
+    """Runs Kafka's cleaner in a directory; returns the counts it prints."""
     settings = {
         "cleanup.policy": "compact",
-        # Kafka 4 wants a mebibyte at least in the one that is for everybody.
+        # Kafka 4 accepts less than a mebibyte only in the internal key.
         "segment.bytes" if version == KAFKA_39 else "internal.segment.bytes": plan.segment_bytes,
         "segment.index.bytes": plan.segment_index_bytes,
         "index.interval.bytes": plan.index_interval_bytes,
@@ -180,7 +180,7 @@ def clean_by_us(plan: CleaningPlan, directory: Path) -> CleaningResult:
 
 
 def described(directory: Path) -> list[Any]:
-    """All there is in a log, codecs unpacked."""
+    """All batches and records of a log, decompressed."""
     found: list[Any] = []
     for batch in stored_batches(ENV, str(directory)):
         records = [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in batch.records()]
@@ -208,7 +208,7 @@ def files_in(directory: Path, *suffixes: str) -> dict[str, bytes]:
 
 
 def ages_in(directory: Path) -> dict[str, int]:
-    """When the closed segments were last modified."""
+    """Modification times of the closed segments."""
     return {path.name: ENV.mtime_ms(str(path)) for path in sorted(directory.glob("*.log"))[:-1]}
 
 
@@ -218,7 +218,7 @@ def check_same(ours: Path, theirs: Path, *, is_plain: bool, version: str = KAFKA
     assert ages_in(ours) == ages_in(theirs)
     if is_plain:
         assert files_in(ours, ".log") == files_in(theirs, ".log")
-        if version != KAFKA_39:  # it has one entry for each write, Kafka 4 one for each batch that is due
+        if version != KAFKA_39:  # it adds an index entry for each write, Kafka 4 for each batch that is due
             assert trimmed_indexes(ours) == trimmed_indexes(theirs)
 
 
@@ -235,7 +235,7 @@ def trimmed_indexes(directory: Path) -> dict[str, bytes]:
 def check_rounds(
     tmp_path: Path, writer: Writer, rounds: list[Changes], version: str, *, is_plain: bool
 ) -> None:
-    """Cleans the log in one round after the other by both, comparing after each."""
+    """Cleans the log in several rounds with both cleaners and compares after each."""
     plan = writer.close()
     ours, theirs = Path(plan.directory), tmp_path / "kafka" / "t-0"
     shutil.copytree(ours, theirs)
@@ -244,21 +244,21 @@ def check_rounds(
         plan = plan_for(ENV, writer.log)._replace(
             **{**plan._asdict(), "segments": plan_for(ENV, writer.log).segments, **changes}
         )
-        said = clean_by_kafka(version, plan, theirs)
+        counts = clean_by_kafka(version, plan, theirs)
         result = clean_by_us(plan, ours)
-        assert result.next_first_dirty_offset == said["next"]
-        assert result.stats.messages_read == said["messages_read"]
-        assert result.stats.messages_written == said["messages_written"]
-        assert result.stats.invalid_messages_read == said["invalid"]
-        assert result.stats.map_messages_read == said["map_messages_read"]
+        assert result.next_first_dirty_offset == counts["next"]
+        assert result.stats.messages_read == counts["messages_read"]
+        assert result.stats.messages_written == counts["messages_written"]
+        assert result.stats.invalid_messages_read == counts["invalid"]
+        assert result.stats.map_messages_read == counts["map_messages_read"]
         if is_plain:
-            assert result.stats.bytes_read == said["bytes_read"]
-            assert result.stats.bytes_written == said["bytes_written"]
+            assert result.stats.bytes_read == counts["bytes_read"]
+            assert result.stats.bytes_written == counts["bytes_written"]
         check_same(ours, theirs, is_plain=is_plain, version=version)
 
 
 def later(plan_now: int) -> list[Changes]:
-    """Rounds in which horizons are set, have not passed, have passed."""
+    """Rounds in which delete horizons are set, have not passed, have passed."""
     return [
         {},
         {"now_ms": plan_now + DELETE_RETENTION_MS // 2},
@@ -268,7 +268,7 @@ def later(plan_now: int) -> list[Changes]:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_everything_without_codec(tmp_path: Path, seed: int, form: str) -> None:
+def test_compacted_files_without_codec(tmp_path: Path, seed: int, form: str) -> None:
     writer = Writer(tmp_path / "ours" / "t-0", seed, [CompressionType.NONE])
     writer.some(120)
     with running(form):
@@ -276,14 +276,14 @@ def test_everything_without_codec(tmp_path: Path, seed: int, form: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_everything_with_all_codecs(tmp_path: Path, seed: int) -> None:
+def test_compacted_files_with_all_codecs(tmp_path: Path, seed: int) -> None:
     writer = Writer(tmp_path / "ours" / "t-0", 100 + seed, CODECS)
     writer.some(120)
     check_rounds(tmp_path, writer, later(writer.now + 1000), KAFKA_VERSION, is_plain=False)
 
 
 @pytest.mark.parametrize("codecs", [[CompressionType.NONE], CODECS], ids=["none", "all"])
-def test_everything_beside_kafka_3_9(tmp_path: Path, codecs: list[CompressionType]) -> None:
+def test_compacted_files_beside_kafka_3_9(tmp_path: Path, codecs: list[CompressionType]) -> None:
     writer = Writer(tmp_path / "ours" / "t-0", 7, codecs)
     writer.some(120)
     check_rounds(
@@ -291,18 +291,18 @@ def test_everything_beside_kafka_3_9(tmp_path: Path, codecs: list[CompressionTyp
     )
 
 
-def test_times_of_the_broker(tmp_path: Path) -> None:
+def test_compacted_files_with_log_append_time(tmp_path: Path) -> None:
     codecs = [CompressionType.NONE]
     writer = Writer(tmp_path / "ours" / "t-0", 5, codecs, message_timestamp_type="LogAppendTime")
     writer.some(60)
-    now = ENV.now_ms()  # what the broker stamps: the clock of the producers is not asked
+    now = ENV.now_ms()  # the broker's clock, not the producers', sets the timestamps
     rounds: list[Changes] = [{"now_ms": now}, {"now_ms": now + 3 * DELETE_RETENTION_MS}]
     check_rounds(tmp_path, writer, rounds, KAFKA_VERSION, is_plain=True)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_message_sets_of_older_formats(tmp_path: Path, magic: int) -> None:
-    """Segments of v0 or v1 become v2; deletes in them go by the age of the segment, and get a horizon otherwise."""
+def test_compacted_message_sets_of_older_formats(tmp_path: Path, magic: int) -> None:
+    """Segments of v0 or v1 become v2; tombstones expire by the age of their segment or receive a delete horizon."""
     directory = tmp_path / "ours" / "t-0"
     end_offset = write_message_sets(directory, magic)
     (directory / f"{end_offset:020d}.log").write_bytes(make_batch(b"v", key=b"key-1", base_offset=end_offset))
@@ -321,17 +321,17 @@ def test_message_sets_of_older_formats(tmp_path: Path, magic: int) -> None:
         plan = plan_for(ENV, log)._replace(
             segment_bytes=20_000, first_dirty_offset=first_dirty_offset, delete_retention_ms=retention_ms
         )
-        said = clean_by_kafka(KAFKA_VERSION, plan, theirs)
+        counts = clean_by_kafka(KAFKA_VERSION, plan, theirs)
         result = clean_by_us(plan, directory)
-        assert result.next_first_dirty_offset == said["next"]
-        assert result.stats.messages_read == said["messages_read"]
-        assert result.stats.messages_written == said["messages_written"]
+        assert result.next_first_dirty_offset == counts["next"]
+        assert result.stats.messages_read == counts["messages_read"]
+        assert result.stats.messages_written == counts["messages_written"]
         check_same(directory, theirs, is_plain=False)
         assert all(batch.magic == 2 for batch in stored_batches(ENV, str(directory)))
 
 
 def write_message_sets(directory: Path, magic: int) -> int:
-    """Segments of message sets in all codecs, some with the broker's time; returns the offset after the last."""
+    """Segments of message sets in all codecs, some with log append time; returns the log end offset."""
     directory.mkdir(parents=True)
     rng = random.Random(magic)
     codecs = [codec for codec in CODECS if codec != CompressionType.ZSTD]
@@ -359,10 +359,10 @@ def write_message_sets(directory: Path, magic: int) -> int:
     return offset
 
 
-def test_in_parts_when_the_map_is_small(tmp_path: Path) -> None:
+def test_partial_cleaning_with_a_small_offset_map(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "ours" / "t-0", 3, [CompressionType.NONE])
-    # Without transactions: where it begins within a segment, Kafka takes transactions that were aborted before for
-    # open ones, and leaves the next committed one of their producer out of the map. Nothing is lost by that.
+    # Without transactions: Kafka, when it starts within a segment, takes transactions that were aborted before as
+    # open and leaves the producer's next committed one out of the offset map. No record is lost by that.
     writer.some(100, (-1, 10, 11))
     plan = writer.close()
     ours, theirs = Path(plan.directory), tmp_path / "kafka" / "t-0"
@@ -374,10 +374,10 @@ def test_in_parts_when_the_map_is_small(tmp_path: Path) -> None:
         plan = plan._replace(
             segments=now.segments, first_dirty_offset=first_dirty_offset, dedupe_buffer_bytes=24 * 28
         )
-        said = clean_by_kafka(KAFKA_VERSION, plan, theirs)
+        counts = clean_by_kafka(KAFKA_VERSION, plan, theirs)
         result = clean_by_us(plan, ours)
-        assert result.next_first_dirty_offset == said["next"]
-        assert result.stats.map_messages_read == said["map_messages_read"]
+        assert result.next_first_dirty_offset == counts["next"]
+        assert result.stats.map_messages_read == counts["map_messages_read"]
         check_same(ours, theirs, is_plain=True)
         first_dirty_offset = result.next_first_dirty_offset
         steps += 1

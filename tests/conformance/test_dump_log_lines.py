@@ -59,11 +59,11 @@ SETTINGS = {
 }
 
 
-# -- what Apache Kafka has written --
+# -- files of Apache Kafka --
 
 
 def produce(bootstrap: str, topic: str, count: int, codec: str = "none") -> None:
-    """Small batches of an idempotent producer, with headers, and timestamps that go back and forth."""
+    """Small batches of an idempotent producer, with headers and timestamps that are not in order."""
     settings = {
         "compression.type": codec,
         "enable.idempotence": True,
@@ -80,7 +80,7 @@ def produce(bootstrap: str, topic: str, count: int, codec: str = "none") -> None
 
 
 def transact(bootstrap: str, topic: str) -> None:
-    """Two transactions at a time, committed and aborted in turn."""
+    """Two concurrent transactions, committed and aborted in turn."""
     producers = [
         Producer(
             {
@@ -108,7 +108,7 @@ def transact(bootstrap: str, topic: str) -> None:
 
 
 def write_compacted(bootstrap: str) -> None:
-    """Keys that are written again, tombstones, transactions, text that is none: for the cleaner, with its horizons."""
+    """Input for the cleaner and its delete horizons: repeated keys, tombstones, transactions, invalid UTF-8."""
     plain = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 10, "log_level": 0})
     transactional = Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": "compacted", "log_level": 0}
@@ -126,11 +126,11 @@ def write_compacted(bootstrap: str) -> None:
             transactional.commit_transaction(30)
         else:
             transactional.abort_transaction(30)
-        time.sleep(1.1)  # segment.ms: the next record rolls, and what is before can be compacted
+        time.sleep(1.1)  # segment.ms: the next record rolls, and the segments before it can be compacted
 
 
 def consume_in_groups(bootstrap: str) -> None:
-    """A classic and a new group that commit."""
+    """A classic group and a consumer group that commit offsets."""
     for protocol in ("classic", "consumer"):
         settings = {
             "group.id": protocol,
@@ -142,22 +142,22 @@ def consume_in_groups(bootstrap: str) -> None:
         consumer.subscribe(["codec-none", "codec-lz4"])
         deadline = time.monotonic() + 30
         while consumer.poll(1.0) is None:
-            assert time.monotonic() < deadline, "the group gets nothing"
+            assert time.monotonic() < deadline, "the group receives no records"
         consumer.commit(asynchronous=False)
         consumer.close()
 
 
 def wait_for_compaction(directory: Path) -> None:
-    """Until the cleaner's checkpoint speaks of the topic."""
+    """Waits until the cleaner's checkpoint contains the topic."""
     deadline = time.monotonic() + 30
     while "compacted 0" not in (directory / "cleaner-offset-checkpoint").read_text():
-        assert time.monotonic() < deadline, "nothing is compacted"
+        assert time.monotonic() < deadline, "the cleaner has not compacted the topic"
         time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
 def kafka_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log directory of an Apache Kafka that has worked and stopped."""
+    """The log directory of an Apache Kafka after work and a clean shutdown."""
     kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"), require_classpath(), SETTINGS)
     with kafka:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
@@ -181,13 +181,13 @@ def kafka_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return kafka.data_dir
 
 
-def test_what_kafka_wrote(kafka_data: Path) -> None:
+def test_dumps_of_kafkas_files_are_equal(kafka_data: Path) -> None:
     assert_same_dumps(kafka_data)
     names = {path.suffix for path in kafka_data.rglob("*")}
     assert {".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"} <= names
 
 
-def test_log_verify_finds_nothing_wrong_in_it(kafka_data: Path) -> None:
+def test_log_verify_accepts_kafkas_files(kafka_data: Path) -> None:
     verification = Verification(RealEnv())
     found = [
         finding for finding in verification.run([str(kafka_data)]) if finding.severity is not Severity.NOTE
@@ -213,21 +213,21 @@ def test_log_verify_finds_nothing_wrong_in_it(kafka_data: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_flags_on_records_of_applications(kafka_data: Path, flags: tuple[str, ...]) -> None:
+def test_flags_on_records_of_producers(kafka_data: Path, flags: tuple[str, ...]) -> None:
     assert_same_dump(sorted(kafka_data.glob("codec-*/*.log")), *flags)
 
 
-def test_the_size_of_messages_and_files_that_are_none(kafka_data: Path) -> None:
+def test_max_message_size_and_files_of_other_types(kafka_data: Path) -> None:
     indexes = sorted(kafka_data.glob("codec-*/*.index"))
     assert_same_dump(indexes, "--max-message-size", "40000")
     assert_same_dump(indexes, "--max-message-size", "100")
     assert_same_dump(sorted(kafka_data.glob("*-0/*.*")))
 
 
-# -- what ours has written --
+# -- files of Barnabas --
 
 
-def test_what_ours_wrote(tmp_path: Path) -> None:
+def test_dumps_of_our_files_are_equal(tmp_path: Path) -> None:
     written(RealEnv(), str(tmp_path / "stopped"))
     assert_same_dumps(tmp_path / "stopped")
     manager = written(RealEnv(), str(tmp_path / "at-work"), stop=False)
@@ -235,7 +235,7 @@ def test_what_ours_wrote(tmp_path: Path) -> None:
     manager.abandon()
 
 
-def test_message_sets(tmp_path: Path) -> None:
+def test_dumps_of_message_sets_are_equal(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     parts = [message(b"k", None, magic=0), message(None, b"", magic=1, offset=1, timestamp=T)]
     offset = 2
@@ -262,7 +262,7 @@ def test_message_sets(tmp_path: Path) -> None:
 
 
 def frame(record: Message, version: int) -> bytes:
-    """As KRaft and the remote log metadata manager write it."""
+    """A record framed as KRaft and the remote log metadata manager write it."""
     assert record.api_key is not None
     return b"\1" + unsigned_varint(record.api_key) + unsigned_varint(version) + encode(record, version)
 
@@ -313,7 +313,7 @@ def test_every_record_of_a_coordinator(tmp_path: Path, flag: str, modules: tuple
 
 
 def test_members_of_a_classic_group(tmp_path: Path) -> None:
-    """Subscriptions and assignments are unfolded, and left as bytes where they are none."""
+    """Subscriptions and assignments are parsed; invalid ones are printed as bytes."""
     rng = Random(5)
     from barnabas.protocol.messages.consumer_protocol import (
         ConsumerProtocolAssignment,
@@ -373,8 +373,8 @@ def test_every_control_record(tmp_path: Path) -> None:
     assert_same_dumps(tmp_path)
 
 
-def test_text_that_is_none(tmp_path: Path) -> None:
-    """U+FFFD as often as Java has it."""
+def test_invalid_utf8(tmp_path: Path) -> None:
+    """The dump has as many U+FFFD as Java's."""
     rng = Random(9)
     special = bytes(
         [0x80, 0xBF, 0xC0, 0xC2, 0xE0, 0xA0, 0xED, 0x9F, 0xEF, 0xF0, 0x90, 0xF4, 0x8F, 0xF5, 0xFF, 0x41]
@@ -384,7 +384,7 @@ def test_text_that_is_none(tmp_path: Path) -> None:
 
 
 def test_numbers_with_a_fraction(tmp_path: Path) -> None:
-    """Java 17 and before may print a digit too many (JDK-4511638); values that it gets right are held against it."""
+    """Values that Java prints correctly: Java 17 and before may print a digit too many (JDK-4511638)."""
     rng = Random(10)
     quota = topic_records.ClientQuotaRecord
     numbers = [float(f"{rng.randrange(1, 10_000)}e{rng.randrange(-12, 12)}") for _ in range(300)]

@@ -1,4 +1,4 @@
-"""What happens where there is no Apache Kafka to compare with."""
+"""Kafka's jars: copied once by Maven; a check without Java or jars is skipped, or fails where it is required."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _nothing_is_cached() -> Iterator[None]:
         function.cache_clear()
 
 
-def test_without_java_a_check_is_skipped_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_a_check_is_skipped_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BARNABAS_REQUIRE_CONFORMANCE", raising=False)
     monkeypatch.setattr("shutil.which", lambda program: None)
     with pytest.raises(pytest.skip.Exception, match="a Java 17 runtime is needed"):
@@ -60,7 +60,7 @@ def test_maven_copies_the_jars_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert [path.name for path in (tmp_path / "build").iterdir()] == [f"apache-kafka-{version}"]
 
 
-def test_when_maven_fails_its_last_words_are_the_reason(
+def test_when_maven_fails_its_last_line_is_the_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:

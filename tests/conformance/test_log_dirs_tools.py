@@ -1,4 +1,4 @@
-"""kafka-reassign-partitions with log_dirs and kafka-log-dirs: the same words from Apache Kafka and from Barnabas."""
+"""kafka-reassign-partitions with log_dirs and kafka-log-dirs print the same against Apache Kafka and Barnabas."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ TOPIC = "tool"
 LIMIT_S = 60.0
 
 
-def told(broker: ApacheKafka | BrokerProcess, parent: Path, tools: AdminPeer) -> list[object]:
-    """What the tools print and how they end, with the paths of the log directories made alike."""
+def outputs_of(broker: ApacheKafka | BrokerProcess, parent: Path, tools: AdminPeer) -> list[object]:
+    """The output and exit status of each run of a tool, with placeholders for the paths of log directories."""
     lines: list[object] = []
 
     def run(tool: str, *words: str) -> str:
@@ -79,7 +79,7 @@ def plan(parent: Path, directories: tuple[str, str]) -> str:
 
 
 def in_order(text: str) -> object:
-    """The JSON among the lines, its lists in order, without the sizes of the disk."""
+    """The lines, JSON parsed with its lists sorted, without the sizes of the disk."""
 
     def ordered(value: object) -> object:
         if isinstance(value, dict):
@@ -91,15 +91,15 @@ def in_order(text: str) -> object:
     return [ordered(json.loads(line)) if line.startswith("{") else line for line in text.splitlines()]
 
 
-def test_the_tools_say_the_same(tmp_path: Path, peer: AdminPeer) -> None:
+def test_tools_print_the_same_about_log_dirs(tmp_path: Path, peer: AdminPeer) -> None:
     for name in ("kafka", "ours"):
         (tmp_path / name).mkdir()
     settings = {"node.id": "1"}
     kafka_dir, our_dir = tmp_path / "kafka", tmp_path / "ours"
-    kafka = told(
+    kafka = outputs_of(
         ApacheKafka(kafka_dir, require_classpath(), settings | three_dirs(kafka_dir)), kafka_dir, peer
     )
     profile = {"barnabas.profile": "kafka"}
-    ours = told(BrokerProcess(our_dir, {**settings, **profile, **three_dirs(our_dir)}), our_dir, peer)
+    ours = outputs_of(BrokerProcess(our_dir, {**settings, **profile, **three_dirs(our_dir)}), our_dir, peer)
     for our_line, line in zip(ours, kafka, strict=True):
         assert our_line == line

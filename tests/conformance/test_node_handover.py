@@ -1,5 +1,6 @@
-"""Apache Kafka starts where a node of ours was stopped or killed, and the other way round: with every partition led,
-whichever way the quorum is named and whichever metadata.version the directory has.
+"""Apache Kafka starts in the directory of a Barnabas node that was stopped or killed, and the other way round.
+
+Every partition has a leader afterwards, with a static and a dynamic quorum and with each metadata.version.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def directory(tmp_path: Path) -> Iterator[Directory]:
 
 
 def leaders(bootstrap: str) -> dict[str, tuple[int, list[int], list[int]]]:
-    """Each topic's first partition: who leads, who is in sync, who is eligible."""
+    """Each topic's first partition: leader, in-sync replicas, eligible leader replicas."""
     answer = ask(bootstrap, DescribeTopicPartitionsRequest(), 0)
     assert isinstance(answer, DescribeTopicPartitionsResponse)
     return {
@@ -53,7 +54,7 @@ def leaders(bootstrap: str) -> dict[str, tuple[int, list[int], list[int]]]:
 
 
 def features(bootstrap: str) -> dict[str, int]:
-    """The levels in force."""
+    """The finalized feature levels."""
     asking = ApiVersionsRequest(client_software_name="handover", client_software_version="1")
     answer = ask(bootstrap, asking, 4)
     assert isinstance(answer, ApiVersionsResponse)
@@ -61,7 +62,7 @@ def features(bootstrap: str) -> dict[str, int]:
 
 
 def voters(bootstrap: str) -> list[tuple[int, bytes]]:
-    """The quorum's, with the ids of their directories."""
+    """The voters of the quorum, with their directory ids."""
     topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata")
     topic.partitions = [DescribeQuorumRequest.PartitionData(partition_index=0)]
     answer = ask(bootstrap, DescribeQuorumRequest(topics=[topic]), 2)
@@ -85,14 +86,14 @@ def stopped(broker: Broker) -> None:
     assert broker.stop() == broker.clean_status
 
 
-def log_of(directory: Directory) -> str:
+def server_log_of(directory: Directory) -> str:
     kafka = directory.broker(KAFKA)
     assert isinstance(kafka, ApacheKafka)
     return (kafka.directory / "server.log").read_text()
 
 
-def test_a_quorum_that_the_log_names_goes_round(directory: Directory) -> None:
-    """Stopped in order each time: nobody waits for a broker that seems to be alive, and nobody is elected uncleanly."""
+def test_dynamic_quorum_survives_kafka_and_back(directory: Directory) -> None:
+    """After clean shutdowns no start waits for a broker session to expire, and no leader is elected uncleanly."""
     quorum = {
         "controller.quorum.voters": "",
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{directory.ports[1]}",
@@ -112,9 +113,9 @@ def test_a_quorum_that_the_log_names_goes_round(directory: Directory) -> None:
     assert leaders(ours.bootstrap) == led("first", "second")
     assert (voters(ours.bootstrap), features(ours.bootstrap)) == (known, levels)
     stopped(ours)
-    told = log_of(directory)
-    assert "DUPLICATE_BROKER_REGISTRATION" not in told
-    assert "unclean election" not in told
+    log_lines = server_log_of(directory)
+    assert "DUPLICATE_BROKER_REGISTRATION" not in log_lines
+    assert "unclean election" not in log_lines
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -145,7 +146,7 @@ def test_kafka_finds_leaders_after_a_kill_under_an_older_metadata_version(
 
 @pytest.mark.skipif(not LONG, reason="four more starts of Kafka: with BARNABAS_HANDOVER_SEEDS only")
 @pytest.mark.parametrize("version", [KAFKA_39, KAFKA_41])
-def test_older_brokers_hand_over_and_take_back(directory: Directory, version: str) -> None:
+def test_older_kafka_versions_hand_over_and_take_back(directory: Directory, version: str) -> None:
     ours, old = directory.broker(OURS), directory.broker(version)
     old.start()
     create(old.bootstrap, {"first": {}})
@@ -174,7 +175,7 @@ def features_of(level: int) -> dict[str, int]:
 
 
 def test_versions_and_features_are_kafkas() -> None:
-    """Level, name, and what hangs on it, of everything in Kafka's own tables."""
+    """Level, name and dependencies of everything in Kafka's own tables."""
     import subprocess
 
     from barnabas.broker.metadata.versions import record_version

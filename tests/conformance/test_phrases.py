@@ -1,4 +1,4 @@
-"""What is rejected is rejected with Apache Kafka's phrase: tools and tests look for it as for an error code."""
+"""Error messages contain Apache Kafka's phrases: tools and tests search for them as they check error codes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         running.kill()
 
 
-def told(port: int, phrase: Phrase, prefix: str) -> tuple[str, list[str]]:
-    """The phrase with the names that were used, and the messages of the answer."""
+def messages_about(port: int, phrase: Phrase, prefix: str) -> tuple[str, list[str]]:
+    """The phrase with the names filled in, and the error messages of the response."""
     with Peer("127.0.0.1", port) as peer:
         client = Speaker(peer, 1, prefix)
         messages = list(messages_in(phrase.ask(client)))
@@ -35,7 +35,7 @@ def told(port: int, phrase: Phrase, prefix: str) -> tuple[str, list[str]]:
 
 
 @pytest.mark.parametrize("number", range(len(PHRASES)), ids=[phrase.words[:60] for phrase in PHRASES])
-def test_both_brokers_say_it(number: int, pair: Pair) -> None:
+def test_both_brokers_use_the_phrase(number: int, pair: Pair) -> None:
     for port in (pair.kafka.port, pair.barnabas.port):
-        words, messages = told(port, PHRASES[number], f"phrases-{number}")
+        words, messages = messages_about(port, PHRASES[number], f"phrases-{number}")
         assert any(words in message for message in messages), messages

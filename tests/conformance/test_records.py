@@ -33,7 +33,7 @@ pytestmark = pytest.mark.conformance
 CODECS = list(CompressionType)
 LEGACY_CODECS = CODECS[:4]
 LEVELS = {CompressionType.GZIP: (1, 9), CompressionType.LZ4: (1, 9, 17), CompressionType.ZSTD: (-7, 3, 19)}
-REFUSALS = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
+REJECTIONS = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionError)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("compression", CODECS)
 @pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
 @pytest.mark.parametrize("gaps", [False, True], ids=["consecutive", "gaps"])
-def test_both_read_and_build_the_same(
+def test_both_read_and_build_the_same_batches(
     kafka: RecordsPeer, compression: CompressionType, fields: dict[str, Any], gaps: bool
 ) -> None:
     records = some_records(compression, 25, gaps=gaps)
@@ -104,7 +104,7 @@ def test_both_read_and_build_the_same(
 @pytest.mark.parametrize(
     ("compression", "level"), [(codec, level) for codec, levels in LEVELS.items() for level in levels]
 )
-def test_every_level_and_more_than_one_block(
+def test_every_compression_level_and_several_blocks(
     kafka: RecordsPeer, compression: CompressionType, level: int
 ) -> None:
     records = some_records(level, 40, at_most=20_000)
@@ -114,7 +114,7 @@ def test_every_level_and_more_than_one_block(
     assert describe(ours) == kafka.read(ours)
 
 
-def test_snappy_in_more_than_one_block(kafka: RecordsPeer) -> None:
+def test_snappy_in_several_blocks(kafka: RecordsPeer) -> None:
     records = some_records(7, 40, at_most=20_000)
     theirs = kafka.build(records, compression=CompressionType.SNAPPY, base_offset=records[0].offset)
     ours = build_batch(records, compression=CompressionType.SNAPPY)
@@ -147,7 +147,9 @@ def test_control_records_of_every_type(kafka: RecordsPeer, record_type: ControlR
 
 @pytest.mark.parametrize("timestamp_type", [TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME])
 @pytest.mark.parametrize("compression", CODECS)
-def test_stamping(kafka: RecordsPeer, compression: CompressionType, timestamp_type: TimestampType) -> None:
+def test_stamping_gives_the_same_batch(
+    kafka: RecordsPeer, compression: CompressionType, timestamp_type: TimestampType
+) -> None:
     batch = build_batch(some_records(3, 10), compression=compression)
     last_offset_delta = RecordBatch(batch).last_offset_delta
     ours = bytearray(batch)
@@ -163,13 +165,13 @@ def test_stamping(kafka: RecordsPeer, compression: CompressionType, timestamp_ty
     [(0, None), (1, None), (1, 1_800_000_000_123)],
     ids=["v0", "v1", "v1 appended"],
 )
-def test_message_sets(
+def test_message_sets_are_read_and_built_the_same(
     kafka: RecordsPeer, magic: int, compression: CompressionType, log_append_time: int | None
 ) -> None:
     records = some_records(magic, 12, headers=False)
     if log_append_time is not None:
         for record in records:
-            record.timestamp = log_append_time  # as the broker that appended them had it
+            record.timestamp = log_append_time  # as the broker reads them back
     timestamp_type = TimestampType.CREATE_TIME if log_append_time is None else TimestampType.LOG_APPEND_TIME
     theirs = kafka.build(
         records,
@@ -204,15 +206,15 @@ def test_zeroed_wrapper_offset_counts_from_zero(kafka: RecordsPeer) -> None:
 
 
 def verdicts(kafka: RecordsPeer, data: bytes) -> tuple[object, object]:
-    """What both read, or that they refuse."""
+    """What each of the two reads, or "rejected"."""
     try:
         theirs: object = kafka.read(data)
     except KafkaError:
-        theirs = "refused"
+        theirs = "rejected"
     try:
         ours: object = describe(data)
-    except REFUSALS:
-        ours = "refused"
+    except REJECTIONS:
+        ours = "rejected"
     return ours, theirs
 
 
@@ -222,7 +224,7 @@ def with_right_crc(batch: bytearray) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_damaged_records_are_refused_by_both_or_by_none(kafka: RecordsPeer, seed: int) -> None:
+def test_both_agree_on_damaged_records(kafka: RecordsPeer, seed: int) -> None:
     source = random.Random(seed)
     batch = bytearray(build_batch(some_records(seed, 4, at_most=40)))
     start = source.choice((RECORD_BATCH_OVERHEAD, RECORD_BATCH_OVERHEAD, RECORD_BATCH_OVERHEAD - 4))
@@ -235,7 +237,7 @@ def test_damaged_records_are_refused_by_both_or_by_none(kafka: RecordsPeer, seed
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_damaged_message_sets_are_refused_by_both_or_by_none(kafka: RecordsPeer, seed: int) -> None:
+def test_both_agree_on_damaged_message_sets(kafka: RecordsPeer, seed: int) -> None:
     source = random.Random(seed)
     inner = bytearray(message_set([(b"k", b"value", 5), (None, b"x", 6)], magic=1))
     inner[source.randrange(8, len(inner))] = source.choice((0, 1, 127, 128, 255))

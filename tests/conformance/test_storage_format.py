@@ -1,4 +1,4 @@
-"""`barnabas storage` beside kafka-storage: the same words lead to the same directories, output, refusals and status."""
+"""`barnabas storage` beside kafka-storage: the same arguments give the same directories, output, errors and status."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BOB = 'SCRAM-SHA-512=[name=bob,iterations=8192,salt="N3E=",saltedpassword="YCE="
 
 
 class Outcome(NamedTuple):
-    """What became of a run. Ids that are drawn, and what Kafka prints of a password's keys, are left out."""
+    """The result of a run, without random ids and the keys of passwords that Kafka prints."""
 
     status: int
     out: list[str]
@@ -58,13 +58,10 @@ class Place:
 
     def outcome(self, status: int, out: str, err: str) -> Outcome:
         lines = [self._plain(line) for line in out.splitlines()]
-        lines.sort(
-            key=lambda line: line if line.startswith("Formatting ") else ""
-        )  # Kafka's order is that of a hash table
-        told = re.sub(r"^(Exception in thread \S+ )?(java|org)\.[\w.]+: ", "", self._plain(err)).splitlines()
-        first = (
-            re.sub("ROOT/[ab]", "ROOT/DIR", told[0]) if told else ""
-        )  # of several, Kafka's hash table tells one
+        # Kafka keeps directories in a hash table: their order is arbitrary, and so is which one an error names.
+        lines.sort(key=lambda line: line if line.startswith("Formatting ") else "")
+        error = re.sub(r"^(Exception in thread \S+ )?(java|org)\.[\w.]+: ", "", self._plain(err)).splitlines()
+        first = re.sub("ROOT/[ab]", "ROOT/DIR", error[0]) if error else ""
         return Outcome(status, lines, first, self._tree())
 
     def _plain(self, text: str) -> str:
@@ -91,7 +88,7 @@ def _contents(path: Path) -> object:
     ]
     voters = snapshot.control.voters
     for voter in () if voters is None else voters.voters:
-        if voter.voter_id == 7 and "-s" in str(path):  # drawn
+        if voter.voter_id == 7 and "-s" in str(path):  # a random id
             voter.voter_directory_id = bytes(16)
     return (snapshot.timestamp_ms > 0, snapshot.control.kraft_version, repr(voters), shapes, _plain(path))
 
@@ -104,7 +101,7 @@ def _plain(path: Path) -> list[str]:
     records = read_snapshot(RealEnv(), str(path)).records
     for record in records:
         if isinstance(record, UserScramCredentialRecord) and len(record.salt) > 4:
-            record.salt = record.stored_key = record.server_key = b"drawn"
+            record.salt = record.stored_key = record.server_key = b"random"
     return [repr(record) for record in records]
 
 
@@ -116,7 +113,7 @@ def ours(place: Place, words: tuple[str, ...]) -> Outcome:
 def kafkas(peer: AdminPeer, place: Place, words: tuple[str, ...]) -> Outcome:
     try:
         run = peer.tool("kafka-storage", *words, "-c", str(place.properties))
-    except PeerRefusedError as error:  # an exception that the tool lets through, which a JVM ends with
+    except PeerRefusedError as error:  # an exception that the tool does not catch, which ends a JVM with 1
         return place.outcome(1, "", str(error.args[1]))
     return place.outcome(run.status, run.out, run.err)
 
@@ -195,7 +192,7 @@ CASES: list[tuple[str, tuple[tuple[str, ...], ...]]] = [
 
 
 @pytest.mark.parametrize(("quorum", "runs"), CASES, ids=lambda value: str(value)[:60])
-def test_the_same_words_have_the_same_effect(
+def test_same_arguments_have_the_same_effect(
     quorum: str, runs: tuple[tuple[str, ...], ...], peer: AdminPeer, tmp_path: Path
 ) -> None:
     name = "dynamic-s" if any("-s" in words for words in runs) else "place"
@@ -225,13 +222,13 @@ LOOKUPS: list[tuple[str, ...]] = [
 
 
 @pytest.mark.parametrize("words", LOOKUPS, ids=" ".join)
-def test_what_is_looked_up_is_the_same(words: tuple[str, ...], peer: AdminPeer) -> None:
+def test_lookups_print_the_same(words: tuple[str, ...], peer: AdminPeer) -> None:
     run = peer.tool("kafka-storage", *words)
     done = CliRunner().invoke(storage, list(words))
     assert (done.exit_code, done.stdout, done.stderr.strip()) == (run.status, run.out, run.err.strip())
 
 
-def test_a_random_uuid_is_one(peer: AdminPeer) -> None:
+def test_random_uuid_prints_a_uuid(peer: AdminPeer) -> None:
     pattern = r"[A-Za-z0-9_][A-Za-z0-9_-]{21}\n"
     assert re.fullmatch(pattern, peer.tool("kafka-storage", "random-uuid").out)
     assert re.fullmatch(pattern, CliRunner().invoke(storage, ["random-uuid"]).stdout)

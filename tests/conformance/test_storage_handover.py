@@ -1,7 +1,7 @@
-"""Log directories go back and forth between our storage engine and Apache Kafka 4.3 and 3.9, each adding to them.
+"""Log directories pass back and forth between our storage engine and Apache Kafka 4.3 and 3.9, each adding to them.
 
-What one has written, rolled, compacted, deleted and cut, the other takes as its own: Kafka opens it without a word
-about recovery, its clients see what ours had shown, its producers go on in it and its log cleaner compacts it.
+Each continues with what the other has written, rolled, compacted, deleted and truncated: Kafka opens it without a log
+line about recovery, its clients see the records that ours showed, producers resume and its log cleaner compacts it.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ RECOVERY = re.compile(
 )
 
 
-def test_three_rounds(written: Written, tmp_path: Path) -> None:
-    """Ours works in Kafka's directory, Kafka in ours, and so on; the second time ours is killed, at last Kafka is."""
+def test_directories_pass_between_both_for_three_rounds(written: Written, tmp_path: Path) -> None:
+    """Ours works in Kafka's directory, then Kafka in ours, three times; ours is killed in round 2, Kafka in round 3."""
     data = Path(shutil.copytree(written.stopped.directory, tmp_path / "data"))
     expected = written.stopped.views
     for number in range(3):
@@ -87,7 +87,7 @@ def test_three_rounds(written: Written, tmp_path: Path) -> None:
         if number == 1:
             kill_ours_at_work(data)
             tear(data / "ours-0")
-            expected, cuts = what_ours_recovers(data, tmp_path / "recovered")
+            expected, cuts = recovered_views(data, tmp_path / "recovered")
             assert "ours-0" in cuts
         kafka = kafka_in(tmp_path / f"round-{number}", written.version, data)
         with kafka:
@@ -96,7 +96,7 @@ def test_three_rounds(written: Written, tmp_path: Path) -> None:
             expected = views(kafka.bootstrap, ALL)
             if number < 2:
                 kafka.stop()
-        assert_silent(kafka, cuts, was_killed=number == 1)
+        assert_no_warnings(kafka, cuts, was_killed=number == 1)
         data = kafka.data_dir
         assert findings(data) == []
     assert_same_dumps(data)
@@ -106,16 +106,16 @@ def test_three_rounds(written: Written, tmp_path: Path) -> None:
 
 
 def views_of(manager: LogManager) -> Views:
-    """What ours shows of all partitions."""
+    """Our view of all partitions."""
     return {(log.topic, log.partition): our_view(log) for log in manager.all_logs()}
 
 
 def assert_same(shown: Views, expected: Views, *, was_killed: bool = False) -> None:
-    """Both show the same. Where somebody compacts between the two looks, no key has lost its last committed value."""
+    """Both views are equal. Where a cleaner ran between the two, no key has lost its last committed value."""
     assert set(shown) == set(expected)
     for key, other in expected.items():
         one = since(shown[key], other.start) if was_killed else shown[key]
-        if key[0].startswith("__"):  # coordinators write when they like, also at a start
+        if key[0].startswith("__"):  # coordinators write at any time, also at a start
             assert other.records.items() <= one.records.items(), key
         elif key[0] in COMPACTED:
             assert one[2:] == other[2:], key
@@ -129,7 +129,7 @@ def assert_same(shown: Views, expected: Views, *, was_killed: bool = False) -> N
 
 
 def work_of_ours(manager: LogManager, number: int) -> None:
-    """Appends, transactions, deletion, a truncation, compaction; the transaction that Kafka had left open is ended."""
+    """Appends, transactions, deletion, a truncation, compaction; ends the transaction that Kafka had left open."""
     for topic in ("ours", "ours-compacted", "transactions", "codec-none", "broker-time", "compacted"):
         fill(log_of(manager, topic), number)
     if number == 0:
@@ -149,7 +149,7 @@ def work_of_ours(manager: LogManager, number: int) -> None:
 
 
 def kill_ours_at_work(data: Path) -> None:
-    """kill -9 in the midst of appending and rolling."""
+    """Kills ours with SIGKILL while it appends and rolls."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.conformance.handover.our_side", str(data), "7"], stdout=subprocess.PIPE
     )
@@ -161,13 +161,13 @@ def kill_ours_at_work(data: Path) -> None:
 
 
 def tear(partition: Path) -> None:
-    """A batch of which not all has been written. A kill can leave that of itself, where a write crosses a page."""
+    """Appends part of a batch, as a kill may leave it where a write crosses a page."""
     with (partition / f"{active_segment(partition):020d}.log").open("ab") as file:
         file.write(build_batch([(b"k", b"torn" * 1000, 0, ())])[:1234])
 
 
-def what_ours_recovers(data: Path, directory: Path) -> tuple[Views, dict[str, int]]:
-    """What ours makes of a directory after a crash, tried on a copy; and where partitions end that it had to cut."""
+def recovered_views(data: Path, directory: Path) -> tuple[Views, dict[str, int]]:
+    """Our views after recovery, on a copy of the directory, and the end offsets of the partitions it truncated."""
     shutil.copytree(data, directory)
     sizes = {path: path.stat().st_size for path in directory.glob("*-[0-9]*/*.log")}
     manager = open_ours(directory, config_of)
@@ -183,8 +183,8 @@ def what_ours_recovers(data: Path, directory: Path) -> tuple[Views, dict[str, in
 
 
 def work_of_kafka(kafka: ApacheKafka, expected: Views) -> None:
-    """Our producers go on, transactional ids come back, groups find their offsets, the log cleaner has its turn."""
-    go_on(kafka.bootstrap, expected["ours", 0])
+    """Our producers resume, transactional ids come back, groups find their offsets, the log cleaner runs."""
+    resume_producers(kafka.bootstrap, expected["ours", 0])
     transact(kafka.bootstrap, "transactions", rounds=1)
     transact(kafka.bootstrap, "ours", rounds=1)
     returning = quiet_producer(kafka.bootstrap, transactional_id=LEFT_OPEN)
@@ -199,22 +199,22 @@ def work_of_kafka(kafka: ApacheKafka, expected: Views) -> None:
     delete_records(kafka.bootstrap, "ours", expected["ours", 0].end)
 
 
-def go_on(bootstrap: str, ours: View) -> None:
-    """Kafka knows each producer of ours by its last sequence and epoch."""
+def resume_producers(bootstrap: str, ours: View) -> None:
+    """Kafka has the last sequence and epoch of each of our producers."""
     known = [one for one in ours.producers if one.producer_id in (OUR_PRODUCERS, OUR_PRODUCERS + 1)]
     assert known
     for one in known:
         sequence, epoch = one.last_sequence, one.producer_epoch
-        assert say(bootstrap, one, epoch, sequence + 2)[0] == OUT_OF_ORDER
-        error, offset = say(bootstrap, one, epoch, sequence + 1)
+        assert send_record(bootstrap, one, epoch, sequence + 2)[0] == OUT_OF_ORDER
+        error, offset = send_record(bootstrap, one, epoch, sequence + 1)
         assert error == 0
-        assert say(bootstrap, one, epoch, sequence + 1) == (0, offset)
+        assert send_record(bootstrap, one, epoch, sequence + 1) == (0, offset)
         if epoch:
-            assert say(bootstrap, one, epoch - 1, 0)[0] == OLD_EPOCH
+            assert send_record(bootstrap, one, epoch - 1, 0)[0] == OLD_EPOCH
 
 
-def say(bootstrap: str, producer: ProducerSeen, epoch: int, sequence: int) -> tuple[int, int]:
-    """A record of one of our producers, sent to Kafka."""
+def send_record(bootstrap: str, producer: ProducerSeen, epoch: int, sequence: int) -> tuple[int, int]:
+    """Sends Kafka a record of one of our producers."""
     batch = build_batch(
         [(b"k", b"goes on in Kafka", producer.last_timestamp, ())],
         producer_id=producer.producer_id,
@@ -224,12 +224,12 @@ def say(bootstrap: str, producer: ProducerSeen, epoch: int, sequence: int) -> tu
     return send(bootstrap, "ours", batch)
 
 
-def assert_silent(kafka: ApacheKafka, cuts: dict[str, int], *, was_killed: bool) -> None:
-    """Kafka says nothing of its logs but what it always says; after a crash that it recovers them, with our `cuts`."""
-    said = ENTRY.findall((kafka.directory / "server.log").read_text())
+def assert_no_warnings(kafka: ApacheKafka, cuts: dict[str, int], *, was_killed: bool) -> None:
+    """Kafka writes only the usual log lines about its logs; after a crash also that it truncates them at our `cuts`."""
+    log_lines = ENTRY.findall((kafka.directory / "server.log").read_text())
     about_logs = [
         (level, text)
-        for level, text, logger in said
+        for level, text, logger in log_lines
         if logger.startswith(ABOUT_LOGS) and "__cluster_metadata" not in text
     ]
     assert len(about_logs) > 50

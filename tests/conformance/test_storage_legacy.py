@@ -1,7 +1,7 @@
-"""Segments of the message formats v0 and v1, as Apache Kafka's own classes write them, in a log directory.
+"""Segments of the message formats v0 and v1, written by Apache Kafka's own classes, in a log directory.
 
-Such segments lie in directories that have come a long way. Apache Kafka 4.3 and 3.9 and ours must index them alike,
-find the same records in them, go on behind them, compact them and cut them at the same damage.
+Directories that old versions of Kafka created have such segments. Apache Kafka 4.3 and 3.9 and ours must build the same
+indexes, read the same records, append after them, compact them and truncate them at the same damage.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KEYS = 100
 
 @pytest.fixture(scope="module")
 def segments() -> dict[int, bytes]:
-    """By base offset: a segment of each format, with every codec it knows, plain and in wrappers."""
+    """By base offset: a segment of each format, with all its codecs, as plain messages and in wrappers."""
     peer = RecordsPeer()
     random = Random(4)
     now_ms = RealEnv().now_ms()
@@ -87,7 +87,7 @@ def segments() -> dict[int, bytes]:
 
 @pytest.fixture
 def directory(written: Written, segments: dict[int, bytes], tmp_path: Path) -> Path:
-    """A log directory of Kafka's with them in it and without their indexes, as after a crash."""
+    """A log directory of Kafka with these segments, without their indexes, as after a crash."""
     data = Path(shutil.copytree(written.stopped.directory, tmp_path / "data"))
     for topic in TOPICS:
         partition = data / f"{topic}-0"
@@ -96,7 +96,7 @@ def directory(written: Written, segments: dict[int, bytes], tmp_path: Path) -> P
                 path.unlink()
         for base_offset, content in segments.items():
             (partition / f"{base_offset:020d}.log").write_bytes(content)
-        # Kafka takes a segment without timestamps for as young as its file, and looks no further.
+        # Kafka takes the modification time of a segment without timestamps, and skips it for earlier times.
         long_ago_s = RealEnv().now_ms() / 1000 - 7200
         os.utime(partition / f"{0:020d}.log", (long_ago_s, long_ago_s))
     damaged = max((data / "legacy-damaged-0").glob("*.log"))
@@ -109,8 +109,8 @@ def directory(written: Written, segments: dict[int, bytes], tmp_path: Path) -> P
     return data
 
 
-def test_all_formats_are_there(segments: dict[int, bytes]) -> None:
-    """Or little is compared: wrappers and plain messages of both formats."""
+def test_segments_cover_all_formats_and_codecs(segments: dict[int, bytes]) -> None:
+    """The comparison covers wrappers and plain messages of both formats."""
     kinds = {
         (batch.magic, batch.attributes & 7, batch.timestamp_type)
         for data in segments.values()
@@ -119,10 +119,10 @@ def test_all_formats_are_there(segments: dict[int, bytes]) -> None:
     assert kinds == {(magic, codec, kind) for magic, kind in FORMATS.values() for codec in CODECS}
 
 
-def test_both_make_the_same_of_them(
+def test_both_recover_and_read_legacy_segments_alike(
     written: Written, segments: dict[int, bytes], directory: Path, tmp_path: Path
 ) -> None:
-    """Records, offsets by time, indexes; the damaged one is cut at the same place; raw, they are read as they stand."""
+    """Records, offsets by time and indexes are equal; both truncate at the damage; raw reads return stored bytes."""
     keys = [(topic, 0) for topic in TOPICS]
     kafka = kafka_in(tmp_path / "kafka", written.version, directory)
     with kafka:
@@ -150,7 +150,7 @@ def test_both_make_the_same_of_them(
 
 
 def raw(log: UnifiedLog) -> bytes:
-    """All of a log as fetches carry it."""
+    """All bytes of a log that fetches return."""
     offset, data = log.log_start_offset, b""
     while offset < log.log_end_offset:
         part = log.read(offset, 10_000, FetchIsolation.LOG_END, min_one_message=True).records.read()
@@ -168,8 +168,8 @@ def files(directory: Path) -> dict[str, bytes]:
     }
 
 
-def test_both_go_on_behind_them(written: Written, directory: Path, tmp_path: Path) -> None:
-    """v2 batches come behind, older ones are compacted, and the directory goes back and forth."""
+def test_both_append_to_legacy_segments(written: Written, directory: Path, tmp_path: Path) -> None:
+    """v2 batches follow, older ones are compacted, and the directory passes back and forth."""
     manager = open_ours(directory, config_of)
     before = last_values(our_view(log_of(manager, "legacy-compacted")).records)
     compact(manager, ["legacy-compacted"])

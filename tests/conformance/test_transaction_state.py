@@ -1,7 +1,7 @@
-"""Transactions under every transaction.version, and what is in __transaction_state afterwards: as Apache Kafka has it.
+"""Transactions under every transaction.version, and the records in __transaction_state afterwards, beside Apache Kafka.
 
-One Apache Kafka and one Barnabas live through the same, with a restart between; the answers have to be the same, and so
-has every byte of their records but for the times.
+Apache Kafka and Barnabas receive the same requests, with a restart in between. Responses must be equal, and so must
+every byte of the records except the times.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ADMIN_CLIENT: Final = "__admin_client"
 """The client that may write to internal topics."""
 
 TWO_PHASE_COMMIT: Final = 6
-"""The version of InitProducerId that knows it."""
+"""The first version of InitProducerId with two-phase commit."""
 
 SAFE_DOWNGRADE: Final = 2
 
@@ -57,7 +57,7 @@ Play = Callable[[Speaker], None]
 
 
 class Sides:
-    """Both brokers. `transcripts` has what was noted of each, play by play."""
+    """Apache Kafka and Barnabas."""
 
     def __init__(self, directory: Path) -> None:
         (directory / "kafka").mkdir()
@@ -77,11 +77,11 @@ class Sides:
         self.barnabas.kill()
 
     def both(self, name: str, play: Play, version: int = 5) -> None:
-        """Holds a play with each; what they say has to be the same."""
-        kafka, barnabas = (self._held(side.port, name, play, version) for side in (self.kafka, self.barnabas))
+        """Holds a play with each broker; the transcripts must be equal."""
+        kafka, barnabas = (self._hold(side.port, name, play, version) for side in (self.kafka, self.barnabas))
         assert barnabas == kafka, name
 
-    def _held(self, port: int, name: str, play: Play, version: int) -> list[object]:
+    def _hold(self, port: int, name: str, play: Play, version: int) -> list[object]:
         with Peer("127.0.0.1", port) as peer:
             speaker = Speaker(peer, version, f"{name}-v{version}")
             play(speaker)
@@ -116,7 +116,7 @@ def before_there_is_a_coordinator(client: Speaker) -> None:
 
 
 def until_there_are_ids(client: Speaker) -> None:
-    """Kafka sends clients away until it has fetched a block of ids."""
+    """Waits for the first block of producer ids: Kafka rejects InitProducerId until it has fetched one."""
     client.until(init(transactional_id=None), lambda answer: answer.error_code == 0)
 
 
@@ -133,7 +133,7 @@ def two_phase_commit(client: Speaker) -> None:
 
 
 def timeouts(client: Speaker) -> None:
-    """Times are not noted, since they are not the same."""
+    """Transactions that exceed their timeout. Times differ and are left out of the transcript."""
     producer = Producer(client, is_initialized=False)
     producer.begin_anew(timeout_ms=100)
     topic = client.create("t")
@@ -151,7 +151,7 @@ def timeouts(client: Speaker) -> None:
 
 
 def epochs_that_run_out(client: Speaker) -> None:
-    """Ids that were given epochs close to the last (see `with_old_epochs`)."""
+    """Transactional ids whose producer epochs are close to the maximum (see `with_old_epochs`)."""
     until_there_are_ids(client)
     fresh = [Producer(client, word, is_initialized=False) for word in OLD_IDS]
     for producer in fresh:
@@ -193,7 +193,7 @@ OLD_PRODUCER_ID: Final = 900_000
 
 
 def with_old_epochs(client: Speaker) -> None:
-    """Writes ids into the log that have had nearly all epochs; they count from the next load on."""
+    """Writes transactional ids with producer epochs close to the maximum; they take effect at the next load."""
     client.peer.client_id = ADMIN_CLIENT
     for at, word in enumerate(OLD_IDS):
         key = TransactionLogKey(transactional_id=client.topic(word))
@@ -240,7 +240,7 @@ EVERYTHING: Final[tuple[tuple[Play, tuple[int, ...]], ...]] = (
     (transactions.many_transactions, (4,)),
     (timeouts, (4, 5)),
 )
-"""Under transaction.version 0 Kafka cannot write what the versions for 2 bring with them, and holds on to the id."""
+"""Plays for every transaction.version: under 0 Kafka cannot write the records of version 5 and keeps the id pending."""
 
 WITH_EPOCH_BUMPS: Final[tuple[tuple[Play, tuple[int, ...]], ...]] = (
     (transactions.partitions_are_added, (5,)),
@@ -255,7 +255,7 @@ WITH_EPOCH_BUMPS: Final[tuple[tuple[Play, tuple[int, ...]], ...]] = (
 
 
 def records_of(data_dir: Path) -> dict[int, list[tuple[bytes, bytes | None]]]:
-    """Every record of __transaction_state, by partition, without the times."""
+    """All records of __transaction_state, by partition, with the times zeroed."""
     return {
         partition: list(_records(data_dir / f"{TRANSACTION_STATE}-{partition}"))
         for partition in range(PARTITIONS)
@@ -285,7 +285,7 @@ def _without_times(key: bytes, value: bytes | None) -> bytes | None:
     return SERDE.encode(read)[1]
 
 
-def test_the_same_life_leaves_the_same_records(sides: Sides) -> None:
+def test_same_requests_write_the_same_transaction_records(sides: Sides) -> None:
     sides.start()
     sides.both("before", before_there_is_a_coordinator)
     sides.both("pc", two_phase_commit, TWO_PHASE_COMMIT)
