@@ -8,8 +8,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parent / "java" / "ConfigPeer.java"
 
 
-class KafkaRefusedError(Exception):
-    """Kafka refused; the message is that of its exception."""
+class KafkaRejectedError(Exception):
+    """Kafka rejected the request; the message is that of its exception."""
 
 
 class ConfigPeer:
@@ -30,9 +30,9 @@ class ConfigPeer:
         self._process.communicate(timeout=30)
 
     def ask(self, request: str, *words: str | bytes) -> list[list[str | None]]:
-        """The lines of the answer as words. Raises KafkaRefusedError.
+        """Sends a request and returns the lines of the answer, split into words. Raises KafkaRejectedError.
 
-        A `bytes` word is sent in hex, as texts are; a `str` word as it stands.
+        A `bytes` word is sent in hex, as texts are; a `str` word unchanged.
         """
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
@@ -43,14 +43,14 @@ class ConfigPeer:
         answer = []
         while (line := stdout.readline().rstrip("\n")) != "end":
             if not line:
-                raise KafkaRefusedError("the peer is gone")
+                raise KafkaRejectedError("the peer is gone")
             if line.startswith("error "):
-                raise KafkaRefusedError(text(line.removeprefix("error ")))
+                raise KafkaRejectedError(text(line.removeprefix("error ")))
             answer.append([None if word == "-" else word for word in line.split(" ")])
         return answer
 
     def parse(self, kind: str, name: str, value: str) -> str | None:
-        """A value as Kafka reads and writes it back. Raises KafkaRefusedError."""
+        """A value parsed and formatted by Kafka. Raises KafkaRejectedError."""
         ((written,),) = self.ask("parse", kind, name.encode(), value.encode())
         return text(written)
 
@@ -58,20 +58,20 @@ class ConfigPeer:
         """Whether Kafka would start from these properties."""
         return self._accepts("start", properties)
 
-    def takes_topic(self, settings: str, properties: str) -> bool:
+    def accepts_topic(self, settings: str, properties: str) -> bool:
         """Whether Kafka would create a topic with these settings on a broker with these properties."""
         return self._accepts("topic", settings, properties)
 
     def _accepts(self, request: str, *files: str) -> bool:
         try:
             self.ask(request, *(file.encode() for file in files))
-        except KafkaRefusedError:
+        except KafkaRejectedError:
             return False
         return True
 
 
 def text(word: str | None) -> str | None:
-    """The text that a word of an answer stands for."""
+    """Decodes a word of an answer."""
     if word is None:
         return None
     return "" if word == "." else bytes.fromhex(word).decode()

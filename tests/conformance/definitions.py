@@ -1,8 +1,8 @@
-"""Apache Kafka's message definitions, as they lie in its released jars, and what they say about each version.
+"""Apache Kafka's message definitions from its released jars, and the layout that they give each version.
 
-A definition names the type, versions, nullable and tagged versions, tag, default and ignorability of every field.
-The generator that Kafka's build runs over them fills in what is left out; the rules for that are here again, so that
-`rows` gives for one version what is on the wire, in order.
+A definition has the type, versions, nullable and tagged versions, tag, default and ignorability of every field.
+The generator of Kafka's build fills in what is left out; this module repeats its rules, so that `rows` returns the
+fields of one version in the order of the wire.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def json_name(name: str) -> str:
 
 
 class FieldDefinition(NamedTuple):
-    """One field, with all that its definition says or leaves to the rules."""
+    """One field, with the defaults of the generator filled in."""
 
     name: str
     type: str
@@ -77,7 +77,7 @@ class Definition(NamedTuple):
 
 @cache
 def definitions() -> dict[str, Definition]:
-    """Every message that still has a version, by name."""
+    """All messages that still have a version, by name."""
     found: dict[str, Definition] = {}
     for artifact in JARS:
         with zipfile.ZipFile(require_jar(artifact)) as jar:
@@ -114,7 +114,7 @@ def _definition(raw: dict[str, Any], entries: list[str]) -> Definition:
 
 
 def _java_class(name: str, entries: list[str]) -> str:
-    """Requests, responses and headers are XData in Kafka, everything else has the name of its definition."""
+    """Kafka's class: XData for requests, responses and headers, else the name of the definition."""
     suffixes = (f"/{name}Data.class", f"/{name}.class")
     classes = [entry for suffix in suffixes for entry in entries if entry.endswith(suffix)]
     return classes[0].removesuffix(".class").replace("/", ".") if classes else ""
@@ -144,10 +144,10 @@ def _field(raw: dict[str, Any], structs: dict[str, tuple[FieldDefinition, ...]])
 
 
 def _default(raw: dict[str, Any]) -> Any:
-    """The default in Python; a struct's is "struct", for all its own defaults.
+    """The default as a Python value; "struct" for a struct, whose fields have their own defaults.
 
-    The text "null" is a null. A null of JSON itself is no default at all to Kafka's generator, so that the zero
-    value of the type stands: four fields say so, though their authors hardly meant it.
+    The text "null" is a null. For a null of JSON itself Kafka's generator takes the zero value of the type: four fields
+    have one, probably by mistake.
     """
     kind, given = raw["type"], raw.get("default")
     text = "" if given is None else str(given)
@@ -167,7 +167,7 @@ def _default(raw: dict[str, Any]) -> Any:
 
 
 class Row(NamedTuple):
-    """One field in one version: where it is, what it is, and how it is written."""
+    """One field in one version: its path, its type, and its encoding."""
 
     path: str
     type: str
@@ -177,7 +177,7 @@ class Row(NamedTuple):
 
 
 def rows(definition: Definition, version: int) -> list[Row]:
-    """What is on the wire in this version: first the fields in order, then the tagged ones by tag."""
+    """The layout of this version: first the fields in order, then the tagged ones by tag."""
     return _rows(definition, definition.fields, version, "")
 
 

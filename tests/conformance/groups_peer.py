@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent / "java" / "GroupsPeer.java"
 
 
 def word(value: str | bytes | int | None) -> str:
-    """A value as the peer reads it."""
+    """A value in the format of the peer."""
     if value is None:
         return "-"
     if isinstance(value, int):
@@ -54,7 +54,7 @@ class GroupsPeer:
         return answer
 
     def assign(self, name: str, group: GroupSpec) -> dict[str, Partitions]:
-        """What Kafka's assignor of that name assigns; members without partitions are left out."""
+        """The assignment of Kafka's assignor of that name; members without partitions are left out."""
         words: list[str | bytes | int | None] = [len(group.partition_counts)]
         for topic_id, partitions in group.partition_counts.items():
             words += [topic_id, partitions]
@@ -77,7 +77,7 @@ class GroupsPeer:
     def hashes(
         self, racks: Sequence[str | None], topics: Mapping[str, tuple[Uuid, int, Sequence[int]]]
     ) -> tuple[list[int], int]:
-        """The hash of each topic (id, number of partitions, replicas of each), and that of all of them."""
+        """The hash of each topic (id, number of partitions, replicas of each), and the hash of all together."""
         words: list[str | bytes | int | None] = [len(racks), *racks, len(topics)]
         for name, (topic_id, partitions, replicas) in topics.items():
             words += [name, topic_id, partitions, len(replicas), *replicas]
@@ -85,6 +85,6 @@ class GroupsPeer:
         return each, together
 
     def matches(self, pattern: str, names: Sequence[str]) -> list[bool] | None:
-        """Which of the names a pattern matches as a whole; None for what is no pattern."""
+        """Whether a pattern matches each whole name; None for an invalid pattern."""
         (answer,) = self._ask("match", [pattern, *names])
         return None if answer == "refused" else [word == "1" for word in answer.split()[1:]]

@@ -1,4 +1,4 @@
-"""Drives MessagesPeer.java, and turns our messages into the JSON form that Kafka's converters read and write."""
+"""Drives MessagesPeer.java, and converts our messages into the JSON form that Kafka's converters read and write."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.conformance.kafka_jars import require_compiled
 SOURCE = Path(__file__).parent / "java" / "MessagesPeer.java"
 
 
-class RefusedError(Exception):
-    """Kafka refused; the message is its exception."""
+class RejectedError(Exception):
+    """Kafka rejected the message; the error message is its exception."""
 
 
 class MessagesPeer:
@@ -41,19 +41,19 @@ class MessagesPeer:
         self._process.communicate(timeout=30)
 
     def to_json(self, message_type: type[Message], version: int, data: bytes) -> Any:
-        """What Kafka reads in `data`. Raises RefusedError."""
+        """The JSON form of the message that Kafka decodes from `data`. Raises RejectedError."""
         return json.loads(self._ask("j", message_type, version, data))
 
     def from_json(self, message_type: type[Message], version: int, value: Any) -> bytes:
-        """How Kafka writes a message that it gets in its JSON form."""
+        """A message in JSON form, encoded by Kafka. Raises RejectedError."""
         return self._ask("b", message_type, version, json.dumps(value).encode())
 
     def again(self, message_type: type[Message], version: int, data: bytes) -> bytes:
-        """What Kafka writes after it has read `data`. Raises RefusedError."""
+        """`data` decoded and encoded again by Kafka. Raises RejectedError."""
         return self._ask("r", message_type, version, data)
 
     def error_codes(self) -> list[tuple[int, str, bool]]:
-        """Code, name and whether it is retriable."""
+        """Code, name and retriability of each error."""
         lines = [line.split() for line in self._ask("e", None, 0, b"").decode().splitlines()]
         return [(int(code), name, retriable == "true") for code, name, retriable in lines]
 
@@ -70,12 +70,12 @@ class MessagesPeer:
         (size,) = struct.unpack(">i", stdout.read(4))
         answer = stdout.read(size)
         if answer[0]:
-            raise RefusedError(answer[1:].decode())
+            raise RejectedError(answer[1:].decode())
         return answer[1:]
 
 
 def json_of(message: Message, version: int) -> dict[str, Any]:
-    """The JSON form of a message. Fields in tags are left out while they have their defaults."""
+    """The JSON form of a message. Tagged fields with their default are left out."""
     definition = definitions()[type(message).__name__]
     return _struct_json(message, definition, definition.fields, version)
 

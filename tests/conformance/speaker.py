@@ -20,10 +20,10 @@ from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.conformance.peer import ClosedError, Peer
 
 START_MS: Final = 1_700_000_000_000
-"""Where the timestamps of the records that dialogues write begin: far enough from now to be told from it."""
+"""The first timestamp of the records that dialogues write: far enough from now to be distinguished from it."""
 
 NO_ID: Final = b"?" * 16
-"""An id that no topic has."""
+"""A topic id that does not exist."""
 
 _NOW_WITHIN_MS: Final = 3_600_000
 _TEXTS: Final = frozenset({"error_message", "batch_index_error_message", "documentation"})
@@ -32,14 +32,14 @@ _OURS: Final = frozenset({"host", "port", "cluster_id"})
 
 
 class Speaker:
-    """Holds one dialogue with one broker in one version. `transcript` is what was noted."""
+    """Holds one dialogue with one broker in one version, and records it in `transcript`."""
 
     def __init__(self, peer: Peer, version: int, prefix: str) -> None:
         self.peer = peer
         self.version = version
         self.transcript: list[object] = []
         self.numbers = count(1)
-        """For names by which those who take part are told apart."""
+        """Numbers for the names of the participants."""
         self._prefix = prefix
         self._ids: dict[Uuid, str] = {ZERO_UUID: "zero", NO_ID: "no id"}
         self._names: dict[str, dict[int | str, str]] = {
@@ -49,15 +49,15 @@ class Speaker:
         }
 
     def topic(self, word: str) -> str:
-        """A topic's name that no other dialogue uses."""
+        """A topic name that no other dialogue uses."""
         return f"{self._prefix}-{word}"
 
-    # ---- asking
+    # ---- requests
 
     def ask(
         self, request: Message, version: int | None = None, *, noting: Callable[[Any], object] | None = None
     ) -> Any:
-        """The answer, noted whole or as `noting` puts it; None when the connection was closed instead."""
+        """Sends a request, notes the response (or `noting` of it) and returns it; None if the connection was closed."""
         try:
             answer = self.peer.ask(request, self.version if version is None else version)
         except ClosedError:
@@ -70,7 +70,7 @@ class Speaker:
         self.transcript.append(self._plain("", value))
 
     def until(self, request: Message, is_good: Callable[[Any], bool], version: int | None = None) -> Any:
-        """The first good answer; nothing is noted. For what a broker may do a little later."""
+        """Repeats a request until the response is good and returns that; notes nothing."""
         deadline = time.monotonic() + 20
         while True:
             answer = self.peer.ask(request, self.version if version is None else version)
@@ -79,7 +79,7 @@ class Speaker:
             assert time.monotonic() < deadline, answer
             time.sleep(0.02)
 
-    # ---- what comes before the matter at hand; nothing of it is noted
+    # ---- preparation, which is not noted
 
     def create(self, word: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         """Creates a topic and waits until it can be written to; returns its name."""
@@ -112,11 +112,11 @@ class Speaker:
         return f"id of {name}" in self._ids.values()
 
     def known_as(self, topic_id: Uuid) -> str:
-        """How transcripts put an id: the same for every broker, so that what has ids can be sorted by it."""
+        """The name of an id in transcripts: the same for every broker, so that entries can be sorted by it."""
         return self._ids.setdefault(topic_id, f"id {len(self._ids)}")
 
     def write(self, name: str, *payloads: bytes, partition: int = 0) -> list[int]:
-        """Appends each payload with a request of its own; their base offsets."""
+        """Appends each payload with a request of its own; returns their base offsets."""
         offsets = []
         for payload in payloads:
             data = ProduceRequest.PartitionProduceData(index=partition, records=payload)
@@ -132,7 +132,7 @@ class Speaker:
     # ---- noting
 
     def _plain(self, name: str, value: Any) -> object:
-        """`value` of the field `name` without what differs between any two brokers."""
+        """`value` of the field `name`, with placeholders for values that differ between any two brokers."""
         if isinstance(value, Struct):
             plain = {
                 field.name: self._plain(field.name, getattr(value, field.name)) for field in value.fields
@@ -144,7 +144,7 @@ class Speaker:
             if isinstance(value, ListOffsetsResponse):
                 plain["topics"] = _in_order(plain["topics"], "name", "partitions", "partition_index")
             if plain.get("error_code"):
-                plain.pop("error_message", None)  # each broker has its own words for an error, or none
+                plain.pop("error_message", None)  # each broker has its own error messages, or none
             return {key: shown for key, shown in plain.items() if shown is not None}
         if isinstance(value, dict):
             return {key: self._plain(str(key), item) for key, item in value.items()}
@@ -178,7 +178,7 @@ class Speaker:
 
 
 def _in_order(topics: Any, name: str, partitions: str, index: str) -> object:
-    """Answers for partitions, each topic once, in an order that does not depend on the broker's tables."""
+    """Responses of partitions, each topic once, sorted: the order depends on the broker's hash tables."""
     merged: dict[tuple[str, str], list[Any]] = {}
     for topic in topics:
         merged.setdefault((topic[name], topic.get("topic_id", "")), []).extend(topic[partitions])

@@ -1,4 +1,4 @@
-"""The Java producer pushes its metrics by itself, packed and in deltas as Java does it, and they add up."""
+"""The Java producer pushes its metrics, compressed and as deltas, and the broker's sums are right."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SENT = (f"{PRODUCER}_record_send_total", None)
 
 @contextmanager
 def producing(bootstrap: str, classpath: str) -> Iterator[None]:
-    """Has Kafka's own tool write records all the while."""
+    """Runs Kafka's own producer tool in the background."""
     words = ["--topic", "metrics", "--num-records", "1000000", "--throughput", "200", "--record-size", "10"]
     properties = [f"bootstrap.servers={bootstrap}", "client.id=java-metrics"]
     command = ["java", "-Xmx256m", "-cp", classpath, "org.apache.kafka.tools.ProducerPerformance", *words]
@@ -40,7 +40,7 @@ def producing(bootstrap: str, classpath: str) -> Iterator[None]:
 
 
 def scrape(url: str) -> dict[tuple[str, str | None], float]:
-    """What the client pushed: values by name and topic."""
+    """The metrics that the client has pushed: values by name and topic."""
     with urllib.request.urlopen(url, timeout=LIMIT_S) as response:
         text = response.read().decode()
     return {
@@ -52,7 +52,7 @@ def scrape(url: str) -> dict[tuple[str, str | None], float]:
 
 
 def until_more_than(url: str, sent: float) -> dict[tuple[str, str | None], float]:
-    """What is pushed once the client has told of more records than `sent`."""
+    """Waits until the client has reported more than `sent` records; returns the metrics then."""
     deadline = time.monotonic() + LIMIT_S
     while (pushed := scrape(url)).get(SENT, 0) <= sent:
         assert time.monotonic() < deadline, pushed
@@ -60,7 +60,7 @@ def until_more_than(url: str, sent: float) -> dict[tuple[str, str | None], float
     return pushed
 
 
-def test_a_java_producers_metrics_add_up(tmp_path: Path) -> None:
+def test_deltas_of_a_java_producer_add_up(tmp_path: Path) -> None:
     classpath = require_classpath()
     with BrokerProcess(tmp_path / "data", {"barnabas.http.port": "0"}) as broker:
         subscribe(broker, metrics="*", interval_ms="200", match="client_software_name=apache-kafka-java")

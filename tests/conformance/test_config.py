@@ -24,7 +24,7 @@ from barnabas.config.layers import InvalidConfigError
 from barnabas.config.log_config import validate_topic_overrides
 from barnabas.config.properties import PropertiesError, decode, read_properties
 from barnabas.config.values import ConfigType, format_value, parse_value
-from tests.conformance.config_peer import SOURCE, ConfigPeer, KafkaRefusedError, text
+from tests.conformance.config_peer import SOURCE, ConfigPeer, KafkaRejectedError, text
 from tests.conformance.kafka_jars import require_classpath
 
 pytestmark = pytest.mark.conformance
@@ -39,13 +39,13 @@ KINDS: Mapping[str, Mapping[str, ConfigKey[Any]]] = {
     "ip": resources.ip_quota_keys.by_name,
 }
 
-# Kafka insists on these; Barnabas, a single node, does without.
+# Keys that Kafka requires and Barnabas, a single node, does not.
 REQUIRED_BY_KAFKA = {"process.roles", "node.id", "controller.listener.names"}
 
-# Ours, and those that Kafka leaves to its authorizer.
+# Keys that in Kafka only the authorizer declares.
 NOT_IN_KAFKA = {"super.users", "allow.everyone.if.no.acl.found"}
 
-# A file that both start from.
+# A valid file for both.
 SINGLE_NODE = """\
 process.roles=broker,controller
 node.id=1
@@ -55,7 +55,6 @@ listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 """
 
-# Kafka's broker has the feature level that turns this into a dynamic setting; its describing code is the same.
 SAMPLES: Mapping[ConfigType, str] = {
     ConfigType.BOOLEAN: "true|FALSE| True |yes|1|",
     ConfigType.INT: "0|1|-1|-2|+7| 8 |1_000|1e3|2147483647|2147483648|0x10||x|1.0",
@@ -117,7 +116,7 @@ def catalogue(kafka: ConfigPeer) -> Iterator[tuple[str, str, list[str | None]]]:
         yield str(kind), str(text(name)), facts
 
 
-def test_every_key_is_declared_and_no_other(kafka: ConfigPeer) -> None:
+def test_catalogue_has_kafkas_keys(kafka: ConfigPeer) -> None:
     theirs: dict[str, set[str]] = {kind: set() for kind in KINDS}
     for kind, name, _ in catalogue(kafka):
         theirs[kind].add(name)
@@ -139,14 +138,14 @@ def test_type_default_importance_and_mode_are_kafkas(kafka: ConfigPeer) -> None:
             assert key.format(key.default) == text(default), name
 
 
-def test_no_text_is_kafkas(kafka: ConfigPeer) -> None:
+def test_documentation_is_not_copied_from_kafka(kafka: ConfigPeer) -> None:
     theirs = {str(text(facts[-1])).strip() for _, _, facts in catalogue(kafka)}
     ours = {key.documentation for keys in KINDS.values() for key in keys.values()}
     assert not ours & theirs
 
 
 def samples_for(key: ConfigKey[Any]) -> Iterator[str]:
-    """Texts that may or may not stand, with the numbers around the bounds of the key's range."""
+    """Valid and invalid texts, with the numbers around the bounds of the key's range."""
     yield from SAMPLES[key.type].split("|")
     low, high = getattr(key.validator, "low", None), getattr(key.validator, "high", None)
     step = 0.25 if key.type is ConfigType.DOUBLE else 1
@@ -160,18 +159,18 @@ def ours(key: ConfigKey[Any], value: str) -> str | None:
     try:
         return key.format(key.parse(value))
     except ConfigError:
-        return "refused"
+        return "rejected"
 
 
 def kafkas(kafka: ConfigPeer, kind: str, name: str, value: str) -> str | None:
     try:
         return kafka.parse(kind, name, value)
-    except KafkaRefusedError:
-        return "refused"
+    except KafkaRejectedError:
+        return "rejected"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_validators_accept_and_refuse_the_same(kafka: ConfigPeer, kind: str) -> None:
+def test_validators_accept_and_reject_the_same(kafka: ConfigPeer, kind: str) -> None:
     theirs = {name for other, name, _ in catalogue(kafka) if other == kind}
     for name in theirs:
         key = KINDS[kind][name]
@@ -182,7 +181,7 @@ def test_validators_accept_and_refuse_the_same(kafka: ConfigPeer, kind: str) -> 
 
 
 @pytest.mark.parametrize(("kind", "name", "values"), SPECIAL_SAMPLES)
-def test_validators_of_their_own_kind(kafka: ConfigPeer, kind: str, name: str, values: str) -> None:
+def test_validators_of_single_keys(kafka: ConfigPeer, kind: str, name: str, values: str) -> None:
     for value in values.split("|"):
         assert ours(KINDS[kind][name], value) == kafkas(kafka, kind, name, value), f"{name}={value}"
 
@@ -284,7 +283,7 @@ def starts(properties: str) -> bool:
         "unknown.key=1",
     ],
 )  # fmt: skip
-def test_files_stand_or_fall_as_in_kafka(kafka: ConfigPeer, line: str) -> None:
+def test_files_are_accepted_or_rejected_as_by_kafka(kafka: ConfigPeer, line: str) -> None:
     properties = SINGLE_NODE + line + "\n"
     assert starts(properties) == kafka.starts_with(properties)
 
@@ -309,7 +308,7 @@ def test_files_stand_or_fall_as_in_kafka(kafka: ConfigPeer, line: str) -> None:
         "segment.bytes=100",
     ],
 )
-def test_topic_settings_stand_or_fall_as_in_kafka(kafka: ConfigPeer, settings: str) -> None:
+def test_topic_settings_are_accepted_or_rejected_as_by_kafka(kafka: ConfigPeer, settings: str) -> None:
     overrides = {property_.key: property_.value for property_ in read_properties(settings)}
     properties = SINGLE_NODE + "log.cleaner.max.compaction.lag.ms=20\n"
     try:
@@ -317,7 +316,7 @@ def test_topic_settings_stand_or_fall_as_in_kafka(kafka: ConfigPeer, settings: s
         accepted = True
     except ConfigError:
         accepted = False
-    assert accepted == kafka.takes_topic(settings, properties)
+    assert accepted == kafka.accepts_topic(settings, properties)
 
 
 def described(entries: Iterator[ConfigEntry]) -> dict[str, tuple[Any, ...]]:
@@ -407,12 +406,12 @@ def random_file(dice: random.Random) -> str:
         "key", "a.b", "value", "=", ":", " ", "\t", "\f", "\n", "\r", "\r\n", "\\", "\\\n", "\\\r\n", "\\=", "\\:",
         "\\ ", "#", "!", "# comment", "\\t", "\\n", "\\u0041", "\\u00e9", "\\u12", "\\ud83d\\ude00", "\\z", "\\\\", ",",
     ]  # fmt: skip
-    # The last line keeps a backslash from ending the file, of which Java sometimes makes a property without a name.
+    # The last line keeps a backslash from ending the file, which Java sometimes reads as a property without a name.
     return "".join(dice.choice(fragments) for _ in range(dice.randint(1, 25))) + "\nlast=1\n"
 
 
 def readable(properties: dict[str, str]) -> dict[str, str]:
-    """With a question mark for half of a pair of surrogates, as Java sends it; ours has the usual sign for that."""
+    """The properties with U+FFFD replaced by the question mark that Java sends for half of a surrogate pair."""
     return {key.replace("\ufffd", "?"): value.replace("\ufffd", "?") for key, value in properties.items()}
 
 
@@ -422,7 +421,7 @@ def test_files_are_read_as_by_java(kafka: ConfigPeer) -> None:
         written = random_file(dice)
         try:
             theirs = {text(key): text(value) for key, value in kafka.ask("load", written.encode())}
-        except KafkaRefusedError:
+        except KafkaRejectedError:
             with pytest.raises(PropertiesError):
                 read_properties(decode(written.encode()))
             continue
@@ -447,5 +446,5 @@ def test_variables_name_keys_as_in_the_image(kafka: ConfigPeer) -> None:
     assert {f"{key}={value}" for key, value, _ in environment.settings_from(variables)} == theirs
 
 
-def test_the_peer_is_where_the_checks_look() -> None:
+def test_peer_source_exists() -> None:
     assert SOURCE.is_file()

@@ -1,4 +1,4 @@
-"""kafka-configs tells the same of both brokers, for the same history of every resource that has a configuration."""
+"""kafka-configs prints the same for both brokers after the same changes to every kind of resource."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
 SETTINGS = {"node.id": "1", "log.retention.hours": "100", "message.max.bytes": "999999"}
 
 SETTLE_S = 20.0
-"""Kafka answers before its broker has heard of what its controller did."""
+"""Kafka answers before its broker has applied the change of its controller."""
 
 CHANGES = (
     "topics --entity-name t --alter --add-config retention.ms=5,cleanup.policy=[compact,delete],flush.ms=7",
@@ -48,9 +48,9 @@ CHANGES = (
     "groups --entity-name g --alter --add-config consumer.session.timeout.ms=5",
     "groups --entity-name g --alter --delete-config share.isolation.level",
 )
-"""What is done, right and wrong. What groups have is for the dialogues: the tool asks for a list of all groups, too."""
+"""Changes, valid and invalid. Dialogues cover descriptions of groups: the tool also requests a list of all groups."""
 
-LOOKS = (
+DESCRIPTIONS = (
     "topics --describe",
     "topics --entity-name t --describe",
     "topics --entity-name t --describe --all",
@@ -64,14 +64,14 @@ LOOKS = (
     "client-metrics --entity-name n --describe",
 )
 
-AWAY = (
+RESETS = (
     "topics --entity-name t --alter --delete-config retention.ms,cleanup.policy",
     "brokers --entity-name 1 --alter --delete-config message.max.bytes,log.retention.ms,log.cleaner.threads",
     "brokers --entity-default --alter --delete-config message.max.bytes",
     "client-metrics --entity-name m --alter --delete-config metrics,interval.ms,match",
     "groups --entity-name g --alter --delete-config consumer.session.timeout.ms",
 )
-"""And what takes it back."""
+"""Changes that undo `CHANGES`."""
 
 _ERROR = re.compile(r"errors\.(\w+)")
 
@@ -94,7 +94,7 @@ def configs(peer: AdminPeer, bootstrap: str, words: str) -> ToolRun:
 
 
 def outcome(run: ToolRun) -> object:
-    """How it ended, and on which error; the words of errors are each broker's own."""
+    """Exit status, errors and output; the text of errors is left out, as each broker has its own."""
     return (
         run.status,
         set(_ERROR.findall(run.err + run.out)),
@@ -102,23 +102,26 @@ def outcome(run: ToolRun) -> object:
     )
 
 
-def told_alike(peer: AdminPeer, kafka: ApacheKafka, barnabas: BrokerProcess, look: str) -> None:
-    """What Kafka tells becomes what we tell."""
-    ours = outcome(configs(peer, barnabas.bootstrap, look))
+def assert_same_output(peer: AdminPeer, kafka: ApacheKafka, barnabas: BrokerProcess, words: str) -> None:
+    """The output for Kafka equals ours within `SETTLE_S`."""
+    ours = outcome(configs(peer, barnabas.bootstrap, words))
     deadline = time.monotonic() + SETTLE_S
-    while (theirs := outcome(configs(peer, kafka.bootstrap, look))) != ours and time.monotonic() < deadline:
+    while (theirs := outcome(configs(peer, kafka.bootstrap, words))) != ours and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert ours == theirs, look
+    assert ours == theirs, words
 
 
-def test_the_same_history_is_told_alike(peer: AdminPeer, kafka: ApacheKafka, barnabas: BrokerProcess) -> None:
+def test_kafka_configs_prints_the_same_after_the_same_changes(
+    peer: AdminPeer, kafka: ApacheKafka, barnabas: BrokerProcess
+) -> None:
     for broker in (kafka, barnabas):
         peer.tool("kafka-topics", "--bootstrap-server", broker.bootstrap, "--create", "--topic", "t")
-    for changes in (CHANGES, AWAY):
+    for changes in (CHANGES, RESETS):
         for words in changes:
             ours, theirs = (outcome(configs(peer, broker.bootstrap, words)) for broker in (barnabas, kafka))
             assert ours == theirs, words
-            if words.startswith("brokers"):  # the next change is held against what Kafka's broker has by then
-                told_alike(peer, kafka, barnabas, "brokers --entity-name 1 --describe")
-        for look in LOOKS:
-            told_alike(peer, kafka, barnabas, look)
+            # Kafka's broker validates the next change against its own state, which must be the new one by then.
+            if words.startswith("brokers"):
+                assert_same_output(peer, kafka, barnabas, "brokers --entity-name 1 --describe")
+        for words in DESCRIPTIONS:
+            assert_same_output(peer, kafka, barnabas, words)

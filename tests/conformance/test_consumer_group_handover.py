@@ -1,4 +1,4 @@
-"""Consumer groups go from Apache Kafka to Barnabas and back and do not notice: no epoch begins, all own what they did.
+"""Consumer groups pass from Apache Kafka to Barnabas and back without a new epoch; members keep their partitions.
 
 BARNABAS_HANDOVER_LONG adds Kafka 4.1, which writes no epochs of partitions.
 """
@@ -37,7 +37,7 @@ def directory(tmp_path: Path) -> Iterator[Directory]:
 
 
 class Member:
-    """A member that finds whichever broker is there; it says what it owns, and takes what it is told."""
+    """A member that reports its partitions to the current broker and adopts each assignment."""
 
     def __init__(self, name: str, **subscription: Any) -> None:
         self.name = name
@@ -68,7 +68,7 @@ class Member:
 
 
 def described(peer: Peer) -> Any:
-    """The group, in an order that is the same for every broker."""
+    """The description of the group, sorted."""
     answer: Any = peer.ask(ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1)
     (group,) = answer.groups
     group.members.sort(key=lambda member: member.member_id)
@@ -82,7 +82,7 @@ def described(peer: Peer) -> Any:
 
 
 def settle(peer: Peer, members: list[Member], size: int) -> Any:
-    """Heartbeats until the group is stable and `size` partitions are owned."""
+    """Sends heartbeats until the group is stable and its members own `size` partitions."""
     deadline = time.monotonic() + SETTLE_LIMIT_S
     while True:
         for member in members:
@@ -95,8 +95,8 @@ def settle(peer: Peer, members: list[Member], size: int) -> Any:
         time.sleep(0.1)
 
 
-def served(broker: Broker) -> Peer:
-    """A connection, once the group's coordinator is there."""
+def connect_when_loaded(broker: Broker) -> Peer:
+    """A connection, once the group's coordinator has loaded."""
     peer = Peer("127.0.0.1", broker.port)
     request = ConsumerGroupDescribeRequest(group_ids=[GROUP])
     deadline = time.monotonic() + SETTLE_LIMIT_S
@@ -109,7 +109,7 @@ def served(broker: Broker) -> Peer:
 
 
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
-def test_no_epoch_begins_when_another_broker_takes_over(order: tuple[str, ...], directory: Directory) -> None:
+def test_takeover_by_another_broker_begins_no_epoch(order: tuple[str, ...], directory: Directory) -> None:
     first, *others = order
     broker = directory.broker(first).start()
     with Peer("127.0.0.1", broker.port) as peer:
@@ -125,8 +125,8 @@ def test_no_epoch_begins_when_another_broker_takes_over(order: tuple[str, ...], 
     for number, side in enumerate(others):
         assert broker.stop() == broker.clean_status
         broker = directory.broker(side).start()
-        with served(broker) as peer:
-            assert described(peer) == expected, f"{side} makes something else of what {order[number]} wrote"
+        with connect_when_loaded(broker) as peer:
+            assert described(peer) == expected, f"{side} reads another group than {order[number]} wrote"
             for _ in range(3):
                 for member in members:
                     member.beat(peer)

@@ -25,8 +25,8 @@ SETTINGS = {
     "num.partitions": "1",
     "group.consumer.assignment.interval.ms": "0",
 }
-"""What both are told, as the files that come with Kafka do; but the old records of the dialogues are to stay, and
-members of consumer groups need not wait until they are assigned anything."""
+"""Settings of both brokers, as in the files that come with Kafka, except that the old records of the dialogues are
+retained and members of consumer groups receive their assignment at once."""
 
 CASES = [
     pytest.param(known, version, id=f"{known.name}-v{version}")
@@ -39,16 +39,16 @@ SECURITY = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-"""What SECURED brokers are told beside that: ACLs are kept, and keep no dialogue out."""
+"""More settings of SECURED brokers: they store ACLs, which restrict no dialogue."""
 
 RECEIVER = {"metric.reporters": "TelemetryReceiver"}
-"""Without a plugin Kafka takes no metrics from clients; Barnabas has an HTTP port to show them at."""
+"""Kafka accepts clients' metrics only with a plugin; Barnabas exposes them on its HTTP port."""
 
 RECEIVER_SOURCE = Path(__file__).parent / "java" / "TelemetryReceiver.java"
 
 
 class Pair:
-    """An Apache Kafka and a Barnabas on the same terms."""
+    """An Apache Kafka and a Barnabas with the same settings."""
 
     def __init__(self, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
         kafka_dir, our_dir = tmp_path_factory.mktemp("kafka"), tmp_path_factory.mktemp("barnabas")
@@ -71,14 +71,12 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Pair]]:
-    """One pair of each kind for all dialogues, started when the first asks for it: each keeps to names of its own."""
+    """One pair of each kind for all dialogues, started on first use: each dialogue uses names of its own."""
     known: dict[str, Pair] = {}
 
     def pair(kind: str) -> Pair:
         if kind not in known:
-            known[kind] = Pair(
-                kind, tmp_path_factory
-            )  # known before it starts, so that it ends however that goes
+            known[kind] = Pair(kind, tmp_path_factory)  # before the start, so that a failed one is killed too
             known[kind].kafka.start()
             known[kind].barnabas.start()
         return known[kind]
@@ -89,12 +87,12 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
 
 
 def three_dirs(parent: Path) -> dict[str, str]:
-    """The setting that gives a broker three log directories."""
+    """The setting of a broker with three log directories."""
     return {"log.dirs": ",".join(str(parent / name) for name in ("d1", "d2", "d3"))}
 
 
 def transcript(port: int, held: Dialogue, version: int) -> list[object]:
-    """What a dialogue with the broker on that port came to."""
+    """Holds a dialogue with the broker on that port and returns its transcript."""
     with Peer("127.0.0.1", port) as peer:
         speaker = Speaker(peer, version, f"{held.name}-v{version}")
         held.play(speaker)
@@ -102,9 +100,7 @@ def transcript(port: int, held: Dialogue, version: int) -> list[object]:
 
 
 @pytest.mark.parametrize(("held", "version"), CASES)
-def test_the_same_dialogue_comes_to_the_same(
-    held: Dialogue, version: int, pairs: Callable[[str], Pair]
-) -> None:
+def test_dialogue_has_the_same_transcript(held: Dialogue, version: int, pairs: Callable[[str], Pair]) -> None:
     pair = pairs(held.brokers)
     expected = transcript(pair.kafka.port, held, version)
     ours = transcript(pair.barnabas.port, held, version)
@@ -114,7 +110,7 @@ def test_the_same_dialogue_comes_to_the_same(
         assert ours != expected, f"no exception any more: {held.differs}"
 
 
-def test_every_api_that_is_served_is_talked_about_in_every_version() -> None:
+def test_dialogues_cover_every_version_of_every_api() -> None:
     from barnabas.broker.kafka_apis import handlers
     from barnabas.broker.request import REGISTRY
 

@@ -1,7 +1,7 @@
 """Compares random sequences of requests on Apache Kafka and on Barnabas; see tests.conformance.differential.
 
-Each run draws other sequences. BARNABAS_SEED draws those of a run again, which a failure prints;
-BARNABAS_DIFFERENTIAL_MINUTES is how long new ones are begun.
+Each run draws other sequences. A failure prints its BARNABAS_SEED, which repeats the run; new sequences begin for
+BARNABAS_DIFFERENTIAL_MINUTES.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.conformance, pytest.mark.timeout(1800)]
 MINUTES = float(os.environ.get("BARNABAS_DIFFERENTIAL_MINUTES") or 2.5)
 
 
-async def test_random_sequences_come_to_the_same(tmp_path: Path) -> None:
+async def test_random_sequences_have_the_same_responses(tmp_path: Path) -> None:
     require_classpath()
     seed = int(os.environ.get("BARNABAS_SEED") or random.randrange(10**9))
     print(f"BARNABAS_SEED={seed}")

@@ -1,6 +1,6 @@
-"""A fresh client is told the same by a fresh Apache Kafka and a fresh Barnabas, field by field, in every version.
+"""A fresh Apache Kafka and a fresh Barnabas give a fresh client equal responses, field by field, in every version.
 
-What stays different is a row of docs/differences.md, with its reason; a row that nothing needs any more must go.
+Each remaining difference is a row of docs/differences.md, with its reason; a row without a difference must go.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
-    """The differences of a round, which is played once."""
+    """Returns the differences of a round; each round is played once."""
 
     @cache
     def found(name: str) -> list[str]:
@@ -36,7 +36,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str
 
 
 def answers(place: Path, side: str, name: str) -> dict[str, Tree]:
-    """One round with a fresh broker of that side."""
+    """Plays one round with a fresh broker of that side."""
     place.mkdir(parents=True)
     directory = Directory(place, base=FRESH | (SECURED if name == "secured" else {}))
     try:
@@ -52,12 +52,12 @@ def answers(place: Path, side: str, name: str) -> dict[str, Tree]:
 
 
 @pytest.mark.parametrize("name", ROUNDS)
-def test_a_fresh_client_is_told_the_same(name: str, played: Callable[[str], list[str]]) -> None:
+def test_fresh_client_gets_the_same_responses(name: str, played: Callable[[str], list[str]]) -> None:
     left, _ = unexplained(played(name), known_differences(FIRST_ANSWERS))
     assert not left, "\n".join(left)
 
 
-def test_no_row_is_left_over(played: Callable[[str], list[str]]) -> None:
+def test_every_documented_difference_still_exists(played: Callable[[str], list[str]]) -> None:
     found = [line for name in ROUNDS for line in played(name)]
     _, superfluous = unexplained(found, known_differences(FIRST_ANSWERS))
     assert not superfluous, f"differences that are gone: {superfluous}"

@@ -1,4 +1,4 @@
-"""Apache Kafka and Barnabas go on with each other's moves between log directories, however the other one ended."""
+"""Apache Kafka and Barnabas resume each other's moves between log directories, after a clean shutdown or a kill."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TOPIC = "moving"
 BATCHES = 6
 BATCH_BYTES = 700_000
 LIMIT_S = 60.0
-"""Of what is appended one or two batches go through at once, and then nothing for a long time."""
+"""With the throttle, one or two of the batches are copied at once, and then none for a long time."""
 
 
 class Side:
@@ -51,8 +51,8 @@ class Side:
         self.peer.close()
         self.broker.kill()
 
-    def end(self, *, in_order: bool) -> None:
-        if in_order:
+    def end(self, *, is_clean: bool) -> None:
+        if is_clean:
             assert self.broker.stop() == self.broker.clean_status
         else:
             self.broker.kill()
@@ -80,7 +80,7 @@ class Side:
         assert answer.results[0].partitions[0].error_code == 0, answer
 
     def places(self) -> dict[str, tuple[bool, int]]:
-        """The directories that have a log of the partition: whether a future one, and its lag."""
+        """The directories that have a log of the partition: whether it is a future log, and its lag."""
         answer = self.peer.ask(DescribeLogDirsRequest(topics=None), 4)
         assert isinstance(answer, DescribeLogDirsResponse)
         return {
@@ -104,7 +104,7 @@ class Side:
         assert speaker.write(TOPIC, *payloads) == list(range(first, first + count))
 
     def check(self, count: int) -> None:
-        """The whole log, read from the beginning."""
+        """Reads the whole log from the beginning and checks its records."""
         consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "g"})
         try:
             consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
@@ -115,27 +115,27 @@ class Side:
         assert found == [(number, b"%08d" % number) for number in range(count)]
 
 
-@pytest.mark.parametrize("in_order", [False, True] if "BARNABAS_KILLS" in os.environ else [False])
-def test_the_next_broker_goes_on(tmp_path: Path, in_order: bool) -> None:
+@pytest.mark.parametrize("is_clean", [False, True] if "BARNABAS_KILLS" in os.environ else [False])
+def test_next_broker_resumes_the_move(tmp_path: Path, is_clean: bool) -> None:
     directories = [str(tmp_path / name) for name in ("data", "d2", "d3")]
     settings = {"log.dirs": ",".join(directories), "node.id": "1"}
     kafka = Side(ApacheKafka(tmp_path, require_classpath(), settings), directories)
     ours = Side(BrokerProcess(tmp_path / "data", {**settings, "barnabas.profile": "kafka"}), directories)
     with kafka:
         kafka.create()
-        target = begun(kafka, first=0)
-        kafka.end(in_order=in_order)
+        target = begin_move(kafka, first=0)
+        kafka.end(is_clean=is_clean)
     with ours:
-        finished(ours, target, first=BATCHES)
-        target = begun(ours, first=BATCHES + 1)
-        ours.end(in_order=in_order)
+        finish_move(ours, target, first=BATCHES)
+        target = begin_move(ours, first=BATCHES + 1)
+        ours.end(is_clean=is_clean)
     with kafka:
-        finished(kafka, target, first=2 * BATCHES + 1)
-        kafka.end(in_order=True)
+        finish_move(kafka, target, first=2 * BATCHES + 1)
+        kafka.end(is_clean=True)
 
 
-def begun(side: Side, first: int) -> str:
-    """Writes, and has the partition move so slowly that it does not get there; where to."""
+def begin_move(side: Side, first: int) -> str:
+    """Writes and begins a move that the throttle keeps from finishing; returns its target."""
     side.write(BATCHES, first)
     (source,) = side.places()
     target = next(one for one in side.directories if one != source)
@@ -145,8 +145,8 @@ def begun(side: Side, first: int) -> str:
     return target
 
 
-def finished(side: Side, target: str, first: int) -> None:
-    """The move has not been forgotten; it ends as soon as it may, and nothing is missing."""
+def finish_move(side: Side, target: str, first: int) -> None:
+    """The move resumes, finishes without the throttle, and no record is missing."""
     side.until(lambda places: places.get(target, (False, 0))[0])
     side.write(1, first)
     side.throttle(None)

@@ -1,4 +1,4 @@
-"""The metadata log and its snapshots as Apache Kafka reads them, and those of both as both dump tools show them."""
+"""Apache Kafka reads our metadata log and snapshots, and both dump tools print the same for those of both."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ KAFKA = {"metadata.log.max.record.bytes.between.snapshots": "3000", "metadata.ma
 S = TypeVar("S", bound=Struct)
 
 
-class RefusedError(Exception):
-    """Kafka refused; the message is its exception."""
+class RejectedError(Exception):
+    """Kafka rejected the bytes; the message is its exception."""
 
 
 @cache
@@ -62,7 +62,7 @@ def _peer() -> subprocess.Popen[bytes]:
 
 
 def ask(operation: bytes, payload: bytes) -> bytes:
-    """What the Java process answers. Raises RefusedError."""
+    """Sends a request to the Java process and returns its answer. Raises RejectedError."""
     stdin, stdout = _peer().stdin, _peer().stdout
     assert stdin is not None
     assert stdout is not None
@@ -71,7 +71,7 @@ def ask(operation: bytes, payload: bytes) -> bytes:
     (size,) = struct.unpack(">i", stdout.read(4))
     answer = stdout.read(size)
     if answer[0]:
-        raise RefusedError(answer[1:].decode())
+        raise RejectedError(answer[1:].decode())
     return answer[1:]
 
 
@@ -92,14 +92,14 @@ def kafka_snapshot(directory: Path, snapshot_id: SnapshotId) -> tuple[int, list[
 
 @st.composite
 def records(draw: st.DrawFn) -> tuple[Message, int]:
-    """A metadata record of any type, and a version that it has."""
+    """A metadata record of any type, and one of its versions."""
     record_type = draw(st.sampled_from(sorted(record_types().values(), key=lambda one: one.__name__)))
     version = draw(st.integers(*record_type.versions))
     return without_unknown_tags(draw(messages_of(record_type, version))), version
 
 
 def without_unknown_tags(struct: S) -> S:
-    """Kafka does not write all of the tags that it reads."""
+    """The struct without unknown tags: Kafka does not write all of the tags that it reads."""
     struct.unknown_tagged_fields = None
     for field in struct.fields:
         value = getattr(struct, field.name)
@@ -111,17 +111,17 @@ def without_unknown_tags(struct: S) -> S:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=100)
 @given(records())
-def test_frames_are_those_of_kafka(record: tuple[Message, int]) -> None:
+def test_framed_records_equal_kafkas(record: tuple[Message, int]) -> None:
     value = frame_as(*record)
     assert ask(b"f", value) == value
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=30) | st.builds(lambda rest: b"\x01" + rest, st.binary(max_size=30)))
-def test_what_kafka_reads_we_read(value: bytes) -> None:
+def test_records_that_kafka_decodes_we_decode(value: bytes) -> None:
     try:
         again = ask(b"f", value)
-    except RefusedError:
+    except RejectedError:
         return
     kind = unframe(value)
     assert frame_as(kind, again[2]) == again
@@ -187,7 +187,7 @@ def metadata_files(data: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def our_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What we leave behind: several epochs, segments and snapshots."""
+    """A data directory of Barnabas with several epochs, segments and snapshots."""
     require_classpath()
     data = tmp_path_factory.mktemp("ours") / "data"
     broker = BrokerProcess(data, SMALL)
@@ -201,7 +201,7 @@ def our_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
-def test_both_tools_say_the_same_of_what_we_wrote(our_data: Path) -> None:
+def test_dumps_of_our_metadata_log_are_equal(our_data: Path) -> None:
     files = metadata_files(our_data)
     assert sum(path.suffix == ".checkpoint" for path in files) >= 3
     assert sum(path.suffix == ".log" for path in files) >= 2
@@ -209,7 +209,7 @@ def test_both_tools_say_the_same_of_what_we_wrote(our_data: Path) -> None:
     assert_same_dump(files, "--cluster-metadata-decoder", "--skip-record-metadata")
 
 
-def test_both_tools_say_the_same_of_what_kafka_wrote(tmp_path: Path) -> None:
+def test_dumps_of_kafkas_metadata_log_are_equal(tmp_path: Path) -> None:
     with ApacheKafka(tmp_path, require_classpath(), KAFKA) as kafka:
         change_topics(kafka.bootstrap, 14)
         assert kafka.stop() == kafka.clean_status
@@ -222,7 +222,7 @@ def test_both_tools_say_the_same_of_what_kafka_wrote(tmp_path: Path) -> None:
     check_image(data)
 
 
-def test_the_json_form_says_what_the_lines_say(our_data: Path) -> None:
+def test_json_has_the_payloads_of_the_lines(our_data: Path) -> None:
     check_json(metadata_files(our_data))
 
 
@@ -240,12 +240,12 @@ def check_json(files: list[Path]) -> None:
         assert sum(row["type"] == "batch" for row in rows) == len(batches)
 
 
-def test_our_snapshots_are_what_the_log_has_led_to(our_data: Path) -> None:
+def test_our_snapshots_equal_the_replayed_log(our_data: Path) -> None:
     check_image(our_data)
 
 
 def check_image(data: Path) -> None:
-    """Each snapshot that is left holds what the log holds up to there, and Kafka reads it as we do."""
+    """Each snapshot equals the log replayed up to its offset, and Kafka reads the same records in it."""
     env = RealEnv()
     log = EmbeddedRaftLog(env, str(data), 1)
     whole = MetadataImage.empty()

@@ -1,7 +1,7 @@
-"""Damaged batches with a right checksum, produced to both brokers: what Apache Kafka refuses, Barnabas refuses.
+"""Damaged batches with a right checksum, produced to both brokers: Barnabas rejects what Apache Kafka rejects.
 
-Barnabas may refuse more (bytes behind a compressed stream, offset deltas that are not the index), and its error may be
-another one; it must never accept what Kafka does not, and never hang up where Kafka answers.
+Barnabas may reject more (bytes after a compressed stream, offset deltas that are not the index), with another error
+code; it must never accept a batch that Kafka rejects, and never close the connection where Kafka answers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SEED = 2026
 CASES = 2500
 TOPIC = "poisoned"
 PRODUCE_VERSION = 8
-"""The last version before flexible ones that takes every codec."""
+"""The last version before flexible ones that accepts every codec."""
 
 NO_ERROR = 0
 UNKNOWN_SERVER_ERROR = -1
@@ -42,14 +42,14 @@ FORMATS = HEADER.format.lstrip(">").replace("I", "i")
 
 
 class Damage:
-    """Makes batches and harms them, with dice that can be thrown again."""
+    """Builds batches and damages them, at random from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._dice = random.Random(seed)
         self._now_ms = Workload(1).started_ms
 
     def batch(self) -> bytes:
-        """A whole one."""
+        """An undamaged batch."""
         dice = self._dice
         records = [
             Record(
@@ -63,13 +63,13 @@ class Damage:
         return build_batch(records, compression=CompressionType(dice.randrange(5)))
 
     def cases(self, count: int) -> Iterator[bytes]:
-        """Harmed and, now and then, whole batches."""
-        harms = (self._fields, self._fields, self._payload, self._size, self._pair, bytes)
+        """Damaged and, now and then, undamaged batches."""
+        damages = (self._fields, self._fields, self._payload, self._size, self._pair, bytes)
         for _ in range(count):
-            yield self._dice.choice(harms)(self.batch())
+            yield self._dice.choice(damages)(self.batch())
 
     def _fields(self, batch: bytes) -> bytes:
-        """One or two fields of the header with values at the edges."""
+        """Sets one or two fields of the header to edge values."""
         dice, fields = self._dice, list(HEADER.unpack_from(batch))
         for _ in range(dice.randrange(1, 3)):
             at = dice.randrange(len(fields))
@@ -91,39 +91,39 @@ class Damage:
             value = dice.choice(choices)
             fields[at] = value & 0xFFFFFFFF if at == CRC else (value + half) % (2 * half) - half
         damaged = HEADER.pack(*fields) + batch[HEADER.size :]
-        return damaged if dice.random() < 0.1 else checked(damaged)
+        return damaged if dice.random() < 0.1 else with_right_crc(damaged)
 
     def _payload(self, batch: bytes) -> bytes:
-        """One or two bytes of the records, compressed or not."""
+        """Changes one or two bytes of the records, compressed or not."""
         damaged = bytearray(batch)
         for _ in range(self._dice.randrange(1, 3)):
             damaged[self._dice.randrange(HEADER.size, len(batch))] = self._dice.randrange(256)
-        return checked(damaged)
+        return with_right_crc(damaged)
 
     def _size(self, batch: bytes) -> bytes:
-        """Records cut short or followed by noise, with a length that fits."""
+        """Cuts the records short or appends noise, with a length that fits."""
         dice = self._dice
         cut = dice.random() < 0.5
         damaged = bytearray(
             batch[: dice.randrange(HEADER.size, len(batch))] if cut else batch + dice.randbytes(5)
         )
         damaged[8:12] = struct.pack(">i", len(damaged) - 12)
-        return checked(damaged)
+        return with_right_crc(damaged)
 
     def _pair(self, batch: bytes) -> bytes:
-        """Two batches where one is allowed."""
+        """Appends a second batch where one is allowed."""
         return batch + self.batch()
 
 
-def checked(batch: bytes | bytearray) -> bytes:
-    """With the checksum that belongs to what it now says."""
+def with_right_crc(batch: bytes | bytearray) -> bytes:
+    """The batch with the checksum of its present content."""
     damaged = bytearray(batch)
     damaged[17:21] = struct.pack(">I", crc32c(damaged[21:]))
     return bytes(damaged)
 
 
 def answers(bootstrap: str, cases: list[bytes]) -> list[int | None]:
-    """The error code that each batch gets; None where the connection is closed."""
+    """Produces each batch and returns the error codes; None where the broker closed the connection."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
     wait_for_leaders(admin, TOPIC, 1)
@@ -139,13 +139,13 @@ def answers(bootstrap: str, cases: list[bytes]) -> list[int | None]:
             connection.close()
             connection = RawConnection(bootstrap)
         else:
-            # Correlation id, one topic with its name, one partition with its number: then comes the error.
+            # The error code follows the correlation id, one topic with its name, one partition with its number.
             found.append(struct.unpack_from(">h", answer, 8 + len(string(TOPIC)) + 8)[0])
     connection.close()
     return found
 
 
-def test_what_kafka_refuses_is_refused(tmp_path: Path) -> None:
+def test_batches_that_kafka_rejects_are_rejected(tmp_path: Path) -> None:
     cases = list(Damage(SEED).cases(CASES))
     with ApacheKafka(tmp_path / "kafka", require_classpath()) as kafka:
         theirs = answers(kafka.bootstrap, cases)
@@ -156,12 +156,12 @@ def test_what_kafka_refuses_is_refused(tmp_path: Path) -> None:
     accepted = [
         case.hex() for case, us, they in zip(cases, ours, theirs, strict=True) if us == NO_ERROR != they
     ]
-    assert not accepted, f"{len(accepted)} batches that Kafka refuses were accepted: {accepted[:3]}"
+    assert not accepted, f"{len(accepted)} batches that Kafka rejects were accepted: {accepted[:3]}"
     closed = [
         case.hex() for case, us, they in zip(cases, ours, theirs, strict=True) if us is None is not they
     ]
-    assert not closed, f"{len(closed)} batches closed the connection, to Kafka they do not: {closed[:3]}"
-    # Where decompression fails Kafka has no better word than UNKNOWN_SERVER_ERROR.
+    assert not closed, f"{len(closed)} batches closed the connection to Barnabas only: {closed[:3]}"
+    # Where decompression fails Kafka has no better code than UNKNOWN_SERVER_ERROR.
     named = [(us, they) for us, they in zip(ours, theirs, strict=True) if they != UNKNOWN_SERVER_ERROR]
     same = sum(us == they for us, they in named)
     assert same > 0.8 * len(named), f"only {same} of {len(named)} answers are the same"

@@ -1,4 +1,4 @@
-"""Who was given a password by Barnabas logs in at Apache Kafka on the same directory."""
+"""Users whose passwords Barnabas has stored log in to Apache Kafka on the same directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.ports import held_ports
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
 
-ADMIN: Any = confluent_kafka.admin  # its types know neither what it exports nor what may be None
+ADMIN: Any = confluent_kafka.admin  # its type stubs lack exports and optional values
 LIMIT_S = 30.0
 SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 USERS = {
@@ -26,7 +26,7 @@ LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required
 
 
 def login_settings(kafka: ApacheKafka, port: int) -> dict[str, str]:
-    """A listener more than a node has, for which clients have to log in."""
+    """Settings that add a listener with SASL to the usual ones."""
     sasl = f"SASL_PLAINTEXT://127.0.0.1:{port}"
     prefix = "listener.name.sasl_plaintext"
     return {
@@ -43,7 +43,7 @@ def login_settings(kafka: ApacheKafka, port: int) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def login_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Where to log in at the Kafka that took the directory over after Barnabas had stored the users."""
+    """The SASL port of an Apache Kafka on the directory in which Barnabas has stored the users."""
     directory = Directory(tmp_path_factory.mktemp("logins"))
     (port,) = held_ports(1)
     try:
@@ -87,13 +87,13 @@ def client(port: int, user: str, password: str, mechanism: str) -> Any:
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_the_password_lets_in(user: str, login_port: int) -> None:
+def test_login_with_the_password_succeeds(user: str, login_port: int) -> None:
     mechanism, _, password = USERS[user]
     assert client(login_port, user, password, mechanism).list_topics(timeout=LIMIT_S).brokers
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_another_password_does_not(user: str, login_port: int) -> None:
+def test_login_with_another_password_fails(user: str, login_port: int) -> None:
     mechanism, _, password = USERS[user]
     with pytest.raises(KafkaException):
         client(login_port, user, password + "x", mechanism).list_topics(timeout=3)

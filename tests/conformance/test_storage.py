@@ -1,8 +1,8 @@
 """Log directories that Apache Kafka 4.3 and 3.9 have written, opened by our storage engine.
 
-They hold every codec, small segments, transactions committed, aborted and left open, records deleted, compacted
-topics, several leader epochs, and were left in order or by kill -9. Ours must see in them what Kafka's clients saw,
-rebuild from the bare .log files what Kafka itself rebuilds, byte for byte, and go on in them.
+They contain every codec, small segments, committed, aborted and open transactions, deleted records, compacted topics
+and several leader epochs, after a clean shutdown or SIGKILL. Ours must read the records that Kafka's clients saw,
+rebuild from the bare .log files the same bytes as Kafka itself, and append to them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def left(request: pytest.FixtureRequest, written: Written) -> Left:
 
 @pytest.fixture
 def copy(left: Left, tmp_path: Path) -> Path:
-    """The same, to work in."""
+    """A copy of `left` that the test may change."""
     return Path(shutil.copytree(left.directory, tmp_path / "data"))
 
 
@@ -75,10 +75,10 @@ def was_killed(left: Left) -> bool:
     return not CleanShutdownFile(RealEnv(), str(left.directory)).exists()
 
 
-# -- what is there --
+# -- reading --
 
 
-def test_what_kafka_left_is_what_its_clients_saw(left: Left, copy: Path) -> None:
+def test_our_view_is_that_of_kafkas_clients(left: Left, copy: Path) -> None:
     """Records for both isolation levels, offsets, producers with their sequences and transactions."""
     manager = open_ours(copy, config_of)
     assert {(log.topic, log.partition) for log in manager.all_logs()} == set(PARTITIONS)
@@ -86,18 +86,18 @@ def test_what_kafka_left_is_what_its_clients_saw(left: Left, copy: Path) -> None
         assert log.truncated_bytes == 0
         ours, theirs = our_view(log), left.views[log.topic, log.partition]
         if was_killed(left):
-            ours, theirs = since(ours, theirs.start), without_the_silent(theirs)
+            ours, theirs = since(ours, theirs.start), without_expired_producers(theirs)
         assert ours == theirs, log.name
     manager.shutdown()
 
 
-def without_the_silent(view: View) -> View:
-    """A broker that starts forgets the producers whose last record is older than a day, as it does by and by."""
+def without_expired_producers(view: View) -> View:
+    """The view without the producers that a start expires: their last record is older than a day."""
     return view._replace(producers=[one for one in view.producers if one.last_timestamp > 1])
 
 
-def test_the_directories_hold_what_they_are_for(written: Written) -> None:
-    """Or the comparisons say little."""
+def test_directories_contain_all_cases(written: Written) -> None:
+    """The comparisons cover compaction, deletion, transactions, all kinds of files and both shutdowns."""
     views, directory = written.stopped.views, written.stopped.directory
     assert all(view.records for (topic, _), view in views.items() if not topic.startswith(("ours", "legacy")))
     assert len(views["transactions", 0].committed) < len(views["transactions", 0].records)
@@ -118,21 +118,21 @@ def test_records_are_found_by_time_as_kafka_finds_them(left: Left, copy: Path) -
         expected = left.times[topic, 0]
         if topic == "deleted":
             if was_killed(left):
-                continue  # it starts elsewhere
-            # Kafka does not look beyond the first segment that is young enough, though all in it may be deleted.
+                continue  # it has another log start offset
+            # Kafka searches only the first segment that is young enough, even if all its records are deleted.
             expected = {stamp: offset for stamp, offset in expected.items() if offset >= 0}
         assert our_offsets_for_times(log_of(manager, topic), expected) == expected
     manager.shutdown()
 
 
-def test_the_tools_read_it(left: Left) -> None:
-    """Both dump tools say the same of every file, line by line, and nothing is found wrong."""
+def test_dump_and_verify_read_kafkas_files(left: Left) -> None:
+    """Both dump tools print the same lines for every file, and `log verify` has no findings."""
     assert_same_dumps(left.directory)
     assert findings(left.directory) == []
 
 
-def test_everything_is_rebuilt_as_kafka_rebuilds_it(written: Written, tmp_path: Path) -> None:
-    """Both are given the bare .log files, as after the worst of crashes, and end up with the same bytes."""
+def test_rebuilt_files_equal_kafkas(written: Written, tmp_path: Path) -> None:
+    """Both start with the bare .log files, as after the worst of crashes, and write the same bytes."""
     bare = Path(shutil.copytree(written.stopped.directory, tmp_path / "ours"))
     (bare / ".kafka_cleanshutdown").unlink()
     OffsetCheckpointFile(RealEnv(), str(bare / "recovery-point-offset-checkpoint")).write({})
@@ -147,20 +147,20 @@ def test_everything_is_rebuilt_as_kafka_rebuilds_it(written: Written, tmp_path: 
     manager.shutdown()
     theirs, ours = files(kafka.data_dir), files(bare)
     assert len(theirs) > 100
-    # Kafka has a snapshot there from before it forgot a producer whose last record is of 1970.
+    # Kafka took this snapshot before it expired a producer whose last record is of 1970.
     end = written.stopped.views["shapes", 0].end
     del theirs[f"shapes-0/{end:020d}.snapshot"], ours[f"shapes-0/{end:020d}.snapshot"]
-    # Kafka drops the snapshots below the start of the log, also where their segment holds it.
+    # Kafka deletes the snapshots below the log start offset, also that of the segment which contains it.
     assert set(ours) - set(theirs) <= {"deleted-0/00000000000000002425.snapshot"}
     assert set(theirs) <= set(ours)
     assert [name for name in theirs if ours[name] != theirs[name]] == []
     for topic, number in PARTITIONS:
-        if written.stopped.views[topic, number].end:  # it begins a new epoch when it starts
+        if written.stopped.views[topic, number].end:  # Kafka begins a new epoch when it starts
             assert epochs(bare / f"{topic}-{number}") == epochs(kafka.data_dir / f"{topic}-{number}")[:-1]
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    """What lies in all partitions that can be rebuilt, and the logs."""
+    """The logs of all partitions and the files that can be rebuilt."""
     return {
         f"{topic}-{number}/{path.name}": path.read_bytes()
         for topic, number in PARTITIONS
@@ -173,11 +173,11 @@ def epochs(directory: Path) -> list[tuple[int, int]]:
     return LeaderEpochCheckpointFile(RealEnv(), str(directory / EPOCHS)).read()
 
 
-# -- going on --
+# -- writing --
 
 
-def test_producers_go_on_where_they_were(left: Left, copy: Path) -> None:
-    """Each may repeat its last batch and write the next, and nothing else."""
+def test_producers_resume_after_their_last_batch(left: Left, copy: Path) -> None:
+    """Each producer may repeat its last batch and write the next, and nothing else."""
     manager = open_ours(copy, config_of)
     entries = [
         (log, entry)
@@ -212,7 +212,7 @@ def one(value: bytes, timestamp: int) -> list[Record]:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_an_open_transaction_is_ended(written: Written, tmp_path: Path, commit: bool) -> None:
+def test_open_transaction_can_be_ended(written: Written, tmp_path: Path, commit: bool) -> None:
     left = written.stopped
     manager = open_ours(Path(shutil.copytree(left.directory, tmp_path / "data")), config_of)
     log = log_of(manager, LEFT_OPEN)
@@ -231,7 +231,7 @@ def test_an_open_transaction_is_ended(written: Written, tmp_path: Path, commit: 
     manager.shutdown()
 
 
-def test_a_log_of_kafkas_is_rolled_retained_and_cut(left: Left, copy: Path) -> None:
+def test_kafkas_log_is_rolled_deleted_and_truncated(left: Left, copy: Path) -> None:
     manager = open_ours(copy, config_of)
     now_ms = RealEnv().now_ms()
     for topic in ("codec-none", "transactions", "deleted"):
@@ -260,15 +260,15 @@ def test_a_log_of_kafkas_is_rolled_retained_and_cut(left: Left, copy: Path) -> N
 
 
 def end_of_last_batch(log: UnifiedLog) -> int:
-    """Where the batches end: a log may be cut within one, which goes as a whole."""
+    """The offset after the last batch: truncation within a batch removes all of it."""
     ends = [
         batch.next_offset for segment in log.segments for batch in batches(Path(segment.path).read_bytes())
     ]
     return max(ends)
 
 
-def test_a_log_of_kafkas_is_compacted(left: Left, copy: Path) -> None:
-    """No key loses its last value, nothing is invented, and what read_committed may see stays right."""
+def test_kafkas_log_is_compacted(left: Left, copy: Path) -> None:
+    """No key loses its last value, no record is added, and the view of read_committed stays right."""
     manager = open_ours(copy, config_of)
     for topic in ("compacted", "compacted-and-deleted"):
         log = log_of(manager, topic)

@@ -1,4 +1,4 @@
-"""Apache Kafka is killed while it writes, rolls and compacts; ours takes over, is killed too, and Kafka goes on."""
+"""Apache Kafka is killed while it writes, rolls and compacts; ours takes over, is killed too, and Kafka resumes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KeyAndValue = tuple[bytes | None, bytes | None]
 
 
 class Writers:
-    """Producers that write on and on, and what they were told has been written."""
+    """Producers that write continuously, and the records that the broker has acknowledged."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: dict[tuple[str, int], KeyAndValue] = {}
@@ -36,7 +36,7 @@ class Writers:
         self._random = Random(9)
 
     def write(self, at_least: int) -> None:
-        """Returns in the midst of it: much is on its way, and a transaction is open."""
+        """Writes until `at_least` records are acknowledged; leaves records in flight and a transaction open."""
         for number in count():
             for topic in TOPICS:
                 self._send(self._plain, topic, b"key-%d" % (number * 37 % 500))
@@ -68,20 +68,20 @@ class Writers:
         if error is None and topic is not None and offset is not None:
             self.acknowledged[topic, offset] = (message.key(), message.value())
 
-    def give_up(self) -> None:
-        """The broker is gone."""
+    def purge(self) -> None:
+        """Drops the queued records after the broker was killed."""
         for producer in (self._plain, self._transactional):
             producer.purge()
             producer.flush(1)
 
 
-def test_kafka_then_ours_then_kafka(written: Written, tmp_path: Path) -> None:
+def test_kills_of_kafka_then_ours_lose_no_acknowledged_record(written: Written, tmp_path: Path) -> None:
     kafka = kafka_in(tmp_path / "killed", written.version, written.stopped.directory)
     with kafka:
         writers = Writers(kafka.bootstrap)
         writers.write(ACKNOWLEDGED)
         kafka.kill()
-        writers.give_up()
+        writers.purge()
     assert findings(kafka.data_dir) == []
     data = Path(shutil.copytree(kafka.data_dir, tmp_path / "data"))
     manager = open_ours(data, config_of)
@@ -112,7 +112,7 @@ def test_kafka_then_ours_then_kafka(written: Written, tmp_path: Path) -> None:
 
 
 def assert_all_there(topic: str, records: dict[int, Seen], acknowledged: dict[int, KeyAndValue]) -> None:
-    """What compaction may have taken has to have a younger record of the same key."""
+    """A record that compaction has removed must have a newer record of the same key."""
     found = {offset: (seen.key, seen.value) for offset, seen in records.items()}
     if topic not in COMPACTED:
         assert acknowledged.items() <= found.items()
