@@ -23,14 +23,14 @@ ABORTED = b"aborted"
 """The key of an aborted transaction's records: in the log until it is compacted, returned to no consumer."""
 
 
-def compacted(**overrides: object) -> LogConfig:
+def compacted_config(**overrides: object) -> LogConfig:
     """Configuration of a compacted topic with small segments and a cleanable ratio of 0."""
     return small_config(
         **{"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0, **overrides}
     )
 
 
-class Compacted:
+class CompactionHarness:
     """Harness of a log manager, in /a or another directory, with one compacted log, and its cleaner manager."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Compacted:
         """`group_bytes`: the most that the segments merged into one may add up to."""
         self.env = env
         self.group_bytes = group_bytes
-        self.manager = LogManager(env, [log_dir], lambda _topic: config or compacted())
+        self.manager = LogManager(env, [log_dir], lambda _topic: config or compacted_config())
         self.manager.dirs.lock()
         self.manager.dirs.load_meta_properties()
         self.manager.load_logs()

@@ -16,7 +16,7 @@ from barnabas.storage import worker
 from barnabas.storage.env import Env, RealEnv
 from barnabas.storage.worker import JOBS, OnProgress, Worker, perform, spawn
 from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job, Progress
-from tests.storage.compacting import Compacted, last_values
+from tests.storage.compacting import CompactionHarness, last_values
 from tests.storage.fault_env import Fault, FaultEnv
 
 LIMIT_S = 60.0
@@ -37,35 +37,35 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.fixture
-def compacted() -> Compacted:
+def harness() -> CompactionHarness:
     env = FaultEnv(seed=1)
     env.mkdir("/a")
-    compacted = Compacted(env)
-    compacted.fill(22)
-    return compacted
+    harness = CompactionHarness(env)
+    harness.fill(22)
+    return harness
 
 
-def test_a_log_is_cleaned(compacted: Compacted) -> None:
-    found = compacted.grab()
-    wanted = last_values(compacted.log)
-    done = perform(compacted.env, Job("clean", compacted.plan(found)), ignore)
+def test_a_log_is_cleaned(harness: CompactionHarness) -> None:
+    found = harness.grab()
+    wanted = last_values(harness.log)
+    done = perform(harness.env, Job("clean", harness.plan(found)), ignore)
     assert isinstance(done, Done)
-    compacted.swap(found, done.result)
-    assert last_values(compacted.log) == wanted
-    assert compacted.log.segment_count == 2
+    harness.swap(found, done.result)
+    assert last_values(harness.log) == wanted
+    assert harness.log.segment_count == 2
 
 
-def test_two_workers_never_clean_the_same_directory(compacted: Compacted) -> None:
+def test_two_workers_never_clean_the_same_directory(harness: CompactionHarness) -> None:
     """The worker of a killed broker may outlive it for a moment."""
-    lock = compacted.env.lock_dir("/a/t-0")
+    lock = harness.env.lock_dir("/a/t-0")
     assert lock is not None
-    job = Job("clean", compacted.plan(compacted.grab()))
-    failed = perform(compacted.env, job, ignore)
+    job = Job("clean", harness.plan(harness.grab()))
+    failed = perform(harness.env, job, ignore)
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.BUSY
     lock.release()
-    assert isinstance(perform(compacted.env, job, ignore), Done)
-    assert isinstance(perform(compacted.env, job, ignore), Done), "the lock was given back"
+    assert isinstance(perform(harness.env, job, ignore), Done)
+    assert isinstance(perform(harness.env, job, ignore), Done), "the lock was given back"
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ def test_an_unknown_job_fails() -> None:
     assert failed.kind is FailureKind.JOB
 
 
-def test_a_disk_failure_during_a_cleaning_is_reported(compacted: Compacted) -> None:
-    plan = compacted.plan(compacted.grab())
-    assert isinstance(compacted.env, FaultEnv)
-    compacted.env.inject(lambda _, kind, path: Fault() if kind == "pwritev" and "cleaned" in path else None)
-    failed = perform(compacted.env, Job("clean", plan), ignore)
+def test_a_disk_failure_during_a_cleaning_is_reported(harness: CompactionHarness) -> None:
+    plan = harness.plan(harness.grab())
+    assert isinstance(harness.env, FaultEnv)
+    harness.env.inject(lambda _, kind, path: Fault() if kind == "pwritev" and "cleaned" in path else None)
+    failed = perform(harness.env, Job("clean", plan), ignore)
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.DISK
 

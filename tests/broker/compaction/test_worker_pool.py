@@ -15,7 +15,7 @@ from barnabas.broker.compaction.worker_pool import WorkerPool, WorkerProcess
 from barnabas.storage.env import RealEnv
 from barnabas.storage.log.cleaning_plan import CleaningPlan, CleaningResult
 from barnabas.storage.worker_messages import Done, Failed, FailureKind, Job
-from tests.storage.compacting import Compacted
+from tests.storage.compacting import CompactionHarness
 
 LIMIT_S = 60.0
 COFFEE = Job("make coffee", None)
@@ -55,10 +55,10 @@ async def jobs() -> AsyncIterator[Jobs]:
 
 
 def plan(directory: Path, *, bytes_per_second: float = float("inf")) -> CleaningPlan:
-    compacted = Compacted(RealEnv(), log_dir=str(directory))
-    compacted.fill(60)
-    plan = compacted.plan(compacted.grab())
-    compacted.manager.abandon()
+    harness = CompactionHarness(RealEnv(), log_dir=str(directory))
+    harness.fill(60)
+    plan = harness.plan(harness.grab())
+    harness.manager.abandon()
     return plan._replace(max_io_bytes_per_second=bytes_per_second)
 
 

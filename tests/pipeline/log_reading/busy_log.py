@@ -21,7 +21,7 @@ from barnabas.storage.env import RealEnv, RealFile
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.log_manager import LogManager
 from barnabas.storage.offsets import AppendOrigin
-from tests.storage.compacting import Compacted, compacted, put
+from tests.storage.compacting import CompactionHarness, compacted_config, put
 from tests.storage.helpers import TOPIC_ID, end_txn, make_batch, small_config
 
 KEYS = 25
@@ -68,8 +68,8 @@ class Busy:
         self.plain = self.manager.get_or_create_log("plain", 0, TOPIC_ID)
         self.txn = self.manager.get_or_create_log("txn", 0, TOPIC_ID)
         self.rounds = 0
-        cleaned = compacted(segment_bytes=4096, file_delete_delay_ms=0)
-        self.compacted = Compacted(UnsyncedEnv(), cleaned, log_dir=str(directory / "compacted"))
+        cleaned = compacted_config(segment_bytes=4096, file_delete_delay_ms=0)
+        self.compacted = CompactionHarness(UnsyncedEnv(), cleaned, log_dir=str(directory / "compacted"))
 
     def step(self) -> None:
         self.append_plain()

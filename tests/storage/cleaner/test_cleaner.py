@@ -40,8 +40,8 @@ def _form(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-class Compacted:
-    """A log under test, in memory."""
+class CleaningHarness:
+    """A log in memory, and the cleaner that cleans it."""
 
     def __init__(self, **settings: object) -> None:
         self.env = FaultEnv()
@@ -81,12 +81,12 @@ class Compacted:
 
 
 def test_the_last_value_of_each_key_stays_where_it_was() -> None:
-    log = Compacted()
+    harness = CleaningHarness()
     for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", b"4"), (b"b", b"5")):
-        log.put(key, value)
-    log.roll()
-    result = log.clean()
-    assert log.contents == {2: (b"a", b"3"), 3: (b"c", b"4"), 4: (b"b", b"5")}
+        harness.put(key, value)
+    harness.roll()
+    result = harness.clean()
+    assert harness.contents == {2: (b"a", b"3"), 3: (b"c", b"4"), 4: (b"b", b"5")}
     assert result.next_first_dirty_offset == 5
     stats = result.stats
     assert (stats.messages_read, stats.messages_written, stats.map_messages_read) == (5, 3, 5)
@@ -94,121 +94,123 @@ def test_the_last_value_of_each_key_stays_where_it_was() -> None:
 
 
 def test_records_of_the_active_segment_stay_and_supersede_nothing() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.roll()
-    log.put(b"a", b"2")
-    log.clean()
-    assert log.contents == {0: (b"a", b"1"), 1: (b"a", b"2")}
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.roll()
+    harness.put(b"a", b"2")
+    harness.clean()
+    assert harness.contents == {0: (b"a", b"1"), 1: (b"a", b"2")}
 
 
 def test_only_keys_of_the_dirty_part_supersede_records() -> None:
-    log = Compacted()
+    harness = CleaningHarness()
     for value in (b"1", b"2"):
-        log.put(b"a", value)
-    log.roll()
-    log.put(b"b", b"3")
-    log.roll()
-    log.clean(first_dirty_offset=2)
-    assert log.contents == {0: (b"a", b"1"), 1: (b"a", b"2"), 2: (b"b", b"3")}
+        harness.put(b"a", value)
+    harness.roll()
+    harness.put(b"b", b"3")
+    harness.roll()
+    harness.clean(first_dirty_offset=2)
+    assert harness.contents == {0: (b"a", b"1"), 1: (b"a", b"2"), 2: (b"b", b"3")}
 
 
 def test_records_without_a_key_are_removed() -> None:
-    log = Compacted()
-    log.put(None, b"1")
-    log.put(b"a", b"2")
-    log.roll()
-    assert log.clean().stats.invalid_messages_read == 1
-    assert log.contents == {1: (b"a", b"2")}
+    harness = CleaningHarness()
+    harness.put(None, b"1")
+    harness.put(b"a", b"2")
+    harness.roll()
+    assert harness.clean().stats.invalid_messages_read == 1
+    assert harness.contents == {1: (b"a", b"2")}
 
 
 @pytest.mark.parametrize("codec", list(CompressionType))
 def test_a_batch_that_loses_records_is_rebuilt(codec: CompressionType) -> None:
-    log = Compacted()
-    log.log.append_as_leader(make_batch(b"1", b"2", b"3", compression=codec, producer=(7, 0, 5), epoch=0), 0)
-    log.roll()
-    log.clean()
-    (batch,) = log.batches
+    harness = CleaningHarness()
+    harness.log.append_as_leader(
+        make_batch(b"1", b"2", b"3", compression=codec, producer=(7, 0, 5), epoch=0), 0
+    )
+    harness.roll()
+    harness.clean()
+    (batch,) = harness.batches
     assert (batch.base_offset, batch.last_offset, batch.record_count) == (0, 2, 1)
     assert (batch.producer_id, batch.base_sequence, batch.last_sequence) == (7, 5, 7)
     assert batch.compression_type == codec
-    assert log.contents == {2: (b"k", b"3")}
+    assert harness.contents == {2: (b"k", b"3")}
 
 
 def test_a_batch_that_loses_nothing_is_copied_as_it_stands() -> None:
-    log = Compacted()
-    log.put(b"a", b"1", compression=CompressionType.GZIP)
-    log.roll()
-    before = bytes(log.env.file(segment_path(DIRECTORY, 0, ".log")).data)
-    log.clean()
-    assert log.env.file(segment_path(DIRECTORY, 0, ".log")).data == before
+    harness = CleaningHarness()
+    harness.put(b"a", b"1", compression=CompressionType.GZIP)
+    harness.roll()
+    before = bytes(harness.env.file(segment_path(DIRECTORY, 0, ".log")).data)
+    harness.clean()
+    assert harness.env.file(segment_path(DIRECTORY, 0, ".log")).data == before
 
 
 def test_a_tombstone_gets_a_delete_horizon_and_is_removed_after_it() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.put(b"a", None)
-    log.put(b"b", b"2")
-    log.roll()
-    log.clean()
-    assert log.contents == {1: (b"a", None), 2: (b"b", b"2")}
-    assert [batch.delete_horizon_ms for batch in log.batches] == [HORIZON, None]
-    log.clean(now_ms=HORIZON - 1)
-    assert [batch.delete_horizon_ms for batch in log.batches] == [HORIZON, None]
-    log.clean(now_ms=HORIZON)
-    assert log.contents == {2: (b"b", b"2")}
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.put(b"a", None)
+    harness.put(b"b", b"2")
+    harness.roll()
+    harness.clean()
+    assert harness.contents == {1: (b"a", None), 2: (b"b", b"2")}
+    assert [batch.delete_horizon_ms for batch in harness.batches] == [HORIZON, None]
+    harness.clean(now_ms=HORIZON - 1)
+    assert [batch.delete_horizon_ms for batch in harness.batches] == [HORIZON, None]
+    harness.clean(now_ms=HORIZON)
+    assert harness.contents == {2: (b"b", b"2")}
 
 
 def test_a_delete_retention_beyond_all_times_keeps_tombstones_and_markers_for_ever() -> None:
     """delete.retention.ms=9223372036854775807 gives a horizon beyond int64: like Kafka, the cleaner sets none."""
     for_ever = (1 << 63) - 1
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.put(b"a", None)
-    log.put(b"b", b"2", producer=(7, 0, 0), transactional=True)
-    log.end(7, commit=True)
-    log.put(b"b", b"3")
-    log.roll()
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.put(b"a", None)
+    harness.put(b"b", b"2", producer=(7, 0, 0), transactional=True)
+    harness.end(7, commit=True)
+    harness.put(b"b", b"3")
+    harness.roll()
     for now_ms in (T0 + 1_000_000, T0 + 2_000_000, T0 + 900_000_000):
-        log.clean(now_ms=now_ms, delete_retention_ms=for_ever)
-        assert log.contents == {1: (b"a", None), 4: (b"b", b"3")}
-        assert any(batch.is_control and batch.record_count for batch in log.batches)
-        assert {batch.delete_horizon_ms for batch in log.batches} == {None}
-    log.clean()
-    log.clean(now_ms=HORIZON)
-    assert log.contents == {4: (b"b", b"3")}, "it goes once the setting is another"
+        harness.clean(now_ms=now_ms, delete_retention_ms=for_ever)
+        assert harness.contents == {1: (b"a", None), 4: (b"b", b"3")}
+        assert any(batch.is_control and batch.record_count for batch in harness.batches)
+        assert {batch.delete_horizon_ms for batch in harness.batches} == {None}
+    harness.clean()
+    harness.clean(now_ms=HORIZON)
+    assert harness.contents == {4: (b"b", b"3")}, "it goes once the setting is another"
 
 
 def test_timestamps_survive_the_delete_horizon() -> None:
-    log = Compacted()
-    log.put(b"a", None, timestamp=T0 + 77)
-    log.roll()
-    log.clean()
-    (record,) = stored_records(log.env, DIRECTORY).values()
-    (batch,) = log.batches
+    harness = CleaningHarness()
+    harness.put(b"a", None, timestamp=T0 + 77)
+    harness.roll()
+    harness.clean()
+    (record,) = stored_records(harness.env, DIRECTORY).values()
+    (batch,) = harness.batches
     assert (record.timestamp, batch.max_timestamp, batch.base_timestamp) == (T0 + 77, T0 + 77, HORIZON)
 
 
 def test_the_last_batch_of_a_cleaning_is_kept_empty() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.put(None, b"2")
-    log.roll()
-    log.clean()
-    assert [(batch.last_offset, batch.record_count) for batch in log.batches] == [(0, 1), (1, 0)]
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.put(None, b"2")
+    harness.roll()
+    harness.clean()
+    assert [(batch.last_offset, batch.record_count) for batch in harness.batches] == [(0, 1), (1, 0)]
 
 
 # -- producers and transactions --
 
 
 def test_the_last_batch_of_a_producer_is_kept_empty() -> None:
-    log = Compacted()
+    harness = CleaningHarness()
     for sequence in range(3):
-        log.put(b"a", b"1", producer=(7, 0, sequence))
-    log.put(b"a", b"2")
-    log.roll()
-    log.clean()
-    first, second = log.batches
+        harness.put(b"a", b"1", producer=(7, 0, sequence))
+    harness.put(b"a", b"2")
+    harness.roll()
+    harness.clean()
+    first, second = harness.batches
     assert (first.producer_id, first.last_sequence, first.record_count) == (7, 2, 0)
     assert (second.base_offset, second.record_count) == (3, 1)
     assert bytes(first.buffer[:61]) == empty_batch(
@@ -220,67 +222,67 @@ def test_the_last_batch_of_a_producer_is_kept_empty() -> None:
         base_sequence=2,
         partition_leader_epoch=0,
     )
-    log.clean(last_records_of_producers={})
-    assert [batch.base_offset for batch in log.batches] == [3]
+    harness.clean(last_records_of_producers={})
+    assert [batch.base_offset for batch in harness.batches] == [3]
 
 
 def test_aborted_data_are_removed_at_once_and_their_marker_two_cleanings_later() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.put(b"a", b"2", producer=(7, 0, 0), transactional=True)
-    log.end(7, commit=False)
-    log.put(b"b", b"3")
-    log.roll()
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.put(b"a", b"2", producer=(7, 0, 0), transactional=True)
+    harness.end(7, commit=False)
+    harness.put(b"b", b"3")
+    harness.roll()
     forgotten: dict[str, Any] = {"last_records_of_producers": {}}
-    log.clean(**forgotten)
-    assert log.contents == {0: (b"a", b"1"), 3: (b"b", b"3")}
-    assert [batch.is_control for batch in log.batches] == [False, True, False]
-    assert len(aborted_transactions(log.env, DIRECTORY)) == 1  # there were data until now
+    harness.clean(**forgotten)
+    assert harness.contents == {0: (b"a", b"1"), 3: (b"b", b"3")}
+    assert [batch.is_control for batch in harness.batches] == [False, True, False]
+    assert len(aborted_transactions(harness.env, DIRECTORY)) == 1  # there were data until now
 
-    log.clean(**forgotten)
-    assert [batch.delete_horizon_ms for batch in log.batches] == [None, HORIZON, None]
-    assert aborted_transactions(log.env, DIRECTORY) == []
+    harness.clean(**forgotten)
+    assert [batch.delete_horizon_ms for batch in harness.batches] == [None, HORIZON, None]
+    assert aborted_transactions(harness.env, DIRECTORY) == []
 
-    log.clean(now_ms=HORIZON, **forgotten)
-    assert [batch.base_offset for batch in log.batches] == [0, 3]
+    harness.clean(now_ms=HORIZON, **forgotten)
+    assert [batch.base_offset for batch in harness.batches] == [0, 3]
 
 
 def test_the_marker_of_a_commit_stays_while_its_data_do() -> None:
-    log = Compacted()
-    log.put(b"a", b"1", producer=(7, 0, 0), transactional=True)
-    log.end(7, commit=True)
-    log.put(b"b", b"2")
-    log.roll()
+    harness = CleaningHarness()
+    harness.put(b"a", b"1", producer=(7, 0, 0), transactional=True)
+    harness.end(7, commit=True)
+    harness.put(b"b", b"2")
+    harness.roll()
     for now_ms in (T0 + 1_000_000, HORIZON * 2):
-        log.clean(now_ms=now_ms)
-        assert [batch.is_control for batch in log.batches] == [False, True, False]
-        assert log.batches[1].delete_horizon_ms is None
+        harness.clean(now_ms=now_ms)
+        assert [batch.is_control for batch in harness.batches] == [False, True, False]
+        assert harness.batches[1].delete_horizon_ms is None
 
 
 def test_a_producer_with_only_a_marker_left_keeps_it() -> None:
-    log = Compacted()
-    log.put(b"a", b"1", producer=(7, 0, 0), transactional=True)
-    log.end(7, commit=False)
-    log.put(b"b", b"2")
-    log.roll()
+    harness = CleaningHarness()
+    harness.put(b"a", b"1", producer=(7, 0, 0), transactional=True)
+    harness.end(7, commit=False)
+    harness.put(b"b", b"2")
+    harness.roll()
     changes: dict[str, Any] = {"last_records_of_producers": {7: (0, None)}}
-    log.clean(**changes)
-    log.clean(**changes)
-    log.clean(now_ms=HORIZON, **changes)
-    marker, _ = log.batches
+    harness.clean(**changes)
+    harness.clean(**changes)
+    harness.clean(now_ms=HORIZON, **changes)
+    marker, _ = harness.batches
     assert (marker.is_control, marker.record_count, marker.producer_id) == (True, 0, 7)
 
 
 def test_an_abort_whose_marker_is_beyond_the_cleaned_segments() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.put(b"a", b"2", producer=(7, 0, 0), transactional=True)
-    log.put(b"b", b"3")
-    log.log.update_high_watermark(log.log.log_end_offset)
-    log.log.roll()
-    log.end(7, commit=False)
-    log.clean(last_records_of_producers={})
-    assert log.contents == {0: (b"a", b"1"), 2: (b"b", b"3")}
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.put(b"a", b"2", producer=(7, 0, 0), transactional=True)
+    harness.put(b"b", b"3")
+    harness.log.update_high_watermark(harness.log.log_end_offset)
+    harness.log.roll()
+    harness.end(7, commit=False)
+    harness.clean(last_records_of_producers={})
+    assert harness.contents == {0: (b"a", b"1"), 2: (b"b", b"3")}
 
 
 # -- older formats --
@@ -289,42 +291,42 @@ def test_an_abort_whose_marker_is_beyond_the_cleaned_segments() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.GZIP, CompressionType.LZ4])
 def test_message_sets_become_batches(magic: int, codec: CompressionType) -> None:
-    log = Compacted()
-    log.put(b"z", b"9")
-    log.roll()
+    harness = CleaningHarness()
+    harness.put(b"z", b"9")
+    harness.roll()
     rows: list[Any] = [(b"a", b"1", 5), (b"a", b"2", 6), (b"b", None, 7)]
     data = message_set(rows, magic=magic, base_offset=0, compression=codec)
-    log.env.write_file(segment_path(DIRECTORY, 0, ".log"), data)
-    log.log.close()
-    plan = plan_for(log.env, log.log)
+    harness.env.write_file(segment_path(DIRECTORY, 0, ".log"), data)
+    harness.log.close()
+    plan = plan_for(harness.env, harness.log)
     segment = plan.segments[0]._replace(size=len(data), last_modified_ms=T0)
     result = clean(
-        log.env, plan._replace(segments=(segment,), first_uncleanable_offset=10, first_dirty_offset=0)
+        harness.env, plan._replace(segments=(segment,), first_uncleanable_offset=10, first_dirty_offset=0)
     )
-    swap_in(log.env, DIRECTORY, result)
-    assert log.contents == {1: (b"a", b"2"), 2: (b"b", None)}
-    assert {batch.magic for batch in log.batches} == {2}
-    assert log.batches[-1].delete_horizon_ms == HORIZON
-    assert {batch.compression_type for batch in log.batches} == {codec}
+    swap_in(harness.env, DIRECTORY, result)
+    assert harness.contents == {1: (b"a", b"2"), 2: (b"b", None)}
+    assert {batch.magic for batch in harness.batches} == {2}
+    assert harness.batches[-1].delete_horizon_ms == HORIZON
+    assert {batch.compression_type for batch in harness.batches} == {codec}
 
 
 def test_message_sets_have_no_horizon_beyond_int64() -> None:
-    log = Compacted()
-    log.put(b"z", b"9")
-    log.roll()
+    harness = CleaningHarness()
+    harness.put(b"z", b"9")
+    harness.roll()
     data = message_set([(b"b", None, 7)], magic=1, base_offset=0)
-    log.env.write_file(segment_path(DIRECTORY, 0, ".log"), data)
-    log.log.close()
-    plan = plan_for(log.env, log.log, delete_retention_ms=(1 << 63) - 1)
+    harness.env.write_file(segment_path(DIRECTORY, 0, ".log"), data)
+    harness.log.close()
+    plan = plan_for(harness.env, harness.log, delete_retention_ms=(1 << 63) - 1)
     segment = plan.segments[0]._replace(size=len(data), last_modified_ms=T0)
-    swap_in(log.env, DIRECTORY, clean(log.env, plan._replace(segments=(segment,))))
-    assert log.contents == {0: (b"b", None)}
-    assert log.batches[0].delete_horizon_ms is None
+    swap_in(harness.env, DIRECTORY, clean(harness.env, plan._replace(segments=(segment,))))
+    assert harness.contents == {0: (b"b", None)}
+    assert harness.batches[0].delete_horizon_ms is None
 
 
 def test_the_horizon_of_older_formats_follows_the_last_clean_segment() -> None:
-    log = Compacted()
-    plan = plan_for(log.env, log.log)
+    harness = CleaningHarness()
+    plan = plan_for(harness.env, harness.log)
     segments = tuple(SegmentToClean(base, 10, 0, 0, 1_000_000 + base) for base in (0, 10, 20))
     plan = plan._replace(segments=segments, first_uncleanable_offset=30)
     assert legacy_delete_horizon_ms(plan, 0) == 0
@@ -361,148 +363,148 @@ def test_groups_are_bounded_by_relative_offsets() -> None:
 
 
 def test_small_segments_are_merged() -> None:
-    log = Compacted()
+    harness = CleaningHarness()
     for number in range(40):
-        log.put(b"%d" % (number % 5), bytes(100))
-    log.roll()
-    assert len(base_offsets(log.env, DIRECTORY)) > 3
-    log.clean()
-    result = log.clean()
+        harness.put(b"%d" % (number % 5), bytes(100))
+    harness.roll()
+    assert len(base_offsets(harness.env, DIRECTORY)) > 3
+    harness.clean()
+    result = harness.clean()
     assert [cleaned.base_offset for cleaned in result.segments] == [0]
-    assert len(base_offsets(log.env, DIRECTORY)) == 2
+    assert len(base_offsets(harness.env, DIRECTORY)) == 2
 
 
 # -- the map is small --
 
 
 def test_a_full_map_ends_the_round_within_a_segment() -> None:
-    log = Compacted(segment_bytes=1 << 20)
+    harness = CleaningHarness(segment_bytes=1 << 20)
     for number in range(20):
-        log.put(b"%d" % (number % 10), b"%d" % number)
-    log.roll()
-    result = log.clean(dedupe_buffer_bytes=24 * 5, load_factor=0.8)
+        harness.put(b"%d" % (number % 10), b"%d" % number)
+    harness.roll()
+    result = harness.clean(dedupe_buffer_bytes=24 * 5, load_factor=0.8)
     assert result.next_first_dirty_offset == 4
-    assert len(log.contents) == 20
+    assert len(harness.contents) == 20
     first_dirty = 4
     while first_dirty < 20:
-        first_dirty = log.clean(
+        first_dirty = harness.clean(
             first_dirty_offset=first_dirty, dedupe_buffer_bytes=24 * 5, load_factor=0.8
         ).next_first_dirty_offset
-    assert log.contents == {offset: (b"%d" % (offset % 10), b"%d" % offset) for offset in range(10, 20)}
+    assert harness.contents == {offset: (b"%d" % (offset % 10), b"%d" % offset) for offset in range(10, 20)}
 
 
 def test_a_log_without_a_dirty_part_is_not_cleaned() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.roll()
-    result = log.clean(first_dirty_offset=1)
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.roll()
+    result = harness.clean(first_dirty_offset=1)
     assert (result.segments, result.next_first_dirty_offset) == ((), 1)
 
 
 def test_offsets_below_the_log_start_are_not_dirty() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.put(b"a", b"2")
-    log.put(b"b", b"3")
-    log.roll()
-    result = log.clean(log_start_offset=2)
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.put(b"a", b"2")
+    harness.put(b"b", b"3")
+    harness.roll()
+    result = harness.clean(log_start_offset=2)
     assert result.next_first_dirty_offset == 3
-    assert sorted(log.contents) == [0, 1, 2]
+    assert sorted(harness.contents) == [0, 1, 2]
 
 
 # -- files --
 
 
 def test_indexes_are_the_same_as_after_appends() -> None:
-    log = Compacted(segment_bytes=1 << 20)
+    harness = CleaningHarness(segment_bytes=1 << 20)
     for number in range(30):
-        log.put(b"%d" % number, bytes(60), timestamp=T0 + number % 7)
-    log.roll()
-    log.log.close()
-    files = {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in names(log.env)}
-    log.clean()
-    assert files == {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in names(log.env)}
+        harness.put(b"%d" % number, bytes(60), timestamp=T0 + number % 7)
+    harness.roll()
+    harness.log.close()
+    files = {name: bytes(harness.env.file(f"{DIRECTORY}/{name}").data) for name in names(harness.env)}
+    harness.clean()
+    assert files == {name: bytes(harness.env.file(f"{DIRECTORY}/{name}").data) for name in names(harness.env)}
     assert len(files["00000000000000000000.index"]) > 24
 
 
 def test_cleaned_segments_keep_the_age_of_the_last_source() -> None:
-    log = Compacted()
+    harness = CleaningHarness()
     for number in range(30):
-        log.env.time_ms += 1000
-        log.put(b"%d" % (number % 3), bytes(50))
-    log.roll()
-    log.log.close()
-    segments = plan_for(log.env, log.log).segments
-    log.env.time_ms += 1_000_000
-    result = log.clean()
+        harness.env.time_ms += 1000
+        harness.put(b"%d" % (number % 3), bytes(50))
+    harness.roll()
+    harness.log.close()
+    segments = plan_for(harness.env, harness.log).segments
+    harness.env.time_ms += 1_000_000
+    result = harness.clean()
     ages = {segment.base_offset: segment.last_modified_ms for segment in segments}
     for cleaned in result.segments:
         for suffix in (".log", ".index", ".timeindex"):
             path = segment_path(DIRECTORY, cleaned.base_offset, suffix)
-            assert log.env.mtime_ms(path) == ages[cleaned.replaces[-1]]
+            assert harness.env.mtime_ms(path) == ages[cleaned.replaces[-1]]
 
 
 def test_a_cleaned_segment_without_records_is_an_empty_file() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.roll()
-    log.put(b"a", b"2")
-    log.roll()
-    result = log.clean(segment_bytes=80)
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.roll()
+    harness.put(b"a", b"2")
+    harness.roll()
+    result = harness.clean(segment_bytes=80)
     assert [(cleaned.base_offset, cleaned.size > 0) for cleaned in result.segments] == [(0, False), (1, True)]
 
 
 def test_files_of_an_earlier_cleaning_are_overwritten() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.roll()
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.roll()
     for suffix in (".log", ".index", ".timeindex", ".txnindex"):
-        log.env.write_file(segment_path(DIRECTORY, 0, suffix) + ".cleaned", bytes(5000))
-    log.clean()
-    assert log.contents == {0: (b"a", b"1")}
-    assert not log.env.exists(segment_path(DIRECTORY, 0, ".txnindex"))
-    assert not log.env.exists(segment_path(DIRECTORY, 0, ".txnindex") + ".cleaned")
+        harness.env.write_file(segment_path(DIRECTORY, 0, suffix) + ".cleaned", bytes(5000))
+    harness.clean()
+    assert harness.contents == {0: (b"a", b"1")}
+    assert not harness.env.exists(segment_path(DIRECTORY, 0, ".txnindex"))
+    assert not harness.env.exists(segment_path(DIRECTORY, 0, ".txnindex") + ".cleaned")
 
 
 def test_batches_larger_than_the_buffers_are_cleaned() -> None:
-    log = Compacted(segment_bytes=1 << 20, max_message_bytes=1 << 20)
+    harness = CleaningHarness(segment_bytes=1 << 20, max_message_bytes=1 << 20)
     for number in range(6):
-        log.put(b"%d" % (number % 4), bytes(30_000))
-    log.roll()
-    log.clean(io_buffer_bytes=64)
-    assert sorted(log.contents) == [2, 3, 4, 5]
+        harness.put(b"%d" % (number % 4), bytes(30_000))
+    harness.roll()
+    harness.clean(io_buffer_bytes=64)
+    assert sorted(harness.contents) == [2, 3, 4, 5]
 
 
 # -- stopping and failing --
 
 
-def filled() -> Compacted:
-    log = Compacted()
+def filled() -> CleaningHarness:
+    harness = CleaningHarness()
     for number in range(40):
-        log.put(b"%d" % (number % 7), bytes(60), producer=(9, 0, number), transactional=number % 3 == 0)
+        harness.put(b"%d" % (number % 7), bytes(60), producer=(9, 0, number), transactional=number % 3 == 0)
         if number % 3 == 0:
-            log.end(9, commit=number % 2 == 0)
-    log.roll()
-    log.log.close()
-    return log
+            harness.end(9, commit=number % 2 == 0)
+    harness.roll()
+    harness.log.close()
+    return harness
 
 
-def cleaned_files(log: Compacted) -> list[str]:
-    return [name for name in names(log.env) if name.endswith(".cleaned")]
+def cleaned_files(harness: CleaningHarness) -> list[str]:
+    return [name for name in names(harness.env) if name.endswith(".cleaned")]
 
 
 def test_progress_grows_to_the_end() -> None:
-    log = filled()
+    harness = filled()
     heard: list[float] = []
-    clean(log.env, plan_for(log.env, log.log, io_buffer_bytes=200), heard.append)
+    clean(harness.env, plan_for(harness.env, harness.log, io_buffer_bytes=200), heard.append)
     assert heard == sorted(set(heard))
     assert len(heard) > 10
     assert heard[-1] == 1.0
 
 
 def test_a_stopped_cleaning_leaves_no_files() -> None:
-    log = filled()
-    before = names(log.env)
+    harness = filled()
+    before = names(harness.env)
     for allowed in range(0, 60, 7):
         left = iter(range(allowed))
 
@@ -510,117 +512,119 @@ def test_a_stopped_cleaning_leaves_no_files() -> None:
             return next(left, None) is None
 
         with pytest.raises(LogCleaningAbortedError):
-            clean(log.env, plan_for(log.env, log.log, io_buffer_bytes=100), should_stop=stops)
-        assert names(log.env) == before
+            clean(harness.env, plan_for(harness.env, harness.log, io_buffer_bytes=100), should_stop=stops)
+        assert names(harness.env) == before
 
 
 def test_a_fault_at_any_operation_leaves_no_files_and_the_log_unchanged() -> None:
-    log = filled()
-    plan = plan_for(log.env, log.log)
-    files = {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in names(log.env)}
-    log.env.inject(None)
-    clean(log.env, plan)
-    operations = log.env.operations
+    harness = filled()
+    plan = plan_for(harness.env, harness.log)
+    files = {name: bytes(harness.env.file(f"{DIRECTORY}/{name}").data) for name in names(harness.env)}
+    harness.env.inject(None)
+    clean(harness.env, plan)
+    operations = harness.env.operations
     assert operations > 50
     for number in range(operations):
-        for name in cleaned_files(log):
-            log.env.remove(f"{DIRECTORY}/{name}")
-        log.env.inject(nth(number))
+        for name in cleaned_files(harness):
+            harness.env.remove(f"{DIRECTORY}/{name}")
+        harness.env.inject(nth(number))
         with pytest.raises(OSError, match="injected"):
-            clean(log.env, plan)
-        log.env.inject(None)
-        assert names(log.env) == sorted(files)
-        assert all(log.env.file(f"{DIRECTORY}/{name}").data == data for name, data in files.items())
+            clean(harness.env, plan)
+        harness.env.inject(None)
+        assert names(harness.env) == sorted(files)
+        assert all(harness.env.file(f"{DIRECTORY}/{name}").data == data for name, data in files.items())
 
 
 def test_a_cleaning_after_a_power_cut_has_the_same_result() -> None:
-    log = filled()
-    log.env.sync_dir(DIRECTORY)
-    for name in names(log.env):
-        log.env.open(f"{DIRECTORY}/{name}").sync()
-    plan = plan_for(log.env, log.log)
-    expected = clean(log.env, plan)
-    wanted = {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(log)}
-    log.env.inject(None)
-    clean(log.env, plan)
-    for number in range(0, log.env.operations, 9):
-        log.env.inject(power_cut(number))
+    harness = filled()
+    harness.env.sync_dir(DIRECTORY)
+    for name in names(harness.env):
+        harness.env.open(f"{DIRECTORY}/{name}").sync()
+    plan = plan_for(harness.env, harness.log)
+    expected = clean(harness.env, plan)
+    wanted = {name: bytes(harness.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(harness)}
+    harness.env.inject(None)
+    clean(harness.env, plan)
+    for number in range(0, harness.env.operations, 9):
+        harness.env.inject(power_cut(number))
         with pytest.raises(PowerCut):
-            clean(log.env, plan)
-        log.env.inject(None)
-        log.env.crash(log.env.random)
-        result = clean(log.env, plan)
+            clean(harness.env, plan)
+        harness.env.inject(None)
+        harness.env.crash(harness.env.random)
+        result = clean(harness.env, plan)
         assert result.segments == expected.segments
         assert wanted == {
-            name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(log)
+            name: bytes(harness.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(harness)
         }
 
 
 def test_a_completed_cleaning_is_on_stable_storage() -> None:
-    log = filled()
-    result = clean(log.env, plan_for(log.env, log.log))
-    wanted = {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(log)}
-    log.env.crash()
-    assert {name: bytes(log.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(log)} == wanted
+    harness = filled()
+    result = clean(harness.env, plan_for(harness.env, harness.log))
+    wanted = {name: bytes(harness.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(harness)}
+    harness.env.crash()
+    assert {
+        name: bytes(harness.env.file(f"{DIRECTORY}/{name}").data) for name in cleaned_files(harness)
+    } == wanted
     assert len(result.segments) >= 1
 
 
 @pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.GZIP])
 def test_damaged_bytes_are_not_copied(codec: CompressionType) -> None:
-    log = Compacted()
+    harness = CleaningHarness()
     for number in range(4):
-        log.put(b"%d" % number, bytes(40), compression=codec)
-    log.roll()
-    log.log.close()
-    data = log.env.file(segment_path(DIRECTORY, 0, ".log")).data
+        harness.put(b"%d" % number, bytes(40), compression=codec)
+    harness.roll()
+    harness.log.close()
+    data = harness.env.file(segment_path(DIRECTORY, 0, ".log")).data
     for position in range(12, len(data), 13):
         if position % (len(data) // 4) < 17:
             continue  # no checksum covers the offset and the leader epoch
         data[position] ^= 0x10
         with pytest.raises((CorruptRecordError, InvalidRecordError)):
-            clean(log.env, plan_for(log.env, log.log))
+            clean(harness.env, plan_for(harness.env, harness.log))
         data[position] ^= 0x10
-        assert cleaned_files(log) == []
+        assert cleaned_files(harness) == []
 
 
 def test_a_segment_that_ends_within_a_batch_is_damaged() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.roll()
-    log.log.close()
-    plan = plan_for(log.env, log.log)
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.roll()
+    harness.log.close()
+    plan = plan_for(harness.env, harness.log)
     (only,) = plan.segments
     for size in (only.size - 1, 30, 5):
         with pytest.raises(CorruptRecordError):
-            clean(log.env, plan._replace(segments=(only._replace(size=size),)))
+            clean(harness.env, plan._replace(segments=(only._replace(size=size),)))
 
 
 def test_offsets_too_far_from_the_base_offset_are_damage() -> None:
-    log = Compacted()
-    log.put(b"a", b"1")
-    log.roll()
-    log.log.close()
+    harness = CleaningHarness()
+    harness.put(b"a", b"1")
+    harness.roll()
+    harness.log.close()
     batch = make_batch(b"1", base_offset=1 << 31, epoch=0)
-    log.env.write_file(segment_path(DIRECTORY, 0, ".log"), batch)
-    plan = plan_for(log.env, log.log)._replace(first_uncleanable_offset=1 << 32)
+    harness.env.write_file(segment_path(DIRECTORY, 0, ".log"), batch)
+    plan = plan_for(harness.env, harness.log)._replace(first_uncleanable_offset=1 << 32)
     with pytest.raises(SegmentOverflowError) as caught:
-        clean(log.env, plan)
+        clean(harness.env, plan)
     assert caught.value.base_offset == 0
-    assert cleaned_files(log) == []
+    assert cleaned_files(harness) == []
 
 
 def test_a_full_disk_fails_the_cleaning() -> None:
-    log = filled()
-    log.env.inject(
+    harness = filled()
+    harness.env.inject(
         lambda _number, kind, path: (
             nth(0)(0, kind, path) if kind == "pwritev" and path.endswith(".log.cleaned") else None
         )
     )
     with pytest.raises(OSError) as caught:
-        clean(log.env, plan_for(log.env, log.log))
+        clean(harness.env, plan_for(harness.env, harness.log))
     assert caught.value.errno == errno.EIO
-    log.env.inject(None)
-    assert cleaned_files(log) == []
+    harness.env.inject(None)
+    assert cleaned_files(harness) == []
 
 
 # -- the throttle --
@@ -641,10 +645,10 @@ class Clock:
 
 
 def test_the_throttle_bounds_the_rate() -> None:
-    log = filled()
+    harness = filled()
     clock = Clock()
-    plan = plan_for(log.env, log.log, max_io_bytes_per_second=500.0, io_buffer_bytes=100)
-    result = Cleaner(log.env, plan, clock=clock, sleep=clock.sleep).clean()
+    plan = plan_for(harness.env, harness.log, max_io_bytes_per_second=500.0, io_buffer_bytes=100)
+    result = Cleaner(harness.env, plan, clock=clock, sleep=clock.sleep).clean()
     stats = result.stats
     through = stats.map_bytes_read + stats.bytes_read + stats.bytes_written
     assert through / 500 * 0.9 < clock.now < through / 500 * 1.5
@@ -652,9 +656,11 @@ def test_the_throttle_bounds_the_rate() -> None:
 
 
 def test_a_stop_takes_effect_while_the_throttle_waits() -> None:
-    log = filled()
+    harness = filled()
     clock = Clock()
-    plan = plan_for(log.env, log.log, max_io_bytes_per_second=0.001)
+    plan = plan_for(harness.env, harness.log, max_io_bytes_per_second=0.001)
     with pytest.raises(LogCleaningAbortedError):
-        Cleaner(log.env, plan, clock=clock, sleep=clock.sleep, should_stop=lambda: clock.now > 100).clean()
+        Cleaner(
+            harness.env, plan, clock=clock, sleep=clock.sleep, should_stop=lambda: clock.now > 100
+        ).clean()
     assert clock.now < 102

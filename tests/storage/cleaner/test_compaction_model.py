@@ -17,7 +17,7 @@ from barnabas.storage.cleaner.log_to_clean import LogToClean, paths_to_sync
 from barnabas.storage.log.cleaning_plan import CleaningResult
 from barnabas.storage.log.segment_swap import SwapClaim, SwapPreparation, remove_cleaned
 from barnabas.storage.offsets import LogStartOffsetIncrementReason
-from tests.storage.compacting import Compacted, compacted, contents, put
+from tests.storage.compacting import CompactionHarness, compacted_config, contents, put
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import T0
 from tests.support.chance import seeds
@@ -53,9 +53,9 @@ class Life:
         self.open()
 
     def open(self) -> None:
-        config = compacted(delete_retention_ms=DELETE_RETENTION_MS)
+        config = compacted_config(delete_retention_ms=DELETE_RETENTION_MS)
         group_bytes = self.dice.choice([900, 2500, 16_384])
-        self.harness = Compacted(self.env, config, group_bytes=group_bytes)
+        self.harness = CompactionHarness(self.env, config, group_bytes=group_bytes)
 
     @property
     def steps(self) -> list[Callable[[], None]]:

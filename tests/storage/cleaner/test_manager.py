@@ -12,7 +12,7 @@ from barnabas.storage.log.segment_swap import SwapPreparation
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.log_dir import LogDir
 from barnabas.storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
-from tests.storage.compacting import Compacted, compacted, contents, last_values, put
+from tests.storage.compacting import CompactionHarness, compacted_config, contents, last_values, put
 from tests.storage.fault_env import Fault, FaultEnv
 from tests.storage.helpers import T0, TOPIC_ID, end_txn, make_batch, names, small_config
 
@@ -29,14 +29,14 @@ def env() -> FaultEnv:
 
 
 @pytest.fixture
-def harness(env: FaultEnv) -> Compacted:
+def harness(env: FaultEnv) -> CompactionHarness:
     """A log of segments 0, 5, 10, 15 and an active one at 20."""
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     harness.fill(22)
     return harness
 
 
-def offsets(harness: Compacted) -> tuple[int, int]:
+def offsets(harness: CompactionHarness) -> tuple[int, int]:
     """First dirty and first uncleanable offset of what would be cleaned now."""
     found = harness.grab()
     harness.cleaner.done_cleaning(found, None)
@@ -47,7 +47,7 @@ def saved(env: FaultEnv) -> str:
     return env.read_file("/a/cleaner-offset-checkpoint").decode()
 
 
-def other_log(harness: Compacted, count: int, *, topic: str = "u") -> UnifiedLog:
+def other_log(harness: CompactionHarness, count: int, *, topic: str = "u") -> UnifiedLog:
     log = harness.manager.get_or_create_log(topic, 0, TOPIC_ID)
     for number in range(count):
         put(log, b"key %d" % number, bytes(100))
@@ -57,22 +57,22 @@ def other_log(harness: Compacted, count: int, *, topic: str = "u") -> UnifiedLog
 # -- the dirty part --
 
 
-def test_the_active_segment_is_not_cleaned(harness: Compacted) -> None:
+def test_the_active_segment_is_not_cleaned(harness: CompactionHarness) -> None:
     assert offsets(harness) == (0, 20)
 
 
 def test_a_log_that_never_rolled_has_nothing_to_clean(env: FaultEnv) -> None:
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     harness.fill(3)
     assert harness.cleaner.grab_filthiest_log() is None
     assert harness.cleaner.dirtiest_ratio == 0
 
 
 def test_a_log_without_records_has_nothing_to_clean(env: FaultEnv) -> None:
-    assert Compacted(env).cleaner.grab_filthiest_log() is None
+    assert CompactionHarness(env).cleaner.grab_filthiest_log() is None
 
 
-def test_a_cleaning_begins_at_the_end_of_the_last_one(harness: Compacted) -> None:
+def test_a_cleaning_begins_at_the_end_of_the_last_one(harness: CompactionHarness) -> None:
     harness.compact()
     harness.fill(10)
     assert offsets(harness) == (20, 30)
@@ -80,7 +80,7 @@ def test_a_cleaning_begins_at_the_end_of_the_last_one(harness: Compacted) -> Non
 
 def test_an_open_transaction_ends_the_cleanable_part(env: FaultEnv) -> None:
     """Only whole segments are cleaned: its segment and those after it wait."""
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     harness.fill(12)
     harness.log.append_as_leader(make_batch(b"x", producer=(7, 0, 0), transactional=True), 0)
     harness.fill(10)
@@ -92,7 +92,7 @@ def test_an_open_transaction_ends_the_cleanable_part(env: FaultEnv) -> None:
 
 
 def test_records_above_the_high_watermark_are_not_cleaned(env: FaultEnv) -> None:
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     for number in range(22):
         harness.log.append_as_leader(make_batch(bytes(120), key=b"%d" % number), 0)
     harness.log.update_high_watermark(13)
@@ -101,7 +101,7 @@ def test_records_above_the_high_watermark_are_not_cleaned(env: FaultEnv) -> None
 
 def test_segments_younger_than_the_min_compaction_lag_are_not_cleaned(env: FaultEnv) -> None:
     """The youngest record of a segment decides."""
-    harness = Compacted(env, compacted(min_compaction_lag_ms=5 * MINUTE_MS))
+    harness = CompactionHarness(env, compacted_config(min_compaction_lag_ms=5 * MINUTE_MS))
     for minute in range(22):
         put(harness.log, b"key", bytes(110), timestamp=T0 + minute * MINUTE_MS)
     env.time_ms = T0 + 13 * MINUTE_MS
@@ -112,7 +112,7 @@ def test_segments_younger_than_the_min_compaction_lag_are_not_cleaned(env: Fault
     assert harness.cleaner.grab_filthiest_log() is None
 
 
-def test_the_log_start_bounds_the_dirty_part(harness: Compacted) -> None:
+def test_the_log_start_bounds_the_dirty_part(harness: CompactionHarness) -> None:
     harness.log.maybe_increment_log_start_offset(7, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
     assert offsets(harness) == (7, 20)
 
@@ -121,7 +121,7 @@ def test_the_log_start_bounds_the_dirty_part(harness: Compacted) -> None:
 
 
 def test_a_checkpoint_before_the_log_start_is_corrected(
-    harness: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
+    harness: CompactionHarness, env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.compact()
     harness.fill(10)
@@ -134,7 +134,7 @@ def test_a_checkpoint_before_the_log_start_is_corrected(
 def test_a_checkpoint_before_the_log_start_is_normal_with_compact_and_delete(
     env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    harness = Compacted(env, compacted(cleanup_policy=frozenset({"compact", "delete"})))
+    harness = CompactionHarness(env, compacted_config(cleanup_policy=frozenset({"compact", "delete"})))
     harness.fill(22)
     harness.compact()
     harness.fill(10)
@@ -144,7 +144,7 @@ def test_a_checkpoint_before_the_log_start_is_normal_with_compact_and_delete(
 
 
 def test_a_checkpoint_beyond_the_end_is_corrected(
-    harness: Compacted, caplog: pytest.LogCaptureFixture
+    harness: CompactionHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.manager.dirs[0].cleaner_offsets[harness.key] = 23
     assert offsets(harness) == (0, 20)
@@ -152,17 +152,17 @@ def test_a_checkpoint_beyond_the_end_is_corrected(
     assert harness.checkpoint == 0
 
 
-def test_a_checkpoint_within_the_active_segment_is_kept(harness: Compacted) -> None:
+def test_a_checkpoint_within_the_active_segment_is_kept(harness: CompactionHarness) -> None:
     assert cleanable_offsets(harness.log, 21, T0) == (21, 21, False)
     harness.manager.dirs[0].cleaner_offsets[harness.key] = 21
     assert harness.cleaner.grab_filthiest_log() is None
 
 
-def test_the_checkpoint_survives_a_restart(harness: Compacted, env: FaultEnv) -> None:
+def test_the_checkpoint_survives_a_restart(harness: CompactionHarness, env: FaultEnv) -> None:
     harness.compact()
     harness.log.flush()
     env.kill()
-    again = Compacted(env)
+    again = CompactionHarness(env)
     assert again.checkpoint == 20
     again.fill(10)
     assert offsets(again) == (20, 30)
@@ -171,7 +171,7 @@ def test_the_checkpoint_survives_a_restart(harness: Compacted, env: FaultEnv) ->
 # -- which log --
 
 
-def test_the_dirtiest_log_is_cleaned_first(harness: Compacted) -> None:
+def test_the_dirtiest_log_is_cleaned_first(harness: CompactionHarness) -> None:
     other = other_log(harness, 12)
     harness.compact()  # both are entirely dirty: either may be first
     harness.compact()
@@ -184,7 +184,7 @@ def test_the_dirtiest_log_is_cleaned_first(harness: Compacted) -> None:
 
 
 def test_logs_within_the_min_cleanable_dirty_ratio_are_not_cleaned(env: FaultEnv) -> None:
-    harness = Compacted(env, compacted(min_cleanable_dirty_ratio=0.5))
+    harness = CompactionHarness(env, compacted_config(min_cleanable_dirty_ratio=0.5))
     harness.group_bytes = 900  # no segments are merged
     for number in range(22):
         put(harness.log, b"unique %d" % number, bytes(120))
@@ -200,8 +200,8 @@ def test_logs_within_the_min_cleanable_dirty_ratio_are_not_cleaned(env: FaultEnv
 
 
 def test_max_compaction_lag_has_priority_over_the_ratio(env: FaultEnv) -> None:
-    config = compacted(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=10 * MINUTE_MS)
-    harness = Compacted(env, config)
+    config = compacted_config(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=10 * MINUTE_MS)
+    harness = CompactionHarness(env, config)
     for number in range(12):
         put(harness.log, b"%d" % number, bytes(120), timestamp=T0 + number)
     env.time_ms = T0 + 10 * MINUTE_MS
@@ -213,7 +213,9 @@ def test_max_compaction_lag_has_priority_over_the_ratio(env: FaultEnv) -> None:
 
 
 def test_max_compaction_lag_rolls_the_active_segment(env: FaultEnv) -> None:
-    harness = Compacted(env, compacted(max_compaction_lag_ms=MINUTE_MS, segment_ms=60 * MINUTE_MS))
+    harness = CompactionHarness(
+        env, compacted_config(max_compaction_lag_ms=MINUTE_MS, segment_ms=60 * MINUTE_MS)
+    )
     put(harness.log, b"k", b"v", timestamp=T0)
     put(harness.log, b"k", b"v", timestamp=T0 + MINUTE_MS)
     assert harness.log.segment_count == 1
@@ -222,38 +224,38 @@ def test_max_compaction_lag_rolls_the_active_segment(env: FaultEnv) -> None:
 
 
 def test_logs_without_compaction_are_ignored(env: FaultEnv) -> None:
-    harness = Compacted(env, small_config(min_cleanable_dirty_ratio=0.0))
+    harness = CompactionHarness(env, small_config(min_cleanable_dirty_ratio=0.0))
     harness.fill(22)
     assert harness.cleaner.grab_filthiest_log() is None
 
 
-def test_a_changed_cleanup_policy_takes_effect(harness: Compacted) -> None:
+def test_a_changed_cleanup_policy_takes_effect(harness: CompactionHarness) -> None:
     """From compact to delete and back: the compacted part stays clean, the rest is dirty."""
     harness.compact()
     harness.manager.update_configs(lambda _: small_config())
     harness.fill(10)
     assert harness.cleaner.grab_filthiest_log() is None
     assert harness.cleaner.may_retain(harness.log)
-    harness.manager.update_configs(lambda _: compacted())
+    harness.manager.update_configs(lambda _: compacted_config())
     assert not harness.cleaner.may_retain(harness.log)
     assert offsets(harness) == (20, 30)
 
 
-def test_a_cleaning_is_aborted_when_the_policy_no_longer_compacts(harness: Compacted) -> None:
+def test_a_cleaning_is_aborted_when_the_policy_no_longer_compacts(harness: CompactionHarness) -> None:
     found = harness.grab()
-    harness.manager.update_configs(lambda _: compacted(retention_ms=1))
+    harness.manager.update_configs(lambda _: compacted_config(retention_ms=1))
     assert not harness.cleaner.is_aborted(found.key)
     harness.manager.update_configs(lambda _: small_config())
     assert harness.cleaner.is_aborted(found.key)
 
 
-def test_an_offline_log_is_not_cleaned(harness: Compacted) -> None:
+def test_an_offline_log_is_not_cleaned(harness: CompactionHarness) -> None:
     harness.log.fail("a test says so")
     assert harness.cleaner.grab_filthiest_log() is None
 
 
 def test_a_log_that_cannot_be_checked_is_uncleanable_and_others_continue(
-    harness: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
+    harness: CompactionHarness, env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = other_log(harness, 12)
     forget_times(harness, env)
@@ -263,9 +265,9 @@ def test_a_log_that_cannot_be_checked_is_uncleanable_and_others_continue(
     assert "cannot be checked" in caplog.text
 
 
-def forget_times(harness: Compacted, env: FaultEnv) -> None:
+def forget_times(harness: CompactionHarness, env: FaultEnv) -> None:
     """Makes the manager read the timestamps of the log's records from its segments."""
-    lagging = compacted(min_compaction_lag_ms=1)
+    lagging = compacted_config(min_compaction_lag_ms=1)
     harness.manager.update_configs(lambda log: lagging if log is harness.log else log.config)
     harness.log.release()
     for name in names(env, "/a/t-0"):
@@ -276,7 +278,7 @@ def forget_times(harness: Compacted, env: FaultEnv) -> None:
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM])
 def test_a_log_is_checked_again_later_after_a_transient_error(
-    harness: Compacted, env: FaultEnv, code: int
+    harness: CompactionHarness, env: FaultEnv, code: int
 ) -> None:
     forget_times(harness, env)
     env.inject(lambda _, kind, __: Fault(code) if kind == "open" else None)
@@ -290,7 +292,7 @@ def test_a_log_is_checked_again_later_after_a_transient_error(
 # -- one at a time --
 
 
-def test_a_log_is_cleaned_by_one_at_a_time(harness: Compacted) -> None:
+def test_a_log_is_cleaned_by_one_at_a_time(harness: CompactionHarness) -> None:
     found = harness.grab()
     assert harness.key in harness.cleaner._states
     assert harness.cleaner.grab_filthiest_log() is None
@@ -300,7 +302,7 @@ def test_a_log_is_cleaned_by_one_at_a_time(harness: Compacted) -> None:
     assert harness.grab().log is harness.log
 
 
-def test_an_aborted_cleaning_leaves_no_state(harness: Compacted) -> None:
+def test_an_aborted_cleaning_leaves_no_state(harness: CompactionHarness) -> None:
     found = harness.grab()
     stopped: list[str] = []
     harness.cleaner.on_abort(harness.key, lambda: stopped.append("now"))
@@ -314,12 +316,12 @@ def test_an_aborted_cleaning_leaves_no_state(harness: Compacted) -> None:
     assert harness.grab().log is harness.log
 
 
-def test_an_abort_without_a_cleaning_does_nothing(harness: Compacted) -> None:
+def test_an_abort_without_a_cleaning_does_nothing(harness: CompactionHarness) -> None:
     harness.cleaner.abort_cleaning(harness.key)
     assert harness.key not in harness.cleaner._states
 
 
-def test_pauses_are_counted(harness: Compacted) -> None:
+def test_pauses_are_counted(harness: CompactionHarness) -> None:
     found = harness.grab()
     harness.cleaner.abort_and_pause_cleaning(harness.key)
     harness.cleaner.abort_and_pause_cleaning(harness.key)
@@ -333,7 +335,7 @@ def test_pauses_are_counted(harness: Compacted) -> None:
         harness.cleaner.resume_cleaning(harness.key)
 
 
-def test_retention_of_a_paused_log_goes_on(harness: Compacted) -> None:
+def test_retention_of_a_paused_log_goes_on(harness: CompactionHarness) -> None:
     """Cleaning of a replica is paused while it moves to another log directory."""
     log = harness.log
     found = harness.grab()
@@ -349,7 +351,7 @@ def test_retention_of_a_paused_log_goes_on(harness: Compacted) -> None:
 # -- other operations on the log --
 
 
-def swapping(harness: Compacted, env: FaultEnv) -> None:
+def swapping(harness: CompactionHarness, env: FaultEnv) -> None:
     """A cleaning whose result waits as .swap, and which an abort cancels."""
     found = harness.grab()
     result = harness.clean(found)
@@ -362,7 +364,7 @@ def no_swap(env: FaultEnv, directory: str = "/a/t-0") -> bool:
     return not [name for name in names(env, directory) if name.endswith(".swap")]
 
 
-def test_truncation_aborts_a_cleaning(harness: Compacted, env: FaultEnv) -> None:
+def test_truncation_aborts_a_cleaning(harness: CompactionHarness, env: FaultEnv) -> None:
     harness.log.flush()
     swapping(harness, env)
     assert not no_swap(env)
@@ -370,16 +372,16 @@ def test_truncation_aborts_a_cleaning(harness: Compacted, env: FaultEnv) -> None
     assert harness.cleaner.is_aborted(harness.key)
     assert no_swap(env)
     env.crash()
-    assert list(contents(Compacted(env).log)) == list(range(12))
+    assert list(contents(CompactionHarness(env).log)) == list(range(12))
 
 
-def test_truncation_of_the_active_segment_aborts_no_cleaning(harness: Compacted) -> None:
+def test_truncation_of_the_active_segment_aborts_no_cleaning(harness: CompactionHarness) -> None:
     harness.grab()
     harness.manager.truncate_to(harness.log, 21)
     assert not harness.cleaner.is_aborted(harness.key)
 
 
-def test_truncation_moves_the_checkpoint_back(harness: Compacted, env: FaultEnv) -> None:
+def test_truncation_moves_the_checkpoint_back(harness: CompactionHarness, env: FaultEnv) -> None:
     """On disk before the next append, because records appended at those offsets were never compacted."""
     harness.compact()
     harness.fill(20)
@@ -391,7 +393,7 @@ def test_truncation_moves_the_checkpoint_back(harness: Compacted, env: FaultEnv)
     assert f"t 0 {active}" in saved(env)
 
 
-def test_truncation_of_the_whole_log_aborts_a_cleaning(harness: Compacted, env: FaultEnv) -> None:
+def test_truncation_of_the_whole_log_aborts_a_cleaning(harness: CompactionHarness, env: FaultEnv) -> None:
     harness.compact()
     harness.fill(10)
     swapping(harness, env)
@@ -401,7 +403,9 @@ def test_truncation_of_the_whole_log_aborts_a_cleaning(harness: Compacted, env: 
     assert no_swap(env)
 
 
-def test_deletion_aborts_a_cleaning_and_removes_the_checkpoint(harness: Compacted, env: FaultEnv) -> None:
+def test_deletion_aborts_a_cleaning_and_removes_the_checkpoint(
+    harness: CompactionHarness, env: FaultEnv
+) -> None:
     harness.compact()
     harness.fill(10)
     assert "t 0 20" in saved(env)
@@ -414,7 +418,7 @@ def test_deletion_aborts_a_cleaning_and_removes_the_checkpoint(harness: Compacte
 
 
 def test_a_recreated_partition_waits_until_the_old_cleaning_has_ended(
-    harness: Compacted, env: FaultEnv
+    harness: CompactionHarness, env: FaultEnv
 ) -> None:
     found = harness.grab()
     harness.manager.delete_log("t", 0)
@@ -428,12 +432,12 @@ def test_a_recreated_partition_waits_until_the_old_cleaning_has_ended(
 
 def test_a_stale_checkpoint_is_removed_before_the_partition_is_recreated(env: FaultEnv) -> None:
     env.write_file("/a/cleaner-offset-checkpoint", b"0\n1\nt 0 15\n")
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     assert harness.checkpoint is None
     assert saved(env) == "0\n0\n"
 
 
-def test_a_swap_that_cannot_be_reverted_stops_a_truncation(harness: Compacted, env: FaultEnv) -> None:
+def test_a_swap_that_cannot_be_reverted_stops_a_truncation(harness: CompactionHarness, env: FaultEnv) -> None:
     def stop() -> None:
         raise KafkaStorageError("no")
 
@@ -444,7 +448,7 @@ def test_a_swap_that_cannot_be_reverted_stops_a_truncation(harness: Compacted, e
     assert harness.log.log_end_offset == 22
 
 
-def no_way_back(harness: Compacted) -> None:
+def no_way_back(harness: CompactionHarness) -> None:
     """A cleaning with a swap that cannot be reverted."""
 
     def stop() -> None:
@@ -455,7 +459,7 @@ def no_way_back(harness: Compacted) -> None:
 
 
 def test_a_swap_that_cannot_be_reverted_does_not_prevent_a_change_of_configuration(
-    harness: Compacted, caplog: pytest.LogCaptureFixture
+    harness: CompactionHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = other_log(harness, 3)
     no_way_back(harness)
@@ -466,7 +470,7 @@ def test_a_swap_that_cannot_be_reverted_does_not_prevent_a_change_of_configurati
     assert "the disk is gone" in caplog.text
 
 
-def test_a_swap_that_cannot_be_reverted_does_not_prevent_a_pause(harness: Compacted) -> None:
+def test_a_swap_that_cannot_be_reverted_does_not_prevent_a_pause(harness: CompactionHarness) -> None:
     no_way_back(harness)
     harness.cleaner.abort_and_pause_cleaning(harness.key)
     assert harness.cleaner.is_aborted(harness.key)
@@ -477,8 +481,8 @@ def test_a_swap_that_cannot_be_reverted_does_not_prevent_a_pause(harness: Compac
 # -- retention --
 
 
-def expired(env: FaultEnv, policy: frozenset[str]) -> Compacted:
-    harness = Compacted(env, compacted(cleanup_policy=policy, retention_ms=MINUTE_MS))
+def expired(env: FaultEnv, policy: frozenset[str]) -> CompactionHarness:
+    harness = CompactionHarness(env, compacted_config(cleanup_policy=policy, retention_ms=MINUTE_MS))
     harness.fill(22)
     env.time_ms += 2 * MINUTE_MS
     return harness
@@ -491,7 +495,9 @@ def test_the_cleaner_applies_retention_to_compacted_logs(env: FaultEnv) -> None:
     assert harness.log.log_start_offset == 22
 
 
-def test_without_the_cleaner_the_log_manager_applies_retention_to_all_logs(harness: Compacted) -> None:
+def test_without_the_cleaner_the_log_manager_applies_retention_to_all_logs(
+    harness: CompactionHarness,
+) -> None:
     assert not harness.cleaner.may_retain(harness.log)
     harness.cleaner.is_enabled = False
     assert harness.cleaner.may_retain(harness.log)
@@ -527,7 +533,7 @@ def test_retention_after_a_change_of_policy_waits_for_the_cleaning(env: FaultEnv
     assert harness.manager.cleanup_logs() == 5
 
 
-def test_deleted_records_stay_deleted_when_a_cleaning_ends(harness: Compacted) -> None:
+def test_deleted_records_stay_deleted_when_a_cleaning_ends(harness: CompactionHarness) -> None:
     """DeleteRecords does not wait and aborts nothing."""
     found = harness.grab()
     result = harness.clean(found)
@@ -540,7 +546,7 @@ def test_deleted_records_stay_deleted_when_a_cleaning_ends(harness: Compacted) -
 
 
 def test_a_disk_failure_in_retention_takes_the_directory_offline(
-    harness: Compacted, env: FaultEnv, caplog: pytest.LogCaptureFixture
+    harness: CompactionHarness, env: FaultEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
     failed: list[str] = []
     harness.manager.on_log_dir_failed = failed.append
@@ -554,7 +560,7 @@ def test_a_disk_failure_in_retention_takes_the_directory_offline(
 # -- failures --
 
 
-def test_a_failed_cleaning_is_retried_with_growing_pauses(harness: Compacted, env: FaultEnv) -> None:
+def test_a_failed_cleaning_is_retried_with_growing_pauses(harness: CompactionHarness, env: FaultEnv) -> None:
     delay_ms = FIRST_RETRY_MS
     for _ in range(12):
         found = harness.grab()
@@ -570,7 +576,9 @@ def test_a_failed_cleaning_is_retried_with_growing_pauses(harness: Compacted, en
     assert harness.cleaner.failed(found) == FIRST_RETRY_MS, "a success counts as a new beginning"
 
 
-def test_an_uncleanable_log_is_not_retried(harness: Compacted, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_uncleanable_log_is_not_retried(
+    harness: CompactionHarness, caplog: pytest.LogCaptureFixture
+) -> None:
     found = harness.grab()
     harness.cleaner.mark_uncleanable(found.log, "a key without a door")
     harness.cleaner.done_cleaning(found, None)
@@ -587,7 +595,7 @@ def test_an_uncleanable_log_is_not_retried(harness: Compacted, caplog: pytest.Lo
     assert harness.cleaner.uncleanable_bytes(directory) == 0
 
 
-def test_logs_of_a_failed_directory_are_not_cleaned(harness: Compacted) -> None:
+def test_logs_of_a_failed_directory_are_not_cleaned(harness: CompactionHarness) -> None:
     harness.grab()
     harness.cleaner.handle_log_dir_failure("/a")
     assert harness.cleaner.is_aborted(harness.key)
@@ -597,7 +605,7 @@ def test_logs_of_a_failed_directory_are_not_cleaned(harness: Compacted) -> None:
 
 
 def test_a_failed_directory_may_fail_while_it_is_released(
-    harness: Compacted, caplog: pytest.LogCaptureFixture
+    harness: CompactionHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stop() -> None:
         raise KafkaStorageError("the disk is gone")
@@ -609,7 +617,7 @@ def test_a_failed_directory_may_fail_while_it_is_released(
     assert "the disk is gone" in caplog.text
 
 
-def test_the_checkpoint_moves_with_its_partition(harness: Compacted, env: FaultEnv) -> None:
+def test_the_checkpoint_moves_with_its_partition(harness: CompactionHarness, env: FaultEnv) -> None:
     harness.compact()
     source, target = harness.manager.dirs[0], LogDir(env, "/b")
     harness.cleaner.mark_uncleanable(harness.log, "no reason")
@@ -625,7 +633,7 @@ def test_the_checkpoint_moves_with_its_partition(harness: Compacted, env: FaultE
 
 
 def test_a_request_has_priority_over_the_ratio(env: FaultEnv) -> None:
-    harness = Compacted(env, compacted(min_cleanable_dirty_ratio=1.0))
+    harness = CompactionHarness(env, compacted_config(min_cleanable_dirty_ratio=1.0))
     harness.fill(22)
     assert harness.cleaner.grab_filthiest_log() is None
     assert harness.cleaner.request(harness.log) == 22
@@ -637,7 +645,7 @@ def test_a_request_has_priority_over_the_ratio(env: FaultEnv) -> None:
     assert list(contents(harness.log)) == [18, 19, 20, 21]
 
 
-def test_a_request_has_priority_over_dirtier_logs(harness: Compacted) -> None:
+def test_a_request_has_priority_over_dirtier_logs(harness: CompactionHarness) -> None:
     harness.compact()
     other_log(harness, 30)
     harness.fill(5)
@@ -645,7 +653,7 @@ def test_a_request_has_priority_over_dirtier_logs(harness: Compacted) -> None:
     assert harness.grab().log is harness.log
 
 
-def test_a_request_for_a_clean_log_cleans_all_of_it_again(harness: Compacted) -> None:
+def test_a_request_for_a_clean_log_cleans_all_of_it_again(harness: CompactionHarness) -> None:
     """This removes tombstones past their delete horizon."""
     harness.compact()
     harness.cleaner.request(harness.log)
@@ -660,14 +668,14 @@ def test_a_request_for_a_clean_log_cleans_all_of_it_again(harness: Compacted) ->
 
 
 def test_a_request_for_an_empty_log_completes_at_once(env: FaultEnv) -> None:
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     harness.cleaner.request(harness.log)
     assert harness.cleaner.grab_filthiest_log() is None
     assert not harness.cleaner.is_requested(harness.key)
 
 
 def test_a_request_completes_at_an_open_transaction(env: FaultEnv) -> None:
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     harness.fill(12)
     harness.log.append_as_leader(make_batch(b"x", producer=(7, 0, 0), transactional=True), 0)
     harness.fill(5)
@@ -677,7 +685,7 @@ def test_a_request_completes_at_an_open_transaction(env: FaultEnv) -> None:
     assert not harness.cleaner.is_requested(harness.key)
 
 
-def test_a_request_retries_an_uncleanable_log(harness: Compacted) -> None:
+def test_a_request_retries_an_uncleanable_log(harness: CompactionHarness) -> None:
     found = harness.grab()
     harness.cleaner.mark_uncleanable(harness.log, "no reason")
     harness.cleaner.done_cleaning(found, None)
@@ -690,7 +698,7 @@ def test_a_request_retries_an_uncleanable_log(harness: Compacted) -> None:
     harness.compact()
 
 
-def test_the_next_cleaning_completes_a_request_made_during_one(harness: Compacted) -> None:
+def test_the_next_cleaning_completes_a_request_made_during_one(harness: CompactionHarness) -> None:
     found = harness.grab()
     harness.cleaner.request(harness.log)
     harness.swap(found, harness.clean(found))

@@ -18,7 +18,7 @@ from barnabas.storage.log.segment_swap import (
     remove_cleaned,
 )
 from barnabas.storage.offsets import AppendOrigin, FetchIsolation
-from tests.storage.compacting import ABORTED, Compacted, contents, last_values, put
+from tests.storage.compacting import ABORTED, CompactionHarness, contents, last_values, put
 from tests.storage.fault_env import Fault, FaultEnv, PowerCut, nth, power_cut
 from tests.storage.helpers import append, end_txn, make_batch, names
 
@@ -42,21 +42,21 @@ def env() -> FaultEnv:
 
 
 @pytest.fixture
-def harness(env: FaultEnv) -> Compacted:
+def harness(env: FaultEnv) -> CompactionHarness:
     """A log of segments 0, 5, 10, 15 and an active one at 20, with keys in turn."""
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     harness.fill(22)
     return harness
 
 
-def bases(harness: Compacted) -> list[int]:
+def bases(harness: CompactionHarness) -> list[int]:
     return [segment.base_offset for segment in harness.log.segments]
 
 
 # -- in service --
 
 
-def test_segments_are_replaced_by_one(harness: Compacted, env: FaultEnv) -> None:
+def test_segments_are_replaced_by_one(harness: CompactionHarness, env: FaultEnv) -> None:
     before = last_values(harness.log)
     assert bases(harness) == [0, 5, 10, 15, 20]
     result = harness.compact()
@@ -69,7 +69,7 @@ def test_segments_are_replaced_by_one(harness: Compacted, env: FaultEnv) -> None
     assert not [name for name in names(env, DIRECTORY) if name.endswith((".cleaned", ".swap"))]
 
 
-def test_the_old_files_are_removed_after_the_delay(harness: Compacted, env: FaultEnv) -> None:
+def test_the_old_files_are_removed_after_the_delay(harness: CompactionHarness, env: FaultEnv) -> None:
     harness.compact()
     assert env.exists(path(5, "log.deleted"))
     env.time_ms += harness.log.config.file_delete_delay_ms
@@ -78,21 +78,21 @@ def test_the_old_files_are_removed_after_the_delay(harness: Compacted, env: Faul
     assert not [name for name in names(env, DIRECTORY) if name.endswith(".deleted")]
 
 
-def test_a_read_before_the_swap_stays_readable(harness: Compacted) -> None:
+def test_a_read_before_the_swap_stays_readable(harness: CompactionHarness) -> None:
     old = harness.log.read(0, 10_000, FetchIsolation.LOG_END, min_one_message=True).records
     wanted = old.read()
     harness.compact()
     assert old.read() == wanted
 
 
-def test_a_read_from_a_gap_returns_the_next_record(harness: Compacted) -> None:
+def test_a_read_from_a_gap_returns_the_next_record(harness: CompactionHarness) -> None:
     harness.compact()
     found = harness.log.read(3, 10_000, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
     assert found.records.read()[:8] == (16).to_bytes(8, "big")
 
 
 def test_a_search_by_time_uses_the_new_segment(env: FaultEnv) -> None:
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     for number in range(12):
         put(harness.log, b"key %d" % (number % 2), b"v" * 100, timestamp=1_700_000_000_000 + number)
     harness.compact()
@@ -101,7 +101,7 @@ def test_a_search_by_time_uses_the_new_segment(env: FaultEnv) -> None:
     assert found.offset == min(contents(harness.log))
 
 
-def test_snapshots_of_replaced_segments_are_removed(harness: Compacted, env: FaultEnv) -> None:
+def test_snapshots_of_replaced_segments_are_removed(harness: CompactionHarness, env: FaultEnv) -> None:
     assert harness.log.producer_state_manager.snapshots.offsets == [5, 10, 15, 20]
     harness.compact()
     assert harness.log.producer_state_manager.snapshots.offsets == [20]
@@ -110,7 +110,7 @@ def test_snapshots_of_replaced_segments_are_removed(harness: Compacted, env: Fau
 
 def test_a_high_watermark_in_an_old_segment_is_looked_up_again(env: FaultEnv) -> None:
     """It was a position in a segment that was active then, and is shorter now."""
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     harness.fill(10)
     assert harness.log.high_watermark_metadata.segment_base_offset == 5
     harness.log.append_as_leader(make_batch(b"x" * 120, key=b"not replicated yet"), 0)
@@ -123,7 +123,7 @@ def test_a_high_watermark_in_an_old_segment_is_looked_up_again(env: FaultEnv) ->
     assert visible.records.position + visible.records.size <= env.size(path(0))
 
 
-def test_a_flush_under_way_completes(harness: Compacted) -> None:
+def test_a_flush_under_way_completes(harness: CompactionHarness) -> None:
     job = harness.log.prepare_flush()
     harness.compact()
     job.run()
@@ -132,7 +132,7 @@ def test_a_flush_under_way_completes(harness: Compacted) -> None:
     assert not harness.log._local.has_unflushed
 
 
-def test_retention_truncation_and_appends_after_a_swap(harness: Compacted) -> None:
+def test_retention_truncation_and_appends_after_a_swap(harness: CompactionHarness) -> None:
     harness.compact()
     harness.fill(10)
     harness.manager.truncate_to(harness.log, 25)
@@ -145,7 +145,7 @@ def test_retention_truncation_and_appends_after_a_swap(harness: Compacted) -> No
     assert harness.checkpoint == 0
 
 
-def test_repeated_swaps(harness: Compacted) -> None:
+def test_repeated_swaps(harness: CompactionHarness) -> None:
     for _ in range(5):
         harness.fill(11)
         before = last_values(harness.log)
@@ -154,7 +154,7 @@ def test_repeated_swaps(harness: Compacted) -> None:
     assert len(bases(harness)) <= 4
 
 
-def test_missing_segments_are_not_replaced(harness: Compacted, env: FaultEnv) -> None:
+def test_missing_segments_are_not_replaced(harness: CompactionHarness, env: FaultEnv) -> None:
     before = dict(contents(harness.log))
     for replaces in ((0, 10), (5, 10, 15, 20), (1, 5), (30,), (15, 20)):
         assert not harness.log.replace_segments(CleanedSegment(replaces[0], 1, replaces))
@@ -162,13 +162,13 @@ def test_missing_segments_are_not_replaced(harness: Compacted, env: FaultEnv) ->
     assert not [name for name in names(env, DIRECTORY) if name.endswith(".deleted")]
 
 
-def test_an_offline_log_rejects_a_swap(harness: Compacted) -> None:
+def test_an_offline_log_rejects_a_swap(harness: CompactionHarness) -> None:
     harness.log.fail("a test says so")
     with pytest.raises(KafkaStorageError):
         harness.log.replace_segments(CleanedSegment(0, 1, (0,)))
 
 
-def test_a_disk_failure_in_the_swap_takes_the_log_offline(harness: Compacted, env: FaultEnv) -> None:
+def test_a_disk_failure_in_the_swap_takes_the_log_offline(harness: CompactionHarness, env: FaultEnv) -> None:
     found = harness.grab()
     result = harness.clean(found)
     swap = SwapPreparation(env, DIRECTORY, result.segments[0])
@@ -179,7 +179,7 @@ def test_a_disk_failure_in_the_swap_takes_the_log_offline(harness: Compacted, en
         harness.log.replace_segments(result.segments[0])
     assert harness.log.is_failed
     env.kill()
-    again = Compacted(env)
+    again = CompactionHarness(env)
     assert last_values(again.log) == before
     assert bases(again) == [0, 20]
 
@@ -187,7 +187,7 @@ def test_a_disk_failure_in_the_swap_takes_the_log_offline(harness: Compacted, en
 # -- the claim of the directory --
 
 
-def test_stray_files_are_removed_before_a_swap(harness: Compacted, env: FaultEnv) -> None:
+def test_stray_files_are_removed_before_a_swap(harness: CompactionHarness, env: FaultEnv) -> None:
     result = harness.clean(harness.grab())
     ours = [name for name in names(env, DIRECTORY) if name.endswith(".cleaned")]
     env.write_file(path(3, "log.cleaned"), b"stray")
@@ -204,7 +204,7 @@ def test_stray_files_are_removed_before_a_swap(harness: Compacted, env: FaultEnv
 @pytest.mark.parametrize("is_synced", [True, False])
 def test_a_superseding_record_is_synced_before_the_old_one_is_removed(env: FaultEnv, is_synced: bool) -> None:
     """A power cut after the first segment is swapped in, while later ones are written but not synced."""
-    harness = Compacted(env, group_bytes=900)
+    harness = CompactionHarness(env, group_bytes=900)
     harness.fill(4)
     harness.log.flush()
     durable = last_values(harness.log)
@@ -215,11 +215,11 @@ def test_a_superseding_record_is_synced_before_the_old_one_is_removed(env: Fault
     SwapPreparation(env, DIRECTORY, result.segments[0]).run()
     harness.log.replace_segments(result.segments[0])
     env.crash()
-    left_over = last_values(Compacted(env).log).keys()
+    left_over = last_values(CompactionHarness(env).log).keys()
     assert (left_over == durable.keys()) is is_synced, "without the sync the keys would be gone"
 
 
-def test_a_sync_that_fails_is_remembered(harness: Compacted, env: FaultEnv) -> None:
+def test_a_sync_that_fails_is_remembered(harness: CompactionHarness, env: FaultEnv) -> None:
     found = harness.grab()
     result = harness.clean(found)
     claim = SwapClaim(env, DIRECTORY, result.segments, paths_to_sync(found))
@@ -231,7 +231,7 @@ def test_a_sync_that_fails_is_remembered(harness: Compacted, env: FaultEnv) -> N
 
 @pytest.mark.parametrize("kind", ["open", "sync_dir"])
 def test_a_sync_without_a_descriptor_is_repeated_by_the_next_claim(
-    harness: Compacted, env: FaultEnv, kind: str
+    harness: CompactionHarness, env: FaultEnv, kind: str
 ) -> None:
     """No fsync failed, so nothing can be lost."""
     found = harness.grab()
@@ -246,17 +246,17 @@ def test_a_sync_without_a_descriptor_is_repeated_by_the_next_claim(
     again = SwapClaim(env, DIRECTORY, result.segments, paths_to_sync(found))
     again.run()
     env.crash()
-    assert list(contents(Compacted(env).log)) == list(range(20)), "all that was read is on the disk"
+    assert list(contents(CompactionHarness(env).log)) == list(range(20)), "all that was read is on the disk"
 
 
-def test_flushed_files_are_not_synced_again(harness: Compacted) -> None:
+def test_flushed_files_are_not_synced_again(harness: CompactionHarness) -> None:
     found = harness.grab()
     assert [path[-24:] for path in paths_to_sync(found)] == [f"{base:020d}.log" for base in (0, 5, 10, 15)]
     harness.log.flush()
     assert paths_to_sync(found) == []
 
 
-def test_a_locked_directory_is_not_claimed(harness: Compacted, env: FaultEnv) -> None:
+def test_a_locked_directory_is_not_claimed(harness: CompactionHarness, env: FaultEnv) -> None:
     lock = env.lock_dir(DIRECTORY)
     assert lock is not None
     claim = SwapClaim(env, DIRECTORY, ())
@@ -269,7 +269,7 @@ def test_a_locked_directory_is_not_claimed(harness: Compacted, env: FaultEnv) ->
 # -- the preparation, and reverting it --
 
 
-def prepared(harness: Compacted, env: FaultEnv) -> SwapPreparation:
+def prepared(harness: CompactionHarness, env: FaultEnv) -> SwapPreparation:
     result = harness.clean(harness.grab())
     return SwapPreparation(env, DIRECTORY, result.segments[0])
 
@@ -278,7 +278,7 @@ def left(env: FaultEnv) -> list[str]:
     return [name[20:] for name in names(env, DIRECTORY) if name.endswith((".cleaned", ".swap"))]
 
 
-def test_a_swap_cancelled_before_it_runs_does_nothing(harness: Compacted, env: FaultEnv) -> None:
+def test_a_swap_cancelled_before_it_runs_does_nothing(harness: CompactionHarness, env: FaultEnv) -> None:
     swap = prepared(harness, env)
     swap.cancel()
     swap.run()
@@ -286,7 +286,7 @@ def test_a_swap_cancelled_before_it_runs_does_nothing(harness: Compacted, env: F
     assert all(name.endswith(".cleaned") for name in left(env))
 
 
-def test_a_swap_cancelled_after_it_ran_is_reverted(harness: Compacted, env: FaultEnv) -> None:
+def test_a_swap_cancelled_after_it_ran_is_reverted(harness: CompactionHarness, env: FaultEnv) -> None:
     swap = prepared(harness, env)
     swap.run()
     assert sorted(left(env)) == [".index.swap", ".log.swap", ".timeindex.swap"]
@@ -296,10 +296,10 @@ def test_a_swap_cancelled_after_it_ran_is_reverted(harness: Compacted, env: Faul
     assert left(env) == []
     env.crash()
     assert left(env) == [] or left(env) == [".log.cleaned"]
-    assert len(contents(Compacted(env).log)) <= 22
+    assert len(contents(CompactionHarness(env).log)) <= 22
 
 
-def test_a_failed_swap_is_reverted(harness: Compacted, env: FaultEnv) -> None:
+def test_a_failed_swap_is_reverted(harness: CompactionHarness, env: FaultEnv) -> None:
     swap = prepared(harness, env)
     env.inject(lambda _, kind, __: Fault(errno.EIO) if kind == "sync_dir" else None)
     with pytest.raises(OSError, match="injected"):
@@ -312,7 +312,7 @@ def test_a_revert_may_be_interrupted_anywhere(env: FaultEnv) -> None:
     operation, ended = 0, False
     while not ended:
         env = new_env()
-        harness = Compacted(env)
+        harness = CompactionHarness(env)
         harness.fill(22)
         harness.log.flush()
         wanted = contents(harness.log)
@@ -325,7 +325,7 @@ def test_a_revert_may_be_interrupted_anywhere(env: FaultEnv) -> None:
         except PowerCut:
             pass
         env.kill()
-        again = Compacted(env)
+        again = CompactionHarness(env)
         is_completed = not ended and operation == 0
         assert is_completed or contents(again.log) == wanted, operation
         assert not left(env)
@@ -340,11 +340,11 @@ def test_removing_the_files_of_a_deleted_partition(env: FaultEnv) -> None:
 # -- crashes --
 
 
-def compaction(harness: Compacted) -> None:
+def compaction(harness: CompactionHarness) -> None:
     harness.compact()
 
 
-def rest_of_life(harness: Compacted) -> None:
+def rest_of_life(harness: CompactionHarness) -> None:
     """A compaction, due deletions, more records, and another compaction of the whole log."""
     harness.compact()
     harness.env.time_ms += 60_000  # type: ignore[attr-defined]
@@ -355,9 +355,9 @@ def rest_of_life(harness: Compacted) -> None:
     harness.compact()
 
 
-def started(env: FaultEnv) -> Compacted:
+def started(env: FaultEnv) -> CompactionHarness:
     """A log whose compaction swaps two segments in, one after the other."""
-    harness = Compacted(env, group_bytes=3000)
+    harness = CompactionHarness(env, group_bytes=3000)
     harness.fill(22)
     harness.log.append_as_leader(
         make_batch(b"a" * 90, key=ABORTED, producer=(7, 0, 0), transactional=True), 0
@@ -371,7 +371,7 @@ def started(env: FaultEnv) -> Compacted:
     return harness
 
 
-def committed(harness: Compacted) -> set[bytes]:
+def committed(harness: CompactionHarness) -> set[bytes]:
     """The records with the aborted transaction's key that a read_committed reader finds."""
     log = harness.log
     info = log.read(log.log_start_offset, 1 << 20, FetchIsolation.TXN_COMMITTED, min_one_message=True)
@@ -389,7 +389,7 @@ def committed(harness: Compacted) -> set[bytes]:
         pytest.param(rest_of_life, "crash in doubt", marks=pytest.mark.slow),
     ],
 )
-def test_a_crash_at_every_operation(life: Callable[[Compacted], None], ending: str) -> None:
+def test_a_crash_at_every_operation(life: Callable[[CompactionHarness], None], ending: str) -> None:
     operation, ended = 0, False
     while not ended:
         env = new_env()
@@ -406,7 +406,7 @@ def test_a_crash_at_every_operation(life: Callable[[Compacted], None], ending: s
         env.kill() if ending == "kill" else env.crash(
             random.Random(operation) if ending == "crash in doubt" else None
         )
-        again = Compacted(env)
+        again = CompactionHarness(env)
         found = last_values(again.log)
         for key in durable:
             assert found.get(key) is not None, (operation, key)
@@ -436,12 +436,12 @@ def test_a_crash_while_loading_completes_a_swap(ending: str) -> None:
         env.kill()
         env.inject(power_cut(operation))
         try:
-            Compacted(env)
+            CompactionHarness(env)
             ended = True
         except PowerCut:
             pass
         env.kill() if ending == "kill" else env.crash()
-        again = Compacted(env)
+        again = CompactionHarness(env)
         assert last_values(again.log) == wanted, operation
         assert not committed(again), operation
         assert not left(env)
@@ -466,7 +466,7 @@ def test_a_fault_at_every_operation(fault: Fault) -> None:
             assert last_values(harness.log) == wanted, operation
             put(harness.log, b"one more", b"x")
         env.kill()
-        again = Compacted(env)
+        again = CompactionHarness(env)
         assert {**wanted, b"one more": b"x"}.items() >= last_values(again.log).items()
         assert last_values(again.log).items() >= wanted.items(), operation
         operation += 1
@@ -476,7 +476,7 @@ def test_a_fault_at_every_operation(fault: Fault) -> None:
 # -- files that Kafka leaves --
 
 
-def test_indexes_left_as_swap_without_a_log_are_renamed(harness: Compacted, env: FaultEnv) -> None:
+def test_indexes_left_as_swap_without_a_log_are_renamed(harness: CompactionHarness, env: FaultEnv) -> None:
     """Kafka renames the .log first; a crash after that leaves only its indexes as .swap."""
     harness.compact()
     wanted = {suffix: env.read_file(path(0, suffix)) for suffix in ("index", "timeindex")}
@@ -484,7 +484,7 @@ def test_indexes_left_as_swap_without_a_log_are_renamed(harness: Compacted, env:
     env.kill()
     for suffix in wanted:
         env.rename(path(0, suffix), path(0, f"{suffix}.swap"))
-    again = Compacted(env)
+    again = CompactionHarness(env)
     assert {suffix: env.read_file(path(0, suffix)) for suffix in wanted} == wanted
     assert list(contents(again.log)) == [*range(16, 22)]
 
@@ -492,7 +492,7 @@ def test_indexes_left_as_swap_without_a_log_are_renamed(harness: Compacted, env:
 def test_an_index_without_a_log_is_removed(env: FaultEnv) -> None:
     env.mkdir(DIRECTORY)
     env.write_file(path(7, "index.swap"), b"12345678")
-    harness = Compacted(env)
+    harness = CompactionHarness(env)
     assert bases(harness) == [0]
     assert not left(env)
     assert not env.exists(path(7, "index"))
@@ -514,7 +514,7 @@ def test_an_empty_cleaned_segment_replaces_the_one_of_its_name(env: FaultEnv) ->
     assert env.read_file(path(0)) == b""
 
 
-def test_loading_without_a_swap_writes_nothing(harness: Compacted, env: FaultEnv) -> None:
+def test_loading_without_a_swap_writes_nothing(harness: CompactionHarness, env: FaultEnv) -> None:
     env.inject(None)
     complete_swaps(env, DIRECTORY, set(env.listdir(DIRECTORY)))
     assert env.operations == 1
