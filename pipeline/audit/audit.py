@@ -108,7 +108,9 @@ class _Audit:
         """Whether a task did not find files of a partition that exist here."""
         if report is None:
             return self._env.exists(partition.path)
-        gone = (segment.task.base_offset for segment in report.segments if segment.look.outcome is None)
+        gone = (
+            segment.task.base_offset for segment in report.segments if segment.verification.outcome is None
+        )
         return any(self._env.exists(segment_path(partition.path, base, LOG_SUFFIX)) for base in gone)
 
 

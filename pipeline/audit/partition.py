@@ -73,7 +73,7 @@ def _judgement(
     segments = tuple(sorted(reports, key=lambda report: report.task.base_offset))
     verifier = plan.verifier
     for report in segments:
-        verifier.take(unpacked_segment(report))
+        verifier.add(unpacked_segment(report))
     verifier.end()
     findings, log_range = confirmed(
         env,
@@ -98,7 +98,9 @@ def _backwards_between(segments: Sequence[SegmentReport]) -> Iterator[Finding]:
 
 def _lighter(report: SegmentReport) -> SegmentReport:
     """Drops the fields that only the judgement needs, which may have a megabyte."""
-    return report._replace(look=report.look._replace(findings=(), txn_index=None, followed=b""))
+    return report._replace(
+        verification=report.verification._replace(findings=(), txn_index=None, followed=b"")
+    )
 
 
 def count_kept(keys: Sequence[SegmentKeys]) -> Kept:

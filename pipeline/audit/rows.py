@@ -119,7 +119,7 @@ def segment_rows(stamp: Stamp, of: PartitionToVerify, report: PartitionReport) -
     """A row for each segment that still existed."""
     tally = Counter((_stem(one.path), one.severity) for one in report.findings.all)
     for segment in report.segments:
-        if segment.look.outcome is not None:
+        if segment.verification.outcome is not None:
             kept = report.kept.by_segment.get(segment.task.base_offset) if report.kept else None
             yield _segment_row(stamp, of, segment, tally, kept)
 
@@ -131,7 +131,7 @@ def _segment_row(
     tally: Counter[tuple[str, Severity]],
     kept: KeptRecords | None,
 ) -> Row:
-    outcome, counts, task = segment.look.outcome, segment.look.counts, segment.task
+    outcome, counts, task = segment.verification.outcome, segment.verification.counts, segment.task
     assert outcome is not None
     path = segment_path(task.path, task.base_offset, LOG_SUFFIX)
     stem = _stem(path)

@@ -13,7 +13,7 @@ from barnabas.protocol.records.errors import UnsupportedCompressionError
 from barnabas.storage.cleaner.cleaned_transactions import AbortedTransactionFiles
 from barnabas.storage.errors import CorruptIndexError
 from barnabas.storage.segment.names import LOG_SUFFIX, segment_path
-from barnabas.storage.verify.detached import SegmentLook, look_at_segment
+from barnabas.storage.verify.detached import SegmentVerification, verify_detached_segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class SegmentReport(NamedTuple):
     """The report on a segment. `odd_times`: the findings about its timestamps; `codecs`: bytes by codec.
 
-    `followed` of the look is deflated: a partition is judged with that of all its segments in memory, and for
+    `verification.followed` is deflated: the check of a partition has that of all its segments in memory, and for
     idempotent producers that send single records it is a third of the log.
     """
 
     task: SegmentTask
-    look: SegmentLook
+    verification: SegmentVerification
     times: TimeStats
     odd_times: tuple[Finding, ...]
     keys: KeyStats | None
@@ -67,7 +67,7 @@ def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[Segment
             keys.add(batch)
             transactions.add(batch)
 
-    look = look_at_segment(
+    verification = verify_detached_segment(
         env,
         task.path,
         task.base_offset,
@@ -79,20 +79,20 @@ def examine(env: Env, task: SegmentTask, options: AuditOptions) -> tuple[Segment
     stats, parts = None, []
     if keys is not None:
         stats, table = keys.finish()
-        is_read = look.outcome is not None and look.outcome.is_read_through
+        is_read = verification.outcome is not None and verification.outcome.is_read_through
         found = transactions.finish(is_read=is_read)
         parts = [
             SegmentKeys(task.partition, part, task.base_offset, task.is_active, each, found)
             for part, each in enumerate(parts_of(table, task.parts))
         ]
     odd = tuple(times.findings(segment_path(task.path, task.base_offset, LOG_SUFFIX)))
-    look = look._replace(followed=zlib.compress(look.followed, 1))
-    return SegmentReport(task, look, times.stats, odd, stats, dict(codecs)), parts
+    verification = verification._replace(followed=zlib.compress(verification.followed, 1))
+    return SegmentReport(task, verification, times.stats, odd, stats, dict(codecs)), parts
 
 
-def unpacked_segment(report: SegmentReport) -> SegmentLook:
-    """The segment's look with `followed` inflated, for `PartitionVerifier.take`."""
-    return report.look._replace(followed=zlib.decompress(report.look.followed))
+def unpacked_segment(report: SegmentReport) -> SegmentVerification:
+    """The verification with `followed` inflated, for `PartitionVerifier.add`."""
+    return report.verification._replace(followed=zlib.decompress(report.verification.followed))
 
 
 def _aborted(env: Env, task: SegmentTask) -> list[AbortedTxn]:

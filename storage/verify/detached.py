@@ -1,14 +1,14 @@
 """Verification of a segment apart from its partition: in another process, at another time, in any order.
 
-`look_at_segment` does all that needs no other segment. What it leaves, a `SegmentLook`, is plain data. The partition's
-`PartitionVerifier` takes these in order, and comes to what it would by reading the segments itself: of each batch that
-a producer or a leader epoch is followed by the look has the header, of each marker all of it.
+`verify_detached_segment` does all checks that need no other segment and returns a `SegmentVerification`, which is plain
+data. The partition's `PartitionVerifier` adds these in order and finds the same as by reading the segments itself.
+For the checks that span segments (producers, leader epochs) `followed` has the headers of batches and whole markers.
 
-    a look's `followed`:  one entry after the other
-    GAP     (1)  int64     offsets are missing before or within the batch that begins there; the first time only
-    BATCH   (2)  header    61 bytes; a control batch is there as a whole, since its record tells commit from abort
-    MISSED  (3)  int64     what comes next could not be read; all there is up to that offset could
-    AGAIN   (4)  int64     after that the next batch that could be read begins there
+    `followed`:  one entry after the other
+    GAP     (1)  int64     offsets are missing before or within the batch that begins there; the first gap only
+    BATCH   (2)  header    61 bytes; control batches whole, since the record distinguishes commit from abort
+    MISSED  (3)  int64     the batches before this offset were read, the next one is unreadable
+    RESUMED (4)  int64     the next readable batch begins there
 """
 
 import struct
@@ -28,15 +28,15 @@ TRIES: Final = 3
 _GAP: Final = 1
 _BATCH: Final = 2
 _MISSED: Final = 3
-_AGAIN: Final = 4
+_RESUMED: Final = 4
 _OFFSET: Final = struct.Struct(">q")
 _HEADER_BYTES: Final = 61
 
 
-class SegmentLook(NamedTuple):
-    """The report of one segment for its partition. `outcome` is None if it was deleted meanwhile.
+class SegmentVerification(NamedTuple):
+    """The results of one segment for its partition. `outcome` is None if the segment was deleted meanwhile.
 
-    `txn_index` is all of the .txnindex, None where there is none; `followed`: see above.
+    `txn_index` is all of the .txnindex, None without one; `followed`: see above.
     """
 
     base_offset: int
@@ -62,8 +62,8 @@ def verify_segment(
 ) -> tuple[SegmentOutcome | None, TransactionIndexFile]:
     """Reads a segment: its .txnindex first, which can only be behind the .log.
 
-    None for a segment that retention or compaction has taken. One that the operating system does not give is a finding:
-    damage elsewhere is reported all the same.
+    None for a segment that retention or compaction has deleted. One that the operating system cannot read is a finding,
+    and the verification continues.
     """
     path = segment_path(directory, base_offset, LOG_SUFFIX)
     nothing = TransactionIndexFile(directory, base_offset, None, is_active=is_active)
@@ -87,7 +87,7 @@ def verify_segment(
             verifier.run()
         except FileNotFoundError:
             if env.exists(path):
-                continue  # compaction has put another in its place between the two
+                continue  # compaction has replaced it between the two
             return None, nothing
         except OSError as error:
             findings.unreadable(error, path)
@@ -96,7 +96,7 @@ def verify_segment(
     return None, nothing
 
 
-def look_at_segment(
+def verify_detached_segment(
     env: Env,
     directory: str,
     base_offset: int,
@@ -106,13 +106,13 @@ def look_at_segment(
     is_deep: bool,
     on_batch: OnBatch = lambda _: None,
     on_progress: OnProgress = lambda _: None,
-) -> SegmentLook:
+) -> SegmentVerification:
     """Verifies one segment by itself; `on_batch` is also called with each whole batch."""
     findings = Findings(directory)
     followed = _Followed(base_offset)
 
     def each(batch: Batch) -> None:
-        followed.take(batch)
+        followed.add(batch)
         on_batch(batch)
 
     outcome, transactions = verify_segment(
@@ -128,7 +128,9 @@ def look_at_segment(
         on_progress=on_progress,
     )
     found = tuple(findings.all)
-    return SegmentLook(base_offset, outcome, found, findings.counts, transactions.data, bytes(followed.data))
+    return SegmentVerification(
+        base_offset, outcome, found, findings.counts, transactions.data, bytes(followed.data)
+    )
 
 
 def _txn_index(env: Env, directory: str, base_offset: int, counts: Counts) -> bytes | None:
@@ -141,7 +143,7 @@ def _txn_index(env: Env, directory: str, base_offset: int, counts: Counts) -> by
 
 
 class _Followed:
-    """Records what must be followed from segment to segment."""
+    """Collects the batches that checks across segments need."""
 
     __slots__ = ("_epoch", "_has_gaps", "_has_missed", "_next_offset", "data")
 
@@ -156,13 +158,13 @@ class _Followed:
             self._has_missed = True
             self.data += bytes((_MISSED,)) + _OFFSET.pack(self._next_offset)
 
-    def take(self, batch: Batch) -> None:
+    def add(self, batch: Batch) -> None:
         is_v2 = isinstance(batch, RecordBatch)
         first = batch.base_offset if is_v2 else batch.last_offset
         if self._has_missed:
             self._has_missed = False
             self._next_offset = first
-            self.data += bytes((_AGAIN,)) + _OFFSET.pack(first)
+            self.data += bytes((_RESUMED,)) + _OFFSET.pack(first)
         if not self._has_gaps and (first > self._next_offset or not is_dense(batch)):
             self._has_gaps = True
             self.data += bytes((_GAP,)) + _OFFSET.pack(first)
@@ -176,16 +178,18 @@ class _Followed:
             self.data += memoryview(batch.buffer)[batch.position : batch.position + size]
 
 
-def replay(look: SegmentLook, producers: ProducersVerifier, on_batch: Callable[[RecordBatch], None]) -> None:
+def replay(
+    verification: SegmentVerification, producers: ProducersVerifier, on_batch: Callable[[RecordBatch], None]
+) -> None:
     """Replays a verified segment to the producers and `on_batch`, as if its batches were read now."""
-    assert look.outcome is not None
-    data, at = look.followed, 0
+    assert verification.outcome is not None
+    data, at = verification.followed, 0
     while at < len(data):
         kind = data[at]
         at += 1
         if kind != _BATCH:
             (offset,) = _OFFSET.unpack_from(data, at)
-            _NOTED[kind](producers, offset)
+            _REPLAYED[kind](producers, offset)
             at += _OFFSET.size
             continue
         batch = RecordBatch(data, at, header_only=True)
@@ -193,7 +197,7 @@ def replay(look: SegmentLook, producers: ProducersVerifier, on_batch: Callable[[
         on_batch(batch)
         at += batch.size_in_bytes if batch.is_control else _HEADER_BYTES
     if not producers.is_missing:
-        producers.reached(look.outcome.next_offset)
+        producers.reached(verification.outcome.next_offset)
 
 
 def _missed(producers: ProducersVerifier, offset: int) -> None:
@@ -201,8 +205,8 @@ def _missed(producers: ProducersVerifier, offset: int) -> None:
     producers.missed()
 
 
-_NOTED: Final = {
+_REPLAYED: Final = {
     _GAP: ProducersVerifier.gap_before,
     _MISSED: _missed,
-    _AGAIN: ProducersVerifier.begin_again,
+    _RESUMED: ProducersVerifier.begin_again,
 }

@@ -23,7 +23,7 @@ from barnabas.storage.segment.names import (
     TXN_INDEX_SUFFIX,
     segment_path,
 )
-from barnabas.storage.verify.detached import SegmentLook, replay, verify_segment
+from barnabas.storage.verify.detached import SegmentVerification, replay, verify_segment
 from barnabas.storage.verify.epochs import EpochsVerifier
 from barnabas.storage.verify.producers import ProducersVerifier, TransactionIndexFile
 from barnabas.storage.verify.segment import SegmentOutcome
@@ -33,12 +33,12 @@ from barnabas.storage.verify.verifier import (
     Check,
     Findings,
     OnProgress,
-    SameAgain,
+    RecurringFindings,
     Situation,
     without_path,
 )
 
-LOOKS: Final = 3
+PASSES: Final = 3
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _KNOWN: Final = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 _STEM: Final = re.compile(r"\d{20}")
@@ -69,8 +69,8 @@ def verify_partition(
 ) -> tuple[Findings, LogRange]:
     """The findings in a partition, and the range of its log.
 
-    Findings other than notes have to be made again at each of three looks, as long as files change in between: a broker
-    at work deletes, rolls, truncates and compacts. `situation_now` is asked before the second look and the third.
+    While files change, findings have to recur in three passes, unless all are notes: a running broker deletes, rolls,
+    truncates and compacts. `situation_now` is called before the second and the third pass.
     Raises OSError.
     """
     before = fingerprint(env, directory)
@@ -89,8 +89,8 @@ def confirmed(
     is_deep: bool,
 ) -> tuple[Findings, LogRange]:
     """The findings of a first pass, begun with the directory as in `before`, that a later pass repeats."""
-    again = SameAgain(partition.findings.all)
-    for _ in range(LOOKS - 1):
+    recurring = RecurringFindings(partition.findings.all)
+    for _ in range(PASSES - 1):
         after = fingerprint(env, directory)
         if partition.findings.are_only_notes or after == before:
             break
@@ -99,8 +99,8 @@ def confirmed(
             env, directory, situation_now(), is_deep=is_deep, on_progress=lambda _: None
         )
         partition.run()
-        again.look(partition.findings.all)
-    partition.findings.all = again.all
+        recurring.keep_repeated(partition.findings.all)
+    partition.findings.all = recurring.all
     return partition.findings, partition.range
 
 
@@ -293,17 +293,20 @@ class PartitionVerifier:
         )
         self._close(base_offset, segment, transactions)
 
-    def take(self, look: SegmentLook) -> None:
-        """Adds the report of a segment that was verified apart; the result equals reading it here."""
-        self._go_to(look.base_offset)
-        self.findings.all += look.findings
-        self.findings.counts.add(look.counts)
-        if look.outcome is not None:
-            replay(look, self._producers, self._batch)
+    def add(self, verification: SegmentVerification) -> None:
+        """Adds the results of a segment that was verified separately, with the same findings as reading it here."""
+        self._go_to(verification.base_offset)
+        self.findings.all += verification.findings
+        self.findings.counts.add(verification.counts)
+        if verification.outcome is not None:
+            replay(verification, self._producers, self._batch)
         transactions = TransactionIndexFile(
-            self._directory, look.base_offset, look.txn_index, is_active=self.is_active(look.base_offset)
+            self._directory,
+            verification.base_offset,
+            verification.txn_index,
+            is_active=self.is_active(verification.base_offset),
         )
-        self._close(look.base_offset, look.outcome, transactions)
+        self._close(verification.base_offset, verification.outcome, transactions)
 
     def _go_to(self, base_offset: int) -> None:
         self._log_path = segment_path(self._directory, base_offset, LOG_SUFFIX)

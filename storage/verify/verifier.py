@@ -217,17 +217,17 @@ OnProgress = Callable[[int], None]
 """Called with the bytes of .log files that were read since the last call."""
 
 
-class SameAgain:
-    """The findings that every pass repeats: those that a running broker causes differ each time."""
+class RecurringFindings:
+    """The findings that every pass repeats. Those that a running broker causes differ each time."""
 
     __slots__ = ("_kept",)
 
     def __init__(self, first: Iterable[Finding]) -> None:
         self._kept = list(first)
 
-    def look(self, again: Iterable[Finding]) -> None:
-        """Drops findings that were not repeated."""
-        found = set(again)
+    def keep_repeated(self, findings: Iterable[Finding]) -> None:
+        """Drops the findings that are not in `findings`, those of another pass."""
+        found = set(findings)
         self._kept = [finding for finding in self._kept if finding in found]
 
     @property

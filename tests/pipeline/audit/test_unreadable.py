@@ -179,7 +179,9 @@ def test_producer_states_of_a_segment_are_pickled_compressed() -> None:
     class Watched:
         def run(self, plans: Sequence[PartitionPlan], options: AuditOptions) -> list[PartitionReport]:
             for plan in plans:
-                followed.extend(len(examine(env, task, options)[0].look.followed) for task in plan.tasks)
+                followed.extend(
+                    len(examine(env, task, options)[0].verification.followed) for task in plan.tasks
+                )
             return LocalEngine(env).run(plans, options)
 
     assert audit(env, [TOPIC], OPTIONS, Watched()).findings == []

@@ -12,7 +12,7 @@ from barnabas.protocol.records.layout import MAX_SEQUENCE
 from barnabas.storage.env import Env
 from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles
 from barnabas.storage.manager.log_manager import LogManager
-from barnabas.storage.verify.detached import SegmentLook, look_at_segment
+from barnabas.storage.verify.detached import SegmentVerification, verify_detached_segment
 from barnabas.storage.verify.directory import PartitionToVerify, Verification, Verified
 from barnabas.storage.verify.partition import PartitionVerifier, confirmed, fingerprint
 from barnabas.storage.verify.verifier import Check, Counts, Finding, Situation
@@ -36,9 +36,12 @@ def verified_separately(env: Env, *paths: str, is_deep: bool = True) -> tuple[li
             )
             verifier.begin()
             bases = list(verifier.base_offsets)
-            looks = {base: _look(env, partition, base, verifier, is_deep=is_deep) for base in reversed(bases)}
+            results = {
+                base: _verify_segment(env, partition, base, verifier, is_deep=is_deep)
+                for base in reversed(bases)
+            }
             for base in bases:
-                verifier.take(looks[base])
+                verifier.add(results[base])
             verifier.end()
             yield confirmed(
                 env,
@@ -54,10 +57,10 @@ def verified_separately(env: Env, *paths: str, is_deep: bool = True) -> tuple[li
     return found, verification.counts.as_dict()
 
 
-def _look(
+def _verify_segment(
     env: Env, partition: PartitionToVerify, base: int, verifier: PartitionVerifier, *, is_deep: bool
-) -> SegmentLook:
-    look = look_at_segment(
+) -> SegmentVerification:
+    result = verify_detached_segment(
         env,
         partition.path,
         base,
@@ -65,7 +68,7 @@ def _look(
         is_active=verifier.is_active(base),
         is_deep=is_deep,
     )
-    sent: SegmentLook = pickle.loads(pickle.dumps(look))
+    sent: SegmentVerification = pickle.loads(pickle.dumps(result))
     assert isinstance(sent.counts, Counts)
     return sent
 
@@ -133,11 +136,11 @@ def test_a_segment_deleted_during_the_verification() -> None:
     written(env)
     gone = files(env, ".log")[1]
     env.remove(gone)
-    look = look_at_segment(
+    result = verify_detached_segment(
         env, TOPIC, int(gone[-24:-4]), situation=Situation(), is_active=False, is_deep=True
     )
-    assert look.outcome is None
-    assert look.findings == ()
+    assert result.outcome is None
+    assert result.findings == ()
 
 
 # -- sequences --

@@ -13,7 +13,7 @@ from barnabas.storage.log.checkpoints import LeaderEpochCheckpointFile, OffsetCh
 from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles
 from barnabas.storage.verify.directory import NotALogDirectoryError, Progress, Verification
 from barnabas.storage.verify.partition import verify_partition
-from barnabas.storage.verify.verifier import Check, Findings, SameAgain, Severity, Situation
+from barnabas.storage.verify.verifier import Check, Findings, RecurringFindings, Severity, Situation
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, make_batch
 from tests.storage.log_life import LogLife
@@ -684,15 +684,15 @@ def make_broken(batch: bytes) -> bytes:
 # -- a running broker --
 
 
-def test_only_findings_of_a_second_look_are_reported() -> None:
+def test_only_findings_of_every_pass_are_reported() -> None:
     findings_of = Findings("/p")
     findings_of.error("/p/x", "one")
     findings_of.error("/p/x", "two")
-    again = SameAgain(findings_of.all)
-    again.look(findings_of.all[1:])
-    assert [finding.problem for finding in again.all] == ["two"]
-    again.look([])
-    assert again.all == []
+    recurring = RecurringFindings(findings_of.all)
+    recurring.keep_repeated(findings_of.all[1:])
+    assert [finding.problem for finding in recurring.all] == ["two"]
+    recurring.keep_repeated([])
+    assert recurring.all == []
 
 
 def test_files_deleted_while_they_are_read_are_not_damage(env: FaultEnv) -> None:
