@@ -105,11 +105,11 @@ def new_topics(
     specs: Iterable[TopicSpec],
     defaults: TopicDefaults,
     new_topic_id: Callable[[], Uuid],
-    refusal: ApiError | None = None,
+    no_space: ApiError | None = None,
 ) -> dict[str, NewTopic | ApiError]:
     """Decides on each of `specs`, whose names differ: by name the topic to create, or its error.
 
-    `refusal` is the error of otherwise valid topics where no log directory takes new ones. Raises
+    `no_space` is the error of otherwise valid topics while no log directory has space for new ones. Raises
     ApiError(POLICY_VIOLATION) where the request is too large in all.
     """
     specs = list(specs)
@@ -121,7 +121,7 @@ def new_topics(
         try:
             _check_name_is_free(image, spec.name)
             topic = _new_topic(spec, defaults, brokers, new_topic_id)
-            outcomes[spec.name] = refusal or topic
+            outcomes[spec.name] = no_space or topic
         except ApiError as error:
             outcomes[spec.name] = error
         else:

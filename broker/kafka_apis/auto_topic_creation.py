@@ -26,9 +26,9 @@ def create_topics_on_demand(broker: Broker, names: Sequence[str]) -> Pending[dic
 
     def decide(image: MetadataImage) -> Decision[dict[str, ErrorCode]]:
         wanted = [creatable_topic(name, broker.config, brokers) for name in names if name not in image.topics]
-        refusal = broker.replica_manager.refusal_of_new_logs()
+        no_space = broker.replica_manager.no_space_error()
         try:
-            outcomes = new_topics(image, wanted, broker.topic_defaults, broker.new_topic_id, refusal)
+            outcomes = new_topics(image, wanted, broker.topic_defaults, broker.new_topic_id, no_space)
         except ApiError as error:
             return Decision({topic.name: error.code for topic in wanted})
         failures = {name: topic.code for name, topic in outcomes.items() if isinstance(topic, ApiError)}

@@ -1,4 +1,4 @@
-"""New logs: which partitions of an image need one, and whether there is room. ReplicaManager creates them.
+"""New logs: which partitions of an image need one, and whether there is space. ReplicaManager creates them.
 
 A partition whose log cannot be created is one of the MissingLogs. If the disk was full, the process had no descriptor
 or every log directory was cordoned, housekeeping retries while the broker runs; if the log may be in a log directory
@@ -32,10 +32,10 @@ def new_logs(
     }
 
 
-def refusal_of_new_logs(log_manager: LogManager) -> ApiError | None:
-    """Why no partition can be created; None where one of the log directories has room.
+def no_space_error(log_manager: LogManager) -> ApiError | None:
+    """The error of new partitions while every log directory is full, None while one has space.
 
-    The room is measured now: a partition whose log cannot be created is useless until there is room.
+    The space is measured now: a partition whose log cannot be created is useless until there is space.
     """
     spaces = [directory.space for directory in log_manager.dirs]
     for space in spaces:

@@ -21,7 +21,7 @@ from barnabas.broker.replica.append import WITHOUT_LOG_START, AppendEntry, Appen
 from barnabas.broker.replica.delayed_delete_records import DelayedDeleteRecords, DeletionResult
 from barnabas.broker.replica.delayed_produce import DelayedProduce, Unacknowledged
 from barnabas.broker.replica.log_flusher import LogFlusher
-from barnabas.broker.replica.new_logs import MissingLog, MissingLogs, new_logs, refusal_of_new_logs, run_all
+from barnabas.broker.replica.new_logs import MissingLog, MissingLogs, new_logs, no_space_error, run_all
 from barnabas.broker.replica.partition import ACKS_ALL, Partition
 from barnabas.broker.waiting.blocking import BlockingRunner, Work
 from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
@@ -132,9 +132,9 @@ class ReplicaManager:
             return (topic, index) not in self._leaving
         return partition.offline
 
-    def refusal_of_new_logs(self) -> ApiError | None:
-        """Why no partition can be created; None where one of the log directories has room."""
-        return refusal_of_new_logs(self.log_manager)
+    def no_space_error(self) -> ApiError | None:
+        """The error of new partitions while every log directory is full, None while one has space."""
+        return no_space_error(self.log_manager)
 
     def prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
         """The part of apply() that waits for the disk, to run before it and off the event loop.

@@ -104,8 +104,8 @@ def _new_partitions(
     )
     if len(records) > limit:
         raise too_many
-    if refusal := broker.replica_manager.refusal_of_new_logs():
-        raise refusal
+    if no_space := broker.replica_manager.no_space_error():
+        raise no_space
     return records
 
 

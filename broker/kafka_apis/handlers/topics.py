@@ -54,9 +54,9 @@ def create_topics(
         )
 
     def decide(image: MetadataImage) -> Decision[CreateTopicsResponse]:
-        no_room = broker.replica_manager.refusal_of_new_logs()
+        no_space = broker.replica_manager.no_space_error()
         try:
-            outcomes = new_topics(image, specs, broker.topic_defaults, broker.new_topic_id, no_room)
+            outcomes = new_topics(image, specs, broker.topic_defaults, broker.new_topic_id, no_space)
         except ApiError as error:
             return Decision(rejected(error))
         for name in doubled:

@@ -319,12 +319,12 @@ def test_produces_are_rejected_below_the_space_limit_and_accepted_above(tmp_path
     assert answer.error is ErrorCode.NOT_ENOUGH_REPLICAS
     assert "9999 bytes are free, 10000 are required" in (answer.error_message or "")
     assert node.probe.lines == ["t NOT_ENOUGH_REPLICAS"]
-    refusal = node.manager.refusal_of_new_logs()
-    assert refusal is not None
-    assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
+    no_space = node.manager.no_space_error()
+    assert no_space is not None
+    assert no_space.code is ErrorCode.KAFKA_STORAGE_ERROR
     node.env.space = (100_000, 20_000)
     space.check()
-    assert node.manager.refusal_of_new_logs() is None
+    assert node.manager.no_space_error() is None
     assert errors(node.append(("t", 0, batch("a")))) == [ErrorCode.NONE]
 
 
@@ -335,7 +335,7 @@ def test_new_partitions_are_placed_where_there_is_space(tmp_path: Path) -> None:
     node.create("t", T, partition_image(), partition_image(partition=1))
     assert (len(full.logs), len(roomy.logs)) == (0, 2)
     node.env.space = (100_000, 5_000)
-    assert node.manager.refusal_of_new_logs() is not None  # as it is when it is asked
+    assert node.manager.no_space_error() is not None  # measured by this call
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
