@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from barnabas.broker.fetch.partition import FetchPartition
-from barnabas.broker.fetch.session import Answer, FetchSession, NamedTopic
+from barnabas.broker.fetch.session import FetchedPartition, FetchSession, NamedTopic
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.wire import Uuid
@@ -73,28 +73,28 @@ class FetchContext:
         if session.answers_all:
             return FetchResponse.make(responses=session.everything(self.named, self.partitions, data))
         if session.epoch != self._epoch:
-            # The session has answered a later request meanwhile: its reader knows more than this response would say.
+            # The session has answered a later request meanwhile: its reader has newer data than this response.
             return FetchResponse.make(
                 session_id=session.session_id, error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH
             )
         news = session.news(zip(self.partitions, data, strict=True))
         return FetchResponse.make(session_id=session.session_id, responses=_by_topic(news))
 
-    def _full_response(self, answers: list[Answer]) -> FetchResponse:
+    def _full_response(self, fetched: list[FetchedPartition]) -> FetchResponse:
         session = self._create() if self._create is not None else None
         if session is None:
-            return FetchResponse.make(responses=_by_topic(answers))
-        session.answered(answers)
-        return FetchResponse.make(session_id=session.session_id, responses=_by_topic(answers))
+            return FetchResponse.make(responses=_by_topic(fetched))
+        session.answered(fetched)
+        return FetchResponse.make(session_id=session.session_id, responses=_by_topic(fetched))
 
 
-def _by_topic(answers: Iterable[Answer]) -> list[FetchResponse.FetchableTopicResponse]:
+def _by_topic(fetched: Iterable[FetchedPartition]) -> list[FetchResponse.FetchableTopicResponse]:
     """Groups neighbours of one topic, keeping the order: consumers read from the front."""
     topics: list[FetchResponse.FetchableTopicResponse] = []
     last_name: str | None = None
     last_id: Uuid | None = None
     partitions: list[FetchResponse.PartitionData] = []
-    for entry, data in answers:
+    for entry, data in fetched:
         name, topic_id = entry.topic or "", entry.topic_id
         if topic_id != last_id or name != last_name:
             last_name, last_id, partitions = name, topic_id, []

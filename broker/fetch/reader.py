@@ -102,12 +102,12 @@ class ReplicaReader:
         params: FetchParams,
         context: FetchContext,
         session: FetchSession | None,
-        answers: Sequence[PartitionData],
+        results: Sequence[PartitionData],
     ) -> None:
         """Counts the response in the probe."""
         probe = self._probe
         is_consumer = params.replica_id == CONSUMER
-        for entry, data in zip(context.partitions, answers, strict=True):
+        for entry, data in zip(context.partitions, results, strict=True):
             if data.error_code:
                 probe.fetch_failed(entry.topic or "")
             elif is_consumer:
@@ -125,7 +125,7 @@ class ReplicaReader:
         is the limit. An unknown partition alone does not end the wait for others: a reader that does not know yet that
         one of its topics was deleted would poll without a pause.
         """
-        answers: list[PartitionData] = []
+        results: list[PartitionData] = []
         total = 0
         left = params.max_bytes
         is_wrong = False
@@ -147,8 +147,8 @@ class ReplicaReader:
                     left = max(0, left - size)
                 elif session is not None:
                     session.maybe_rest(entry, data, params.isolation, self._purgatory)
-            answers.append(data)
-        return answers, is_wrong or not knows_any or total >= params.min_bytes or params.max_wait_ms <= 0
+            results.append(data)
+        return results, is_wrong or not knows_any or total >= params.min_bytes or params.max_wait_ms <= 0
 
     def _read_partition(
         self, params: FetchParams, entry: FetchPartition, limit: int, *, min_one_message: bool

@@ -56,8 +56,8 @@ _WATCHING: Final = EntryState.WATCHING
 _RESTING: Final = EntryState.RESTING
 _GONE: Final = EntryState.GONE
 
-Answer = tuple[FetchPartition, FetchResponse.PartitionData]
-"""A partition and its part of the response."""
+FetchedPartition = tuple[FetchPartition, FetchResponse.PartitionData]
+"""A partition and its data in the response."""
 
 
 class SessionState(Enum):
@@ -295,21 +295,21 @@ class FetchSession:
             self._unwatch(entry)
         return completed
 
-    # ---- what is answered
+    # ---- responses
 
-    def answered(self, answers: Iterable[Answer]) -> None:
-        """Notes a full response."""
-        for entry, data in answers:
+    def answered(self, fetched: Iterable[FetchedPartition]) -> None:
+        """Records the data of a full response, with which later data is compared."""
+        for entry, data in fetched:
             entry.answered(data)
 
-    def news(self, answers: Iterable[Answer]) -> list[Answer]:
+    def news(self, fetched: Iterable[FetchedPartition]) -> list[FetchedPartition]:
         """The changes; partitions with records go to the end, so that each gets its turn at the front."""
         news = []
-        for answer in answers:
-            entry, data = answer
+        for one in fetched:
+            entry, data = one
             if entry.is_news(data):
                 entry.answered(data)
-                news.append(answer)
+                news.append(one)
                 if size_of(data):
                     self._give_last_turn(entry)
         return news
@@ -318,13 +318,13 @@ class FetchSession:
         self,
         named: Sequence[NamedTopic],
         entries: Sequence[FetchPartition],
-        answers: Sequence[FetchResponse.PartitionData],
+        results: Sequence[FetchResponse.PartitionData],
     ) -> list[FetchResponse.FetchableTopicResponse]:
         """The response with the data of `entries`, and with the last data of the partitions that rest.
 
         A partition that this very read has woken (its disk failed) was not read, and keeps its last data.
         """
-        for entry, data in zip(entries, answers, strict=True):
+        for entry, data in zip(entries, results, strict=True):
             entry.data = data
         topics = [
             FetchResponse.FetchableTopicResponse.make(
