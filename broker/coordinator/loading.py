@@ -1,9 +1,9 @@
 """Loading: replays a partition's log into a new shard, on any thread.
 
-The log is read twice: first for the last offset of each key, then for the records, of which those are skipped that a
-later record of the same key replaces. That is what compaction would leave, and shards replay that; most of a log that
-was not compacted lately is such records, and skipping one is far cheaper than decoding it. Records of transactions are
-all replayed and replace none: a marker decides later whether they count.
+The log is read twice: first for the last offset of each key, then for the records. A record is skipped if a later one of
+the same key replaces it, so the shard replays what compaction would leave: most records of a log that was not compacted
+lately are skipped, which is far cheaper than decoding them. Records of transactions are all replayed and replace none:
+a marker decides later whether they count.
 Source: org.apache.kafka.coordinator.common.runtime.CoordinatorLoaderImpl.
 """
 
@@ -50,14 +50,14 @@ class LoadCancelledError(Exception):
 
 
 class LoadSummary:
-    """The result of a load: `records` were replayed, `replaced` were skipped; `size` in bytes, times in ms."""
+    """The result of a load: `records` were replayed, `skipped` were not, because a later record replaces them; `size` in bytes, times in ms."""
 
-    __slots__ = ("ended_ms", "records", "replaced", "size", "started_ms")
+    __slots__ = ("ended_ms", "records", "size", "skipped", "started_ms")
 
     def __init__(self) -> None:
         self.records = 0
-        self.replaced = 0
         self.size = 0
+        self.skipped = 0
         self.started_ms = time.time() * 1000
         self.ended_ms = self.started_ms
 
@@ -99,7 +99,7 @@ class ShardLoader:
             output_bytes=_PART_BYTES,
         )
         self._walk(contents, lambda part: self._replay_part(part, latest, shard))
-        self.summary.replaced = latest.messages_read - latest.messages_kept
+        self.summary.skipped = latest.messages_read - latest.messages_kept
 
     def _walk(self, contents: Sequence[FileRecords], process: Callable[[bytes], int]) -> None:
         """Passes the log to `process` in pieces; `process` returns the bytes of the whole batches that it found."""

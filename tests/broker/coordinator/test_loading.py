@@ -105,7 +105,7 @@ def test_only_the_last_record_of_each_key_is_replayed() -> None:
         batch(*a[:20]) + batch(*a[20:49], no_counter("b"), base_offset=20), batch(a[49], base_offset=50)
     )
     assert shard.lines == [(49, -1, -1, no_counter("b")), (50, -1, -1, a[49])]
-    assert (shard.summary.records, shard.summary.replaced) == (2, 49)
+    assert (shard.summary.records, shard.summary.skipped) == (2, 49)
 
 
 def test_more_keys_than_fit_in_memory_are_replayed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
