@@ -1,4 +1,4 @@
-"""cordoned.log.dirs (KIP-1066): log directories that get no new partitions, as the broker's registration says.
+"""cordoned.log.dirs (KIP-1066): log directories that get no new partitions, which the broker registers.
 
 Source: kafka.server.DynamicLogConfig, kafka.server.BrokerLifecycleManager (which reports them with its heartbeats).
 """
@@ -19,7 +19,8 @@ from barnabas.storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.replica_manager")
 
-ALL: tuple[str, ...] = ("*",)
+ALL_LOG_DIRS: tuple[str, ...] = ("*",)
+"""The value of cordoned.log.dirs that cordons every log directory."""
 
 
 class CordonedLogDirs:
@@ -39,7 +40,7 @@ class CordonedLogDirs:
         known = [*(one.path for one in self._log_manager.dirs), *self._log_manager.dirs.offline]
         wanted = self._config[CORDONED_LOG_DIRS]
         named = {absolute_path(path.rstrip("/")) for path in wanted}
-        cordoned = frozenset(path for path in known if wanted == ALL or absolute_path(path) in named)
+        cordoned = frozenset(path for path in known if wanted == ALL_LOG_DIRS or absolute_path(path) in named)
         if cordoned != self._log_manager.dirs.cordoned:
             logger.info(
                 "cordoned log directories, which get no new partitions: %s", sorted(cordoned) or "none"
@@ -78,7 +79,7 @@ class CordonedLogDirs:
 
         def done(_: None) -> None:
             self._is_reporting = False
-            if self._controller.image.offset > image.offset:  # else it failed, and would fail again
+            if self._controller.image.offset > image.offset:  # else the attempt failed, and another would too
                 self._report(self._controller.image)
 
         self._is_reporting = True
