@@ -50,7 +50,7 @@ class LoadCancelledError(Exception):
 
 
 class LoadSummary:
-    """The result of a load: `records` were replayed, `skipped` were not, because a later record replaces them; `size` in bytes, times in ms."""
+    """The result of a load: `records` were replayed, `skipped` replaced by later ones; `size` in bytes, times in ms."""
 
     __slots__ = ("ended_ms", "records", "size", "skipped", "started_ms")
 
