@@ -16,7 +16,7 @@ from barnabas.broker.coordinator.transaction.listing import (
     TransactionDescription,
     TransactionFilter,
     describe,
-    listed,
+    list_transactions,
 )
 from barnabas.broker.coordinator.transaction.metadata import NO_TIMEOUT_MS
 from barnabas.broker.coordinator.transaction.rules import (
@@ -177,7 +177,7 @@ class TransactionCoordinator:
         answers = self._runtime.read_all(
             lambda shard: (
                 ErrorCode.NONE,
-                listed(shard.transactions.values(), wanted, shard.context.now_ms()),
+                list_transactions(shard.transactions.values(), wanted, shard.context.now_ms()),
             ),
             failed,
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TransactionDescription(NamedTuple):
-    """One transactional id, or why it cannot be described. `start_timestamp_ms` is -1 before the first transaction."""
+    """One transactional id, or its error. `start_timestamp_ms` is -1 before the first transaction."""
 
     transactional_id: str
     error: ErrorCode
@@ -29,7 +29,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ListedTransaction(NamedTuple):
-    """One line of a list."""
+    """One transactional id of a list."""
 
     transactional_id: str
     producer_id: int
@@ -59,7 +59,7 @@ class TransactionFilter:
         self.longer_than_ms = longer_than_ms
         self.matches = matches
 
-    def takes(self, metadata: TransactionMetadata, now_ms: int) -> bool:
+    def accepts(self, metadata: TransactionMetadata, now_ms: int) -> bool:
         if self.producer_ids is not None and metadata.producer_id not in self.producer_ids:
             return False
         if self.states is not None and metadata.state not in self.states:
@@ -69,14 +69,14 @@ class TransactionFilter:
         return self.matches is None or self.matches(metadata.transactional_id)
 
 
-def listed(
+def list_transactions(
     transactions: Iterable[TransactionMetadata], wanted: TransactionFilter, now_ms: int
 ) -> list[ListedTransaction]:
     """The transactional ids that match `wanted`."""
     return [
         ListedTransaction(metadata.transactional_id, metadata.producer_id, metadata.state.label)
         for metadata in transactions
-        if wanted.takes(metadata, now_ms)
+        if wanted.accepts(metadata, now_ms)
     ]
 
 

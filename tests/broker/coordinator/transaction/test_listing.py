@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.broker.coordinator.transaction.listing import TransactionFilter, listed
+from barnabas.broker.coordinator.transaction.listing import TransactionFilter, list_transactions
 from barnabas.broker.coordinator.transaction.metadata import TV_2, TransactionMetadata
 
 EMPTY = TransactionMetadata("empty", 1, 60_000, 0, producer_epoch=0)
@@ -10,7 +10,7 @@ OPEN = TransactionMetadata("open", 2, 60_000, 0, producer_epoch=0).with_partitio
 
 
 def names(wanted: TransactionFilter, now_ms: int = 2_000) -> list[str]:
-    return [transaction.transactional_id for transaction in listed([EMPTY, OPEN], wanted, now_ms)]
+    return [transaction.transactional_id for transaction in list_transactions([EMPTY, OPEN], wanted, now_ms)]
 
 
 def test_without_a_filter_all_are_listed() -> None:
