@@ -1,8 +1,8 @@
 """Loading: replays a partition's log into a new shard, on any thread.
 
-The log is read twice: first for the last offset of each key, then for the records. A record is skipped if a later one of
-the same key replaces it, so the shard replays what compaction would leave: most records of a log that was not compacted
-lately are skipped, which is far cheaper than decoding them. Records of transactions are all replayed and replace none:
+The log is read twice: first for the last offset of each key, then for the records. One that a later record of the same
+key replaces is skipped, so the shard replays what compaction would leave. In a log that was not compacted lately most
+records are skipped, which is far cheaper than decoding them. Records of transactions are all replayed and replace none:
 a marker decides later whether they count.
 Source: org.apache.kafka.coordinator.common.runtime.CoordinatorLoaderImpl.
 """
