@@ -1,6 +1,6 @@
 """The rules of altering configurations: from an image and an alteration to ConfigRecords, or to an ApiError.
 
-A Wish is about one resource and atomic; those of one request are decided independently.
+A ConfigAlteration is atomic; those of one request are decided independently.
 Source: org.apache.kafka.controller.ConfigurationControlManager, kafka.server.ConfigAdminManager and
 ControllerConfigurationValidator. Loggers are altered in loggers.py: their levels are not stored.
 """
@@ -46,19 +46,19 @@ ALTERABLE_RESOURCES: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RE
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
-class Alteration(NamedTuple):
-    """The alteration of one key; the operation is its number in the request, the value None where none was sent."""
+class KeyAlteration(NamedTuple):
+    """The alteration of one key: the number of the operation in the request, and the value, None if absent."""
 
     key: str
     operation: int
     value: str | None
 
 
-class Wish(NamedTuple):
-    """The alterations of one resource. `replaces`: keys that are not in `alterations` are removed (AlterConfigs)."""
+class ConfigAlteration(NamedTuple):
+    """The alteration of one resource. `replaces`: keys that are not in `keys` are removed (AlterConfigs)."""
 
     resource: ConfigResource
-    alterations: Sequence[Alteration]
+    keys: Sequence[KeyAlteration]
     replaces: bool = False
 
 
@@ -70,15 +70,15 @@ def repeated_resources(resources: Iterable[ConfigResource]) -> set[ConfigResourc
     return {resource for resource, count in Counter(resources).items() if count > 1}
 
 
-def check_form(wish: Wish) -> None:
-    """Raises ApiError(INVALID_REQUEST) unless an alteration is well-formed, for any resource."""
-    counts = Counter(alteration.key for alteration in wish.alterations)
+def check_form(alteration: ConfigAlteration) -> None:
+    """Raises ApiError(INVALID_REQUEST) unless the alteration is well-formed, for any resource."""
+    counts = Counter(each.key for each in alteration.keys)
     twice = [key for key, count in counts.items() if count > 1]
     if twice:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {', '.join(twice)}")
     empty = [
         key
-        for key, operation, value in wish.alterations
+        for key, operation, value in alteration.keys
         if value is None and operation != AlterOperation.DELETE
     ]
     if empty:
@@ -94,33 +94,33 @@ class ConfigAdmin:
         self._config = config
         self._node_id = node_id
 
-    def decide(self, image: MetadataImage, wishes: Sequence[Wish]) -> list[Outcome]:
+    def decide(self, image: MetadataImage, alterations: Sequence[ConfigAlteration]) -> list[Outcome]:
         """For each alteration its records, or its error."""
-        repeated = repeated_resources(wish.resource for wish in wishes)
+        repeated = repeated_resources(each.resource for each in alterations)
         twice = ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-        outcomes = [twice if wish.resource in repeated else self._decide(image, wish) for wish in wishes]
+        outcomes = [twice if each.resource in repeated else self._decide(image, each) for each in alterations]
         count = sum(len(outcome) for outcome in outcomes if not isinstance(outcome, ApiError))
         if count > MAX_RECORDS_PER_USER_OP:
-            refusal = ApiError(
+            too_many = ApiError(
                 ErrorCode.POLICY_VIOLATION,
                 f"One request may change {MAX_RECORDS_PER_USER_OP} settings in all, not {count}.",
             )
-            return [outcome if isinstance(outcome, ApiError) else refusal for outcome in outcomes]
+            return [outcome if isinstance(outcome, ApiError) else too_many for outcome in outcomes]
         return outcomes
 
-    def _decide(self, image: MetadataImage, wish: Wish) -> Outcome:
+    def _decide(self, image: MetadataImage, alteration: ConfigAlteration) -> Outcome:
         try:
-            check_form(wish)
-            self._check_resource(wish)
-            stored = image.configs.get(wish.resource, _NOTHING)
-            changes = _changes(wish, stored)
-            self._check_broker(image, wish, stored)
-            self._check_result(image, wish.resource, _after(stored, changes))
+            check_form(alteration)
+            self._check_resource(alteration)
+            stored = image.configs.get(alteration.resource, _NOTHING)
+            changes = _changes(alteration, stored)
+            self._check_broker(image, alteration, stored)
+            self._check_result(image, alteration.resource, _after(stored, changes))
             if image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
-                _check_min_isr(wish.resource, changes)
+                _check_min_isr(alteration.resource, changes)
         except ApiError as error:
             return error
-        kind, name = wish.resource
+        kind, name = alteration.resource
         # An unchanged setting of a broker is recorded too: it makes the broker read files again (KAFKA-14136).
         return [
             ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
@@ -130,8 +130,8 @@ class ConfigAdmin:
 
     # ---- checks of a resource
 
-    def _check_resource(self, wish: Wish) -> None:
-        kind, name = wish.resource
+    def _check_resource(self, alteration: ConfigAlteration) -> None:
+        kind, name = alteration.resource
         if kind not in ALTERABLE_RESOURCES:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
@@ -140,14 +140,16 @@ class ConfigAdmin:
         if kind == BROKER_RESOURCE and name != CLUSTER_DEFAULT:
             check_broker_id(name, self._node_id)
 
-    def _check_broker(self, image: MetadataImage, wish: Wish, stored: Mapping[str, str]) -> None:
+    def _check_broker(
+        self, image: MetadataImage, alteration: ConfigAlteration, stored: Mapping[str, str]
+    ) -> None:
         """Kafka's broker checks changes of its own settings before its controller does, with other messages."""
-        kind, name = wish.resource
+        kind, name = alteration.resource
         if kind != BROKER_RESOURCE:
             return
         per_broker = name != CLUSTER_DEFAULT
-        sound = _NOTHING if wish.replaces else sound_settings(stored, per_broker=per_broker)
-        texts = _after(sound, _changes(wish, sound))
+        sound = _NOTHING if alteration.replaces else sound_settings(stored, per_broker=per_broker)
+        texts = _after(sound, _changes(alteration, sound))
         other = (BROKER_RESOURCE, CLUSTER_DEFAULT if per_broker else str(self._node_id))
         try:
             check_dynamic_settings(
@@ -227,18 +229,17 @@ def _check_min_isr(resource: ConfigResource, changes: Mapping[str, str | None]) 
 # ---- changes
 
 
-def _changes(wish: Wish, stored: Mapping[str, str]) -> dict[str, str | None]:
+def _changes(alteration: ConfigAlteration, stored: Mapping[str, str]) -> dict[str, str | None]:
     """The new value of each key that the alteration names or removes; None: unset. Raises ApiError."""
     changes = {
-        alteration.key: _new_value(wish.resource[0], alteration, stored.get(alteration.key))
-        for alteration in wish.alterations
+        each.key: _new_value(alteration.resource[0], each, stored.get(each.key)) for each in alteration.keys
     }
-    if wish.replaces:
+    if alteration.replaces:
         changes |= {key: None for key in stored if key not in changes}
     return changes
 
 
-def _new_value(kind: int, alteration: Alteration, current: str | None) -> str | None:
+def _new_value(kind: int, alteration: KeyAlteration, current: str | None) -> str | None:
     try:
         operation = AlterOperation(alteration.operation)
     except ValueError:

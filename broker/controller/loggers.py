@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from barnabas.broker.controller.config_admin import Alteration, check_broker_id
+from barnabas.broker.controller.config_admin import KeyAlteration, check_broker_id
 from barnabas.broker.logging.setup import ROOT_LOGGER
 from barnabas.config.alteration import AlterOperation
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -43,7 +43,7 @@ def logger_levels() -> dict[str, str]:
 
 
 def alter_loggers(
-    broker_id: str, alterations: Sequence[Alteration], *, node_id: int, validate_only: bool
+    broker_id: str, alterations: Sequence[KeyAlteration], *, node_id: int, validate_only: bool
 ) -> None:
     """Sets and resets levels, all or none. Raises ApiError: INVALID_REQUEST, INVALID_CONFIG."""
     check_broker_id(broker_id, node_id)
@@ -55,7 +55,7 @@ def alter_loggers(
         logger.warning("the level of logger %s is now %s", name, _level_of(_python_name(name)))
 
 
-def _checked(alteration: Alteration, known: dict[str, str]) -> int:
+def _checked(alteration: KeyAlteration, known: dict[str, str]) -> int:
     """The requested level; NOTSET to use the root's again."""
     name, operation, value = alteration
     if operation not in (AlterOperation.SET, AlterOperation.DELETE):

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.broker.controller.config_admin import (
-    Alteration,
     ConfigAdmin,
-    Wish,
+    ConfigAlteration,
+    KeyAlteration,
     check_form,
     repeated_resources,
 )
@@ -38,48 +38,51 @@ Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResp
 def alter_configs(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> Pending[AlterConfigsResponse]:
-    wishes = [
-        Wish(
+    alterations = [
+        ConfigAlteration(
             (resource.resource_type, resource.resource_name),
-            [Alteration(config.name, AlterOperation.SET, config.value) for config in resource.configs],
+            [KeyAlteration(config.name, AlterOperation.SET, config.value) for config in resource.configs],
             replaces=True,
         )
         for resource in request.resources
     ]
-    return _alter(broker, wishes, {}, AlterConfigsResponse, validate_only=request.validate_only)
+    return _alter(broker, alterations, {}, AlterConfigsResponse, validate_only=request.validate_only)
 
 
 @api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
 def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Pending[IncrementalAlterConfigsResponse]:
-    wishes = [
-        Wish(
+    alterations = [
+        ConfigAlteration(
             (resource.resource_type, resource.resource_name),
-            [Alteration(config.name, config.config_operation, config.value) for config in resource.configs],
+            [
+                KeyAlteration(config.name, config.config_operation, config.value)
+                for config in resource.configs
+            ],
         )
         for resource in request.resources
     ]
-    of_loggers = _alter_loggers(broker.node_id, wishes, validate_only=request.validate_only)
+    of_loggers = _alter_loggers(broker.node_id, alterations, validate_only=request.validate_only)
     return _alter(
-        broker, wishes, of_loggers, IncrementalAlterConfigsResponse, validate_only=request.validate_only
+        broker, alterations, of_loggers, IncrementalAlterConfigsResponse, validate_only=request.validate_only
     )
 
 
 def _alter_loggers(
-    node_id: int, wishes: Sequence[Wish], *, validate_only: bool
+    node_id: int, alterations: Sequence[ConfigAlteration], *, validate_only: bool
 ) -> dict[int, ApiError | None]:
-    """Applies the wishes for loggers, which are not in the metadata; returns their errors, or None, by position."""
-    repeated = repeated_resources(wish.resource for wish in wishes)
+    """Applies the alterations of loggers, which are not in the metadata; returns their errors, or None, by position."""
+    repeated = repeated_resources(each.resource for each in alterations)
     outcomes: dict[int, ApiError | None] = {}
-    for position, wish in enumerate(wishes):
-        kind, name = wish.resource
-        if kind != BROKER_LOGGER_RESOURCE or wish.resource in repeated:
+    for position, alteration in enumerate(alterations):
+        kind, name = alteration.resource
+        if kind != BROKER_LOGGER_RESOURCE or alteration.resource in repeated:
             continue
         outcomes[position] = None
         try:
-            check_form(wish)
-            alter_loggers(name, wish.alterations, node_id=node_id, validate_only=validate_only)
+            check_form(alteration)
+            alter_loggers(name, alteration.keys, node_id=node_id, validate_only=validate_only)
         except ApiError as error:
             outcomes[position] = error
     return outcomes
@@ -87,26 +90,27 @@ def _alter_loggers(
 
 def _alter(
     broker: Broker,
-    wishes: Sequence[Wish],
+    alterations: Sequence[ConfigAlteration],
     done: Mapping[int, ApiError | None],
     response_type: type[Response],
     *,
     validate_only: bool,
 ) -> Pending[Response]:
-    """Has the controller grant all wishes but those that are `done`, by position; the results are in order."""
-    positions = [position for position in range(len(wishes)) if position not in done]
+    """Submits the alterations to the controller, but those that are `done`, by position; the results are in order."""
+    positions = [position for position in range(len(alterations)) if position not in done]
     admin = ConfigAdmin(broker.config, broker.node_id)
 
     def answer(outcomes: Sequence[ApiError | None]) -> Response:
         by_position = {**done, **dict(zip(positions, outcomes, strict=True))}
         return response_type(
             responses=[
-                _answer(response_type, wish, by_position[position]) for position, wish in enumerate(wishes)
+                _answer(response_type, alteration, by_position[position])
+                for position, alteration in enumerate(alterations)
             ]
         )
 
     def decide(image: MetadataImage) -> Decision[Response]:
-        outcomes = admin.decide(image, [wishes[position] for position in positions])
+        outcomes = admin.decide(image, [alterations[position] for position in positions])
         granted = [outcome for outcome in outcomes if not isinstance(outcome, ApiError)]
         records: list[Message] = [] if validate_only else [record for each in granted for record in each]
         return Decision(
@@ -120,9 +124,9 @@ def _alter(
     return broker.controller.submit(decide, failed)
 
 
-def _answer(response_type: type[Response], wish: Wish, error: ApiError | None) -> Any:
-    """The part of a response of this type that is about one wish."""
-    kind, name = wish.resource
+def _answer(response_type: type[Response], alteration: ConfigAlteration, error: ApiError | None) -> Any:
+    """The result of one alteration in a response of this type."""
+    kind, name = alteration.resource
     return response_type.AlterConfigsResourceResponse(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from barnabas.broker.controller import config_admin
 from barnabas.broker.controller.config_admin import (
     CLUSTER_DEFAULT,
-    Alteration,
     ConfigAdmin,
+    ConfigAlteration,
+    KeyAlteration,
     Outcome,
-    Wish,
 )
 from barnabas.broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -60,32 +60,34 @@ def stored(resource: ConfigResource, **settings: str) -> list[ConfigRecord]:
     ]
 
 
-def decide(known: MetadataImage, *wishes: Wish, config: BrokerConfig | None = None) -> list[Outcome]:
-    return ConfigAdmin(config or BrokerConfig.of(None), NODE_ID).decide(known, wishes)
+def decide(
+    known: MetadataImage, *alterations: ConfigAlteration, config: BrokerConfig | None = None
+) -> list[Outcome]:
+    return ConfigAdmin(config or BrokerConfig.of(None), NODE_ID).decide(known, alterations)
 
 
-def changes(known: MetadataImage, wish: Wish) -> Changes:
+def changes(known: MetadataImage, alteration: ConfigAlteration) -> Changes:
     """The accepted changes, by key."""
-    (outcome,) = decide(known, wish)
+    (outcome,) = decide(known, alteration)
     assert not isinstance(outcome, ApiError), outcome.message
-    assert {(record.resource_type, record.resource_name) for record in outcome} <= {wish.resource}
+    assert {(record.resource_type, record.resource_name) for record in outcome} <= {alteration.resource}
     return {record.name: record.value for record in outcome}
 
 
-def refused(known: MetadataImage, wish: Wish) -> ErrorCode:
-    (outcome,) = decide(known, wish)
+def refused(known: MetadataImage, alteration: ConfigAlteration) -> ErrorCode:
+    (outcome,) = decide(known, alteration)
     assert isinstance(outcome, ApiError), outcome
     assert outcome.message
     return outcome.code
 
 
-def wish(resource: ConfigResource, *alterations: tuple[str, int, str | None]) -> Wish:
-    return Wish(resource, [Alteration(*alteration) for alteration in alterations])
+def alteration(resource: ConfigResource, *keys: tuple[str, int, str | None]) -> ConfigAlteration:
+    return ConfigAlteration(resource, [KeyAlteration(*key) for key in keys])
 
 
-def whole(resource: ConfigResource, **settings: str) -> Wish:
-    values = [Alteration(key.replace("_", "."), SET, value) for key, value in settings.items()]
-    return Wish(resource, values, replaces=True)
+def whole(resource: ConfigResource, **settings: str) -> ConfigAlteration:
+    values = [KeyAlteration(key.replace("_", "."), SET, value) for key, value in settings.items()]
+    return ConfigAlteration(resource, values, replaces=True)
 
 
 # ---- written records
@@ -93,13 +95,13 @@ def whole(resource: ConfigResource, **settings: str) -> Wish:
 
 def test_only_changed_values_are_written() -> None:
     known = image(*stored(T, retention_ms="5", segment_ms="6"))
-    wanted = wish(T, ("retention.ms", SET, "5"), ("segment.ms", SET, "7"), ("flush.ms", DELETE, None))
+    wanted = alteration(T, ("retention.ms", SET, "5"), ("segment.ms", SET, "7"), ("flush.ms", DELETE, None))
     assert changes(known, wanted) == {"segment.ms": "7"}
 
 
 def test_a_broker_config_is_written_again_even_if_unchanged() -> None:
     known = image(*stored(ME, message_max_bytes="5"))
-    assert changes(known, wish(ME, ("message.max.bytes", SET, "5"))) == {"message.max.bytes": "5"}
+    assert changes(known, alteration(ME, ("message.max.bytes", SET, "5"))) == {"message.max.bytes": "5"}
 
 
 def test_keys_left_out_of_a_full_replacement_are_removed() -> None:
@@ -109,10 +111,10 @@ def test_keys_left_out_of_a_full_replacement_are_removed() -> None:
 
 
 def test_lists_begin_with_the_default_of_the_key() -> None:
-    assert changes(image(), wish(T, ("cleanup.policy", APPEND, "compact"))) == {
+    assert changes(image(), alteration(T, ("cleanup.policy", APPEND, "compact"))) == {
         "cleanup.policy": "delete,compact"
     }
-    assert changes(image(), wish(ME, ("log.cleanup.policy", SUBTRACT, "delete"))) == {
+    assert changes(image(), alteration(ME, ("log.cleanup.policy", SUBTRACT, "delete"))) == {
         "log.cleanup.policy": ""
     }
 
@@ -129,7 +131,7 @@ def test_one_operation_after_the_other_follows_a_model(operations: list[tuple[Al
     known, model = image(), None
     for operation, word in operations:
         value = None if operation is DELETE else word
-        granted = changes(known, wish(T, ("cleanup.policy", operation, value)))
+        granted = changes(known, alteration(T, ("cleanup.policy", operation, value)))
         known, _ = replayed(known, stored_as(granted))
         words = ["delete"] if model is None else model
         if operation is SET:
@@ -159,51 +161,51 @@ INVALID, BAD_VALUE = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
 @pytest.mark.parametrize(
     ("wanted", "code"),
     [
-        (wish(T, ("a", SET, "1"), ("a", SET, "1")), INVALID),
-        (wish(T, ("retention.ms", SET, None)), INVALID),
-        (wish(T, ("cleanup.policy", APPEND, None)), INVALID),
-        (wish(T, ("retention.ms", 7, "1")), INVALID),
-        (wish(T, ("retention.ms", APPEND, "1")), BAD_VALUE),
-        (wish(T, ("nope", SET, "1")), BAD_VALUE),
-        (wish(T, ("retention.ms", SET, "x")), BAD_VALUE),
-        (wish(T, ("cleanup.policy", APPEND, "")), BAD_VALUE),
-        (wish(T, ("min.compaction.lag.ms", SET, "2"), ("max.compaction.lag.ms", SET, "1")), BAD_VALUE),
-        (wish(T, ("remote.storage.enable", SET, "true")), BAD_VALUE),
-        (wish((TOPIC_RESOURCE, "u"), ("retention.ms", SET, "1")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (wish((TOPIC_RESOURCE, "u"), ("nope", SET, "1")), BAD_VALUE),
-        (wish((TOPIC_RESOURCE, "u")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (wish((TOPIC_RESOURCE, "a b"), ("retention.ms", SET, "1")), ErrorCode.INVALID_TOPIC_EXCEPTION),
-        (wish((TOPIC_RESOURCE, ""), ("retention.ms", SET, "1")), INVALID),
-        (wish((BROKER_RESOURCE, "2"), ("message.max.bytes", SET, "1")), INVALID),
-        (wish((BROKER_RESOURCE, "x"), ("message.max.bytes", SET, "1")), INVALID),
-        (wish((BROKER_RESOURCE, " 1"), ("message.max.bytes", SET, "1")), INVALID),
-        (wish((BROKER_RESOURCE, "01"), ("message.max.bytes", SET, "1")), INVALID),
-        (wish(ME, ("message.max.bytes", SET, "x")), INVALID),
-        (wish(ME, ("message.max.bytes", APPEND, "1")), BAD_VALUE),
-        (wish(ME, ("nope", APPEND, "1")), BAD_VALUE),
-        (wish(ME, ("num.partitions", SET, "2")), INVALID),
-        (wish(ME, ("log.cleaner.dedupe.buffer.size", SET, "1")), INVALID),
-        (wish(ALL, ("listeners", SET, "A://:1")), INVALID),
-        (wish((CLIENT_METRICS_RESOURCE, ""), ("metrics", SET, "a")), INVALID),
-        (wish(M, ("nope", SET, "a")), INVALID),
-        (wish(M, ("interval.ms", SET, "5")), INVALID),
-        (wish(M, ("interval.ms", SET, "x")), BAD_VALUE),
-        (wish(M, ("match", SET, "x")), BAD_VALUE),
-        (wish(M, ("metrics", APPEND, "a")), BAD_VALUE),
-        (wish((GROUP_RESOURCE, ""), ("share.isolation.level", SET, "read_committed")), INVALID),
-        (wish(G, ("nope", SET, "a")), BAD_VALUE),
-        (wish(G, ("consumer.session.timeout.ms", SET, "5")), BAD_VALUE),
-        (wish((BROKER_LOGGER_RESOURCE, "1"), ("root", SET, "INFO")), INVALID),
-        (wish((0, "x"), ("a", SET, "1")), INVALID),
+        (alteration(T, ("a", SET, "1"), ("a", SET, "1")), INVALID),
+        (alteration(T, ("retention.ms", SET, None)), INVALID),
+        (alteration(T, ("cleanup.policy", APPEND, None)), INVALID),
+        (alteration(T, ("retention.ms", 7, "1")), INVALID),
+        (alteration(T, ("retention.ms", APPEND, "1")), BAD_VALUE),
+        (alteration(T, ("nope", SET, "1")), BAD_VALUE),
+        (alteration(T, ("retention.ms", SET, "x")), BAD_VALUE),
+        (alteration(T, ("cleanup.policy", APPEND, "")), BAD_VALUE),
+        (alteration(T, ("min.compaction.lag.ms", SET, "2"), ("max.compaction.lag.ms", SET, "1")), BAD_VALUE),
+        (alteration(T, ("remote.storage.enable", SET, "true")), BAD_VALUE),
+        (alteration((TOPIC_RESOURCE, "u"), ("retention.ms", SET, "1")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (alteration((TOPIC_RESOURCE, "u"), ("nope", SET, "1")), BAD_VALUE),
+        (alteration((TOPIC_RESOURCE, "u")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (alteration((TOPIC_RESOURCE, "a b"), ("retention.ms", SET, "1")), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (alteration((TOPIC_RESOURCE, ""), ("retention.ms", SET, "1")), INVALID),
+        (alteration((BROKER_RESOURCE, "2"), ("message.max.bytes", SET, "1")), INVALID),
+        (alteration((BROKER_RESOURCE, "x"), ("message.max.bytes", SET, "1")), INVALID),
+        (alteration((BROKER_RESOURCE, " 1"), ("message.max.bytes", SET, "1")), INVALID),
+        (alteration((BROKER_RESOURCE, "01"), ("message.max.bytes", SET, "1")), INVALID),
+        (alteration(ME, ("message.max.bytes", SET, "x")), INVALID),
+        (alteration(ME, ("message.max.bytes", APPEND, "1")), BAD_VALUE),
+        (alteration(ME, ("nope", APPEND, "1")), BAD_VALUE),
+        (alteration(ME, ("num.partitions", SET, "2")), INVALID),
+        (alteration(ME, ("log.cleaner.dedupe.buffer.size", SET, "1")), INVALID),
+        (alteration(ALL, ("listeners", SET, "A://:1")), INVALID),
+        (alteration((CLIENT_METRICS_RESOURCE, ""), ("metrics", SET, "a")), INVALID),
+        (alteration(M, ("nope", SET, "a")), INVALID),
+        (alteration(M, ("interval.ms", SET, "5")), INVALID),
+        (alteration(M, ("interval.ms", SET, "x")), BAD_VALUE),
+        (alteration(M, ("match", SET, "x")), BAD_VALUE),
+        (alteration(M, ("metrics", APPEND, "a")), BAD_VALUE),
+        (alteration((GROUP_RESOURCE, ""), ("share.isolation.level", SET, "read_committed")), INVALID),
+        (alteration(G, ("nope", SET, "a")), BAD_VALUE),
+        (alteration(G, ("consumer.session.timeout.ms", SET, "5")), BAD_VALUE),
+        (alteration((BROKER_LOGGER_RESOURCE, "1"), ("root", SET, "INFO")), INVALID),
+        (alteration((0, "x"), ("a", SET, "1")), INVALID),
         (whole((99, "x")), INVALID),
     ],
 )
-def test_rejected_changes(wanted: Wish, code: ErrorCode) -> None:
+def test_rejected_changes(wanted: ConfigAlteration, code: ErrorCode) -> None:
     assert refused(image(), wanted) is code
 
 
 def test_a_resource_named_twice_fails_and_the_others_succeed() -> None:
-    one, other = wish(T, ("retention.ms", SET, "1")), wish(M, ("metrics", SET, "a"))
+    one, other = alteration(T, ("retention.ms", SET, "1")), alteration(M, ("metrics", SET, "a"))
     first, second, third = decide(image(), one, other, one)
     assert isinstance(first, ApiError)
     assert isinstance(second, list)
@@ -213,22 +215,24 @@ def test_a_resource_named_twice_fails_and_the_others_succeed() -> None:
 def test_topic_configs_must_be_consistent_with_those_of_the_broker() -> None:
     broker = BrokerConfig.of(None)
     assert apply_dynamic_settings(broker, {"log.cleaner.max.compaction.lag.ms": "10"}, {}) == []
-    (outcome,) = decide(image(), wish(T, ("min.compaction.lag.ms", SET, "11")), config=broker)
+    (outcome,) = decide(image(), alteration(T, ("min.compaction.lag.ms", SET, "11")), config=broker)
     assert isinstance(outcome, ApiError)
     assert outcome.code is BAD_VALUE
 
 
 def test_invalid_stored_configs_do_not_block_changes() -> None:
     known = image(*stored(ME, log_cleaner_threads="x"), *stored(ALL, num_partitions="5"))
-    assert changes(known, wish(ME, ("message.max.bytes", SET, "5"))) == {"message.max.bytes": "5"}
-    assert changes(known, wish(ME, ("log.cleaner.threads", DELETE, None))) == {"log.cleaner.threads": None}
+    assert changes(known, alteration(ME, ("message.max.bytes", SET, "5"))) == {"message.max.bytes": "5"}
+    assert changes(known, alteration(ME, ("log.cleaner.threads", DELETE, None))) == {
+        "log.cleaner.threads": None
+    }
 
 
 def test_one_request_stays_one_batch_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config_admin, "MAX_RECORDS_PER_USER_OP", 2)
-    two = wish(T, ("retention.ms", SET, "1"), ("segment.ms", SET, "1"))
+    two = alteration(T, ("retention.ms", SET, "1"), ("segment.ms", SET, "1"))
     assert isinstance(decide(image(), two)[0], list)
-    outcomes = decide(image(), two, wish(M, ("metrics", SET, "a")), wish(G, ("nope", SET, "a")))
+    outcomes = decide(image(), two, alteration(M, ("metrics", SET, "a")), alteration(G, ("nope", SET, "a")))
     codes = [outcome.code for outcome in outcomes if isinstance(outcome, ApiError)]
     assert codes == [ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION, BAD_VALUE]
 
@@ -239,17 +243,19 @@ def test_one_request_stays_one_batch_of_records(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("wanted", "is_granted"),
     [
-        (wish(ME, ("min.insync.replicas", SET, "2")), False),
-        (wish(ME, ("min.insync.replicas", DELETE, None)), False),
-        (wish(ALL, ("min.insync.replicas", SET, "2")), True),
-        (wish(ALL, ("min.insync.replicas", DELETE, None)), False),
+        (alteration(ME, ("min.insync.replicas", SET, "2")), False),
+        (alteration(ME, ("min.insync.replicas", DELETE, None)), False),
+        (alteration(ALL, ("min.insync.replicas", SET, "2")), True),
+        (alteration(ALL, ("min.insync.replicas", DELETE, None)), False),
         (whole(ALL), False),
         (whole(ALL, min_insync_replicas="1"), True),
-        (wish(T, ("min.insync.replicas", SET, "2")), True),
-        (wish(T, ("min.insync.replicas", DELETE, None)), True),
+        (alteration(T, ("min.insync.replicas", SET, "2")), True),
+        (alteration(T, ("min.insync.replicas", DELETE, None)), True),
     ],
 )
-def test_with_elr_only_the_cluster_has_min_insync_replicas(wanted: Wish, is_granted: bool) -> None:
+def test_with_elr_only_the_cluster_has_min_insync_replicas(
+    wanted: ConfigAlteration, is_granted: bool
+) -> None:
     settings = stored(ALL, min_insync_replicas="1")
     outcomes = decide(image(*settings, elr=1), wanted) + decide(image(*settings), wanted)
     assert isinstance(outcomes[0], list) is is_granted

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.broker.controller.config_admin import Alteration
+from barnabas.broker.controller.config_admin import KeyAlteration
 from barnabas.broker.controller.loggers import alter_loggers, logger_levels
 from barnabas.config.alteration import AlterOperation
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -27,7 +27,9 @@ def levels() -> Iterator[None]:
 
 
 def alter(*alterations: tuple[str, int, str | None], broker: str = "1", validate_only: bool = False) -> None:
-    alter_loggers(broker, [Alteration(*one) for one in alterations], node_id=1, validate_only=validate_only)
+    alter_loggers(
+        broker, [KeyAlteration(*one) for one in alterations], node_id=1, validate_only=validate_only
+    )
 
 
 def test_levels_have_kafkas_names() -> None:
