@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from barnabas.broker.coordinator.group.group import Groups, GroupType
+from barnabas.broker.coordinator.group.offsets.commit import OffsetCommit
 from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages import share_group_state as share
@@ -83,15 +84,7 @@ class ShareGroup(_ForeignGroup):
     def state_name(self) -> str:
         return "Empty" if self.is_empty else "Stable"
 
-    def check_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        epoch: int,
-        *,
-        is_transactional: bool,
-        api_version: int,
-    ) -> None:
+    def check_offset_commit(self, commit: OffsetCommit, *, is_transactional: bool) -> None:
         self._reject()
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -163,23 +156,15 @@ class StreamsGroup(_ForeignGroup):
         current = self.find(streams.StreamsGroupCurrentMemberAssignmentKey, member_id)
         return -1 if current is None else int(current.member_epoch)
 
-    def check_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        epoch: int,
-        *,
-        is_transactional: bool,
-        api_version: int,
-    ) -> None:
-        if epoch < 0 and self.is_empty:
+    def check_offset_commit(self, commit: OffsetCommit, *, is_transactional: bool) -> None:
+        if commit.epoch < 0 and self.is_empty:
             return
-        if is_transactional and epoch == -1 and not member_id and group_instance_id is None:
+        if is_transactional and commit.names_no_member:
             return
-        current = self._member_epoch(member_id)
-        if not is_transactional and api_version < _EPOCHS_SINCE:
+        current = self._member_epoch(commit.member_id)
+        if not is_transactional and commit.api_version < _EPOCHS_SINCE:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        if epoch != current:
+        if commit.epoch != current:
             raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Protocol
 
+from barnabas.broker.coordinator.group.offsets.commit import OffsetCommit
 from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.wire import Uuid
@@ -52,19 +53,10 @@ class Group(Protocol):
     @property
     def member_count(self) -> int: ...
 
-    def check_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        epoch: int,
-        *,
-        is_transactional: bool,
-        api_version: int,
-    ) -> PartitionCheck | None:
-        """`epoch` is the member's epoch, or the generation.
+    def check_offset_commit(self, commit: OffsetCommit, *, is_transactional: bool) -> PartitionCheck | None:
+        """A member of a consumer group with an older epoch may commit for partitions that it had in that epoch.
 
-        A member of a consumer group with an older epoch may commit for partitions that it had in that epoch: the check
-        that is returned decides for each partition. (Kafka's CommitPartitionValidator; None is its NO_OP.)
+        The check that is returned decides for each partition. (Kafka's CommitPartitionValidator; None is its NO_OP.)
         """
 
     def offset_committed_by(self, member_id: str) -> None:

@@ -25,6 +25,7 @@ from barnabas.broker.coordinator.group.classic.protocols import (
 )
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
 from barnabas.broker.coordinator.group.group import GroupType
+from barnabas.broker.coordinator.group.offsets.commit import OffsetCommit
 from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.broker.pending import Pending
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -291,23 +292,15 @@ class ClassicGroup:
 
     # ---- the methods of Group
 
-    def check_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        epoch: int,
-        *,
-        is_transactional: bool,
-        api_version: int,
-    ) -> None:
+    def check_offset_commit(self, commit: OffsetCommit, *, is_transactional: bool) -> None:
         if self.state is State.DEAD:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if epoch < 0 and self.state is State.EMPTY:
+        if commit.epoch < 0 and self.state is State.EMPTY:
             return  # from an administrator, or a consumer that assigns partitions to itself
-        if epoch >= 0 or member_id or group_instance_id is not None:
+        if commit.epoch >= 0 or commit.member_id or commit.group_instance_id is not None:
             operation = "txn-offset-commit" if is_transactional else "offset-commit"
-            self.check_member(member_id, group_instance_id, operation)
-            if epoch != self.generation_id:
+            self.check_member(commit.member_id, commit.group_instance_id, operation)
+            if commit.epoch != self.generation_id:
                 raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         elif not is_transactional and self.state is not State.EMPTY:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)

@@ -21,6 +21,7 @@ from barnabas.broker.coordinator.group.consumer.consumer_member import (
 )
 from barnabas.broker.coordinator.group.consumer.subscriptions import Subscriptions, count
 from barnabas.broker.coordinator.group.group import GroupType, PartitionCheck
+from barnabas.broker.coordinator.group.offsets.commit import OffsetCommit
 from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.wire import Uuid
@@ -96,30 +97,24 @@ class ConsumerGroup:
     def offset_expires_from(self, commit_timestamp_ms: int, now_ms: int) -> int | None:
         return commit_timestamp_ms
 
-    def check_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        epoch: int,
-        *,
-        is_transactional: bool,
-        api_version: int,
-    ) -> PartitionCheck | None:
-        if epoch < 0 and self.is_empty:
+    def check_offset_commit(self, commit: OffsetCommit, *, is_transactional: bool) -> PartitionCheck | None:
+        if commit.epoch < 0 and self.is_empty:
             return None  # an administrator, or a consumer that assigns partitions to itself
-        if is_transactional and epoch == -1 and not member_id and group_instance_id is None:
-            return None  # a producer that names no member (before KIP-447)
-        member = self.member(member_id)
-        if not is_transactional and not member.uses_classic_protocol and api_version < _COMMIT_SINCE:
+        if is_transactional and commit.names_no_member:
+            return None
+        member = self.member(commit.member_id)
+        if not is_transactional and not member.uses_classic_protocol and commit.api_version < _COMMIT_SINCE:
             raise ApiError(
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"Members of the consumer protocol commit with version {_COMMIT_SINCE} of OffsetCommit or above.",
             )
-        if epoch == member.member_epoch:
+        if commit.epoch == member.member_epoch:
             return None
-        if epoch > member.member_epoch:
-            raise _stale(member, f"The epoch {epoch} is newer than the member's, {member.member_epoch}.")
-        return _older_epoch_check(member, epoch)
+        if commit.epoch > member.member_epoch:
+            raise _stale(
+                member, f"The epoch {commit.epoch} is newer than the member's, {member.member_epoch}."
+            )
+        return _older_epoch_check(member, commit.epoch)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:

@@ -38,6 +38,11 @@ class OffsetCommit(NamedTuple):
     retention_ms: int = -1
 
     @property
+    def names_no_member(self) -> bool:
+        """Whether a producer sent it that does not know its member (before KIP-447)."""
+        return self.epoch == -1 and not self.member_id and self.group_instance_id is None
+
+    @property
     def partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self.topics)
 

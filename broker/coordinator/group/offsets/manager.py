@@ -115,13 +115,7 @@ class OffsetManager:
         group = self._committing_group(commit)
         check: PartitionCheck | None = None
         if group is not None:
-            check = group.check_offset_commit(
-                commit.member_id,
-                commit.group_instance_id,
-                commit.epoch,
-                is_transactional=False,
-                api_version=commit.api_version,
-            )
+            check = group.check_offset_commit(commit, is_transactional=False)
             group.offset_committed_by(commit.member_id)
         return self._commit(commit, check, ids_recorded=True)
 
@@ -151,13 +145,7 @@ class OffsetManager:
             raise
 
     def _check_transactional(self, group: Group, commit: OffsetCommit) -> PartitionCheck | None:
-        check = group.check_offset_commit(
-            commit.member_id,
-            commit.group_instance_id,
-            commit.epoch,
-            is_transactional=True,
-            api_version=commit.api_version,
-        )
+        check = group.check_offset_commit(commit, is_transactional=True)
         if check is not None and any(topic.topic_id == ZERO_UUID for topic in commit.topics):
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         return check

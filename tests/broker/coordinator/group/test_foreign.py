@@ -7,6 +7,7 @@ import pytest
 from barnabas.broker.coordinator.group.classic.classic_service import list_groups
 from barnabas.broker.coordinator.group.foreign import ShareGroup, StreamsGroup
 from barnabas.broker.coordinator.group.group import GroupType
+from barnabas.broker.coordinator.group.offsets.commit import OffsetCommit
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.coordinator.records import CoordinatorRecord, tombstone
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -108,14 +109,8 @@ def test_members_of_a_streams_group_commit_in_their_epoch() -> None:
     group = streams_group(*STREAMS)
 
     def code(member_id: str, epoch: int, *, transactional: bool = False, version: int = 9) -> ErrorCode:
-        return code_of(
-            group.check_offset_commit,
-            member_id,
-            None,
-            epoch,
-            is_transactional=transactional,
-            api_version=version,
-        )
+        commit = OffsetCommit("g", member_id, None, epoch, version, ())
+        return code_of(group.check_offset_commit, commit, is_transactional=transactional)
 
     assert code("m", 3) is ErrorCode.NONE
     assert code("m", 2) is code("m", 4) is ErrorCode.STALE_MEMBER_EPOCH
@@ -129,8 +124,8 @@ def test_members_of_a_streams_group_commit_in_their_epoch() -> None:
     assert code_of(group.check_offset_fetch, "other", 2) is ErrorCode.UNKNOWN_MEMBER_ID
     group.offset_committed_by("m")
     empty = streams_group(whole(3))
-    commit = code_of(empty.check_offset_commit, "", None, -1, is_transactional=False, api_version=9)
-    assert commit is ErrorCode.NONE
+    commit = OffsetCommit("g", "", None, -1, 9, ())
+    assert code_of(empty.check_offset_commit, commit, is_transactional=False) is ErrorCode.NONE
 
 
 def test_offsets_of_topics_that_a_streams_group_reads_stay() -> None:
@@ -182,8 +177,9 @@ def share_group(*records: tuple[Message, Message | None]) -> ShareGroup:
 def test_a_share_group_has_no_committed_offsets() -> None:
     group = share_group(SHARE, SHARE_MEMBER)
     assert (group.type, group.state_name, group.protocol_type) == (GroupType.SHARE, "Stable", "share")
-    commit = code_of(group.check_offset_commit, "m", None, 1, is_transactional=False, api_version=9)
-    assert commit is ErrorCode.GROUP_ID_NOT_FOUND
+    commit = OffsetCommit("g", "m", None, 1, 9, ())
+    code = code_of(group.check_offset_commit, commit, is_transactional=False)
+    assert code is ErrorCode.GROUP_ID_NOT_FOUND
     assert code_of(group.check_offset_fetch, None, -1) is ErrorCode.GROUP_ID_NOT_FOUND
     assert code_of(group.check_offset_delete) is ErrorCode.GROUP_ID_NOT_FOUND
     assert group.is_subscribed_to("t")

@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.group.offsets.commit import OffsetCommit
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import GroupMetadataKey
 from tests.broker.coordinator.group.classic.classic_harness import (
@@ -28,9 +29,8 @@ def code_of_commit(
     transactional: bool = False,
 ) -> ErrorCode:
     try:
-        group.check_offset_commit(
-            member_id, instance, generation, is_transactional=transactional, api_version=9
-        )
+        commit = OffsetCommit("g", member_id, instance, generation, 9, ())
+        group.check_offset_commit(commit, is_transactional=transactional)
     except ApiError as error:
         return error.code
     return NONE

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.coordinator.group.classic.state import ClassicGroupState as State
+from barnabas.broker.coordinator.group.offsets.commit import OffsetCommit
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.pending import Pending
@@ -284,9 +285,8 @@ class ClassicMachine(RuleBasedStateMachine):
             return False
         member = client.member
         try:
-            self.group.check_offset_commit(
-                member.id, member.instance, member.generation, is_transactional=False, api_version=9
-            )
+            commit = OffsetCommit("g", member.id, member.instance, member.generation, 9, ())
+            self.group.check_offset_commit(commit, is_transactional=False)
         except ApiError:
             return False
         return True

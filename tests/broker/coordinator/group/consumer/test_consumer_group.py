@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.broker.coordinator.group.consumer.metadata_hash import TopicHashes, topic_hash
 from barnabas.broker.coordinator.group.group import GroupType, PartitionCheck
+from barnabas.broker.coordinator.group.offsets.commit import OffsetCommit
 from barnabas.protocol.errors import ApiError, ErrorCode
 from tests.broker.coordinator.group.consumer.consumer_harness import ClassicConsumer, ConsumerHarness, id_of
 
@@ -26,9 +27,8 @@ def harness() -> ConsumerHarness:
 def check(
     harness: ConsumerHarness, member_id: str, epoch: int, *, version: int = 9, is_transactional: bool = False
 ) -> PartitionCheck | None:
-    return harness.group().check_offset_commit(
-        member_id, None, epoch, is_transactional=is_transactional, api_version=version
-    )
+    commit = OffsetCommit("g", member_id, None, epoch, version, ())
+    return harness.group().check_offset_commit(commit, is_transactional=is_transactional)
 
 
 def test_a_member_commits_in_its_epoch(harness: ConsumerHarness) -> None:

@@ -47,16 +47,9 @@ class ScriptedGroup:
         if self.refuses is not None:
             raise self.refuses
 
-    def check_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        epoch: int,
-        *,
-        is_transactional: bool,
-        api_version: int,
-    ) -> PartitionCheck | None:
+    def check_offset_commit(self, commit: OffsetCommit, *, is_transactional: bool) -> PartitionCheck | None:
         self._refuse()
+        _, member_id, group_instance_id, epoch, api_version, *_ = commit
         self.commits.append((member_id, group_instance_id, epoch, is_transactional, api_version))
         return self.partition_check
 
