@@ -218,14 +218,9 @@ class ForeignGroups:
         self, kind: type[ShareGroup] | type[StreamsGroup], is_whole: bool, key: Any, value: Any
     ) -> None:
         """The tombstone of the group's own record removes the group; records after it are ignored."""
-        found = self._groups.find(key.group_id)
-        if isinstance(found, kind):
-            group = found
-        elif value is None:
+        group = self._groups.of_record(kind, key.group_id, value)
+        if group is None:
             return
-        else:
-            group = kind(key.group_id)
-            self._groups.put(group)
         group.apply(key, value)
         if is_whole and value is None:
             self._groups.remove(key.group_id)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from barnabas.broker.coordinator.group.offsets.commit import OffsetCommit
 from barnabas.broker.coordinator.records import CoordinatorRecord
@@ -34,6 +34,8 @@ class Group(Protocol):
     """
 
     group_id: str
+
+    def __init__(self, group_id: str) -> None: ...
 
     @property
     def type(self) -> GroupType: ...
@@ -81,6 +83,9 @@ class Group(Protocol):
         """The records that delete the group, without its offsets."""
 
 
+G = TypeVar("G", bound=Group)
+
+
 class Groups:
     """The groups of one partition of __consumer_offsets, by id.
 
@@ -115,6 +120,19 @@ class Groups:
         if group is None:
             group = self._groups[group_id] = self.make_classic(group_id)
         return group
+
+    def of_record(self, kind: type[G], group_id: str, value: object) -> G | None:
+        """The group of a record of groups of this kind; None where it is missing and the record has no value.
+
+        A record with a value creates a missing group, in place of one of another kind.
+        """
+        group = self._groups.get(group_id)
+        if isinstance(group, kind):
+            return group
+        if value is None:
+            return None
+        made = self._groups[group_id] = kind(group_id)
+        return made
 
     def put(self, group: Group) -> None:
         """Adds a group, in place of one with the same id (of another kind, where it has migrated)."""

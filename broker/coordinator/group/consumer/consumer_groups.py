@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
@@ -77,148 +78,132 @@ class ConsumerGroups:
 
 
 class ConsumerGroupReplay:
-    """Applies the records of consumer groups: each method takes a key, and its value or None."""
+    """Applies the records of consumer groups."""
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
 
     def replayers(self) -> Mapping[int, Callable[[Any, Any], None]]:
-        """The method that replays each key type."""
-        return {
-            3: self.group_metadata,
-            4: self.partition_metadata,
-            5: self.member_metadata,
-            6: self.target_assignment_metadata,
-            7: self.target_assignment_member,
-            8: self.current_assignment,
-            16: self.regular_expression,
-        }
+        """The function that replays each key type: f(key, value or None)."""
+        return {3: self._replay_group, **{kind: partial(self._replay, f) for kind, f in _REPLAYERS.items()}}
 
-    def _group(self, group_id: str, value: object) -> ConsumerGroup | None:
-        """The group of a record; a record with a value creates a missing group."""
-        group = self._groups.find(group_id)
-        if isinstance(group, ConsumerGroup):
-            return group
-        if value is None:
-            return None
-        made = ConsumerGroup(group_id)
-        self._groups.put(made)  # in place of a classic one, which holds offsets only
-        return made
-
-    def group_metadata(
+    def _replay_group(
         self, key: state.ConsumerGroupMetadataKey, value: state.ConsumerGroupMetadataValue | None
     ) -> None:
-        group = self._group(key.group_id, value)
-        if group is None:
-            return
-        if value is None:
-            self._groups.remove(key.group_id)
-        else:
+        group = self._groups.of_record(ConsumerGroup, key.group_id, value)
+        if group is not None and value is not None:
             group.group_epoch, group.metadata_hash = value.epoch, value.metadata_hash
+        elif group is not None:
+            self._groups.remove(key.group_id)
 
-    def partition_metadata(
-        self,
-        key: state.ConsumerGroupPartitionMetadataKey,
-        value: state.ConsumerGroupPartitionMetadataValue | None,
-    ) -> None:
-        """The topics in records of Kafka 4.0, which are deleted with the group's next epoch."""
-        group = self._group(key.group_id, value)
+    def _replay(self, replay: Callable[[ConsumerGroup, Any, Any], None], key: Any, value: Any) -> None:
+        group = self._groups.of_record(ConsumerGroup, key.group_id, value)
         if group is not None:
-            group.has_subscription_metadata_record = value is not None
+            replay(group, key, value)
 
-    def member_metadata(
-        self,
-        key: state.ConsumerGroupMemberMetadataKey,
-        value: state.ConsumerGroupMemberMetadataValue | None,
-    ) -> None:
-        group = self._group(key.group_id, value)
-        if group is None:
-            return
-        if value is None:
-            group.remove_member(key.member_id)
-            return
-        known = group.members.get(key.member_id) or ConsumerGroupMember(key.member_id)
+
+def _replay_partition_metadata(
+    group: ConsumerGroup,
+    key: state.ConsumerGroupPartitionMetadataKey,
+    value: state.ConsumerGroupPartitionMetadataValue | None,
+) -> None:
+    """The topics in records of Kafka 4.0, which are deleted with the group's next epoch."""
+    group.has_subscription_metadata_record = value is not None
+
+
+def _replay_member_metadata(
+    group: ConsumerGroup,
+    key: state.ConsumerGroupMemberMetadataKey,
+    value: state.ConsumerGroupMemberMetadataValue | None,
+) -> None:
+    if value is None:
+        group.remove_member(key.member_id)
+        return
+    known = group.members.get(key.member_id) or ConsumerGroupMember(key.member_id)
+    group.update_member(
+        known._replace(
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            subscribed_topic_names=frozenset(value.subscribed_topic_names),
+            subscribed_topic_regex=value.subscribed_topic_regex,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            server_assignor=value.server_assignor,
+            classic=value.classic_member_metadata,
+        )
+    )
+
+
+def _replay_target_assignment_metadata(
+    group: ConsumerGroup,
+    key: state.ConsumerGroupTargetAssignmentMetadataKey,
+    value: state.ConsumerGroupTargetAssignmentMetadataValue | None,
+) -> None:
+    group.assignment_epoch = NO_EPOCH if value is None else value.assignment_epoch
+    group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
+
+
+def _replay_target_assignment_member(
+    group: ConsumerGroup,
+    key: state.ConsumerGroupTargetAssignmentMemberKey,
+    value: state.ConsumerGroupTargetAssignmentMemberValue | None,
+) -> None:
+    if value is None:
+        group.remove_target(key.member_id)
+    else:
+        topics = value.topic_partitions
+        group.set_target(key.member_id, {topic.topic_id: frozenset(topic.partitions) for topic in topics})
+
+
+def _replay_current_assignment(
+    group: ConsumerGroup,
+    key: state.ConsumerGroupCurrentMemberAssignmentKey,
+    value: state.ConsumerGroupCurrentMemberAssignmentValue | None,
+) -> None:
+    known = group.members.get(key.member_id)
+    if value is not None:
+        known = known or ConsumerGroupMember(key.member_id)
         group.update_member(
             known._replace(
-                instance_id=value.instance_id,
-                rack_id=value.rack_id,
-                client_id=value.client_id,
-                client_host=value.client_host,
-                subscribed_topic_names=frozenset(value.subscribed_topic_names),
-                subscribed_topic_regex=value.subscribed_topic_regex,
-                rebalance_timeout_ms=value.rebalance_timeout_ms,
-                server_assignor=value.server_assignor,
-                classic=value.classic_member_metadata,
+                member_epoch=value.member_epoch,
+                previous_member_epoch=value.previous_member_epoch,
+                state=MemberState(value.state),
+                assigned=_owned(value.assigned_partitions, value.member_epoch),
+                pending_revocation=_owned(value.partitions_pending_revocation, value.member_epoch),
+            )
+        )
+    elif known is not None:
+        group.update_member(
+            known._replace(
+                member_epoch=LEAVE_EPOCH,
+                previous_member_epoch=LEAVE_EPOCH,
+                assigned=OWNS_NOTHING,
+                pending_revocation=OWNS_NOTHING,
             )
         )
 
-    def target_assignment_metadata(
-        self,
-        key: state.ConsumerGroupTargetAssignmentMetadataKey,
-        value: state.ConsumerGroupTargetAssignmentMetadataValue | None,
-    ) -> None:
-        group = self._group(key.group_id, value)
-        if group is None:
-            return
-        group.assignment_epoch = NO_EPOCH if value is None else value.assignment_epoch
-        group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
-    def target_assignment_member(
-        self,
-        key: state.ConsumerGroupTargetAssignmentMemberKey,
-        value: state.ConsumerGroupTargetAssignmentMemberValue | None,
-    ) -> None:
-        group = self._group(key.group_id, value)
-        if group is None:
-            return
-        if value is None:
-            group.remove_target(key.member_id)
-        else:
-            topics = value.topic_partitions
-            group.set_target(key.member_id, {topic.topic_id: frozenset(topic.partitions) for topic in topics})
+def _replay_regular_expression(
+    group: ConsumerGroup,
+    key: state.ConsumerGroupRegularExpressionKey,
+    value: state.ConsumerGroupRegularExpressionValue | None,
+) -> None:
+    resolved = None
+    if value is not None:
+        resolved = ResolvedRegularExpression(frozenset(value.topics), value.version, value.timestamp)
+    group.subscriptions.resolve(key.regular_expression, resolved)
 
-    def current_assignment(
-        self,
-        key: state.ConsumerGroupCurrentMemberAssignmentKey,
-        value: state.ConsumerGroupCurrentMemberAssignmentValue | None,
-    ) -> None:
-        group = self._group(key.group_id, value)
-        if group is None:
-            return
-        known = group.members.get(key.member_id)
-        if value is not None:
-            known = known or ConsumerGroupMember(key.member_id)
-            group.update_member(
-                known._replace(
-                    member_epoch=value.member_epoch,
-                    previous_member_epoch=value.previous_member_epoch,
-                    state=MemberState(value.state),
-                    assigned=_owned(value.assigned_partitions, value.member_epoch),
-                    pending_revocation=_owned(value.partitions_pending_revocation, value.member_epoch),
-                )
-            )
-        elif known is not None:
-            group.update_member(
-                known._replace(
-                    member_epoch=LEAVE_EPOCH,
-                    previous_member_epoch=LEAVE_EPOCH,
-                    assigned=OWNS_NOTHING,
-                    pending_revocation=OWNS_NOTHING,
-                )
-            )
 
-    def regular_expression(
-        self,
-        key: state.ConsumerGroupRegularExpressionKey,
-        value: state.ConsumerGroupRegularExpressionValue | None,
-    ) -> None:
-        group = self._group(key.group_id, value)
-        if group is None:
-            return
-        resolved = None
-        if value is not None:
-            resolved = ResolvedRegularExpression(frozenset(value.topics), value.version, value.timestamp)
-        group.subscriptions.resolve(key.regular_expression, resolved)
+_REPLAYERS: Final[Mapping[int, Callable[[ConsumerGroup, Any, Any], None]]] = {
+    4: _replay_partition_metadata,
+    5: _replay_member_metadata,
+    6: _replay_target_assignment_metadata,
+    7: _replay_target_assignment_member,
+    8: _replay_current_assignment,
+    16: _replay_regular_expression,
+}
+"""By key type."""
 
 
 def _owned(topics: Iterable[_TopicPartitions], member_epoch: int) -> PartitionEpochs:
