@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import partial
 from typing import Final
 
 
@@ -34,19 +35,22 @@ class Family:
 FAMILIES: Final[dict[str, Family]] = {}
 
 
-def _declare(kind: Kind, prefix: str, labels: Sequence[str], **families: str) -> None:
+def _declare(kind: Kind, prefix: str, labels: Sequence[str] = (), /, **families: str) -> None:
     for name, help_text in families.items():
         family = Family(f"{prefix}_{name}", kind, labels, help_text)
         assert family.name not in FAMILIES, f"{family.name} is declared twice"
         FAMILIES[family.name] = family
 
 
+_gauges = partial(_declare, Kind.GAUGE)
+_counters = partial(_declare, Kind.COUNTER)
+_summaries = partial(_declare, Kind.SUMMARY)
+
 QUANTILES: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 """As dashboards spell them, zeros included."""
 
 TOPIC_PREFIX: Final = "kafka_server_brokertopicmetrics"
-_declare(
-    Kind.COUNTER,
+_counters(
     TOPIC_PREFIX,
     ["topic"],
     messagesin_total="Records appended for producers.",
@@ -64,10 +68,8 @@ _declare(
     producemessageconversions_total="Records taken in batches that were built anew, for another format or codec.",
 )
 
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_server_replicamanager",
-    [],
     leadercount="Partitions that this broker leads.",
     partitioncount="Partitions that this broker has a replica of.",
     underreplicatedpartitions="Partitions led here that have replicas out of sync.",
@@ -78,10 +80,8 @@ _declare(
     partitionswithlatetransactionscount="Partitions with a transaction that was left open beyond its timeout.",
 )
 
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_controller_kafkacontroller",
-    [],
     activecontrollercount="1 where the active controller is, else 0. The sum over a cluster is 1 in good health.",
     activebrokercount="Brokers that are registered and unfenced.",
     fencedbrokercount="Brokers that are registered and fenced.",
@@ -92,10 +92,8 @@ _declare(
 )
 
 RAFT_PREFIX: Final = "kafka_server_raft_metrics"
-_declare(
-    Kind.GAUGE,
+_gauges(
     RAFT_PREFIX,
-    [],
     current_epoch="The epoch in which metadata records are appended.",
     current_leader="The node that appends them.",
     high_watermark="The offset up to which the metadata log is committed.",
@@ -103,33 +101,23 @@ _declare(
 )
 
 SNAPSHOT_EMITTER_PREFIX: Final = "kafka_server_snapshotemitter"
-_declare(
-    Kind.GAUGE,
+_gauges(
     SNAPSHOT_EMITTER_PREFIX,
-    [],
     latestsnapshotgeneratedbytes="Bytes of the last snapshot of the metadata that was written since the start.",
     latestsnapshotgeneratedagems="Milliseconds since then, or since the start.",
 )
 
 BROKER_METADATA_PREFIX: Final = "kafka_server_broker_metadata_metrics"
-_declare(
-    Kind.GAUGE,
+_gauges(
     BROKER_METADATA_PREFIX,
-    [],
     last_applied_record_offset="The offset of the last metadata record that the broker goes by.",
     metadata_apply_error_count="How many times since the start a part of the broker could not take new metadata over.",
 )
 
 METADATA_LOADER_PREFIX: Final = "kafka_server_metadataloader"
-_declare(
-    Kind.GAUGE,
-    METADATA_LOADER_PREFIX,
-    [],
-    currentmetadataversion="The level of metadata.version that is in force.",
-)
+_gauges(METADATA_LOADER_PREFIX, currentmetadataversion="The level of metadata.version that is in force.")
 
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_cluster_partition",
     ["topic", "partition"],
     underreplicated="1 if the partition, led here, has replicas out of sync.",
@@ -140,8 +128,7 @@ _declare(
     laststableoffsetlag="Records between the last stable offset, where transactions end, and the high watermark.",
 )
 
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_log_log",
     ["topic", "partition"],
     size="Bytes of the partition's segments.",
@@ -150,22 +137,18 @@ _declare(
     numlogsegments="Segments of the partition.",
 )
 
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_log_logmanager",
-    [],
     offlinelogdirectorycount="Log directories that have failed.",
     cordonedlogdirectorycount="Log directories that get no new partitions (cordoned.log.dirs).",
 )
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_log_logmanager",
     ["logDirectory"],
     logdirectoryoffline="1 if the log directory has failed.",
     logdirectorycordoned="1 if the log directory gets no new partitions.",
 )
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_server_replicaalterlogdirsmanager",
     ["clientId"],
     maxlag="How many records a replica that moves to another log directory is behind, of those the farthest.",
@@ -173,10 +156,8 @@ _declare(
 )
 
 CLEANER_PREFIX: Final = "kafka_log_logcleaner"
-_declare(
-    Kind.GAUGE,
+_gauges(
     CLEANER_PREFIX,
-    [],
     deadthreadcount="Worker places whose last worker ended before its compaction did.",
     cleaner_recopy_percent="How much of what the last compactions read they wrote again.",
     max_clean_time_secs="Seconds that the longest of the last compactions took.",
@@ -184,86 +165,62 @@ _declare(
     max_compaction_delay_secs="Seconds by which the latest log is later than its max.compaction.lag.ms allows.",
 )
 CLEANER_MANAGER_PREFIX: Final = "kafka_log_logcleanermanager"
-_declare(
-    Kind.GAUGE,
+_gauges(
     CLEANER_MANAGER_PREFIX,
-    [],
     max_dirty_percent="How much of the dirtiest log could be compacted.",
     time_since_last_run_ms="Milliseconds since the broker last looked for a log to compact.",
 )
-_declare(
-    Kind.GAUGE,
+_gauges(
     CLEANER_MANAGER_PREFIX,
     ["logDirectory"],
     uncleanable_partitions_count="Partitions that are not compacted any more because that has failed.",
     uncleanable_bytes="Bytes of them that could have been compacted.",
 )
 CLEANING_PREFIX: Final = "barnabas_compaction"
-_declare(
-    Kind.GAUGE,
+_gauges(
     CLEANING_PREFIX,
     ["topic", "partition"],
     progress_ratio="How much of a compaction that goes on is done, 0 to 1.",
 )
-_declare(Kind.COUNTER, CLEANING_PREFIX, [], finished_total="Compactions that came to their end.")
+_counters(CLEANING_PREFIX, finished_total="Compactions that came to their end.")
 
 LOG_DIR_PREFIX: Final = "barnabas_log_dir"
-_declare(
-    Kind.GAUGE,
+_gauges(
     LOG_DIR_PREFIX,
     ["directory"],
     free_bytes="Bytes free on the disk of the log directory, as far as they are known without asking it.",
     min_free_bytes="Bytes that have to be free for producers to be let in; 0 where the guard is off.",
     full="1 while producers are refused because the disk is full, else 0.",
 )
-_declare(
-    Kind.COUNTER,
-    LOG_DIR_PREFIX,
-    ["directory"],
-    refused_batches_total="Produced batches refused because the disk is full.",
+_counters(
+    LOG_DIR_PREFIX, ["directory"], refused_batches_total="Produced batches refused because the disk is full."
 )
 
 REQUEST_PREFIX: Final = "kafka_network_requestmetrics"
-_declare(
-    Kind.COUNTER,
-    REQUEST_PREFIX,
-    ["request", "version"],
-    requests_total="Requests answered, by API and version.",
-)
-_declare(
-    Kind.COUNTER,
-    REQUEST_PREFIX,
-    ["request", "error"],
-    errors_total="Errors in answers, by API and error code.",
-)
-_declare(
-    Kind.SUMMARY,
+_counters(REQUEST_PREFIX, ["request", "version"], requests_total="Requests answered, by API and version.")
+_counters(REQUEST_PREFIX, ["request", "error"], errors_total="Errors in answers, by API and error code.")
+_summaries(
     REQUEST_PREFIX,
     ["request"],
     totaltimems="Milliseconds from a request's turn to its answer, for the last thousand requests.",
     localtimems="Milliseconds that the broker worked on a request.",
     remotetimems="Milliseconds that a request then waited for records, replicas or the disk.",
 )
-_declare(
-    Kind.GAUGE,
-    "kafka_network_requestchannel",
-    [],
-    requestqueuesize="Requests that have arrived and wait for their turn.",
+_gauges(
+    "kafka_network_requestchannel", requestqueuesize="Requests that have arrived and wait for their turn."
 )
-_declare(
-    Kind.COUNTER,
+_counters(
     "barnabas_network",
     ["reason"],
     requests_refused_total="Requests of an API or version that is not served here; their connections were closed.",
 )
 
 _IDLE: Final = "The part of the last half minute in which the event loop had nothing to do, 0 to 1."
-_declare(Kind.GAUGE, "kafka_network_socketserver", [], networkprocessoravgidlepercent=_IDLE)
-_declare(Kind.GAUGE, "kafka_server_kafkarequesthandlerpool", [], requesthandleravgidle_percent=_IDLE)
+_gauges("kafka_network_socketserver", networkprocessoravgidlepercent=_IDLE)
+_gauges("kafka_server_kafkarequesthandlerpool", requesthandleravgidle_percent=_IDLE)
 
 LISTENER_PREFIX: Final = "kafka_server_socket_server_metrics"
-_declare(
-    Kind.GAUGE,
+_gauges(
     LISTENER_PREFIX,
     ["listener", "networkProcessor"],
     connection_count="Connections that are open.",
@@ -272,63 +229,49 @@ _declare(
     incoming_byte_rate="Bytes received a second, over the last half minute.",
     outgoing_byte_rate="Bytes sent a second, over the last half minute.",
 )
-_declare(
-    Kind.GAUGE,
+_gauges(
     LISTENER_PREFIX,
     ["clientSoftwareName", "clientSoftwareVersion", "listener"],
     connections_software="Open connections by the client software that they name in ApiVersions.",
 )
 
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_server_delayedoperationpurgatory",
     ["delayedOperation"],
     purgatorysize="Places that waiting requests take, one for each partition that they watch.",
     numdelayedoperations="Requests that wait.",
 )
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_server_fetchsessioncache",
-    [],
     numincrementalfetchsessions="Fetch sessions.",
     numincrementalfetchpartitionscached="Partitions in fetch sessions.",
 )
-_declare(
-    Kind.GAUGE,
+_gauges(
     "barnabas_network",
-    [],
     request_memory_bytes="Bytes of requests that have arrived and are not answered yet.",
     request_memory_limit_bytes="How much that may be before clients have to wait.",
     request_memory_waiting_connections="Connections that are not read because it has been reached.",
 )
 
 CLIENT_METRICS_PREFIX: Final = "barnabas_client_metrics"
-_declare(
-    Kind.GAUGE,
+_gauges(
     CLIENT_METRICS_PREFIX,
-    [],
     clients="Clients that asked which of their metrics are wanted, or pushed some, and may do so again (KIP-714).",
     series="Series that clients pushed and that are shown here.",
     series_limit="How many there may be.",
 )
-_declare(
-    Kind.COUNTER,
-    CLIENT_METRICS_PREFIX,
-    ["code"],
-    pushes_total="Pushes of clients, by the error code that answered them.",
+_counters(
+    CLIENT_METRICS_PREFIX, ["code"], pushes_total="Pushes of clients, by the error code that answered them."
 )
-_declare(
-    Kind.COUNTER,
+_counters(
     CLIENT_METRICS_PREFIX,
     ["reason"],
     dropped_points_total="Values that clients pushed and that are not shown.",
 )
 
 GROUP_MANAGER_PREFIX: Final = "kafka_coordinator_group_groupmetadatamanager"
-_declare(
-    Kind.GAUGE,
+_gauges(
     GROUP_MANAGER_PREFIX,
-    [],
     numgroups="Classic groups that this broker coordinates.",
     numgroupspreparingrebalance="Classic groups that wait for their members to join.",
     numgroupscompletingrebalance="Classic groups that wait for the assignment of their leader.",
@@ -339,12 +282,10 @@ _declare(
 )
 
 GROUP_COORDINATOR_PREFIX: Final = "kafka_server_group_coordinator_metrics"
-_declare(Kind.GAUGE, GROUP_COORDINATOR_PREFIX, ["protocol"], group_count="Groups, by type.")
-_declare(Kind.GAUGE, GROUP_COORDINATOR_PREFIX, ["state"], consumer_group_count="Consumer groups, by state.")
-_declare(
-    Kind.GAUGE,
+_gauges(GROUP_COORDINATOR_PREFIX, ["protocol"], group_count="Groups, by type.")
+_gauges(GROUP_COORDINATOR_PREFIX, ["state"], consumer_group_count="Consumer groups, by state.")
+_gauges(
     GROUP_COORDINATOR_PREFIX,
-    [],
     offset_commit_count="Offsets that were committed, in all.",
     offset_deletion_count="Offsets that somebody deleted, in all.",
     offset_expiration_count="Offsets that have expired, in all.",
@@ -353,31 +294,21 @@ _declare(
 )
 
 TRANSACTION_COORDINATOR_PREFIX: Final = "kafka_server_transaction_coordinator_metrics"
-_declare(
-    Kind.GAUGE, TRANSACTION_COORDINATOR_PREFIX, [], transactional_id_count="Transactional ids that are known."
-)
+_gauges(TRANSACTION_COORDINATOR_PREFIX, transactional_id_count="Transactional ids that are known.")
 MARKER_CHANNEL_PREFIX: Final = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
-_declare(
-    Kind.GAUGE,
+_gauges(
     MARKER_CHANNEL_PREFIX,
-    [],
     unknowndestinationqueuesize="Markers of transactions that wait for a partition that could not take them.",
     logappendretryqueuesize="Transactions that have all their markers, and not yet the record that says so.",
 )
-_declare(
-    Kind.GAUGE, "barnabas", ["state"], transactions="Transactional ids, by the state of their transaction."
-)
+_gauges("barnabas", ["state"], transactions="Transactional ids, by the state of their transaction.")
 
 
 def _declare_runtime(prefix: str) -> None:
     """What both coordinators show of their runtime."""
-    _declare(
-        Kind.GAUGE, prefix, ["state"], num_partitions="Partitions of the topic, by the state of their shard."
-    )
-    _declare(
-        Kind.GAUGE,
+    _gauges(prefix, ["state"], num_partitions="Partitions of the topic, by the state of their shard.")
+    _gauges(
         prefix,
-        [],
         partition_load_time_max="The longest that a partition took to load in the last 30 s, in ms.",
         partition_load_time_avg="How long partitions took to load in the last 30 s, in ms.",
     )
@@ -388,44 +319,36 @@ def _declare_runtime(prefix: str) -> None:
         "batch_flush_time_ms": "it took to append a batch, in ms",
     }.items():
         for suffix in ("max", "p50", "p95", "p99", "p999"):
-            _declare(Kind.GAUGE, prefix, [], **{f"{metric}_{suffix}": f"How long ({suffix}) {text}."})
+            _gauges(prefix, **{f"{metric}_{suffix}": f"How long ({suffix}) {text}."})
 
 
 _declare_runtime(GROUP_COORDINATOR_PREFIX)
 _declare_runtime(TRANSACTION_COORDINATOR_PREFIX)
 
 VERIFICATION_PREFIX: Final = "kafka_server_addpartitionstotxnmanager"
-_declare(
-    Kind.SUMMARY,
+_summaries(
     VERIFICATION_PREFIX,
-    [],
     verificationtimems="How long partitions waited to hear whether they belong to a transaction, in ms.",
 )
-_declare(
-    Kind.GAUGE,
-    VERIFICATION_PREFIX,
-    [],
-    verificationfailurerate_count="Partitions that were told that they do not, in all.",
+_gauges(
+    VERIFICATION_PREFIX, verificationfailurerate_count="Partitions that were told that they do not, in all."
 )
 
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_consumergroup",
     ["consumergroup", "topic", "partition"],
     current_offset="The offset that a group has committed; -1 for a partition of which it has none.",
     lag="How many offsets a group is behind the end of a partition; -1 where it has committed none.",
 )
-_declare(
-    Kind.GAUGE,
+_gauges(
     "kafka_consumergroup",
     ["consumergroup", "topic"],
     current_offset_sum="The committed offsets of a group, over the partitions of a topic.",
     lag_sum="The lag of a group, over the partitions of a topic.",
 )
-_declare(Kind.GAUGE, "kafka_consumergroup", ["consumergroup"], members="Members of a group.")
-_declare(Kind.GAUGE, "kafka_topic", ["topic"], partitions="Partitions of a topic.")
-_declare(
-    Kind.GAUGE,
+_gauges("kafka_consumergroup", ["consumergroup"], members="Members of a group.")
+_gauges("kafka_topic", ["topic"], partitions="Partitions of a topic.")
+_gauges(
     "kafka_topic_partition",
     ["topic", "partition"],
     current_offset="Where a partition ends for consumers: its high watermark.",
