@@ -17,8 +17,6 @@ MIB = 1 << 20
 class LastCleanings:
     """The last cleaning in each worker slot, as Kafka's metrics show them, and the last failure of each partition."""
 
-    __slots__ = ("_dead", "_stats", "cleanings", "failures")
-
     def __init__(self) -> None:
         self._stats: dict[int, CleaningStats] = {}
         self._dead: set[int] = set()

@@ -88,8 +88,6 @@ def check_form(alteration: ConfigAlteration) -> None:
 class ConfigAdmin:
     """The rules, for the broker with this configuration and id."""
 
-    __slots__ = ("_config", "_node_id")
-
     def __init__(self, config: BrokerConfig, node_id: int) -> None:
         self._config = config
         self._node_id = node_id

@@ -30,8 +30,6 @@ class Election(enum.Enum):
 class Target:
     """The target of a change: replicas, ISR, and the replicas that are added and removed."""
 
-    __slots__ = ("adding", "isr", "removing", "replicas")
-
     def __init__(
         self,
         replicas: Sequence[int],

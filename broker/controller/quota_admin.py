@@ -106,8 +106,6 @@ class QuotaFilter:
 class QuotaAlteration:
     """The alteration of one entity: `ops` are keys with their new values, None to remove."""
 
-    __slots__ = ("entity", "ops")
-
     def __init__(self, parts: EntityParts, ops: Sequence[tuple[str, float | None]]) -> None:
         self.entity = entity_of(parts)
         self.ops = ops

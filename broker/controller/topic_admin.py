@@ -63,8 +63,6 @@ class TopicDefaults(NamedTuple):
 class NewTopic:
     """A topic that may be created: its id, the replicas of each partition in order, its settings, and the records."""
 
-    __slots__ = ("configs", "name", "partitions", "records", "topic_id")
-
     def __init__(
         self, name: str, topic_id: Uuid, partitions: Sequence[PartitionImage], configs: Mapping[str, str]
     ) -> None:

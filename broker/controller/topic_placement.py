@@ -24,8 +24,6 @@ class Brokers:
     directories are all cordoned get new partitions only by a manual assignment.
     """
 
-    __slots__ = ("active", "open", "registered")
-
     def __init__(
         self, active: Sequence[int], registered: Iterable[int] = (), cordoned: Collection[int] = ()
     ) -> None:

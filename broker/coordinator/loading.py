@@ -52,8 +52,6 @@ class LoadCancelledError(Exception):
 class LoadSummary:
     """The result of a load: `records` were replayed, `skipped` replaced by later ones; `size` in bytes, times in ms."""
 
-    __slots__ = ("ended_ms", "records", "size", "skipped", "started_ms")
-
     def __init__(self) -> None:
         self.records = 0
         self.size = 0

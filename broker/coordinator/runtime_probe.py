@@ -21,8 +21,6 @@ LOAD_WINDOW_S: Final = 30.0
 class RecentTimes:
     """The latest KEPT_TIMES durations, in ms, and the count of all."""
 
-    __slots__ = ("_kept", "count")
-
     def __init__(self) -> None:
         self.count = 0
         self._kept = array("d")

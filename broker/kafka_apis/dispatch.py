@@ -56,21 +56,6 @@ _MAX_CACHED_BYTES: Final = 256
 class _Route:
     """Everything about one API key in one version."""
 
-    __slots__ = (
-        "api",
-        "api_key",
-        "decode_body",
-        "decode_header",
-        "encode",
-        "error_places",
-        "flexible_header",
-        "handle",
-        "has_error_code",
-        "response_type",
-        "times",
-        "version",
-    )
-
     def __init__(self, handler: ApiHandler, version: int) -> None:
         api_key = handler.key
         self.api = api_key.name

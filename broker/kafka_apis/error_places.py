@@ -14,8 +14,6 @@ _NAMES: Final = frozenset({"error_code", "partition_error_code"})
 class ErrorPlaces:
     """Of the structs in one field: the names of their own error codes, and their fields that hold more."""
 
-    __slots__ = ("codes", "field", "within")
-
     def __init__(self, field: str, codes: Sequence[str], within: Sequence[ErrorPlaces]) -> None:
         self.field = field
         self.codes = codes

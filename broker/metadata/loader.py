@@ -75,8 +75,6 @@ class MetadataPublishers:
     others, nor the pending responses from completion.
     """
 
-    __slots__ = ("_all", "failures")
-
     def __init__(self, first: Publisher) -> None:
         """`first` is called before all others, but not by `begin`: it gets the first image before there are others."""
         self._all = [first]

@@ -25,8 +25,6 @@ class MetadataQuorum:
     `runner` runs blocking work: in place, until the server sets one that does not block the event loop.
     """
 
-    __slots__ = ("_log", "_now_ms", "listeners", "runner")
-
     def __init__(
         self, log: EmbeddedRaftLog, listeners: Sequence[Listener], now_ms: Callable[[], int]
     ) -> None:

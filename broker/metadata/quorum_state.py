@@ -84,8 +84,6 @@ class QuorumState(NamedTuple):
 class QuorumStateFile:
     """The file in a metadata log's directory."""
 
-    __slots__ = ("_env", "path")
-
     def __init__(self, env: Env, directory: str) -> None:
         self._env = env
         self.path = f"{directory}/{FILE_NAME}"

@@ -29,8 +29,6 @@ KINDS_KEPT: Final = 4
 class _Kind:
     """The entries of one kind: of single topics by name, and of all topics of one image."""
 
-    __slots__ = ("all", "all_of", "encode", "topics")
-
     def __init__(self, version: int) -> None:
         self.encode = element_encoder(MetadataResponse, Topic, version)
         self.topics: dict[str, tuple[TopicImage, Encoded]] = {}
@@ -56,8 +54,6 @@ class _Kind:
 
 class TopicAnswers:
     """The cache, of the kinds that were used last. Applies new metadata, to drop deleted topics."""
-
-    __slots__ = ("_configs", "_configs_of", "_kinds")
 
     def __init__(self) -> None:
         self._configs_of: object = None

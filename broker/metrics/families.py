@@ -23,8 +23,6 @@ class Kind(Enum):
 class Family:
     """One metric. `labels` are the names of its labels, in the order in which sources give their values."""
 
-    __slots__ = ("help", "kind", "labels", "name")
-
     def __init__(self, name: str, kind: Kind, labels: Sequence[str], help_text: str) -> None:
         self.name = name
         self.kind = kind

@@ -32,18 +32,6 @@ ANSWERED_FIRST: Final = 8
 class ConnectionContext:
     """Shared by all connections of one listener."""
 
-    __slots__ = (
-        "call_soon",
-        "closed",
-        "complaints",
-        "completed",
-        "handle",
-        "is_handling",
-        "max_request_bytes",
-        "memory",
-        "probe",
-    )
-
     def __init__(
         self,
         *,

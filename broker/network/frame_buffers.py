@@ -18,8 +18,6 @@ class FrameBuffers:
     that keeps records of a request keeps them unchanged, and the buffer out of use.
     """
 
-    __slots__ = ("_buffers",)
-
     def __init__(self) -> None:
         self._buffers: list[bytearray] = []
 

@@ -40,17 +40,6 @@ class RequestMemory:
     it back in one step for each socket, and nothing refers to it after that.
     """
 
-    __slots__ = (
-        "_exception",
-        "_scarce",
-        "_waiters",
-        "buffer",
-        "frame_buffers",
-        "limit_bytes",
-        "used_bytes",
-        "window",
-    )
-
     def __init__(self, limit_bytes: int) -> None:
         assert limit_bytes > 0
         self.limit_bytes = limit_bytes

@@ -14,7 +14,7 @@ import logging
 import math
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from barnabas.broker.logging.setup import RateLimit
 from barnabas.broker.network.connection import Connection, ConnectionContext
@@ -47,37 +47,18 @@ class ListenerAddress(Protocol):
     def port(self) -> int: ...
 
 
-class SocketSettings:
+class SocketSettings(NamedTuple):
     """The network settings, named as their keys: sizes in bytes, -1 for the system's default."""
 
-    __slots__ = (
-        "connections_max_idle_ms",
-        "socket_listen_backlog_size",
-        "socket_receive_buffer_bytes",
-        "socket_request_max_bytes",
-        "socket_send_buffer_bytes",
-    )
-
-    def __init__(
-        self,
-        *,
-        connections_max_idle_ms: int = 600_000,
-        socket_listen_backlog_size: int = 50,
-        socket_receive_buffer_bytes: int = 102_400,
-        socket_request_max_bytes: int = 104_857_600,
-        socket_send_buffer_bytes: int = 102_400,
-    ) -> None:
-        self.connections_max_idle_ms = connections_max_idle_ms
-        self.socket_listen_backlog_size = socket_listen_backlog_size
-        self.socket_receive_buffer_bytes = socket_receive_buffer_bytes
-        self.socket_request_max_bytes = socket_request_max_bytes
-        self.socket_send_buffer_bytes = socket_send_buffer_bytes
+    connections_max_idle_ms: int = 600_000
+    socket_listen_backlog_size: int = 50
+    socket_receive_buffer_bytes: int = 102_400
+    socket_request_max_bytes: int = 104_857_600
+    socket_send_buffer_bytes: int = 102_400
 
 
 class _Listening:
     """One listener: its sockets, and the context of its connections."""
-
-    __slots__ = ("accepting", "context", "name", "port", "probe", "sockets")
 
     def __init__(self, name: str, sockets: list[socket.socket], probe: ListenerProbe) -> None:
         self.name = name

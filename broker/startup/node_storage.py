@@ -68,21 +68,6 @@ _MARKS: Final = (BeginTransactionRecord, EndTransactionRecord)
 class NodeStorage:
     """The node's identity, metadata and logs, open and consistent with each other."""
 
-    __slots__ = (
-        "_env",
-        "_leaves_in_order",
-        "_metadata_dir",
-        "cluster_id",
-        "dynamic_config",
-        "image",
-        "incarnation_id",
-        "log_manager",
-        "node_id",
-        "quorum",
-        "store",
-        "was_recovered",
-    )
-
     store: EmbeddedRaftLog
     """The metadata log, which this node leads."""
 

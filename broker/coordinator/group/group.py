@@ -92,8 +92,6 @@ class Groups:
     `make_classic` creates a classic group without members; the shard sets it.
     """
 
-    __slots__ = ("_groups", "make_classic")
-
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
         self.make_classic: Callable[[str], Group]

@@ -40,8 +40,6 @@ class TransactionPartitions(Protocol):
 class VerificationProbe:
     """How many partitions the coordinator rejected, and how long verifications took."""
 
-    __slots__ = ("failures", "times")
-
     def __init__(self) -> None:
         self.failures = 0
         self.times = RecentTimes()

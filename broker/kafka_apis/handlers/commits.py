@@ -64,8 +64,6 @@ class _Screened:
     them first.
     """
 
-    __slots__ = ("known", "rejected")
-
     def __init__(self) -> None:
         self.known: list[CommitTopic] = []
         self.rejected: dict[tuple[str, Uuid], list[tuple[int, ErrorCode]]] = {}

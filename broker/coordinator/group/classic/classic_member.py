@@ -126,8 +126,6 @@ Expired = Callable[[str, str], CoordinatorResult[None]]
 class Sessions:
     """One session timer for each member of the classic groups of a shard, and for each id that has not joined yet."""
 
-    __slots__ = ("_expired", "_timer")
-
     def __init__(self, timer: CoordinatorTimer, expired: Expired) -> None:
         self._timer = timer
         self._expired = expired

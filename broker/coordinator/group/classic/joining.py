@@ -62,8 +62,6 @@ def reason_of(request: JoinGroupRequest) -> str:
 class _Join:
     """One JoinGroup, with its sender and its pending response."""
 
-    __slots__ = ("context", "protocols", "request", "waiting")
-
     def __init__(self, context: RequestContext, request: JoinGroupRequest) -> None:
         self.context = context
         self.request = request

@@ -17,18 +17,6 @@ from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 class GroupDependencies:
     """What the operations on consumer groups share, created once per shard."""
 
-    __slots__ = (
-        "context",
-        "fencing",
-        "groups",
-        "hashes",
-        "migration",
-        "regexes",
-        "settings",
-        "timers",
-        "updates",
-    )
-
     def __init__(self, context: ShardContext, groups: Groups, classic: ClassicGroups) -> None:
         self.context = context
         self.groups = groups

@@ -28,8 +28,6 @@ _SYNC: Final = "consumer-sync"
 class MemberTimers:
     """Schedules them on the shard's timer; each calls `fence` when it expires."""
 
-    __slots__ = ("_fence", "_timer")
-
     def __init__(self, timer: CoordinatorTimer, fence: Fence) -> None:
         self._timer = timer
         self._fence = fence

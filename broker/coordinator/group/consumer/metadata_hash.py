@@ -24,8 +24,6 @@ from barnabas.broker.metadata.topics import TopicImage
 class TopicHashes:
     """Hashes of topics, each computed once until the topic changes."""
 
-    __slots__ = ("_known",)
-
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
 

@@ -40,8 +40,6 @@ class MigrationPolicy(Enum):
 class GroupSettings:
     """Read at each use, since all settings may change while the broker runs."""
 
-    __slots__ = ("_config", "_image")
-
     def __init__(self, config: BrokerConfig, image: Callable[[], MetadataImage]) -> None:
         self._config = config
         self._image = image

@@ -143,8 +143,6 @@ def _remove_topics(store: OffsetStore, topics: Mapping[str, Set[Uuid]], work: _S
 class _Slice:
     """The records of one operation, and the log lines for when they are committed."""
 
-    __slots__ = ("_groups", "_reasons", "checks", "offset_count", "records")
-
     def __init__(self) -> None:
         self.records: list[CoordinatorRecord] = []
         self.offset_count = 0

@@ -91,8 +91,6 @@ class OffsetStore:
 class PendingOffsets:
     """The offsets of open transactions by producer id, and the producers with one open by group and partition."""
 
-    __slots__ = ("_open", "_stores")
-
     def __init__(self) -> None:
         self._stores: dict[int, OffsetStore] = {}
         self._open: dict[str, dict[str, dict[int, set[int]]]] = {}

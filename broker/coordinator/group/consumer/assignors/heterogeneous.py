@@ -142,19 +142,6 @@ class _Loads:
     `imbalance` is the difference between the most and the least loaded at the beginning.
     """
 
-    __slots__ = (
-        "_high_end",
-        "_high_level",
-        "_high_next",
-        "_high_start",
-        "_low_end",
-        "_low_level",
-        "_low_next",
-        "_members",
-        "_sizes",
-        "imbalance",
-    )
-
     def __init__(self, subscribers: Iterable[int], sizes: Sequence[int]) -> None:
         self._sizes = sizes
         self._members = sorted(subscribers, key=lambda index: (sizes[index], index))

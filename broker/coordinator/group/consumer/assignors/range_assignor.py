@@ -14,8 +14,6 @@ from barnabas.protocol.wire import Uuid
 class _Ranges:
     """One topic: where the range of the next subscriber begins, and how long it is."""
 
-    __slots__ = ("_extra", "_quota", "_start")
-
     def __init__(self, partitions: int, subscribers: int) -> None:
         self._quota, self._extra = divmod(partitions, subscribers)
         self._start = 0
