@@ -20,6 +20,7 @@ from barnabas.broker.metadata.loader import MetadataLoader
 from barnabas.broker.metadata.replay import MetadataReplay
 from barnabas.broker.pending import Pending
 from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.schema import Message
 
 R = TypeVar("R")
@@ -103,6 +104,21 @@ class Controller:
         if not self._busy:
             self._run_queue()
         return pending
+
+    def change(self, what: str, decide: Decide[R], rejected: Callable[[ApiError], R]) -> Pending[R]:
+        """Queues a change that a client requests, of `what`. `rejected` makes the response to a request that fails as a
+        whole: because `decide` raises ApiError, or because the change cannot be recorded."""
+
+        def decide_or_reject(image: MetadataImage) -> Decision[R]:
+            try:
+                return decide(image)
+            except ApiError as error:
+                return Decision(rejected(error))
+
+        def failed(error: BaseException) -> R:
+            return rejected(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what} could not be recorded: {error}"))
+
+        return self.submit(decide_or_reject, failed)
 
     def _run_queue(self) -> None:
         """Decides and commits the queued operations, until the queue is empty or the disk is busy."""

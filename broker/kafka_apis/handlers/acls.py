@@ -108,15 +108,12 @@ def create_acls(
         return CreateAclsResponse(results=[_created(error) for _ in wanted])
 
     def decide(image: MetadataImage) -> Decision[CreateAclsResponse]:
-        try:
-            records, outcomes = create(image.acls, wanted, broker.new_topic_id)
-        except ApiError as error:
-            return Decision(all_rejected(error))
+        records, outcomes = create(image.acls, wanted, broker.new_topic_id)
         return Decision(CreateAclsResponse(results=[_created(error) for error in outcomes]), records)
 
     if (error := _disabled(broker)) is not None:
         return all_rejected(error)
-    return broker.controller.submit(decide, lambda error: all_rejected(_not_recorded(error)))
+    return broker.controller.change("The change of ACLs", decide, all_rejected)
 
 
 def _created(error: ApiError | None) -> CreateAclsResponse.AclCreationResult:
@@ -137,15 +134,12 @@ def delete_acls(
         return DeleteAclsResponse(filter_results=[_deleted(error) for _ in filters])
 
     def decide(image: MetadataImage) -> Decision[DeleteAclsResponse]:
-        try:
-            records, outcomes = delete(image.acls, filters)
-        except ApiError as error:
-            return Decision(all_rejected(error))
+        records, outcomes = delete(image.acls, filters)
         return Decision(DeleteAclsResponse(filter_results=[_deleted(found) for found in outcomes]), records)
 
     if (error := _disabled(broker)) is not None:
         return all_rejected(error)
-    return broker.controller.submit(decide, lambda error: all_rejected(_not_recorded(error)))
+    return broker.controller.change("The change of ACLs", decide, all_rejected)
 
 
 def _deleted(found: list[Acl] | ApiError) -> DeleteAclsResponse.DeleteAclsFilterResult:
@@ -167,7 +161,3 @@ def _deleted(found: list[Acl] | ApiError) -> DeleteAclsResponse.DeleteAclsFilter
             for acl in found
         ],
     )
-
-
-def _not_recorded(error: BaseException) -> ApiError:
-    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The change of ACLs could not be recorded: {error}")

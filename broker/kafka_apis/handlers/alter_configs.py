@@ -117,11 +117,9 @@ def _alter(
             answer([outcome if isinstance(outcome, ApiError) else None for outcome in outcomes]), records
         )
 
-    def failed(error: BaseException) -> Response:
-        failure = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The settings could not be recorded: {error}")
-        return answer([failure] * len(positions))
-
-    return broker.controller.submit(decide, failed)
+    return broker.controller.change(
+        "The settings", decide, lambda failure: answer([failure] * len(positions))
+    )
 
 
 def _answer(response_type: type[Response], alteration: ConfigAlteration, error: ApiError | None) -> Any:

@@ -78,11 +78,10 @@ def create_partitions(
                 results.append(_partitions_result(topic.name, None))
         return Decision(CreatePartitionsResponse(results=results), [] if request.validate_only else records)
 
-    def failed(error: BaseException) -> CreatePartitionsResponse:
-        refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The partitions could not be recorded: {error}")
-        return CreatePartitionsResponse(results=[_partitions_result(name, refusal) for name in counts])
+    def rejected(error: ApiError) -> CreatePartitionsResponse:
+        return CreatePartitionsResponse(results=[_partitions_result(name, error) for name in counts])
 
-    return broker.controller.submit(decide, failed)
+    return broker.controller.change("The partitions", decide, rejected)
 
 
 def _new_partitions(

@@ -8,7 +8,7 @@ from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
 from barnabas.protocol.api_keys import ApiKey
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
 from barnabas.protocol.messages.cluster_records import UnregisterBrokerRecord
 from barnabas.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -93,28 +93,24 @@ def unregister_broker(
 ) -> Pending[UnregisterBrokerResponse] | UnregisterBrokerResponse:
     """Removes a broker that is gone; rejected for this one, which could not serve without its registration."""
     broker_id = request.broker_id
-    if broker_id == broker.node_id:
-        return UnregisterBrokerResponse(
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message=f"Broker {broker_id} is the one that serves this cluster: it cannot be unregistered",
-        )
+
+    def rejected(error: ApiError) -> UnregisterBrokerResponse:
+        return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
 
     def decide(image: MetadataImage) -> Decision[UnregisterBrokerResponse]:
         found = image.brokers.get(broker_id)
         if found is None:
-            return Decision(
-                UnregisterBrokerResponse(
-                    error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
-                    error_message=f"Broker ID {broker_id} is not currently registered",
-                )
+            raise ApiError(
+                ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
             )
         record = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=found.epoch)
         return Decision(UnregisterBrokerResponse(error_message=""), [record])
 
-    def failed(error: BaseException) -> UnregisterBrokerResponse:
-        return UnregisterBrokerResponse(
-            error_code=ErrorCode.KAFKA_STORAGE_ERROR,
-            error_message=f"The broker's removal could not be recorded: {error}",
+    if broker_id == broker.node_id:
+        return rejected(
+            ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Broker {broker_id} is the one that serves this cluster: it cannot be unregistered",
+            )
         )
-
-    return broker.controller.submit(decide, failed)
+    return broker.controller.change("The broker's removal", decide, rejected)

@@ -75,18 +75,10 @@ def alter_client_quotas(
 
     def submit(hosts: frozenset[str]) -> None:
         def decide(image: MetadataImage) -> Decision[AlterClientQuotasResponse]:
-            try:
-                records, outcomes = alter_quotas(image.quotas, alterations, hosts.__contains__)
-            except ApiError as error:
-                return Decision(all_rejected(error))
+            records, outcomes = alter_quotas(image.quotas, alterations, hosts.__contains__)
             return Decision(_answer(outcomes), [] if request.validate_only else records)
 
-        def failed(error: BaseException) -> AlterClientQuotasResponse:
-            return all_rejected(
-                ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The quotas could not be recorded: {error}")
-            )
-
-        broker.controller.submit(decide, failed).add_done_callback(answer.complete)
+        broker.controller.change("The quotas", decide, all_rejected).add_done_callback(answer.complete)
 
     broker.host_names.known(hosts_in(alterations)).add_done_callback(submit)
     return answer

@@ -61,11 +61,9 @@ def alter_user_scram_credentials(
         records, outcomes = alter(image.scram, image.metadata_version, changes)
         return Decision(_altered(outcomes), records)
 
-    def failed(error: BaseException) -> AlterUserScramCredentialsResponse:
-        failure = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The credentials could not be recorded: {error}")
-        return _altered({change.user: failure for change in changes})
-
-    return broker.controller.submit(decide, failed)
+    return broker.controller.change(
+        "The credentials", decide, lambda error: _altered({change.user: error for change in changes})
+    )
 
 
 def _altered(outcomes: Mapping[str, ApiError | None]) -> AlterUserScramCredentialsResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.broker.controller.embedded import Decision
@@ -55,10 +56,7 @@ def create_topics(
 
     def decide(image: MetadataImage) -> Decision[CreateTopicsResponse]:
         no_space = broker.replica_manager.no_space_error()
-        try:
-            outcomes = new_topics(image, specs, broker.topic_defaults, broker.new_topic_id, no_space)
-        except ApiError as error:
-            return Decision(rejected(error))
+        outcomes = new_topics(image, specs, broker.topic_defaults, broker.new_topic_id, no_space)
         for name in doubled:
             outcomes[name] = ApiError(
                 ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}' is in the request more than once."
@@ -79,10 +77,7 @@ def create_topics(
             records = [record for topic in accepted for record in topic.records]
         return Decision(response, records)
 
-    def failed(error: BaseException) -> CreateTopicsResponse:
-        return rejected(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The topics could not be recorded: {error}"))
-
-    return broker.controller.submit(decide, failed)
+    return broker.controller.change("The topics", decide, rejected)
 
 
 def _spec(topic: CreateTopicsRequest.CreatableTopic) -> TopicSpec:
@@ -164,11 +159,7 @@ def delete_topics(
         answers, records = _deletions(image, doomed)
         return Decision(DeleteTopicsResponse(responses=answers), records)
 
-    def failed(error: BaseException) -> DeleteTopicsResponse:
-        refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The deletion could not be recorded: {error}")
-        return _all_rejected(doomed, refusal)
-
-    return broker.controller.submit(decide, failed)
+    return broker.controller.change("The deletion", decide, partial(_all_rejected, doomed))
 
 
 def _deletions(

@@ -18,7 +18,7 @@ from barnabas.broker.coordinator.transaction.listing import (
 from barnabas.broker.coordinator.transaction.metadata import TV_0, TV_2
 from barnabas.broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, partition_for
-from barnabas.broker.pending import Pending, all_of
+from barnabas.broker.pending import Pending, all_of, completed
 from barnabas.broker.request import RequestContext, api
 from barnabas.config.catalogue.groups import OFFSETS_TOPIC_NUM_PARTITIONS
 from barnabas.protocol.api_keys import ApiKey
@@ -122,7 +122,7 @@ def _add_or_verify(broker: Broker, context: RequestContext, transaction: Transac
     partitions = _partitions(transaction.topics)
     unknown = [partition for partition in partitions if not _exists(broker, partition)]
     if unknown:
-        return _at_once(_nothing_attempted(transaction, partitions, unknown))
+        return completed(_nothing_attempted(transaction, partitions, unknown))
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
         return broker.transactions.verify_partitions(transaction.transactional_id, producer, partitions).then(
@@ -304,9 +304,3 @@ def _for(context: RequestContext, error: ErrorCode, first_with_fenced: int) -> E
     if error is ErrorCode.PRODUCER_FENCED and context.api_version < first_with_fenced:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
-
-
-def _at_once(result: Result) -> Pending[Result]:
-    pending: Pending[Result] = Pending()
-    pending.complete(result)
-    return pending

@@ -5,13 +5,11 @@ Source: kafka.server.KafkaApis.handleWriteTxnMarkersRequest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.coordinator.txn import TransactionMarker
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS
-from barnabas.broker.pending import Pending
+from barnabas.broker.pending import Pending, all_of, completed
 from barnabas.broker.request import RequestContext, api
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
@@ -34,38 +32,26 @@ def write_txn_markers(
     A marker without a producer id or epoch fails the whole request, though the markers before it are written: as in
     Kafka, which cannot build a batch of it. For offsets of groups Kafka builds none, and only the marker fails.
     """
-    answer: Pending[WriteTxnMarkersResponse] = Pending()
-    by_producer: dict[int, Codes] = {marker.producer_id: {} for marker in request.markers}
-    left = len(request.markers)
-
-    def respond() -> None:
-        answer.complete(
-            WriteTxnMarkersResponse(
-                markers=[_result(id_, codes) for id_, codes in by_producer.items() if codes]
-            )
-        )
-
-    def written(codes: Mapping[TopicPartition, ErrorCode], known: Codes) -> None:
-        nonlocal left
-        known.update(codes)
-        left -= 1
-        if not left:
-            respond()
-
-    if not left:
-        respond()
+    written: list[Pending[Codes]] = []
     for marker in request.markers:
         if _is_of_no_producer(marker) and _names_plain_partition(broker, marker):
-            return _rejected(request)
-        known = by_producer[marker.producer_id]
-        _write(broker, marker, known).add_done_callback(partial(written, known=known))
-    return answer
+            return completed(_rejected(request))
+        written.append(_write(broker, marker))
+
+    def respond(results: list[Codes]) -> WriteTxnMarkersResponse:
+        by_producer: dict[int, Codes] = {}
+        for marker, codes in zip(request.markers, results, strict=True):
+            by_producer.setdefault(marker.producer_id, {}).update(codes)
+        return WriteTxnMarkersResponse(
+            markers=[_result(id_, codes) for id_, codes in by_producer.items() if codes]
+        )
+
+    return all_of(written).then(respond)
 
 
-def _write(
-    broker: Broker, marker: WriteTxnMarkersRequest.WritableTxnMarker, known: Codes
-) -> Pending[Mapping[TopicPartition, ErrorCode]]:
+def _write(broker: Broker, marker: WriteTxnMarkersRequest.WritableTxnMarker) -> Pending[Codes]:
     """Partitions whose log is offline count as unknown, as in Kafka."""
+    known: Codes = {}
     here: list[TopicPartition] = []
     for topic in marker.topics:
         for index in topic.partition_indexes:
@@ -75,7 +61,7 @@ def _write(
                 known[topic.name, index] = ErrorCode.UNKNOWN_SERVER_ERROR
             else:
                 here.append((topic.name, index))
-    return broker.txn_markers.write(
+    written = broker.txn_markers.write(
         TransactionMarker(
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
@@ -85,6 +71,7 @@ def _write(
         ),
         here,
     )
+    return written.then(lambda codes: {**known, **codes})
 
 
 def _is_of_no_producer(marker: WriteTxnMarkersRequest.WritableTxnMarker) -> bool:
@@ -100,7 +87,7 @@ def _names_plain_partition(broker: Broker, marker: WriteTxnMarkersRequest.Writab
     )
 
 
-def _rejected(request: WriteTxnMarkersRequest) -> Pending[WriteTxnMarkersResponse]:
+def _rejected(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """UNKNOWN_SERVER_ERROR for every partition."""
     by_producer: dict[int, Codes] = {}
     for marker in request.markers:
@@ -109,11 +96,7 @@ def _rejected(request: WriteTxnMarkersRequest) -> Pending[WriteTxnMarkersRespons
             known.update(
                 {(topic.name, index): ErrorCode.UNKNOWN_SERVER_ERROR for index in topic.partition_indexes}
             )
-    answer: Pending[WriteTxnMarkersResponse] = Pending()
-    answer.complete(
-        WriteTxnMarkersResponse(markers=[_result(id_, codes) for id_, codes in by_producer.items()])
-    )
-    return answer
+    return WriteTxnMarkersResponse(markers=[_result(id_, codes) for id_, codes in by_producer.items()])
 
 
 def _result(producer_id: int, codes: Codes) -> WriteTxnMarkersResponse.WritableTxnMarkerResult:
