@@ -39,10 +39,6 @@ class BrokerConfig:
     values at once (`overlaid`, `adopt`) and increments `generation`, by which caches of derived values notice it.
     """
 
-    __slots__ = (
-        "_layers", "_values", "cluster_id", "generation", "listeners", "messages", "profile", "unknown",
-    )  # fmt: skip
-
     def __init__(
         self, settings: Iterable[Setting] = (), *, profile: str = "kafka", cluster_id: str | None = None
     ) -> None:
@@ -271,8 +267,6 @@ class _SoundValues:
     """The valid values of a configuration; reading an invalid one raises. So every error is reported at once, but no
     consequence of another error.
     """
-
-    __slots__ = ("_config", "_wrong")
 
     def __init__(self, config: BrokerConfig, wrong: set[str]) -> None:
         self._config = config

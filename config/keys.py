@@ -197,8 +197,6 @@ class Declare(Generic[T]):
     `internal` keys are left out of DescribeConfigs and of the reference, as in Kafka.
     """
 
-    __slots__ = ("by_name", "type")
-
     def __init__(self, by_name: dict[str, ConfigKey[Any]], type_: ConfigType) -> None:
         self.by_name = by_name
         self.type = type_
@@ -224,11 +222,6 @@ class Declare(Generic[T]):
 
 class KeySet:
     """The keys of one catalogue module, and a way to declare them for each type; optional_* may be None."""
-
-    __slots__ = (
-        "boolean", "by_name", "class_name", "double", "int_", "list_", "long",
-        "optional_int", "optional_list", "optional_long", "optional_string", "password", "short", "string",
-    )  # fmt: skip
 
     def __init__(self) -> None:
         self.by_name: dict[str, ConfigKey[Any]] = {}

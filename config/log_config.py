@@ -108,8 +108,6 @@ class LogConfigs:
     so do the partitions of one topic. `report(topic, error)` is called for each setting that is ignored.
     """
 
-    __slots__ = ("_broker", "_default", "_generation", "_known", "_report")
-
     def __init__(self, broker: LiveValues, report: Callable[[str, ConfigError], None]) -> None:
         self._broker = broker
         self._report = report

@@ -177,8 +177,6 @@ def _sync_data(fd: int) -> None:
 class RealLock:
     """A `Lock` over a descriptor, which the kernel drops when the process dies."""
 
-    __slots__ = ("_fd",)
-
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
@@ -191,8 +189,6 @@ class RealLock:
 @mypyc_attr(allow_interpreted_subclasses=True)  # those of the tests
 class RealEnv:
     """The `Env` of the operating system."""
-
-    __slots__ = ()
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000

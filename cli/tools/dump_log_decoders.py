@@ -45,8 +45,6 @@ class Decoded(NamedTuple):
 class Tree:
     """A decoded record: `tree` for --json; its text is the JSON that Kafka prints."""
 
-    __slots__ = ("tree",)
-
     def __init__(self, tree: dict[str, Any]) -> None:
         self.tree = tree
 

@@ -164,5 +164,5 @@ class _JsonOutput:
         self._line("finding", **finding._asdict())
 
     def summary(self, verification: Verification, tally: dict[Severity, int]) -> None:
-        counts = {name: getattr(verification.counts, name) for name in verification.counts.__slots__}
+        counts = verification.counts.as_dict()
         self._line("summary", **counts, **{f"{severity}s": tally[severity] for severity in Severity})

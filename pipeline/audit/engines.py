@@ -27,8 +27,6 @@ class Engine(Protocol):
 class LocalEngine:
     """Runs tasks in this process: for small directories, and as the reference for the Spark engine."""
 
-    __slots__ = ("_env", "_on_bytes")
-
     def __init__(self, env: Env, on_bytes: OnBytes = lambda _: None) -> None:
         self._env = env
         self._on_bytes = on_bytes

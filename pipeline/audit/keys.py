@@ -88,8 +88,6 @@ class Kept(NamedTuple):
 class KeyCounter:
     """Counts the keys of one segment, batch by batch."""
 
-    __slots__ = ("_aborted", "_columns", "_parts", "_scales", "_sums", "stats")
-
     def __init__(self, aborted: Iterable[AbortedTxn] = ()) -> None:
         """`aborted`: the transactions that overlap the segment."""
         self._aborted = AbortedTransactions(map(Aborted.of, aborted))

@@ -30,8 +30,6 @@ class SegmentTransactions(NamedTuple):
 class TransactionCollector:
     """Collects `SegmentTransactions` from the batches of one segment, in order."""
 
-    __slots__ = ("_ended", "_opened")
-
     def __init__(self) -> None:
         self._ended: set[int] = set()
         self._opened: dict[int, int] = {}

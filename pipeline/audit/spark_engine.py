@@ -27,8 +27,6 @@ _Key = tuple[int, int]
 class SparkEngine:
     """On a Spark session: local, or a cluster whose machines all see the directories under the same paths."""
 
-    __slots__ = ("_spark",)
-
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 

@@ -58,19 +58,6 @@ class TimeStats(NamedTuple):
 class Timestamps:
     """Collects the timestamps of one segment, batch by batch; at the end the findings about them."""
 
-    __slots__ = (
-        "_ancient",
-        "_backwards",
-        "_first_appended",
-        "_future",
-        "_last_appended",
-        "_lateness",
-        "_least",
-        "_limit",
-        "_missing",
-        "_most",
-    )
-
     def __init__(self, now_ms: int) -> None:
         self._limit = now_ms + FUTURE_MS
         self._least: int | None = None

@@ -115,34 +115,6 @@ class SegmentScanner:
     last taken. The caller may take `epochs` and `runs` at any time.
     """
 
-    __slots__ = (
-        "_base_offset",
-        "_check_crc",
-        "_follow_from",
-        "_index_interval_bytes",
-        "_last_run",
-        "_last_time_entry",
-        "_max_entries",
-        "_max_time_entries",
-        "_offset_entries",
-        "_starts",
-        "_time_entries",
-        "_why",
-        "bytes_since_index_entry",
-        "control_at",
-        "damage",
-        "epochs",
-        "latest_epoch",
-        "max_timestamp",
-        "next_offset",
-        "offset_entry_count",
-        "offset_of_max_timestamp",
-        "position",
-        "runs",
-        "stop",
-        "time_entry_count",
-    )
-
     def __init__(
         self,
         base_offset: int,

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 class _Run:
     """Messages that become one v2 batch; `log_append_time` is None where producers set the timestamps."""
 
-    __slots__ = ("compression", "log_append_time", "records")
-
     def __init__(self, compression: CompressionType, log_append_time: int | None) -> None:
         self.compression = compression
         self.log_append_time = log_append_time

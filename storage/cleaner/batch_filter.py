@@ -35,8 +35,6 @@ MAX_TIMESTAMP: Final = (1 << 63) - 1
 class BatchFilter:
     """Filters batches into `records.taken()`."""
 
-    __slots__ = ("_offset_map", "_plan", "_transactions", "keeps_legacy_deletes", "records")
-
     def __init__(self, plan: CleaningPlan, offset_map: OffsetMap, transactions: CleanedTransactions) -> None:
         self._plan = plan
         self._offset_map = offset_map

@@ -29,22 +29,6 @@ MAX_POSITION: Final = 0x7FFFFFFF
 class CleanedSegmentWriter:
     """Writes the files of one cleaned segment, over older ones of the same names."""
 
-    __slots__ = (
-        "_bytes_since_last_index_entry",
-        "_directory",
-        "_env",
-        "_file",
-        "_index_bytes",
-        "_index_interval_bytes",
-        "_last_indexed_timestamp",
-        "_max_timestamp",
-        "_offset_entries",
-        "_offset_of_max_timestamp",
-        "_time_entries",
-        "base_offset",
-        "size",
-    )
-
     def __init__(
         self, env: Env, directory: str, base_offset: int, *, index_interval_bytes: int, index_bytes: int
     ) -> None:

@@ -21,8 +21,6 @@ OFFSET_DIGITS: Final = 20
 class AbortedTransactionFiles:
     """The .txnindex files of a log, also of segments that are not cleaned, which may hold the marker."""
 
-    __slots__ = ("_base_offsets", "_directory", "_env")
-
     def __init__(self, env: Env, directory: str) -> None:
         self._env = env
         self._directory = directory
@@ -65,8 +63,6 @@ class AbortedTransactionFiles:
 
 class CleanedTransactions:
     """Follows the transactions through the batches of a log, oldest first."""
-
-    __slots__ = ("_aborted", "_coming", "_committed", "_has_data", "_number", "_retained")
 
     def __init__(self) -> None:
         # A heap by first offset, then by order of arrival.

@@ -58,23 +58,6 @@ def clean(
 class Cleaner:
     """One cleaning of one log."""
 
-    __slots__ = (
-        "_aborted_files",
-        "_check_stop",
-        "_clock",
-        "_done_bytes",
-        "_env",
-        "_map_bytes_read",
-        "_map_messages_read",
-        "_offset_map",
-        "_on_progress",
-        "_percent",
-        "_plan",
-        "_throttler",
-        "_total_bytes",
-        "_writers",
-    )
-
     def __init__(
         self,
         env: Env,

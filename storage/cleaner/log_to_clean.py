@@ -195,8 +195,6 @@ def cleaning_plan(
 class SegmentSurvey:
     """Reads the file sizes and times of the segments to clean; `run` is safe in a thread, and raises OSError."""
 
-    __slots__ = ("_base_offsets", "_directory", "_env", "segments")
-
     def __init__(self, env: "Env", found: LogToClean) -> None:
         bound = found.offsets.first_uncleanable_offset
         self._env = env

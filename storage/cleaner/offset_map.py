@@ -14,8 +14,6 @@ SECRET_BYTES = 16
 class OffsetMap:
     """A table with room for `max_entries` keys: as many as fit into the memory, times the load factor."""
 
-    __slots__ = ("max_entries", "table")
-
     def __init__(self, memory_bytes: int, load_factor: float, secret: bytes) -> None:
         """`secret`: 16 random bytes. Raises OffsetMapTooSmallError unless more than one key fits."""
         slots = memory_bytes // ENTRY_BYTES

@@ -15,8 +15,6 @@ class Throttler:
     end the wait.
     """
 
-    __slots__ = ("_check", "_clock", "_observed_bytes", "_period_start", "_rate", "_sleep")
-
     def __init__(
         self,
         bytes_per_second: float,

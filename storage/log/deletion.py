@@ -30,8 +30,6 @@ class Deletion:
 class DeletionQueue:
     """The deletions of a log manager and their times."""
 
-    __slots__ = ("_env", "_pending")
-
     def __init__(self, env: Env) -> None:
         self._env = env
         self._pending: list[Deletion] = []

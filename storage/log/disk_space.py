@@ -33,19 +33,6 @@ logger = logging.getLogger("barnabas.storage")
 class DiskSpace:
     """The room in one log directory; by default without a limit."""
 
-    __slots__ = (
-        "_env",
-        "_full_until_ms",
-        "_measure_below",
-        "_min_free_bytes",
-        "free_bytes",
-        "has_reserve",
-        "is_full",
-        "limit_bytes",
-        "path",
-        "rejections",
-    )
-
     def __init__(self, env: Env, path: str, min_free_bytes: int = 0) -> None:
         """`min_free_bytes`: the limit; 0 for none, AUTOMATIC for a twentieth of the disk, at most 256 MiB."""
         self._env = env

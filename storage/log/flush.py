@@ -19,22 +19,6 @@ if TYPE_CHECKING:
 class FlushJob:
     """The files of one round. Made by `LocalLog.prepare_flush` for `UnifiedLog.prepare_flush`."""
 
-    __slots__ = (
-        "_directory",
-        "_env",
-        "_epoch_checkpoint",
-        "_epochs",
-        "_files",
-        "_paths",
-        "error",
-        "generation",
-        "is_done",
-        "put_off_by",
-        "sealed_segments",
-        "unsynced_paths",
-        "up_to_offset",
-    )
-
     def __init__(
         self,
         env: Env,

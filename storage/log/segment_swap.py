@@ -47,8 +47,6 @@ class SwapClaim:
     would lose both: `paths_to_sync` are the segments that were read and that no flush has covered.
     """
 
-    __slots__ = ("_base_offsets", "_directory", "_env", "_lock", "_paths_to_sync", "has_sync_failed")
-
     def __init__(
         self,
         env: Env,
@@ -104,8 +102,6 @@ def lock_directory(env: Env, directory: str) -> DirectoryLock:
 
 class SwapPreparation:
     """Step 2 for one cleaned segment. `run` is safe in a thread, and `cancel` at any time beside it."""
-
-    __slots__ = ("_directory", "_env", "_is_cancelled", "_lock", "cleaned", "is_done")
 
     def __init__(self, env: Env, directory: str, cleaned: "CleanedSegment") -> None:
         self._env = env

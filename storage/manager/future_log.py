@@ -39,8 +39,6 @@ class SourceChangedError(StorageError):
 class CopyStep:
     """A copy of `size` bytes of the current log. `run` is called once, in any thread."""
 
-    __slots__ = ("_future", "_records", "_skips_to", "size")
-
     def __init__(self, future: UnifiedLog, records: FileRecords, skips_to: int | None) -> None:
         self._future = future
         self._records = records

@@ -64,8 +64,6 @@ logger = logging.getLogger("barnabas.storage")
 class NewFutureLog:
     """A future log to create. `run` creates its directory, in any thread; then `FutureLogs.open` opens it."""
 
-    __slots__ = ("_checkpoints", "_env", "_new_directory", "directory", "name", "source", "start_offset")
-
     def __init__(self, env: Env, source: UnifiedLog, directory: LogDir) -> None:
         self._env = env
         self.source = source
@@ -91,8 +89,6 @@ class NewFutureLog:
 
 class FutureLogs:
     """The future logs of a LogManager; it changes both of the manager's maps of logs."""
-
-    __slots__ = ("_current_logs", "_deletions", "_env", "_found", "_logs", "_manager")
 
     def __init__(
         self,

@@ -159,27 +159,6 @@ class LoadedLogOffsets:
 class LogLoader:
     """Loads one partition directory; used once."""
 
-    __slots__ = (
-        "_base_offsets",
-        "_config",
-        "_directory",
-        "_env",
-        "_first_doubtful",
-        "_is_clean",
-        "_lacks_epochs",
-        "_log_start_offset",
-        "_names",
-        "_on_progress",
-        "_open_segments",
-        "_recovery_point",
-        "_replay_from",
-        "_truncated_bytes",
-        "epochs",
-        "producers",
-        "segments",
-        "unsynced_paths",
-    )
-
     def __init__(
         self,
         env: Env,

@@ -36,27 +36,6 @@ logger = logging.getLogger("barnabas.storage")
 class LogDir:
     """One log directory and the logs in it."""
 
-    __slots__ = (
-        "_clean_shutdown",
-        "_cleaner_checkpoint",
-        "_env",
-        "_high_watermark_checkpoint",
-        "_lock",
-        "_log_start_checkpoint",
-        "_recovery_checkpoint",
-        "_saved_cleaner_offsets",
-        "_was_closed",
-        "cleaner_offsets",
-        "had_clean_shutdown",
-        "high_watermarks",
-        "log_start_offsets",
-        "logs",
-        "meta_properties",
-        "path",
-        "recovery_points",
-        "space",
-    )
-
     def __init__(self, env: Env, path: str, min_free_bytes: int = 0) -> None:
         self._env = env
         self.space = DiskSpace(env, path, min_free_bytes)

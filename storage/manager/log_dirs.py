@@ -31,8 +31,6 @@ class LogDirs(Sequence[LogDir]):
     One that fails moves to `offline`, with the reason, until the next start; nothing is placed or written there.
     """
 
-    __slots__ = ("_env", "_fail", "_preferred", "_working", "cordoned", "offline")
-
     def __init__(
         self, env: Env, paths: Sequence[str], min_free_bytes: int, fail: Callable[[str, str], None]
     ) -> None:

@@ -59,22 +59,6 @@ logger = logging.getLogger("barnabas.storage")
 class LogManager:
     """The logs of one broker, over one or more log directories."""
 
-    __slots__ = (
-        "_assigned_dir",
-        "_config_of",
-        "_deletions",
-        "_env",
-        "_expiration_ms",
-        "_future_logs",
-        "_logs",
-        "_planned",
-        "cleaner",
-        "dirs",
-        "future",
-        "on_log_dir_failed",
-        "open_segments",
-    )
-
     def __init__(
         self,
         env: Env,

@@ -25,8 +25,6 @@ class _New(NamedTuple):
 class NewDirectories:
     """The directories of new logs. Made by `LogManager.prepare_logs`; `run` is safe in a thread."""
 
-    __slots__ = ("_env", "_logs", "_new", "is_done")
-
     def __init__(self, env: Env) -> None:
         self._env = env
         self._new: dict[str, list[_New]] = {}

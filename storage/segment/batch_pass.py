@@ -32,8 +32,6 @@ OnProgress = Callable[[int], None]
 class SegmentPass:
     """Feeds a scanner with a file. One at a time; the memory is kept for the next."""
 
-    __slots__ = ("_on_progress", "_piece", "_reported", "_view")
-
     def __init__(self, on_progress: OnProgress | None = None, piece_bytes: int = PIECE_BYTES) -> None:
         """`on_progress` is called with the number of bytes that were read since its last call."""
         self._piece = bytearray(max(piece_bytes, RECORD_BATCH_OVERHEAD))

@@ -27,8 +27,6 @@ class Openable(Protocol):
 class OpenSegments:
     """The open segments of all logs that share it."""
 
-    __slots__ = ("_ring", "limit")
-
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._ring: OrderedDict[Openable, None] = OrderedDict()
         self.limit = max(limit, 1)

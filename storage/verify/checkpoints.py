@@ -27,8 +27,6 @@ CHECKPOINTS: Final = (
 class Checkpoints:
     """The checkpoints of a log directory, read before the logs, which only grow."""
 
-    __slots__ = ("_env", "_files", "_findings", "_offsets", "_path", "is_clean")
-
     def __init__(self, env: Env, path: str, findings: Findings) -> None:
         """Adds unreadable checkpoints to `findings`."""
         self._env = env

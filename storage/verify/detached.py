@@ -145,8 +145,6 @@ def _txn_index(env: Env, directory: str, base_offset: int, counts: Counts) -> by
 class _Followed:
     """Collects the batches that checks across segments need."""
 
-    __slots__ = ("_epoch", "_has_gaps", "_has_missed", "_next_offset", "data")
-
     def __init__(self, base_offset: int) -> None:
         self._next_offset = base_offset
         self._has_gaps = self._has_missed = False

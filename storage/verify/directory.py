@@ -72,8 +72,6 @@ VerifyPartitions = Callable[[Sequence[PartitionToVerify]], Iterator[Verified]]
 class _LogDir:
     """A directory to verify: one of log.dirs, or a single partition."""
 
-    __slots__ = ("checkpoints", "findings", "is_partition", "partitions", "path")
-
     def __init__(self, env: Env, path: str, names: list[str] | None) -> None:
         """`names` are those of its partitions, None for a single partition."""
         self.path = path
@@ -91,19 +89,6 @@ class _LogDir:
 
 class Verification:
     """Verifies directories one after the other, and adds to `findings` and `counts`."""
-
-    __slots__ = (
-        "_done_bytes",
-        "_env",
-        "_is_deep",
-        "_is_of_one_broker",
-        "_known_as",
-        "_on_progress",
-        "_total_bytes",
-        "_verify_partitions",
-        "counts",
-        "findings",
-    )
 
     def __init__(
         self,

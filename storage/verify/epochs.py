@@ -14,18 +14,6 @@ from barnabas.storage.verify.verifier import Check, Findings, Severity, Situatio
 class EpochsVerifier:
     """The epochs of one partition."""
 
-    __slots__ = (
-        "_env",
-        "_epochs",
-        "_findings",
-        "_is_there",
-        "_latest_epoch",
-        "_path",
-        "_read_again_from",
-        "_situation",
-        "_start_offset",
-    )
-
     def __init__(
         self, env: Env, directory: str, names: Sequence[str], findings: Findings, situation: Situation
     ) -> None:

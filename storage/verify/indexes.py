@@ -18,18 +18,6 @@ Problem = tuple[str, str, int | None]
 class _IndexCheck:
     """The common part of both indexes: entries, without zeros at the end."""
 
-    __slots__ = (
-        "_base_offset",
-        "_entries",
-        "_next",
-        "is_all_reported",
-        "is_noticed",
-        "lag",
-        "path",
-        "problems",
-        "unreported",
-    )
-
     def __init__(
         self, path: str, base_offset: int, data: bytes, entry: struct.Struct, may_have_room: bool
     ) -> None:
@@ -87,8 +75,6 @@ class _IndexCheck:
 class OffsetIndexCheck(_IndexCheck):
     """The .index: (relative offset, position) of the batch that begins there and ends with that offset."""
 
-    __slots__ = ("_open",)
-
     def __init__(self, path: str, base_offset: int, data: bytes, is_active: bool) -> None:
         self._open: tuple[int, int] | None = None  # its position was right, its offset has not been seen yet
         super().__init__(path, base_offset, data, _OFFSET_ENTRY, is_active)
@@ -140,8 +126,6 @@ class OffsetIndexCheck(_IndexCheck):
 
 class TimeIndexCheck(_IndexCheck):
     """The .timeindex: (timestamp, relative offset); no record up to that offset has a larger timestamp."""
-
-    __slots__ = ("_may_begin_with_zeros", "_youngest")
 
     def __init__(self, path: str, base_offset: int, data: bytes, is_active: bool) -> None:
         self._youngest = -1

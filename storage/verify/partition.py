@@ -126,24 +126,6 @@ def fingerprint(env: Env, directory: str) -> Fingerprint:
 class PartitionVerifier:
     """One pass over one partition's directory."""
 
-    __slots__ = (
-        "_directory",
-        "_env",
-        "_epochs",
-        "_has_inner_gaps",
-        "_is_deep",
-        "_is_end_unknown",
-        "_log_path",
-        "_names",
-        "_on_progress",
-        "_producers",
-        "_situation",
-        "base_offsets",
-        "end_offset",
-        "findings",
-        "start_offset",
-    )
-
     def __init__(
         self, env: Env, directory: str, situation: Situation, *, is_deep: bool, on_progress: OnProgress
     ) -> None:

@@ -48,25 +48,6 @@ TxnProblem = tuple[str, str, int | None]
 class ProducersVerifier:
     """The replay of the producers of one partition from its first batch on, and the files to check."""
 
-    __slots__ = (
-        "_aborted",
-        "_directory",
-        "_env",
-        "_findings",
-        "_first_offset",
-        "_is_followed",
-        "_log_path",
-        "_markers",
-        "_next_offset",
-        "_producers",
-        "_situation",
-        "_snapshots",
-        "_waiting",
-        "has_gaps",
-        "has_missed",
-        "is_missing",
-    )
-
     def __init__(
         self, env: Env, directory: str, names: list[str], findings: Findings, situation: Situation
     ) -> None:
@@ -96,11 +77,10 @@ class ProducersVerifier:
     def __getstate__(self) -> dict[str, object]:
         """Pickles one that has not followed a batch yet: compiled producer state cannot be pickled."""
         assert not self._producers.producers
-        return {name: getattr(self, name) for name in self.__slots__ if name != "_producers"}
+        return {name: value for name, value in vars(self).items() if name != "_producers"}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
+        vars(self).update(state)
         self._producers = self._no_producers()
 
     # -- snapshots --
@@ -336,8 +316,6 @@ class TransactionIndexFile:
 
     `entries` is None where they make no sense, and `problems` says why.
     """
-
-    __slots__ = ("data", "end_offset", "entries", "is_active", "path", "problems")
 
     def __init__(self, directory: str, base_offset: int, data: bytes | None, *, is_active: bool) -> None:
         """`data`: the content of the file, None without one."""

@@ -52,27 +52,6 @@ class SegmentOutcome(NamedTuple):
 class SegmentVerifier:
     """One segment; used once. `outcome` is valid after `run`."""
 
-    __slots__ = (
-        "_base_offset",
-        "_end",
-        "_env",
-        "_file",
-        "_findings",
-        "_indexes",
-        "_is_active",
-        "_is_deep",
-        "_on_batch",
-        "_on_missed",
-        "_on_progress",
-        "_path",
-        "_situation",
-        "first_offset",
-        "has_gaps",
-        "is_read_through",
-        "is_whole",
-        "next_offset",
-    )
-
     def __init__(
         self,
         env: Env,

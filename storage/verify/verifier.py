@@ -128,8 +128,6 @@ class Findings:
     is garbage all through has a million batches that are wrong.
     """
 
-    __slots__ = ("_alike", "all", "counts", "path")
-
     def __init__(self, path: str) -> None:
         self.path = path
         self.all: list[Finding] = []
@@ -219,8 +217,6 @@ OnProgress = Callable[[int], None]
 
 class RecurringFindings:
     """The findings that every pass repeats. Those that a running broker causes differ each time."""
-
-    __slots__ = ("_kept",)
 
     def __init__(self, first: Iterable[Finding]) -> None:
         self._kept = list(first)
