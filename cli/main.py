@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from barnabas.broker.version import VERSION
 from barnabas.lazy_group import LazyGroup
 
 if TYPE_CHECKING:
@@ -66,27 +67,12 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
-def show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if value and not context.resilient_parsing:
-        from barnabas.broker.version import VERSION
-
-        click.echo(f"barnabas {VERSION}")
-        context.exit()
-
-
 @click.group(
     cls=MainGroup,
     lazy_commands=LAZY_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    callback=show_version,
-    expose_value=False,
-    is_eager=True,
-    help="Show the version and exit.",
-)
+@click.version_option(VERSION, message="barnabas %(version)s")
 def main() -> None:
     """Barnabas: a message broker that speaks the Kafka wire protocol and keeps Apache Kafka's own log format."""
 

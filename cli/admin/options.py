@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -41,14 +42,16 @@ class AdminCommand(click.Command):
 
 
 def admin_command(
-    name: str, *, short_help: str, cls: type[AdminCommand] = AdminCommand
-) -> Callable[[Callable[..., Any]], click.Command]:
-    """Declares a command; its docstring is the help, to which the exit codes are added."""
+    name: str, *, short_help: str, controller: bool = False, cls: type[AdminCommand] = AdminCommand
+) -> Callable[[Callable[[Given], None]], click.Command]:
+    """Declares a command with the options of the connection; its docstring is the help, to which the exit codes are
+    added.
+    """
 
-    def declare(function: Callable[..., Any]) -> click.Command:
+    def declare(function: Callable[[Given], None]) -> click.Command:
         text = f"{(function.__doc__ or '').rstrip()}\n\n{EXIT_CODES}"
         wrapped = click.command(name, cls=cls, short_help=short_help, help=_dedented(text))
-        return wrapped(function)
+        return wrapped(connection_options(controller=controller)(_with_given(function)))
 
     return declare
 
@@ -67,6 +70,29 @@ def admin_group(
         return connection_options(controller=controller)(group)
 
     return declare
+
+
+def subcommand(
+    group: click.Group, name: str, *, controller: bool = True
+) -> Callable[[Callable[[Given], None]], click.Command]:
+    """Declares a command of an admin_group."""
+
+    def declare(function: Callable[[Given], None]) -> click.Command:
+        command = group.command(name, cls=AdminCommand)
+        return command(connection_options(controller=controller)(_with_given(function)))
+
+    return declare
+
+
+def _with_given(function: Callable[[Given], None]) -> Callable[..., None]:
+    """Passes the options of a command, and those that were given to its group only."""
+
+    @wraps(function)
+    def run(**values: Any) -> None:
+        above: Mapping[str, Any] = click.get_current_context().obj or {}
+        function(Given({name: value or above.get(name, value) for name, value in values.items()}))
+
+    return run
 
 
 def _dedented(text: str) -> str:
@@ -100,12 +126,6 @@ def flag(name: str, help_text: str) -> Callable[[F], F]:
     return click.option(name, is_flag=True, help=help_text)
 
 
-def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        click.echo(f"barnabas {VERSION}")
-        ctx.exit()
-
-
 def _once(ctx: click.Context, parameter: click.Parameter, values: tuple[Any, ...]) -> Any:
     if len(values) > 1:
         raise click.UsageError(
@@ -118,16 +138,11 @@ def connection_options(*, controller: bool = False) -> Callable[[F], F]:
     """The options of every command: the cluster's address, client properties, output format."""
 
     def declare(function: F) -> F:
-        function = click.option(
-            "--version",
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_version,
-            help="Show the version.",
-        )(function)
+        function = click.version_option(VERSION, message="barnabas %(version)s", help="Show the version.")(
+            function
+        )
         function = flag("--json", "Print JSON, one object a line: see docs/cli.md.")(function)
-        function = option("--command-config", "A file of client properties.", kind=_FILE, metavar="FILE")(
+        function = option("--command-config", "A file of client properties.", kind=FILE, metavar="FILE")(
             function
         )
         if controller:
@@ -145,8 +160,7 @@ def connection_options(*, controller: bool = False) -> Callable[[F], F]:
     return declare
 
 
-_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-FILE: Final = _FILE
+FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 """The type of an option that names a file to read."""
 
 
@@ -158,12 +172,6 @@ class Given:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = {name.replace("_", "-"): value for name, value in values.items()}
-
-    @classmethod
-    def below(cls, ctx: click.Context, values: Mapping[str, Any]) -> Given:
-        """The options of a subcommand, and those that were given to its group only."""
-        above: Mapping[str, Any] = ctx.obj or {}
-        return cls({name: value or above.get(name, value) for name, value in values.items()})
 
     def __contains__(self, name: str) -> bool:
         """Whether the command declares this option."""

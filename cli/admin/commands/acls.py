@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -23,7 +23,6 @@ from barnabas.cli.admin.names import name_of
 from barnabas.cli.admin.options import (
     Given,
     admin_command,
-    connection_options,
     flag,
     option,
     options,
@@ -70,8 +69,7 @@ SUPPORTED: Final = {
 ANY_HOST: Final = "*"
 
 
-@admin_command("acls", short_help="List, add and remove access control entries.")
-@connection_options(controller=True)
+@admin_command("acls", short_help="List, add and remove access control entries.", controller=True)
 @flag("--list", "List the entries of these resources, or of all.")
 @flag("--add", "Add entries.")
 @flag("--remove", "Remove these entries, or all entries of the resources.")
@@ -97,14 +95,13 @@ ANY_HOST: Final = "*"
 @flag("--idempotent", "With --producer: the operation that idempotence needs as well.")
 @options("--principal", "With --list: only the entries of these principals.")
 @flag("--force", "Do not ask before removing.")
-def acls(**values: Any) -> None:
+def acls(given: Given) -> None:
     """List, add and remove access control entries: kafka-acls.
 
     \b
     barnabas acls --add --allow-principal User:alice --consumer --topic orders --group billing
     barnabas acls --list --topic orders
     """
-    given = Given(values)
     action = given.one_action("list", "add", "remove")
     check_usage(given)
     patterns = resources(given)

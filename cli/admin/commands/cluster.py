@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import click
-
 from barnabas.cli.admin.calls.cluster import describe_cluster, unregister_broker
 from barnabas.cli.admin.options import (
-    AdminCommand,
     Given,
     admin_group,
-    connection_options,
     flag,
     option,
     session,
+    subcommand,
 )
 from barnabas.cli.admin.shapes import ClusterRow, NodeRow
 
@@ -28,24 +23,19 @@ def cluster() -> None:
     """
 
 
-@cluster.command("cluster-id", cls=AdminCommand)
-@connection_options(controller=True)
-@click.pass_context
-def cluster_id(ctx: click.Context, /, **values: Any) -> None:
+@subcommand(cluster, "cluster-id")
+def cluster_id(given: Given) -> None:
     """Show the id of the cluster."""
-    with session(Given.below(ctx, values)) as (client, out):
+    with session(given) as (client, out):
         found = describe_cluster(client).cluster_id
         out.row(ClusterRow(found))
         out.line(f"Cluster ID: {found}")
 
 
-@cluster.command("list-endpoints", cls=AdminCommand)
-@connection_options(controller=True)
+@subcommand(cluster, "list-endpoints")
 @flag("--include-fenced-brokers", "Include brokers that are registered and fenced.")
-@click.pass_context
-def list_endpoints(ctx: click.Context, /, **values: Any) -> None:
+def list_endpoints(given: Given) -> None:
     """Show the endpoints of the brokers; with --bootstrap-controller, of the controllers."""
-    given = Given.below(ctx, values)
     with session(given) as (client, out):
         found = describe_cluster(client, include_fenced=given.has("include-fenced-brokers"))
         kind = "controller" if found.are_controllers else "broker"
@@ -64,13 +54,10 @@ def _state(is_fenced: bool, kind: str) -> str | None:
     return "fenced" if is_fenced else "unfenced"
 
 
-@cluster.command("unregister", cls=AdminCommand)
-@connection_options(controller=True)
+@subcommand(cluster, "unregister")
 @option("--id", "The id of the broker.", kind=int)
-@click.pass_context
-def unregister(ctx: click.Context, /, **values: Any) -> None:
+def unregister(given: Given) -> None:
     """Remove a broker that will not return from the cluster's metadata."""
-    given = Given.below(ctx, values)
     given.need("id")
     broker = given.number("id") or 0
     with session(given) as (client, out):

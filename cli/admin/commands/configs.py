@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -35,7 +35,6 @@ from barnabas.cli.admin.options import (
     AdminCommand,
     Given,
     admin_command,
-    connection_options,
     flag,
     option,
     options,
@@ -61,9 +60,11 @@ class ConfigsCommand(AdminCommand):
 
 
 @admin_command(
-    "configs", short_help="Describe or change configurations, quotas and SCRAM users.", cls=ConfigsCommand
+    "configs",
+    short_help="Describe or change configurations, quotas and SCRAM users.",
+    cls=ConfigsCommand,
+    controller=True,
 )
-@connection_options(controller=True)
 @flag("--describe", "Show configurations.")
 @flag("--alter", "Change a configuration.")
 @flag("--all", "With --describe: include defaults and static values.")
@@ -93,7 +94,7 @@ class ConfigsCommand(AdminCommand):
 )
 @option("--add-config-file", "A file of properties to set.", kind=FILE, metavar="FILE")
 @options("--delete-config", "The keys to delete.", metavar="KEY,...")
-def configs(**values: Any) -> None:
+def configs(given: Given) -> None:
     """Describe and change configurations of topics, brokers, loggers, groups and client metrics, quotas of users,
     clients and ips, and SCRAM credentials of users: kafka-configs.
 
@@ -102,7 +103,6 @@ def configs(**values: Any) -> None:
     barnabas configs --topic orders --alter --add-config retention.ms=3600000,cleanup.policy=[compact,delete]
     barnabas configs --user alice --alter --add-config producer_byte_rate=1048576
     """
-    given = Given(values)
     action = given.one_action("describe", "alter")
     given.forbid("describe", "add-config", "add-config-file", "delete-config")
     entities = entities_of(given)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from barnabas.cli.admin.calls.offsets import delete_records as delete_before
 from barnabas.cli.admin.errors import AdminError
 from barnabas.cli.admin.files import read_partitions
-from barnabas.cli.admin.options import FILE, Given, admin_command, connection_options, option, session
+from barnabas.cli.admin.options import FILE, Given, admin_command, option, session
 
 
 @admin_command("delete-records", short_help="Delete the records of partitions before an offset.")
-@connection_options()
 @option(
     "--offset-json-file",
     'The new log start offsets: {"partitions": [{"topic": "t", "partition": 0, "offset": 1}]}; '
@@ -19,9 +16,8 @@ from barnabas.cli.admin.options import FILE, Given, admin_command, connection_op
     kind=FILE,
     metavar="FILE",
 )
-def delete_records(**values: Any) -> None:
+def delete_records(given: Given) -> None:
     """Delete the records of partitions before an offset: kafka-delete-records."""
-    given = Given(values)
     given.need("offset-json-file")
     path = given.path("offset-json-file")
     assert path is not None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import click
-
 from barnabas.broker.metadata.versions import FEATURES, UnknownVersionError, metadata_version, parse_version
 from barnabas.cli.admin.calls.cluster import (
     METADATA_VERSION,
@@ -17,15 +15,14 @@ from barnabas.cli.admin.calls.cluster import (
 from barnabas.cli.admin.client import ANYONE, Node
 from barnabas.cli.admin.errors import AdminError
 from barnabas.cli.admin.options import (
-    AdminCommand,
     Given,
     admin_group,
-    connection_options,
     flag,
     option,
     options,
     refuse,
     session,
+    subcommand,
 )
 from barnabas.cli.admin.shapes import FeatureRow, ResultRow
 
@@ -44,13 +41,10 @@ def features() -> None:
     """
 
 
-@features.command("describe", cls=AdminCommand)
-@connection_options(controller=True)
+@subcommand(features, "describe")
 @option("--node-id", "The broker or controller that answers. Default: any.", kind=int)
-@click.pass_context
-def describe(ctx: click.Context, /, **values: Any) -> None:
+def describe(given: Given) -> None:
     """Show the supported levels and the finalized level of each feature."""
-    given = Given.below(ctx, values)
     node = given.number("node-id")
     with session(given) as (client, out):
         if node is not None and node not in client.cluster().nodes:
@@ -94,35 +88,27 @@ def _update_options(function: Any) -> Any:
     return option("--metadata", "The release whose metadata.version is set; deprecated.")(function)
 
 
-@features.command("upgrade", cls=AdminCommand)
-@connection_options(controller=True)
+@subcommand(features, "upgrade")
 @_update_options
-@click.pass_context
-def upgrade(ctx: click.Context, /, **values: Any) -> None:
+def upgrade(given: Given) -> None:
     """Raise levels."""
-    _update(Given.below(ctx, values), "upgrade", UpgradeType.UPGRADE)
+    _update(given, "upgrade", UpgradeType.UPGRADE)
 
 
-@features.command("downgrade", cls=AdminCommand)
-@connection_options(controller=True)
+@subcommand(features, "downgrade")
 @flag("--unsafe", "Allow a downgrade that loses metadata.")
 @_update_options
-@click.pass_context
-def downgrade(ctx: click.Context, /, **values: Any) -> None:
+def downgrade(given: Given) -> None:
     """Lower levels."""
-    given = Given.below(ctx, values)
     _update(given, "downgrade", _downgrade(given))
 
 
-@features.command("disable", cls=AdminCommand)
-@connection_options(controller=True)
+@subcommand(features, "disable")
 @flag("--unsafe", "Allow a downgrade that loses metadata.")
 @flag("--dry-run", "Check the change without making it.")
 @options("--feature", "The feature.", metavar="NAME")
-@click.pass_context
-def disable(ctx: click.Context, /, **values: Any) -> None:
+def disable(given: Given) -> None:
     """Lower features to level 0."""
-    given = Given.below(ctx, values)
     if not given.has("feature"):
         refuse("You must specify at least one feature to disable")
     _send(given, "disable", dict.fromkeys(given.texts("feature"), 0), _downgrade(given))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from barnabas.cli.admin.calls.offsets import UNKNOWN_OFFSET, Offset, list_offsets
 from barnabas.cli.admin.calls.topics import list_topics
 from barnabas.cli.admin.errors import AdminError
-from barnabas.cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
+from barnabas.cli.admin.options import Given, admin_command, flag, option, refuse, session
 from barnabas.cli.admin.partitions import TopicPartition, TopicPattern
 from barnabas.cli.admin.shapes import OffsetRow
 from barnabas.protocol.messages.offsets import (
@@ -34,7 +34,6 @@ Picks = Callable[[TopicPartition], bool]
 
 
 @admin_command("get-offsets", short_help="Show offsets of partitions: first, last, or by time.")
-@connection_options()
 @option("--topic", "The topics: a regular expression. Default: all.")
 @option("--partitions", "The partitions. Default: all.", metavar="N,...")
 @option(
@@ -42,13 +41,12 @@ Picks = Callable[[TopicPartition], bool]
 )
 @option("--time", f"A timestamp in milliseconds, -1 to -6, or one of {', '.join(TIMES)}. Default: latest.")
 @flag("--exclude-internal-topics", "Leave out internal topics.")
-def get_offsets(**values: Any) -> None:
+def get_offsets(given: Given) -> None:
     """Show offsets of partitions, as topic:partition:offset: kafka-get-offsets.
 
     \b
     barnabas get-offsets --topic orders --time earliest
     """
-    given = Given(values)
     given.forbid("topic-partitions", "topic", "partitions")
     picks = _rules(given.text("topic-partitions")) if given.has("topic-partitions") else _pattern(given)
     timestamp = _timestamp(given.text("time") or "latest")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -24,7 +24,6 @@ from barnabas.cli.admin.options import (
     FILE,
     Given,
     admin_command,
-    connection_options,
     flag,
     option,
     optional,
@@ -53,7 +52,6 @@ FILTERS: Final = ("group-type", "protocol", "consumer", "share", "streams")
 
 
 @admin_command("groups", short_help="List, describe, delete groups; reset their offsets.")
-@connection_options()
 @flag(
     "--list", "List groups of consumers, one a line; with a filter below, or --state or --type, as a table."
 )
@@ -105,7 +103,7 @@ FILTERS: Final = ("group-type", "protocol", "consumer", "share", "streams")
 @flag("--consumer", "With --list: only groups of consumers, including those that only commit offsets.")
 @flag("--share", "With --list: only share groups.")
 @flag("--streams", "With --list: only streams groups.")
-def groups(**values: Any) -> None:
+def groups(given: Given) -> None:
     """List, describe and delete groups of consumers, classic ones and those of the consumer protocol, and reset their
     offsets: kafka-consumer-groups; with --group-type, --protocol, --consumer, --share or --streams kafka-groups.
 
@@ -113,7 +111,6 @@ def groups(**values: Any) -> None:
     barnabas groups --describe --all-groups
     barnabas groups --reset-offsets --group billing --topic orders --to-earliest --execute
     """
-    given = Given(values)
     action = given.one_action(*ACTIONS)
     if action == "validate-regex":
         validate_regex(given)

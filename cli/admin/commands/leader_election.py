@@ -10,7 +10,6 @@ from barnabas.cli.admin.options import (
     FILE,
     Given,
     admin_command,
-    connection_options,
     flag,
     option,
     refuse,
@@ -24,7 +23,6 @@ TYPES: Final = {"preferred": 0, "unclean": 1}
 
 
 @admin_command("leader-election", short_help="Elect leaders of partitions.")
-@connection_options()
 @option(
     "--election-type",
     "preferred: the first replica; unclean: any live replica of a partition without a leader.",
@@ -38,13 +36,12 @@ TYPES: Final = {"preferred": 0, "unclean": 1}
     kind=FILE,
     metavar="FILE",
 )
-def leader_election(**values: Any) -> None:
+def leader_election(given: Given) -> None:
     """Elect leaders of partitions: kafka-leader-election.
 
     \b
     barnabas leader-election --election-type preferred --all-topic-partitions
     """
-    given = Given(values)
     given.need("election-type")
     kind = (given.text("election-type") or "").lower()
     if kind not in TYPES:

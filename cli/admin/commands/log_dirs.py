@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from barnabas.cli.admin.calls.cluster import describe_cluster
 from barnabas.cli.admin.calls.log_dirs import LogDir, ReplicaInDir, describe_log_dirs
 from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import AdminError, NotReachableError
-from barnabas.cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
+from barnabas.cli.admin.options import Given, admin_command, flag, option, refuse, session
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.shapes import LogDirRow
 
@@ -16,17 +14,15 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @admin_command("log-dirs", short_help="Show log directories and the sizes of their replicas.")
-@connection_options()
 @flag("--describe", "Show the log directories.")
 @option("--broker-list", "The brokers. Default: all.", metavar="ID,...")
 @option("--topic-list", "The topics. Default: all.", metavar="TOPIC,...")
-def log_dirs(**values: Any) -> None:
+def log_dirs(given: Given) -> None:
     """Show the log directories of brokers and the size of each replica in them: kafka-log-dirs.
 
     \b
     barnabas log-dirs --describe --topic-list orders
     """
-    given = Given(values)
     given.need("describe")
     brokers = _brokers(given.text("broker-list") or "")
     topics = {topic for topic in (given.text("topic-list") or "").split(",") if topic}

@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-import click
-
 from barnabas.cli.admin.calls.cluster import QuorumInfo, QuorumReplica, describe_cluster, describe_quorum
 from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import AdminError
-from barnabas.cli.admin.options import AdminCommand, Given, admin_group, connection_options, flag, session
+from barnabas.cli.admin.options import Given, admin_group, flag, session, subcommand
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.shapes import QuorumReplicaRow, QuorumRow
 from barnabas.protocol.wire import ZERO_UUID, uuid_to_string
@@ -37,15 +35,12 @@ def metadata_quorum() -> None:
     """
 
 
-@metadata_quorum.command("describe", cls=AdminCommand)
-@connection_options(controller=True)
+@subcommand(metadata_quorum, "describe")
 @flag("--status", "Show the leader, and the lag of the others.")
 @flag("--replication", "Show the log end offset and lag of each voter and observer.")
 @flag("--human-readable", "With --replication: print times relative to now.")
-@click.pass_context
-def describe(ctx: click.Context, /, **values: Any) -> None:
+def describe(given: Given) -> None:
     """Show the state of the metadata quorum."""
-    given = Given.below(ctx, values)
     action = given.one_action("status", "replication")
     given.only_with("human-readable", "replication")
     with session(given) as (client, out):

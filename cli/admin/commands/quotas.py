@@ -15,7 +15,7 @@ from barnabas.cli.admin.calls.quotas import (
     describe_quotas,
 )
 from barnabas.cli.admin.commands.config_report import entity_text
-from barnabas.cli.admin.options import Given, admin_command, connection_options, flag, option, refuse, session
+from barnabas.cli.admin.options import Given, admin_command, flag, option, refuse, session
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.shapes import QuotaRow
 
@@ -41,7 +41,6 @@ def _quota_options(function: Any) -> Any:
 
 
 @admin_command("quotas", short_help="Show or change the quotas of users, clients and IP addresses.")
-@connection_options()
 @flag("--describe", "Show quotas; of a user and a client also those for one of the two.")
 @flag("--alter", "Set quotas of one entity.")
 @flag("--delete", "Delete quotas of one entity: those of --quota, or all.")
@@ -53,7 +52,7 @@ def _quota_options(function: Any) -> Any:
 @flag("--ip-defaults", "The default of IP addresses.")
 @option("--quota", "With --delete: the quotas to delete, producer-byte-rate for example.", metavar="NAME,...")
 @_quota_options
-def quotas(**values: Any) -> None:
+def quotas(given: Given) -> None:
     """Show and change quotas: what kafka-configs does for users, clients and ips.
 
     \b
@@ -61,7 +60,6 @@ def quotas(**values: Any) -> None:
     barnabas quotas --alter --user alice --producer-byte-rate 1048576
     barnabas quotas --delete --user alice --quota producer-byte-rate
     """
-    given = Given(values)
     action = given.one_action("describe", "alter", "delete")
     entity = _entity(given)
     for name in QUOTAS:
@@ -69,7 +67,7 @@ def quotas(**values: Any) -> None:
     given.only_with("quota", "delete")
     if action != "describe" and not entity:
         refuse(f"--{action} needs --user, --client or --ip, or the defaults of one of them")
-    changes = {name.replace("-", "_"): values[name.replace("-", "_")] for name in QUOTAS if given.has(name)}
+    changes: dict[str, float | None] = {_key(name): given.number(name) for name in QUOTAS if given.has(name)}
     if action == "alter" and not changes:
         refuse(f"--alter needs one of --{', --'.join(QUOTAS)}")
     deleted = _deleted(given)
@@ -105,7 +103,7 @@ def _deleted(given: Given) -> list[str]:
     for name in names:
         if name not in QUOTAS:
             refuse(f"--quota {name}: there are {', '.join(QUOTAS)}")
-    return [name.replace("-", "_") for name in names]
+    return [_key(name) for name in names]
 
 
 def show(out: Output, found: list[Quota]) -> None:

@@ -19,7 +19,6 @@ from barnabas.cli.admin.options import (
     FILE,
     Given,
     admin_command,
-    connection_options,
     flag,
     option,
     refuse,
@@ -61,8 +60,9 @@ _RETRY_S: Final = 0.1
 DEFAULT_TIMEOUT_MS: Final = 10_000
 
 
-@admin_command("reassign-partitions", short_help="Move replicas between brokers and log directories.")
-@connection_options(controller=True)
+@admin_command(
+    "reassign-partitions", short_help="Move replicas between brokers and log directories.", controller=True
+)
 @flag("--generate", "Print a plan for the partitions of topics; nothing is moved.")
 @flag("--execute", "Start the reassignments of a plan.")
 @flag("--verify", "Show the state of a plan, and remove throttles when it is complete.")
@@ -95,14 +95,13 @@ DEFAULT_TIMEOUT_MS: Final = 10_000
 @flag(
     "--disallow-replication-factor-change", "With --execute: reject plans that change the number of replicas."
 )
-def reassign_partitions(**values: Any) -> None:
+def reassign_partitions(given: Given) -> None:
     """Move replicas between brokers and log directories: kafka-reassign-partitions.
 
     \b
     barnabas reassign-partitions --execute --reassignment-json-file plan.json
     barnabas reassign-partitions --verify --reassignment-json-file plan.json
     """
-    given = Given(values)
     action = given.one_action(*ACTIONS)
     check_usage(given, action)
     plan = Plan({}, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from barnabas.cli.admin.calls.topics import (
     BY_DEFAULT,
@@ -22,7 +22,6 @@ from barnabas.cli.admin.errors import AdminError, ServerError
 from barnabas.cli.admin.options import (
     Given,
     admin_command,
-    connection_options,
     flag,
     option,
     options,
@@ -48,7 +47,6 @@ _USE_CONFIGS: Final = ": `barnabas configs --topic ... --alter` changes the conf
 
 
 @admin_command("topics", short_help="Create, delete, describe, or change topics.")
-@connection_options()
 @flag("--list", "List all topics, one name a line.")
 @flag("--describe", "Show topics with their partitions.")
 @flag("--create", "Create a topic.")
@@ -80,14 +78,13 @@ _USE_CONFIGS: Final = ": `barnabas configs --topic ... --alter` changes the conf
     f"The most partitions in one response. Default: {DEFAULT_PAGE}.",
     kind=int,
 )
-def topics(**values: Any) -> None:
+def topics(given: Given) -> None:
     """Create, delete, describe, or change topics: kafka-topics.
 
     \b
     barnabas topics --create --topic orders --partitions 6 --config retention.ms=3600000
     barnabas topics --describe --topic 'orders|invoices'
     """
-    given = Given(values)
     action = given.one_action(*ACTIONS)
     check_usage(given)
     pattern = _pattern(given)

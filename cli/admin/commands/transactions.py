@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any, Final
-
-import click
+from typing import Final
 
 from barnabas.cli.admin.calls.topics import describe_topics, list_topics
 from barnabas.cli.admin.calls.transactions import (
@@ -21,13 +19,12 @@ from barnabas.cli.admin.calls.transactions import (
 from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import AdminError, ServerError
 from barnabas.cli.admin.options import (
-    AdminCommand,
     Given,
     admin_group,
-    connection_options,
     option,
     refuse,
     session,
+    subcommand,
 )
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.partitions import TopicPartition
@@ -79,14 +76,11 @@ def transactions() -> None:
     """
 
 
-@transactions.command("list", cls=AdminCommand)
-@connection_options()
+@subcommand(transactions, "list", controller=False)
 @option("--duration-filter", "Only transactions that have been open longer, in ms.", kind=int, metavar="MS")
 @option("--transactional-id-pattern", "Only ids that match a regular expression (RE2).", metavar="REGEX")
-@click.pass_context
-def list_(ctx: click.Context, /, **values: Any) -> None:
+def list_(given: Given) -> None:
     """List the transactional ids of all coordinators."""
-    given = Given.below(ctx, values)
     with session(given) as (client, out):
         listed = list_transactions(
             client,
@@ -106,13 +100,10 @@ def list_(ctx: click.Context, /, **values: Any) -> None:
         out.table(_LIST_HEADS, cells)
 
 
-@transactions.command("describe", cls=AdminCommand)
-@connection_options()
+@subcommand(transactions, "describe", controller=False)
 @option("--transactional-id", "The id.", metavar="ID")
-@click.pass_context
-def describe(ctx: click.Context, /, **values: Any) -> None:
+def describe(given: Given) -> None:
     """Show the state of a transactional id."""
-    given = Given.below(ctx, values)
     given.need("transactional-id")
     with session(given) as (client, out):
         found = describe_transaction(client, given.text("transactional-id") or "")
@@ -142,15 +133,12 @@ def describe(ctx: click.Context, /, **values: Any) -> None:
         out.table(_DESCRIBE_HEADS, [cells])
 
 
-@transactions.command("describe-producers", cls=AdminCommand)
-@connection_options()
+@subcommand(transactions, "describe-producers", controller=False)
 @option("--broker-id", "The broker whose replica answers. Default: the leader.", kind=int, metavar="ID")
 @option("--topic", "The topic.", metavar="TOPIC")
 @option("--partition", "The partition.", kind=int, metavar="N")
-@click.pass_context
-def show_producers(ctx: click.Context, /, **values: Any) -> None:
+def show_producers(given: Given) -> None:
     """Show the producers of a partition."""
-    given = Given.below(ctx, values)
     partition = _partition(given)
     with session(given) as (client, out):
         found = describe_producers(client, [partition], given.number("broker-id"))
@@ -158,18 +146,15 @@ def show_producers(ctx: click.Context, /, **values: Any) -> None:
         out.table(_PRODUCER_HEADS, [it[1:] for it in found])
 
 
-@transactions.command("abort", cls=AdminCommand)
-@connection_options()
+@subcommand(transactions, "abort", controller=False)
 @option("--topic", "The topic.", metavar="TOPIC")
 @option("--partition", "The partition.", kind=int, metavar="N")
 @option("--start-offset", "Where the transaction begins.", kind=int, metavar="OFFSET")
 @option("--producer-id", "In its place: the producer of the transaction.", kind=int, metavar="ID")
 @option("--producer-epoch", "With --producer-id: the producer's epoch.", kind=int, metavar="EPOCH")
 @option("--coordinator-epoch", "With --producer-id: its coordinator's epoch.", kind=int, metavar="EPOCH")
-@click.pass_context
-def abort(ctx: click.Context, /, **values: Any) -> None:
+def abort(given: Given) -> None:
     """Abort a transaction in one partition, past its coordinator."""
-    given = Given.below(ctx, values)
     partition = _partition(given)
     if not given.has("start-offset") and not given.has("producer-id"):
         refuse(
@@ -195,8 +180,7 @@ def _producer_of(client: AdminClient, partition: TopicPartition, given: Given) -
     raise AdminError(f"no open transaction of {partition} begins at offset {start}")
 
 
-@transactions.command("find-hanging", cls=AdminCommand)
-@connection_options()
+@subcommand(transactions, "find-hanging", controller=False)
 @option("--broker-id", "The broker whose partitions are searched.", kind=int, metavar="ID")
 @option(
     "--max-transaction-timeout",
@@ -206,10 +190,8 @@ def _producer_of(client: AdminClient, partition: TopicPartition, given: Given) -
 )
 @option("--topic", "The topic that is searched.", metavar="TOPIC")
 @option("--partition", "The partition of it that is searched.", kind=int, metavar="N")
-@click.pass_context
-def find_hanging(ctx: click.Context, /, **values: Any) -> None:
+def find_hanging(given: Given) -> None:
     """Find transactions that are open in a partition and that no coordinator will complete."""
-    given = Given.below(ctx, values)
     if not given.has("topic") and not given.has("broker-id"):
         refuse("--topic or --broker-id is needed")
     given.only_with("partition", "topic")
@@ -285,13 +267,10 @@ def _hanging_cells(producer: Producer, now_ms: int) -> tuple[object, ...]:
     )
 
 
-@transactions.command("force-terminate", cls=AdminCommand)
-@connection_options()
+@subcommand(transactions, "force-terminate", controller=False)
 @option("--transactional-id", "The id.", metavar="ID")
-@click.pass_context
-def force_terminate(ctx: click.Context, /, **values: Any) -> None:
+def force_terminate(given: Given) -> None:
     """Abort the open transaction of a transactional id, and fence its producer."""
-    given = Given.below(ctx, values)
     given.need("transactional-id")
     with session(given) as (client, out):
         transactional_id = given.text("transactional-id") or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -24,7 +24,6 @@ from barnabas.cli.admin.options import (
     FILE,
     Given,
     admin_command,
-    connection_options,
     flag,
     option,
     options,
@@ -38,7 +37,6 @@ MECHANISMS: Final = tuple(each.label for each in ScramMechanism if each)
 
 
 @admin_command("users", short_help="List, add, change and delete users with SCRAM credentials.")
-@connection_options()
 @flag("--list", "List the names of all users, one a line.")
 @flag("--describe", "Show users with their mechanisms: those named, or all.")
 @flag("--alter", "Set the password of a user for a mechanism; creates the user if needed.")
@@ -51,14 +49,13 @@ MECHANISMS: Final = tuple(each.label for each in ScramMechanism if each)
 @option("--iterations", f"Iterations of the hash. Default: {MIN_ITERATIONS}, the minimum.", kind=int)
 @option("--password", "The password, visible to other users while the command runs. Default: a prompt.")
 @option("--password-file", "A file whose first line is the password.", kind=FILE, metavar="FILE")
-def users(**values: Any) -> None:
+def users(given: Given) -> None:
     """List, add, change and delete users with SCRAM credentials: what kafka-configs does for users.
 
     \b
     barnabas users --alter --user alice --mechanism SCRAM-SHA-512
     barnabas users --describe
     """
-    given = Given(values)
     action = given.one_action("list", "describe", "alter", "delete")
     check_usage(given, action)
     mechanism = _mechanism(given)
