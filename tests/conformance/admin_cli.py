@@ -1,4 +1,4 @@
-"""Kafka's command line tools and ours, with the same words against one broker, and what each of them says, parsed."""
+"""Runs Kafka's command line tools and ours with the same arguments against one broker, and parses their output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.cli.main import main
 from tests.conformance.admin_peer import AdminPeer, ToolRun
 
 OUR_NAMES = {"kafka-consumer-groups": "groups"}
-"""Ours have the names of Kafka's scripts without "kafka-", but for these."""
+"""Commands that are not named like Kafka's script without "kafka-"."""
 
 AGREE_LIMIT_S = 5.0
 
@@ -22,39 +22,39 @@ View = Callable[[str], Any]
 
 
 class Both(NamedTuple):
-    """What came of the two."""
+    """The results of both tools."""
 
     kafka: ToolRun
     ours: ToolRun
 
 
 class Tools:
-    """Both sets of tools, and the broker that they speak to."""
+    """Both sets of tools for one broker."""
 
     def __init__(self, peer: AdminPeer, bootstrap: str) -> None:
         self.peer = peer
         self.bootstrap = bootstrap
 
     def kafka(self, tool: str, *words: str) -> ToolRun:
-        """Kafka's tool; those with commands of their own want the broker before, kafka-cluster after the first word."""
+        """Runs Kafka's tool; kafka-cluster expects the broker's address after the first word, the others before."""
         server = ("--bootstrap-server", self.bootstrap)
         line = (words[0], *server, *words[1:]) if tool == "kafka-cluster" else (*server, *words)
         return self.peer.tool(tool, *line)
 
     def ours(self, tool: str, *words: str) -> ToolRun:
-        """Our command of the same name, on the same words."""
+        """Runs our command of the same name with the same arguments."""
         name = OUR_NAMES.get(tool, tool.removeprefix("kafka-"))
         environment = {"BARNABAS_BOOTSTRAP_SERVER": self.bootstrap}
         result = CliRunner().invoke(main, [name, *words], env=environment, catch_exceptions=False)
         return ToolRun(result.exit_code, result.stdout, result.stderr)
 
-    def kafka_does(self, tool: str, line: str) -> None:
-        """Kafka's tool does what the line says."""
+    def kafka_succeeds(self, tool: str, line: str) -> None:
+        """Runs Kafka's tool, which must succeed."""
         ran = self.kafka(tool, *line.split())
         assert ran.status == 0, (line, ran)
 
-    def ours_does(self, tool: str, line: str) -> None:
-        """Ours does what the line says."""
+    def ours_succeeds(self, tool: str, line: str) -> None:
+        """Runs our command, which must succeed."""
         ran = self.ours(tool, *line.split())
         assert ran.status == 0, (line, ran)
 
@@ -62,9 +62,9 @@ class Tools:
         return Both(self.kafka(tool, *words), self.ours(tool, *words))
 
     def assert_same(self, view: View, tool: str, *words: str) -> Any:
-        """Both succeed and, as `view` reads it, say the same; that is returned.
+        """Both succeed and print the same as parsed by `view`; returns that.
 
-        What was changed just before may take a moment to be seen everywhere in Apache Kafka, so both are asked again.
+        Repeats both for a while, since a change may take a moment to reach all parts of Apache Kafka.
         """
         deadline = time.monotonic() + AGREE_LIMIT_S
         while True:
@@ -77,8 +77,8 @@ class Tools:
         assert our == theirs, f"{tool} {' '.join(words)}\nKafka:\n{ran.kafka.out}\nours:\n{ran.ours.out}"
         return our
 
-    def assert_refused(self, tool: str, *words: str) -> None:
-        """Neither does it; where it is the broker who refuses, ours gives the broker's own words as Kafka's does."""
+    def assert_rejected(self, tool: str, *words: str) -> None:
+        """Both tools fail, ours with an error message."""
         ran = self.both(tool, *words)
         assert ran.kafka.status == 1, (words, ran.kafka)
         assert ran.ours.status in {1, 2}, (words, ran.ours)
@@ -90,12 +90,12 @@ class Tools:
 
 
 def lines(text: str) -> list[str]:
-    """The lines that say something, in any order."""
+    """The lines that are not blank, sorted."""
     return sorted(line.rstrip() for line in text.splitlines() if line.strip())
 
 
 def topics(text: str) -> list[str]:
-    """Descriptions of topics; Kafka's tool has settings in the order of a hash table."""
+    """Descriptions of topics with sorted settings; Kafka's tool prints them in the order of a hash table."""
 
     def in_order(found: re.Match[str]) -> str:
         settings = re.split(r",(?=[a-z.]+=)", found[1])
@@ -105,7 +105,7 @@ def topics(text: str) -> list[str]:
 
 
 def sections(text: str) -> dict[str, list[str]]:
-    """Lines that are indented, under the line before them that is not."""
+    """Indented lines by the line above that is not indented."""
     found: dict[str, list[str]] = {}
     title = ""
     for line in text.splitlines():
@@ -118,7 +118,7 @@ def sections(text: str) -> dict[str, list[str]]:
 
 
 def quotas(text: str) -> dict[str, dict[str, float]]:
-    """`Quota configs for X are k=v, k=v`, and lines about credentials as they are."""
+    """Lines `Quota configs for X are k=v, k=v`, parsed, and lines about credentials unchanged."""
     found: dict[str, dict[str, float]] = {}
     for line in lines(text):
         whose, _, values = line.partition(" are ")
@@ -131,7 +131,7 @@ def quotas(text: str) -> dict[str, dict[str, float]]:
 
 
 def table(*without: str) -> View:
-    """Tables under their heads, as dictionaries; `without` columns that differ from moment to moment."""
+    """Rows of tables as dictionaries, `without` columns that change all the time."""
 
     def read(text: str) -> list[dict[str, str]]:
         rows: list[dict[str, str]] = []
@@ -148,7 +148,7 @@ def table(*without: str) -> View:
 
 
 def _cells(line: str, heads: list[tuple[str, int]]) -> dict[str, str]:
-    """What stands under each head; one tool has nothing, or null, where the other has a dash."""
+    """The cell under each head; one tool prints nothing, or null, where the other prints a dash."""
     ends = [start for _, start in heads[1:]] + [None]
     found = {head: line[start:end].strip() for (head, start), end in zip(heads, ends, strict=True)}
     return {head: "-" if cell in {"", "null"} else cell for head, cell in found.items()}
@@ -159,17 +159,17 @@ def _is_head(line: str) -> bool:
 
 
 def named(text: str) -> list[dict[str, str]]:
-    """`Name: value` several times in a line."""
+    """Lines of several `Name: value`, as dictionaries."""
     return [dict(re.findall(r"(\w+): (\S+)", line)) for line in lines(text)]
 
 
 def tabbed(text: str) -> list[list[str]]:
-    """Lines of cells with tabs in between, which one tool pads and the other does not."""
+    """Cells of lines with tabs, without padding."""
     return sorted([cell.strip() for cell in line.split("\t")] for line in text.splitlines() if line.strip())
 
 
 def documents(text: str) -> list[Any]:
-    """The lines that are JSON, with lists in one order."""
+    """The lines that are JSON, with sorted lists."""
     return [_ordered(json.loads(line)) for line in text.splitlines() if line.startswith("{")]
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of several modules: directories that Apache Kafka has written, its tools, both brokers."""
+"""Shared fixtures: directories that Apache Kafka has written, its tools, both brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.broker_process import BrokerProcess
 
 @pytest.fixture(scope="session", params=[KAFKA_VERSION, KAFKA_39])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> kafka_side.Written:
-    """Written by Apache Kafka, once for each version and all workers; copy a directory before you change it."""
+    """Directories of Apache Kafka, written once for each version and all workers; copy one before changing it."""
     base = tmp_path_factory.getbasetemp()
     place = (base if WORKER == "alone" else base.parent) / f"kafka-{request.param}"
     return kafka_side.write_once(place, request.param)
@@ -24,7 +24,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def peer() -> Iterator[AdminPeer]:
-    """One JVM with Kafka's clients and tools, for whichever brokers a module looks at."""
+    """One JVM with Kafka's clients and tools, for all brokers of a module."""
     running = AdminPeer()
     yield running
     running.close()
@@ -34,7 +34,7 @@ def peer() -> Iterator[AdminPeer]:
 def tools(
     request: pytest.FixtureRequest, peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tools]:
-    """Both sets of tools on either broker, which has the OVERRIDES of the module that asks."""
+    """Both sets of tools on each broker, which has the OVERRIDES of the requesting module."""
     directory, overrides = tmp_path_factory.mktemp(request.param), request.module.OVERRIDES
     if request.param == "kafka":
         with ApacheKafka(directory, require_classpath(), overrides) as broker:

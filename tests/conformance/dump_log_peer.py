@@ -1,10 +1,9 @@
-"""Both dump tools on the same files: Apache Kafka's DumpLogSegments and `barnabas dump-log`, line by line.
+"""Compares the output of Apache Kafka's DumpLogSegments and `barnabas dump-log` on the same files, line by line.
 
     assert_same_dump(files, "--deep-iteration")
     assert_same_dump(files, "--offsets-decoder")
-    assert_same_dumps(directory)                 # a whole log directory, with every flag that says something of a file
-
-Kafka's runs in one Java process for all calls, ours in this one.
+    assert_same_dumps(directory)                 # a whole log directory, with every flag that applies to a file
+Kafka's tool runs in one Java process for all calls, ours in the test's process.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ OTHERS = (".txnindex", ".snapshot")
 
 
 class Dumped(NamedTuple):
-    """What a tool said, and its exit code."""
+    """The output and exit code of a tool."""
 
     out: list[str]
     err: list[str]
@@ -44,7 +43,7 @@ class Dumped(NamedTuple):
 
 
 def kafka_dump(files: Sequence[Path], *flags: str) -> Dumped:
-    """DumpLogSegments of Apache Kafka 4.3. Skips the test where there is none."""
+    """Runs DumpLogSegments of Apache Kafka 4.3. Skips the test without Kafka."""
     process = _peer()
     assert process.stdin is not None
     assert process.stdout is not None
@@ -64,7 +63,7 @@ def _peer() -> subprocess.Popen[bytes]:
 
 
 def our_dump(files: Sequence[Path], *flags: str) -> Dumped:
-    """`barnabas dump-log` with the same arguments."""
+    """Runs `barnabas dump-log` with the same arguments."""
     arguments = ["dump-log", "--files", ",".join(map(str, files)), *flags]
     result = CliRunner().invoke(main, arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -72,18 +71,17 @@ def our_dump(files: Sequence[Path], *flags: str) -> Dumped:
 
 
 def _lines(data: bytes) -> list[str]:
-    # Only line feeds end lines here: values may have anything else.
+    # Only line feeds end lines: values may contain all other separators.
     return data.decode("utf-8", "surrogateescape").split("\n")
 
 
 def assert_same_dump(files: Sequence[Path], *flags: str) -> None:
-    """Both tools say the same of the files, in the same order, on the same streams, and end with the same exit code.
+    """Both tools print the same lines on the same streams and end with the same exit code.
 
-    Where Kafka's tool ends with a stack trace, all that it had said before has to be what ours says, too, up to the
-    line that it was at; and ours has to fail as well, with a message, but for zeros at the end of a log: these are what
-    preallocate=true leaves, and no damage.
+    Where Kafka's tool ends with a stack trace, ours must have printed the same lines up to there, and fail as well,
+    with a message; except for zeros at the end of a log, which preallocate=true leaves and which are no damage.
     """
-    assert files, "there is nothing to compare"
+    assert files, "no files to compare"
     kafka, ours = kafka_dump(files, *flags), our_dump(files, *flags)
     what = f"{' '.join(flags)} {' '.join(map(str, files))[:500]}"
     if kafka.code == 0:
@@ -91,8 +89,8 @@ def assert_same_dump(files: Sequence[Path], *flags: str) -> None:
         _assert_same_lines(kafka.err, ours.err, what)
         assert ours.code == 0, (what, ours.err)
         return
-    said = kafka.out[:-1]
-    _assert_same_lines(said, ours.out[: len(said)], what)
+    complete = kafka.out[:-1]
+    _assert_same_lines(complete, ours.out[: len(complete)], what)
     if any("Found record size 0 " in line for line in kafka.err) and "invalid bytes" in ours.out[-2]:
         return
     assert ours.code == 1, (what, kafka.err[:3], ours.err)
@@ -100,7 +98,7 @@ def assert_same_dump(files: Sequence[Path], *flags: str) -> None:
 
 
 def assert_same_dumps(directory: Path) -> None:
-    """Both tools say the same of all that is in a log directory, or in the directory of a partition."""
+    """Both tools print the same for all files in a log directory, or in the directory of a partition."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and path.suffix)
     logs = [path for path in files if path.suffix in LOGS]
     indexes = [path for path in files if path.suffix in INDEXES]

@@ -1,11 +1,10 @@
-"""Apache Kafka's own jars, brought by Maven into build/, for every check that holds Barnabas against Kafka itself.
+"""Apache Kafka's own jars, which Maven copies into build/, for every test that compares Barnabas with Kafka itself.
 
     classpath = require_classpath()   # in a test: skips with the reason where there is no Java or no Maven
     classpath = require_classpath(KAFKA_39)
     jar = require_jar("kafka-clients")
 
-With BARNABAS_REQUIRE_CONFORMANCE=1 in the environment a missing Java or Maven is a failure instead of a skip, so
-that a check which nobody could run does not pass for one that succeeded.
+With BARNABAS_REQUIRE_CONFORMANCE=1 in the environment a missing Java or Maven is a failure instead of a skip.
 """
 
 from __future__ import annotations
@@ -44,24 +43,24 @@ _BESIDE_THE_BROKER = {
         f"org.apache.kafka:connect-{part}:{KAFKA_VERSION}" for part in ("runtime", "file", "json")
     ),
 }
-"""What else of Kafka's some tests need, each in a folder of its own."""
+"""More parts of Kafka for some tests, each in a folder of its own."""
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-"""Which of pytest's workers this is: classes that one compiles are not to change under another that runs them."""
+"""The pytest worker, which has a folder of its own for compiled classes: others may be running theirs."""
 
 
 class KafkaMissingError(Exception):
-    """There is no Apache Kafka to compare with; the message says what is missing."""
+    """Apache Kafka or Java is not available; the message says what is missing."""
 
 
 def artifacts(version: str) -> tuple[str, ...]:
-    """The broker of one version with all that it needs, and its tools, as Maven names them."""
+    """Maven's names of the broker of one version, its tools and its logging library."""
     kafka = (f"org.apache.kafka:kafka_2.13:{version}", f"org.apache.kafka:kafka-tools:{version}")
     return kafka if version.startswith("3.") else kafka + _LOG4J_2
 
 
 def jars_directory(version: str = KAFKA_VERSION) -> Path:
-    """The folder with Kafka's jars; Maven fills it the first time. Raises KafkaMissingError where that cannot be."""
+    """The folder with Kafka's jars; Maven fills it the first time. Raises KafkaMissingError when that fails."""
     directory = BUILD / f"apache-kafka-{version}"
     if not directory.is_dir():
         _install(directory, artifacts(version))
@@ -69,43 +68,43 @@ def jars_directory(version: str = KAFKA_VERSION) -> Path:
 
 
 def classpath(version: str = KAFKA_VERSION) -> str:
-    """All jars, as java takes them after -cp. Raises KafkaMissingError."""
+    """All jars as a class path. Raises KafkaMissingError."""
     _need("java", "a Java 17 runtime")
     return os.pathsep.join(str(jar) for jar in sorted(jars_directory(version).glob("*.jar")))
 
 
 @cache
 def require_classpath(version: str = KAFKA_VERSION) -> str:
-    """The class path, or the end of this test: a skip, or a failure where conformance is required."""
+    """The class path. Without one, skips the test, or fails it where conformance is required."""
     try:
         return classpath(version)
     except KafkaMissingError as error:
-        _give_up(str(error))
+        _skip_or_fail(str(error))
 
 
 def require_shell() -> str:
-    """The jars of Kafka's metadata shell, which is no part of the broker or its tools, on the same terms."""
+    """The class path of Kafka's metadata shell, which the broker's jars lack; skips or fails the test without it."""
     return require_beside("shell")
 
 
 def require_streams() -> str:
-    """The jars of Kafka Streams with its clients, on the same terms."""
+    """The class path of Kafka Streams with its clients; skips or fails the test without it."""
     return require_beside("streams")
 
 
 def require_connect() -> str:
-    """The jars of Kafka Connect with the connectors for files, on the same terms."""
+    """The class path of Kafka Connect with the connectors for files; skips or fails the test without it."""
     return require_beside("connect")
 
 
 @cache
 def require_beside(what: str) -> str:
-    """The jars of a part of Kafka that is no part of the broker, on the same terms."""
+    """The class path of a part of Kafka that the broker's jars lack; skips or fails the test without it."""
     try:
         _need("java", "a Java 17 runtime")
         directory = _beside_the_broker(what)
     except KafkaMissingError as error:
-        _give_up(str(error))
+        _skip_or_fail(str(error))
     return os.pathsep.join(str(jar) for jar in sorted(directory.glob("*.jar")))
 
 
@@ -117,7 +116,7 @@ def _beside_the_broker(what: str) -> Path:
 
 
 def bring_all() -> None:
-    """Has Maven fill every folder before tests side by side ask for them. Raises KafkaMissingError."""
+    """Has Maven fill every folder, before parallel tests need them. Raises KafkaMissingError."""
     for version in (KAFKA_VERSION, KAFKA_41, KAFKA_39):
         jars_directory(version)
     for what in _BESIDE_THE_BROKER:
@@ -126,22 +125,22 @@ def bring_all() -> None:
 
 @cache
 def require_jar(artifact: str) -> Path:
-    """The jar of one of Kafka's modules, on the same terms."""
+    """The jar of one of Kafka's modules; skips or fails the test without it."""
     require_classpath()
     return jars_directory() / f"{artifact}-{KAFKA_VERSION}.jar"
 
 
 @cache
 def require_compiled(source: Path, version: str = KAFKA_VERSION, jars: str | None = None) -> str:
-    """A class path on which the classes of a Java source file are in front of Kafka's, on the same terms.
+    """Compiles a Java source file; the class path has its classes before Kafka's. Skips or fails the test without Java.
 
-    Classes that it needs are compiled with it where they lie beside it. `jars`: others than the broker's.
+    Classes of the same folder that it uses are compiled too. `jars`: a class path to use in place of the broker's.
     """
     jars = jars or require_classpath(version)
     try:
         _need("javac", "a Java 17 compiler")
     except KafkaMissingError as error:
-        _give_up(str(error))
+        _skip_or_fail(str(error))
     target = BUILD / "conformance" / WORKER / version / source.stem
     target.mkdir(parents=True, exist_ok=True)
     beside = ["-sourcepath", str(source.parent)]
@@ -149,7 +148,7 @@ def require_compiled(source: Path, version: str = KAFKA_VERSION, jars: str | Non
     return f"{target}{os.pathsep}{jars}"
 
 
-def _give_up(reason: str) -> NoReturn:
+def _skip_or_fail(reason: str) -> NoReturn:
     if os.environ.get("BARNABAS_REQUIRE_CONFORMANCE") == "1":
         pytest.fail(f"conformance with Apache Kafka is required here: {reason}")
     pytest.skip(f"no Apache Kafka to compare with: {reason}")
@@ -161,7 +160,7 @@ def _need(program: str, what: str) -> None:
 
 
 def _install(directory: Path, wanted: tuple[str, ...]) -> None:
-    """Has Maven copy the jars beside their final place, and moves them there in one step."""
+    """Has Maven copy the jars to a temporary folder, and moves them to their place in one step."""
     _need("java", "a Java 17 runtime")
     _need("mvn", "Maven")
     BUILD.mkdir(exist_ok=True)
@@ -185,7 +184,7 @@ def _run(command: list[str]) -> None:
 
 
 def archive_all() -> None:
-    """Every version's classes, so that its brokers start quickly; where that does not work they start slowly."""
+    """Archives the classes of every version, so that its brokers start quickly; an archive that fails is skipped."""
     for version in (KAFKA_VERSION, KAFKA_41, KAFKA_39):
         try:
             archive_classes(classpath(version))
@@ -198,6 +197,5 @@ if __name__ == "__main__":
         bring_all()
         archive_all()
     except KafkaMissingError as error:
-        print(
-            f"no Apache Kafka to compare with: {error}"
-        )  # each test says so as well, and is skipped or fails
+        # Each test reports it again, and is skipped or fails.
+        print(f"no Apache Kafka to compare with: {error}")

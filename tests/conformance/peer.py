@@ -1,4 +1,4 @@
-"""A broker on a socket, called through our own codec, to send the same requests to Apache Kafka and to Barnabas."""
+"""A client connection with our own codec, which sends the same requests to Apache Kafka and to Barnabas."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ class ClosedError(Exception):
 
 
 class Peer:
-    """One connection to one broker. A connection that the broker closes is opened anew at the next request."""
+    """One connection to one broker. After the broker has closed it, the next request opens a new one."""
 
     def __init__(self, host: str, port: int, client_id: str = "dialogue") -> None:
         self.address = (host, port)
         self.client_id = client_id
         self.patience_s = ANSWER_LIMIT_S
-        """How long an answer may take; settled when the connection opens."""
+        """The timeout of a response; takes effect when a connection opens."""
         self._socket: socket.socket | None = None
         self._correlation_id = 0
 
     def ask(self, request: Message, version: int) -> Message:
-        """The answer to `request`. Raises ClosedError when there is none."""
+        """Sends a request and returns the response. Raises ClosedError when the broker closes the connection."""
         self.say(request, version)
         return self.hear(request, version)
 
     def say(self, request: Message, version: int) -> None:
-        """Sends a request without waiting for its answer."""
+        """Sends a request without waiting for its response."""
         self.send(self._payload(request, version))
 
     def say_all(self, requests: Sequence[Message], version: int) -> None:
-        """Sends requests in one piece."""
+        """Sends several requests with one write."""
         payloads = [self._payload(request, version) for request in requests]
         framed = b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads)
         self._connected().sendall(framed)
@@ -61,7 +61,7 @@ class Peer:
         return head + encode(request, version)
 
     def hear(self, request: Message, version: int) -> Message:
-        """The next answer, as one to `request`."""
+        """Receives the next response, and decodes it as the one to `request`."""
         assert request.api_key is not None
         frame = self.receive()
         header_version = response_header_version(request.api_key, version)
@@ -69,7 +69,7 @@ class Peer:
         return decode(response_type(request.api_key), version, frame[size:])
 
     def send(self, payload: bytes) -> None:
-        """A frame around any bytes."""
+        """Sends any bytes as a frame. Raises ClosedError."""
         try:
             self._connected().sendall(struct.pack(">i", len(payload)) + payload)
         except ConnectionError as error:
@@ -77,7 +77,7 @@ class Peer:
             raise ClosedError from error
 
     def receive(self) -> bytes:
-        """The next frame, without its size. Raises ClosedError when the broker hangs up first."""
+        """Receives a frame and returns it without its size. Raises ClosedError when the broker closes first."""
         (size,) = struct.unpack(">i", self._read(4))
         return self._read(size)
 

@@ -1,8 +1,8 @@
-"""Requests that a broker rejects, each with the phrase of Apache Kafka's answer by which tools know the error.
+"""Requests that a broker rejects, each with the phrase of Apache Kafka's message by which tools recognize the error.
 
 The rest of a message may be Barnabas's own. Phrases come from Kafka's own integration tests and tools (ClientQuotas-,
 AlterUserScramCredentials- and CreateTopicsRequestTest, PlaintextAdminIntegrationTest, ConfigCommandIntegrationTest,
-ConsumerProtocolMigrationTest), and from what Kafka answers to their neighbours.
+ConsumerProtocolMigrationTest), and from Kafka's responses to similar requests.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ TEXTS: Final = frozenset({"error_message", "batch_index_error_message"})
 
 
 class Phrase(NamedTuple):
-    """`words` are part of a message in the answer to what `ask` asks; {t} in them is the topic that ask has made."""
+    """`words` are part of an error message in the response of `ask`; {t} in them is the topic that `ask` creates."""
 
     words: str
     ask: Callable[[Speaker], Message]
 
 
 def messages_in(answer: Struct) -> Iterator[str]:
-    """All texts of errors in an answer."""
+    """All error messages in a response."""
     for field in answer.fields:
         value = getattr(answer, field.name)
         if field.name in TEXTS and value:

@@ -1,4 +1,4 @@
-"""Drives RecordsPeer.java, Apache Kafka's side of the record checks, and says in its words what ours reads."""
+"""Drives RecordsPeer.java, Apache Kafka's side of the record checks, and describes our batches in the same format."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Bytes = bytes | memoryview | None
 
 
 class KafkaError(Exception):
-    """Kafka refused; the message is the simple name of its exception."""
+    """Kafka rejected the records; the message is the simple name of its exception."""
 
 
 def word(value: object) -> str:
-    """A value as the peer writes it."""
+    """A value in the format of the peer."""
     if value is None:
         return "-"
     if isinstance(value, bytes | bytearray | memoryview):
@@ -40,7 +40,7 @@ class RecordsPeer:
 
     def __init__(self) -> None:
         classpath = require_compiled(SOURCE)
-        # The first compiler tier is enough for what is asked, and the machine stays quiet.
+        # The first compiler tier is fast enough and keeps the machine quiet.
         command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", classpath, SOURCE.stem]
         self._process = subprocess.Popen(
             command,
@@ -55,7 +55,7 @@ class RecordsPeer:
         self._process.communicate(timeout=30)
 
     def ask(self, *words: object) -> list[str]:
-        """Sends one request; raises KafkaError when Kafka refuses."""
+        """Sends one request. Raises KafkaError when Kafka rejects the records."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -69,7 +69,7 @@ class RecordsPeer:
         return answer
 
     def read(self, data: Bytes) -> list[str]:
-        """What Kafka reads in these batches."""
+        """Kafka's description of these batches, a line for each batch and record."""
         return self.ask("read", data)
 
     def build(
@@ -102,13 +102,13 @@ class RecordsPeer:
         return self.one("build", *words)
 
     def one(self, *words: object) -> bytes:
-        """The bytes that the request is answered with."""
+        """Sends a request and returns the bytes of its answer."""
         (answer,) = self.ask(*words)
         return bytes.fromhex(answer)
 
 
 def describe(data: bytes) -> list[str]:
-    """What ours reads in these batches, in the peer's words; checksums checked first, as the peer does."""
+    """Our description of these batches in the format of the peer; checks checksums first, as the peer does."""
     lines: list[str] = []
     for batch in batches(data):
         batch.ensure_valid()

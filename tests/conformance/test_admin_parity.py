@@ -1,6 +1,6 @@
-"""The same history on a fresh Apache Kafka and a fresh Barnabas: every admin client is given the same answers.
+"""The same history on a fresh Apache Kafka and a fresh Barnabas: every admin client gets the same answers.
 
-What stays different is a row of docs/differences.md, with its reason; a row that nothing needs any more must go.
+Each remaining difference is a row of docs/differences.md, with its reason; a row without a difference must go.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600
 TELLERS = (by_java, by_tools, by_confluent, by_kafka_python, by_groups)
 
 
-def told(place: Path, side: str, peer: AdminPeer) -> Transcript:
-    """The history with a fresh broker of that side."""
+def play_history(place: Path, side: str, peer: AdminPeer) -> Transcript:
+    """Plays the history with a fresh broker of that side."""
     work = place / "work"
     work.mkdir(parents=True)
     directory = Directory(place)
@@ -47,8 +47,8 @@ def told(place: Path, side: str, peer: AdminPeer) -> Transcript:
 
 
 def test_every_admin_client_gets_the_same_answers(tmp_path: Path, peer: AdminPeer) -> None:
-    kafka = told(tmp_path / "kafka", KAFKA, peer)
-    ours = told(tmp_path / "ours", OURS, peer)
+    kafka = play_history(tmp_path / "kafka", KAFKA, peer)
+    ours = play_history(tmp_path / "ours", OURS, peer)
     assert list(kafka.answers) == list(ours.answers)
     left, superfluous = unexplained(differences(kafka.answers, ours.answers), known_differences(HISTORY))
     assert not left, "\n".join(left)
@@ -56,7 +56,7 @@ def test_every_admin_client_gets_the_same_answers(tmp_path: Path, peer: AdminPee
 
 
 @pytest.mark.parametrize("heading", [HISTORY, FIRST_ANSWERS])
-def test_every_difference_has_its_reason(heading: str) -> None:
+def test_every_documented_difference_has_a_reason(heading: str) -> None:
     known = known_differences(heading)
     assert known
     assert all(one.kafka and one.ours and one.reason for one in known)

@@ -1,5 +1,6 @@
-"""Groups that one broker leaves behind in __consumer_offsets are those that the other finds: with their members, who go
-on in their generation, and with groups of kinds that Barnabas does not serve.
+"""Each broker loads the groups that the other has written to __consumer_offsets.
+
+Members resume in their generation, and groups of types that Barnabas does not serve are retained.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def directory(tmp_path: Path, version: str) -> Iterator[Directory]:
 
 
 class Groups:
-    """The groups of this history, and their members, wherever the coordinator is."""
+    """The groups of this history and their members, at the current coordinator."""
 
     def __init__(self, port: int, stack: ExitStack) -> None:
         self._stack = stack
@@ -48,7 +49,7 @@ class Groups:
         self.connect(port)
 
     def connect(self, port: int) -> None:
-        """Another broker took over; members connect to it."""
+        """Connects the members to another broker after a takeover."""
         peer = self._stack.enter_context(Peer("127.0.0.1", port))
         self.client = Speaker(peer, 9, "handover")
         before, self.members = self.members, {}
@@ -79,7 +80,7 @@ class Groups:
         self.client.until(request, lambda answer: answer.groups[0].group_state == state, 5)
 
     def view(self) -> object:
-        """All that can be seen of the groups."""
+        """The listing and the descriptions of all groups."""
         a_group(self.client, "any")
         listed: Any = self.client.until(ListGroupsRequest(), lambda answer: answer.error_code == 0, 4)
         groups = sorted(listed.groups, key=lambda group: str(group.group_id))
@@ -90,15 +91,15 @@ class Groups:
             described += answer.groups
         return [(group.group_id, group.protocol_type, group.group_state) for group in groups], described
 
-    def all_go_on(self) -> None:
-        """Each member is known in its generation, and has its assignment."""
+    def check_members_resume(self) -> None:
+        """Each member is in its generation and gets its assignment."""
         for name, member in self.members.items():
             assert member.heartbeat().error_code == 0, name
             answer = member.sync()
             assert (answer.error_code, bool(answer.assignment)) == (0, True), name
 
     def commit_alone(self, group: str) -> None:
-        """Offsets of a group that nobody joins."""
+        """Commits offsets of a group without members."""
         topic = self.client.create("t")
         partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
         request = OffsetCommitRequest(
@@ -110,8 +111,8 @@ class Groups:
         assert answer.topics[0].partitions[0].error_code == 0
 
 
-def foreign(groups: Groups) -> None:
-    """A share group and a streams group, each with a member."""
+def create_unserved_groups(groups: Groups) -> None:
+    """Creates a share group and a streams group, each with a member."""
     topic = groups.client.create("in")
     share = ShareGroupHeartbeatRequest(
         group_id="share", member_id=MEMBER_ID, member_epoch=0, subscribed_topic_names=[topic]
@@ -134,9 +135,7 @@ def foreign(groups: Groups) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_groups_and_their_members_go_on_wherever_they_are_coordinated(
-    version: str, directory: Directory
-) -> None:
+def test_groups_and_members_survive_takeovers(version: str, directory: Directory) -> None:
     with ExitStack() as stack:
         kafka = directory.broker(version).start()
         groups = Groups(kafka.port, stack)
@@ -150,14 +149,14 @@ def test_groups_and_their_members_go_on_wherever_they_are_coordinated(
         del groups.members["late"]
         groups.commit_alone("alone")
         if version == KAFKA:
-            foreign(groups)
+            create_unserved_groups(groups)
         seen = groups.view()
         kafka.stop()
 
         ours = directory.broker(OURS).start()
         groups.connect(ours.port)
         assert groups.view() == as_written(seen, version)
-        groups.all_go_on()
+        groups.check_members_resume()
         back = groups.member("static", "d", "d")
         assert back.join().generation_id == 2
         groups.members["a"].leave()
@@ -175,11 +174,11 @@ def test_groups_and_their_members_go_on_wherever_they_are_coordinated(
         again = directory.broker(version).start()
         groups.connect(again.port)
         assert groups.view() == seen
-        groups.all_go_on()
+        groups.check_members_resume()
 
 
 def as_written(seen: Any, version: str) -> Any:
-    """A group whose first assignment has not come is an empty one in the log; Kafka 3.9 has not written it yet."""
+    """`seen` as the log has it: a group without its first assignment is empty there; Kafka 3.9 has not written it."""
     listed, described = seen
     found = {group.group_id: group for group in described}
     if version == KAFKA_39:

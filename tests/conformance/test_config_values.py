@@ -1,4 +1,4 @@
-"""What every key takes while a broker runs: the same values are granted and refused, with the same codes, by both."""
+"""Both brokers accept and reject the same dynamic values of every key, with the same error codes."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ MORE_VALUES = (
 """With BARNABAS_CONFIG_VALUES=all."""
 
 OURS_ALONE = {"allow.everyone.if.no.acl.found", "super.users"}
-"""Kafka leaves them to its authorizer and takes them as it takes any name; here they are read at the start."""
+"""Keys of Kafka's authorizer, which its broker accepts like any unknown name; Barnabas reads them at the start."""
 
 
-class Ask(NamedTuple):
-    """One key of one resource, what to do with it, and a value."""
+class Change(NamedTuple):
+    """A change of one key of one resource."""
 
     kind: int
     name: str
@@ -64,57 +64,59 @@ class Ask(NamedTuple):
     value: str | None
 
 
-def asks() -> Iterator[Ask]:
+def changes() -> Iterator[Change]:
     values = VALUES + (MORE_VALUES if os.environ.get("BARNABAS_CONFIG_VALUES") == "all" else ())
     for key in TOPIC_KEYS:
-        yield from (Ask(TOPIC, NAME, key, how, value) for value in values for how in (SET, APPEND, SUBTRACT))
+        yield from (
+            Change(TOPIC, NAME, key, how, value) for value in values for how in (SET, APPEND, SUBTRACT)
+        )
     for key, known in {**BROKER_KEYS, **DYNAMIC_BROKER_KEYS}.items():
         if key.startswith("barnabas.") or key in OURS_ALONE:
             continue
         wanted = values if known.dynamic is not DynamicMode.READ_ONLY else values[:1]
         for name in ("1", ""):
-            yield from (Ask(BROKER, name, key, SET, value) for value in wanted)
-            yield Ask(BROKER, name, key, DELETE, None)
+            yield from (Change(BROKER, name, key, SET, value) for value in wanted)
+            yield Change(BROKER, name, key, DELETE, None)
     for key in GROUP_KEYS:
-        yield from (Ask(GROUP, NAME, key, SET, value) for value in values)
+        yield from (Change(GROUP, NAME, key, SET, value) for value in values)
     for key in CLIENT_METRICS_KEYS:
-        yield from (Ask(METRICS, NAME, key, SET, value) for value in values)
+        yield from (Change(METRICS, NAME, key, SET, value) for value in values)
 
 
-def request(ask: Ask) -> IncrementalAlterConfigsRequest:
-    """Only validated, so that no answer hangs on one before it."""
+def request(change: Change) -> IncrementalAlterConfigsRequest:
+    """A request that only validates, so that no response depends on an earlier change."""
     config = IncrementalAlterConfigsRequest.AlterableConfig(
-        name=ask.key, config_operation=ask.operation, value=ask.value
+        name=change.key, config_operation=change.operation, value=change.value
     )
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
-        resource_type=ask.kind, resource_name=ask.name, configs=[config]
+        resource_type=change.kind, resource_name=change.name, configs=[config]
     )
     return IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
 
 
-def codes(port: int, wanted: Sequence[Ask]) -> dict[Ask, int]:
-    """The error code of each, many in flight at a time."""
-    found: dict[Ask, int] = {}
+def codes(port: int, wanted: Sequence[Change]) -> dict[Change, int]:
+    """The error code of each change, requested with many in flight at a time."""
+    found: dict[Change, int] = {}
     with Peer("127.0.0.1", port) as peer:
         topic = CreateTopicsRequest.CreatableTopic(name=NAME, num_partitions=1, replication_factor=1)
         peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
         for start in range(0, len(wanted), AT_ONCE):
             some = wanted[start : start + AT_ONCE]
-            for ask in some:
-                peer.say(request(ask), VERSION)
-            for ask in some:
-                answer = peer.hear(request(ask), VERSION)
+            for change in some:
+                peer.say(request(change), VERSION)
+            for change in some:
+                answer = peer.hear(request(change), VERSION)
                 assert isinstance(answer, IncrementalAlterConfigsResponse)
-                found[ask] = answer.responses[0].error_code
+                found[change] = answer.responses[0].error_code
     return found
 
 
-def test_every_key_takes_what_kafkas_takes(tmp_path: Path) -> None:
-    wanted = list(asks())
+def test_every_key_accepts_the_values_that_kafkas_accepts(tmp_path: Path) -> None:
+    wanted = list(changes())
     settings = {"node.id": "1"}
     with ApacheKafka(tmp_path / "kafka", require_classpath(), settings) as kafka:
         expected = codes(kafka.port, wanted)
     with BrokerProcess(tmp_path / "barnabas", {**settings, "barnabas.profile": "kafka"}) as barnabas:
         ours = codes(barnabas.port, wanted)
     assert len(set(expected.values())) > 2
-    assert {ask: (ours[ask], code) for ask, code in expected.items() if ours[ask] != code} == {}
+    assert {one: (ours[one], code) for one, code in expected.items() if ours[one] != code} == {}

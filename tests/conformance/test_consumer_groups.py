@@ -1,4 +1,4 @@
-"""Consumer groups are what Apache Kafka's classes make of them: assignments, hashes of topics, regular expressions."""
+"""Consumer groups beside Apache Kafka's classes: assignments, hashes of topics, regular expressions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.conformance.groups_peer import GroupsPeer
 pytestmark = pytest.mark.conformance
 
 SEEDS = int(os.environ.get("BARNABAS_ASSIGNMENTS", "60"))
-"""How many groups are assigned beside Kafka, each of them several times while members come and go."""
+"""The number of groups to assign, each several times while members come and go."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def peer() -> Iterator[GroupsPeer]:
 
 
 class RandomGroup:
-    """A group whose members and topics change; what it was assigned last is what it has."""
+    """A group whose members and topics change; members own the last assignment."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -49,7 +49,7 @@ class RandomGroup:
         return self.chance.choice([1, 2, 3, 7, 20, 50, 130])
 
     def change(self) -> None:
-        """Members come and go, topics grow."""
+        """Adds and removes members, changes subscriptions, adds partitions."""
         for _ in range(self.chance.choice([1, 1, 2, 5, 20])):
             member_id = f"{self.chance.getrandbits(60):x}"
             instance = f"i{self.chance.getrandbits(20)}" if self.chance.random() < 0.3 else None
@@ -86,7 +86,7 @@ class RandomGroup:
         return GroupSpec(ordered, counts, self.is_homogeneous, assigned)
 
 
-def only_those_with_any(assigned: Mapping[str, Partitions]) -> dict[str, Partitions]:
+def without_empty_members(assigned: Mapping[str, Partitions]) -> dict[str, Partitions]:
     return {member_id: dict(partitions) for member_id, partitions in assigned.items() if partitions}
 
 
@@ -97,7 +97,7 @@ def test_assignors_assign_as_kafkas_do(name: str, peer: GroupsPeer) -> None:
         for round_ in range(5):
             group.change()
             spec = group.spec()
-            ours = only_those_with_any(ASSIGNORS[name](spec))
+            ours = without_empty_members(ASSIGNORS[name](spec))
             assert ours == peer.assign(name, spec), f"seed {seed}, round {round_}"
             group.target = {member_id: ours.get(member_id, NOTHING) for member_id in group.members}
 
@@ -154,7 +154,7 @@ PATTERNS = [
 ]  # fmt: skip
 
 
-def test_regular_expressions_mean_what_they_mean_to_kafka(peer: GroupsPeer) -> None:
+def test_regular_expressions_match_as_in_kafka(peer: GroupsPeer) -> None:
     records = [TopicRecord(name=name, topic_id=bytes([at] * 16)) for at, name in enumerate(NAMES)]
     image, _ = replayed(MetadataImage.empty(), records)
     different = []
@@ -171,8 +171,8 @@ def test_regular_expressions_mean_what_they_mean_to_kafka(peer: GroupsPeer) -> N
     assert different == []
 
 
-def test_a_regular_expression_that_takes_too_much_memory_is_refused(peer: GroupsPeer) -> None:
-    """Kafka compiles a million instructions of it, on a heap with a limit; RE2 itself has the limit here."""
+def test_regular_expression_that_needs_too_much_memory_is_rejected(peer: GroupsPeer) -> None:
+    """Kafka compiles it to a million instructions, within the limit of its heap; here RE2 itself has a limit."""
     greedy = "((a{100}){100}){100}"
     assert peer.matches(greedy, ["a"]) == [False]
     with pytest.raises(ApiError, match="INVALID_REGULAR_EXPRESSION"):
@@ -180,17 +180,17 @@ def test_a_regular_expression_that_takes_too_much_memory_is_refused(peer: Groups
 
 
 @pytest.mark.parametrize(
-    ("pattern", "kafka_takes_it"),
+    ("pattern", "is_valid_in_kafka"),
     [("\\C+", False), ("(?P<n>a)(?P<n>b)", False), ("{+", False), ("\\é", True)],
 )
-def test_few_regular_expressions_are_valid_on_one_side_only(
-    peer: GroupsPeer, pattern: str, kafka_takes_it: bool
+def test_known_regular_expressions_are_valid_on_one_side_only(
+    peer: GroupsPeer, pattern: str, is_valid_in_kafka: bool
 ) -> None:
-    """RE2 and Kafka's Java version of it disagree; docs/differences.md has them."""
-    assert (peer.matches(pattern, ["a"]) is not None) is kafka_takes_it
+    """RE2 and Kafka's Java version of it disagree on the patterns in docs/differences.md."""
+    assert (peer.matches(pattern, ["a"]) is not None) is is_valid_in_kafka
     try:
         check_regex(pattern)
         ours = True
     except ApiError:
         ours = False
-    assert ours is not kafka_takes_it
+    assert ours is not is_valid_in_kafka

@@ -1,4 +1,4 @@
-"""Apache Kafka's DumpLogSegments reads every file that a broker leaves behind, and has nothing to complain about."""
+"""Apache Kafka's DumpLogSegments reads every file of our log directory without a complaint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPLAINT = re.compile(
     r"isvalid: false|mismatch|non-consecutive|non-continuous|out of order|corrupt|not found|could not|exception|error",
     re.IGNORECASE,
 )
-# Of every segment but a partition's first the tool says so, those of Apache Kafka itself included: it begins at -1.
+# The tool starts at offset -1, and so prints this for every segment but a partition's first, Apache Kafka's included.
 FIRST_OFFSET = re.compile(r"^Non-consecutive offsets in \S+\n  -1 is followed by \d+\n(?!  )", re.MULTILINE)
 SMALL = {"segment.bytes": "1048576", "index.interval.bytes": "512"}
 TOPICS = {
@@ -39,7 +39,7 @@ PARTITIONS = 2
 
 
 def work(broker: BrokerProcess) -> None:
-    """Two clients, every codec, rolls, a kill and a stop."""
+    """Writes with two clients and every codec, rolls, kills and stops the broker."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     new = [NewTopic(name, PARTITIONS, 1, config=config) for name, config in TOPICS.items()]
     for future in admin.create_topics(new).values():
@@ -54,13 +54,13 @@ def work(broker: BrokerProcess) -> None:
     broker.kill()
     broker.start()
     write_keyed(broker.bootstrap, "small-segments", 3000)
-    # Timestamps that go back and forth are what time indexes are about.
+    # Time indexes must cope with timestamps that are not in order.
     write_keyed(broker.bootstrap, "codec-none", 5000, step_ms=-7)
     assert broker.stop() == 0
 
 
 def write_keyed(bootstrap: str, topic: str, count: int, step_ms: int = 1) -> None:
-    """Records with keys and values of half a kilobyte in small batches."""
+    """Writes records with keys, and values of half a kilobyte, in small batches."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "enable.idempotence": True, "batch.num.messages": 20}
     )
@@ -74,23 +74,23 @@ def write_keyed(bootstrap: str, topic: str, count: int, step_ms: int = 1) -> Non
 
 
 def dump(files: list[Path]) -> str:
-    """What the tool says, deep into compressed batches, of all the files in one JVM."""
+    """The tool's output for all files, with the records in compressed batches, from one JVM."""
     names = ",".join(map(str, files))
     command = ["java", "-Xmx512m", "-cp", require_classpath(), TOOL, "--deep-iteration", "--files", names]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    # Mismatches of indexes are reported apart, on the other stream.
+    # The tool reports mismatches of indexes on stderr.
     return done.stdout + done.stderr
 
 
 def complaints(text: str) -> list[str]:
-    """The lines that are not just data."""
+    """The lines that report damage."""
     return [line for line in FIRST_OFFSET.sub("", text).splitlines() if COMPLAINT.search(line)]
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a broker that has worked and stopped."""
+    """The directory of a broker after work and a clean shutdown."""
     require_classpath()
     directory = tmp_path_factory.mktemp("dump") / "data"
     with BrokerProcess(directory) as broker:
@@ -98,7 +98,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_every_file_is_read_without_complaint(data: Path) -> None:
+def test_kafkas_tool_reads_every_file_without_complaint(data: Path) -> None:
     for kind in KINDS:
         files = sorted(data.glob(f"*-[0-9]*/{kind}"))
         if kind != "*.txnindex":
@@ -113,8 +113,8 @@ def test_every_file_is_read_without_complaint(data: Path) -> None:
             assert text.count("isvalid: true") > 300
 
 
-def test_damage_is_told(data: Path, tmp_path: Path) -> None:
-    """The check above can fail: a flipped byte in a batch, and an index entry that points beside a batch."""
+def test_kafkas_tool_reports_damage(data: Path, tmp_path: Path) -> None:
+    """The test above can fail: on a flipped byte in a batch, and on an index entry that misses its batch."""
     log = max((data / "small-segments-0").glob("*.log"), key=lambda path: path.stat().st_size)
     index = log.with_suffix(".index")
     (tmp_path / "small-segments-0").mkdir()

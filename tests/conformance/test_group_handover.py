@@ -1,7 +1,7 @@
-"""Groups and transactional producers that live through changes of brokers: Apache Kafka, Barnabas, Apache Kafka.
+"""Groups and transactional producers survive changes of brokers: Apache Kafka, Barnabas, Apache Kafka.
 
-The clients are never restarted: they find another broker at their address, and go on at the offsets that they had
-committed and with the epochs that they had, while records keep arriving.
+The clients never restart: they meet another broker at their address, and resume with their committed offsets and
+epochs, while records keep arriving.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if LONG:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Directory]:
-    """The directory that goes round."""
+    """The directory that the brokers share."""
     place = Directory(tmp_path, OVERRIDES)
     yield place
     place.end()
 
 
-class Living:
-    """Two groups that read, of either protocol, and one that copies by transactions."""
+class LiveGroups:
+    """Two groups that read, one of each protocol, and one that copies with transactions."""
 
     def __init__(self, bootstrap: str, command: Command) -> None:
         readers = command(bootstrap)
@@ -60,12 +60,12 @@ class Living:
             admin.create_topics([new])[topic].result(30)
             wait_for_leaders(admin, topic, PARTITIONS)
         self.readers = {protocol: Programs(readers) for protocol in ("cooperative", "consumer")}
-        # librdkafka's transactional producer does not come through the restart of an Apache Kafka of one node.
+        # librdkafka's transactional producer does not survive the restart of an Apache Kafka of one node.
         self.chain = Programs(java(bootstrap))
         self._programs: dict[Programs, Program] = {}
 
     def start(self) -> None:
-        """Three members each."""
+        """Starts three members in each group."""
         for protocol, programs in self.readers.items():
             self._programs[programs] = programs.start()
             for number in range(3):
@@ -77,14 +77,14 @@ class Living:
             program.chain(name, self.source, self.target, f"chain-{self.name}", "consumer", abort_every=7)
 
     def await_progress(self, ends: dict[int, int], side: str) -> None:
-        """Everybody has committed all there is up to `ends`."""
+        """Waits until all groups have committed up to `ends`."""
         for programs in (*self.readers.values(), self.chain):
             programs.wait(
                 lambda ledger: ledger.has_committed(ends), f"all of it is committed at {side}", SETTLE_LIMIT_S
             )
 
     def check(self, ends: dict[int, int]) -> None:
-        """Nobody failed, nothing was lost, nothing was done twice."""
+        """No member failed, no record was lost or copied twice."""
         failures = [one for programs in self._programs for one in programs.ledger.failures]
         assert not failures, failures
         for protocol, programs in self.readers.items():
@@ -96,37 +96,39 @@ class Living:
         assert (doubled, missing) == ([], []), self.chain.ledger.refusals[-5:]
 
     def kill(self) -> None:
-        """All members."""
+        """Kills all members."""
         for program in self._programs.values():
             program.kill()
 
 
 @pytest.mark.parametrize(("sides", "command"), ORDERS)
-def test_groups_go_on(sides: tuple[str, ...], command: Command, directory: Directory) -> None:
+def test_groups_resume_at_the_next_broker(
+    sides: tuple[str, ...], command: Command, directory: Directory
+) -> None:
     broker = directory.broker(sides[0])
     broker.start()
-    living = Living(broker.bootstrap, command)
-    living.start()
+    live = LiveGroups(broker.bootstrap, command)
+    live.start()
     try:
-        with Arriving(broker.bootstrap, living.source, PARTITIONS, per_second=200) as arriving:
+        with Arriving(broker.bootstrap, live.source, PARTITIONS, per_second=200) as arriving:
             arriving.wait_for(100)
             for side in sides[1:]:
-                living.await_progress(arriving.acknowledged(), side)
+                live.await_progress(arriving.acknowledged(), side)
                 assert broker.stop() == broker.clean_status
                 broker = directory.broker(side)
                 broker.start()
                 arriving.wait_for(arriving.count() + 100)
             ends = arriving.stop()
-        living.await_progress(ends, sides[-1])
-        living.check(ends)
-        assert log_ends(broker.bootstrap, living.source) == ends
+        live.await_progress(ends, sides[-1])
+        live.check(ends)
+        assert log_ends(broker.bootstrap, live.source) == ends
     finally:
-        living.kill()
+        live.kill()
     assert broker.stop() == broker.clean_status
 
 
 def log_ends(bootstrap: str, topic: str) -> dict[int, int]:
-    """Nothing was produced twice either."""
+    """The log end offset of each partition, which shows that no record was produced twice."""
     wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(PARTITIONS)}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     return {part.partition: future.result(30).offset for part, future in admin.list_offsets(wanted).items()}

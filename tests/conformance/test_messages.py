@@ -15,7 +15,7 @@ pytestmark = pytest.mark.conformance
 
 
 def facts(field: Field) -> dict[str, Any]:
-    """What our declaration says about a field."""
+    """The attributes of a field in our declaration."""
     shared = field.struct is not None and not field.is_array and field.default is not None
     return {
         "name": field.name,
@@ -65,7 +65,7 @@ def test_every_version_has_the_layout_of_the_definition(message: type[Message], 
 
 
 def layout_rows(struct: StructOf, path: str = "") -> list[Row]:
-    """The same table as `definitions.rows`, read off the construct."""
+    """The same table as `definitions.rows`, from the construct."""
     table: list[Row] = []
     entries: list[tuple[Field, Any, int | None]] = [(field, value, None) for field, value in struct.members]
     if struct.tagged is not None:

@@ -1,4 +1,4 @@
-"""Our bytes against those of Apache Kafka's generated classes, in both directions, and what either side refuses."""
+"""Our bytes against those of Apache Kafka's generated classes, in both directions, and the bytes each side rejects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barnabas.protocol.messages.group_state import ConsumerGroupMemberMetadataVa
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.schema import Message
-from tests.conformance.messages_peer import MessagesPeer, RefusedError, json_of
+from tests.conformance.messages_peer import MessagesPeer, RejectedError, json_of
 from tests.protocol.samples import every_version, random_message, version_id
 from tests.protocol.test_codec import mutated
 
@@ -47,7 +47,7 @@ def samples(message_type: type[Message], version: int) -> Iterator[Message]:
 
 
 @for_every_version
-def test_the_same_message_is_the_same_bytes(
+def test_encoded_messages_equal_kafkas(
     kafka: MessagesPeer, message_type: type[Message], version: int
 ) -> None:
     for message in samples(message_type, version):
@@ -60,7 +60,7 @@ def test_the_same_message_is_the_same_bytes(
 
 
 def without_records(value: Any) -> Any:
-    """The JSON form without records, of which Kafka only shows those that are whole batches."""
+    """The JSON form without records: Kafka shows only whole batches."""
     if isinstance(value, list):
         return [without_records(element) for element in value]
     if isinstance(value, dict):
@@ -70,7 +70,7 @@ def without_records(value: Any) -> Any:
 
 
 @for_every_version
-def test_what_kafka_writes_is_what_we_read(
+def test_messages_that_kafka_encodes_are_decoded(
     kafka: MessagesPeer, message_type: type[Message], version: int
 ) -> None:
     for message in samples(message_type, version):
@@ -80,7 +80,7 @@ def test_what_kafka_writes_is_what_we_read(
 
 
 def without_unknown_tags(value: Any) -> Any:
-    """The message without what the JSON form has no room for."""
+    """The message without unknown tags, which the JSON form cannot express."""
     if isinstance(value, list):
         for element in value:
             without_unknown_tags(element)
@@ -94,8 +94,10 @@ def without_unknown_tags(value: Any) -> Any:
 
 
 @for_every_version
-def test_what_we_read_kafka_reads_too(kafka: MessagesPeer, message_type: type[Message], version: int) -> None:
-    """Bytes that were damaged and are still a message to us are the same message to Kafka."""
+def test_damaged_messages_that_we_decode_kafka_decodes(
+    kafka: MessagesPeer, message_type: type[Message], version: int
+) -> None:
+    """Damaged bytes that we still decode are the same message to Kafka."""
     rng = Random(f"damage {message_type.__name__} {version}")
     for _ in range(MUTATIONS_PER_VERSION):
         data = mutated(rng, encode(random_message(rng, message_type, version), version))
@@ -103,25 +105,25 @@ def test_what_we_read_kafka_reads_too(kafka: MessagesPeer, message_type: type[Me
             message = decode(message_type, version, data)
         except ProtocolError:
             continue
-        assert again_unless_tags_are_in_the_way(kafka, message_type, version, data) in (
+        assert again_unless_unwritable(kafka, message_type, version, data) in (
             encode(message, version),
             None,
         )
 
 
-def again_unless_tags_are_in_the_way(
+def again_unless_unwritable(
     kafka: MessagesPeer, message_type: type[Message], version: int, data: bytes
 ) -> bytes | None:
-    """What Kafka makes of the bytes; None where it keeps unknown tags out of order, so that it cannot write them."""
+    """The bytes that Kafka encodes again; None where it cannot, since it keeps unknown tags out of order."""
     try:
         return kafka.again(message_type, version, data)
-    except RefusedError as refusal:
+    except RejectedError as refusal:
         if UNWRITABLE_TAGS in str(refusal):
             return None
         raise
 
 
-def test_error_codes(kafka: MessagesPeer) -> None:
+def test_error_codes_are_kafkas(kafka: MessagesPeer) -> None:
     assert [(code.value, code.name, code.retriable) for code in ErrorCode] == kafka.error_codes()
 
 
@@ -141,10 +143,10 @@ HEARTBEAT = b"\x02g" + bytes(4) + b"\x02m\x00"
         (FetchRequest, 14, encode(FetchRequest(), 14)[:-1] + b"\x01\x01\x0d" + bytes(13)),
     ],
 )
-def test_what_kafka_refuses_we_refuse(
+def test_bytes_that_kafka_rejects_we_reject(
     kafka: MessagesPeer, message_type: type[Message], version: int, data: bytes
 ) -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(RejectedError):
         kafka.again(message_type, version, data)
     with pytest.raises(ProtocolError):
         decode(message_type, version, data)
@@ -162,7 +164,7 @@ def test_what_kafka_refuses_we_refuse(
         ),
         (MetadataRequest, 1, b"\xff\xff\xff\xfe"),  # any negative length is a null
         (MetadataRequest, 4, b"\x00\x00\x00\x00\x07"),  # any byte but zero is true
-        (HeartbeatRequest, 0, b"\x00\x02g\xff" + bytes(6)),  # what is not UTF-8 becomes U+FFFD
+        (HeartbeatRequest, 0, b"\x00\x02g\xff" + bytes(6)),  # invalid UTF-8 becomes U+FFFD
         (
             ApiVersionsResponse,
             3,
@@ -170,7 +172,7 @@ def test_what_kafka_refuses_we_refuse(
         ),
     ],
 )
-def test_oddities_that_kafka_reads_we_read(
+def test_unusual_bytes_that_kafka_decodes_we_decode(
     kafka: MessagesPeer, message_type: type[Message], version: int, data: bytes
 ) -> None:
     assert kafka.to_json(message_type, version, data) == json_of(decode(message_type, version, data), version)
@@ -183,11 +185,11 @@ def test_oddities_that_kafka_reads_we_read(
             ApiVersionsResponse,
             3,
             b"\x00\x00\x01" + bytes(4) + b"\x01\x01\x09" + bytes(8),
-            "a tag's size is not looked at",
+            "Kafka ignores a tag's size",
         ),
     ],
 )
-def test_where_we_are_stricter_on_purpose(
+def test_bytes_that_only_kafka_decodes(
     kafka: MessagesPeer, message_type: type[Message], version: int, data: bytes, reason: str
 ) -> None:
     assert kafka.to_json(message_type, version, data), reason
@@ -195,14 +197,14 @@ def test_where_we_are_stricter_on_purpose(
         decode(message_type, version, data)
 
 
-def test_a_tag_that_comes_twice_is_kept_once_here_and_twice_in_kafka(kafka: MessagesPeer) -> None:
+def test_duplicate_tag_is_kept_once_here_and_twice_in_kafka(kafka: MessagesPeer) -> None:
     twice = b"\x02a\x02b\x02\x05\x01x\x05\x01y"
-    with pytest.raises(RefusedError, match=UNWRITABLE_TAGS):
+    with pytest.raises(RejectedError, match=UNWRITABLE_TAGS):
         kafka.again(ApiVersionsRequest, 3, twice)
     assert decode(ApiVersionsRequest, 3, twice).unknown_tagged_fields == {5: b"y"}
 
 
-def test_a_struct_in_a_tag_has_another_marker_than_elsewhere(kafka: MessagesPeer) -> None:
+def test_struct_in_a_tag_has_its_own_null_marker(kafka: MessagesPeer) -> None:
     value = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
     assert encode(value, 0).endswith(b"\x01\x00\x01\x00")
     assert kafka.again(ConsumerGroupMemberMetadataValue, 0, encode(value, 0)) == encode(value, 0)
@@ -217,11 +219,11 @@ def test_a_struct_in_a_tag_has_another_marker_than_elsewhere(kafka: MessagesPeer
         (MetadataRequest(allow_auto_topic_creation=False), 3, "allowAutoTopicCreation"),
     ],
 )
-def test_what_kafka_cannot_write_we_cannot_write(
+def test_fields_that_kafka_cannot_encode_we_cannot_encode(
     kafka: MessagesPeer, message: Message, version: int, name: str
 ) -> None:
     newest = json_of(message, type(message).versions.high if name != "replicaId" else 14)
-    with pytest.raises(RefusedError, match="UnsupportedVersionException|non-default|" + name):
+    with pytest.raises(RejectedError, match="UnsupportedVersionException|non-default|" + name):
         kafka.from_json(type(message), version, newest)
     with pytest.raises(ValueError, match="cannot be sent in version"):
         encode(message, version)

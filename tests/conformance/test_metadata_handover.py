@@ -1,7 +1,7 @@
-"""One directory, one broker after another: Apache Kafka and Barnabas hand over all that a cluster knows, three rounds.
+"""Apache Kafka and Barnabas pass one directory back and forth and keep all metadata of the cluster, for three rounds.
 
-Each turn begins with Kafka's Java clients looking at everything, which must be what the broker before had shown them,
-then the history goes on (`handover/history.py`), then all is looked at again and the broker stops, or is killed.
+In each turn Kafka's Java clients describe the cluster, which must equal the description from the broker before; then
+the history continues (`handover/history.py`), the clients describe the cluster again, and the broker stops or is killed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tests.conformance.handover.sides import KAFKA, OLD_KAFKA, OURS, Directory
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SEEDS = int(os.environ.get("BARNABAS_HANDOVER_SEEDS", "1"))
-"""How many histories; from two on there are more orders of brokers, too."""
+"""The number of histories; from two on there are more orders of brokers, too."""
 
 STOP, KILL = "stop", "kill"
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Directory]:
-    """The directory that goes round."""
+    """The directory that the brokers share."""
     place = Directory(tmp_path)
     yield place
     place.end()
@@ -44,19 +44,19 @@ if SEEDS > 1:
         pytest.param((OLD_KAFKA, OURS) * 3 + (OLD_KAFKA,), (KILL, STOP), id="kafka-4.1-and-kills"),
         pytest.param((KAFKA, OURS) * 3 + (KAFKA,), (KILL,), id="only-kills"),
     ]
-"""Who comes after whom, and how the turns end, one after the other and again from the first."""
+"""The order of the brokers, and how their turns end; the ends repeat from the first."""
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize(("sides", "ends"), ROUNDS)
-def test_three_rounds(
+def test_metadata_survives_three_rounds_of_takeovers(
     sides: tuple[str, ...], ends: tuple[str, ...], seed: int, directory: Directory, peer: AdminPeer
 ) -> None:
     Journey(directory, peer, seed).go(sides, ends)
 
 
 class Journey:
-    """A directory on its way from broker to broker."""
+    """One directory that passes from broker to broker."""
 
     def __init__(self, directory: Directory, peer: AdminPeer, seed: int) -> None:
         self.directory = directory
@@ -67,13 +67,13 @@ class Journey:
         self._is_one_version = True
 
     def go(self, sides: tuple[str, ...], ends: tuple[str, ...]) -> None:
-        """A turn for each side; `ends` says in turn how they end. The last only looks."""
+        """Plays a turn for each side, with the `ends` in turn. The last one only describes the cluster."""
         self._is_one_version = OLD_KAFKA not in sides
         for number, side in enumerate(sides):
             end = ends[number % len(ends)]
             broker = self.directory.broker(side)
             broker.start()
-            self._look(broker.bootstrap)
+            self._check(broker.bootstrap)
             if number < len(sides) - 1:
                 turn = Turn(self.cluster, number, self.peer, broker.bootstrap)
                 turn.play(self.directory.data, forgets=end == KILL)
@@ -84,8 +84,8 @@ class Journey:
             else:
                 assert broker.stop() == broker.clean_status
 
-    def _look(self, bootstrap: str) -> None:
-        """It is what was there before."""
+    def _check(self, bootstrap: str) -> None:
+        """The cluster is the one of the broker before."""
         shown = self.peer.describe(bootstrap)
         if self.shown is not None:
             assert_same_cluster(shown, self.shown, one_version=self._is_one_version)
@@ -94,7 +94,7 @@ class Journey:
             assert not found, "\n".join(found)
 
     def _note(self, bootstrap: str) -> None:
-        """What the next one has to show."""
+        """Stores the description that the next broker must give."""
         self.peer.settle(bootstrap)
         self.shown = self.peer.describe(bootstrap)
         self.coordinated = {name: self.shown[name] for name in COORDINATED}

@@ -1,4 +1,4 @@
-"""Kafka's metadata shell and its dump tool read our metadata log and our snapshots, and see in them what we see."""
+"""Kafka's metadata shell and its dump tool read the same as we do in our metadata log and our snapshots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANY_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "5000"}
 
 @pytest.fixture(scope="module")
 def left(peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
-    """A directory that Barnabas has worked in for two starts, with snapshots as it went along."""
+    """A directory in which Barnabas has worked twice and written several snapshots."""
     directory = Directory(tmp_path_factory.mktemp("ours"))
     broker = directory.broker(OURS)
     broker.overrides.update(MANY_SNAPSHOTS)
@@ -44,7 +44,7 @@ def left(peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def assert_same_tree(kafka: dict[str, Any], log_dir: Path) -> None:
-    """What Kafka reads is the image that ours has."""
+    """Kafka's image equals ours."""
     ours = tree_of(image_of(log_dir))
     shown = comparable(kafka)
     quotas = shown.pop("clientQuotas")
@@ -71,22 +71,22 @@ def test_kafka_reads_the_log_and_each_snapshot_as_we_do(left: Directory, peer: A
     assert_same_tree(peer.tree(left.metadata_files())["tree"], left.data)
     segments = [path for path in left.metadata_files() if path.suffix == ".log"]
     whole = peer.tree(segments)["tree"]
-    for snapshot in left.snapshots():  # from any of them on, the log leads to the same
+    for snapshot in left.snapshots():  # replayed after any of them, the log leads to the same image
         found = list(unlike(_known(peer.tree([snapshot, *segments])["tree"]), _known(whole)))
         assert not found, "\n".join(found)
 
 
 def _known(tree: dict[str, Any]) -> dict[str, Any]:
-    """What Kafka replays rightly from a log without its snapshots: not the credentials (ScramDelta.apply)."""
+    """The parts that Kafka replays correctly from a log without its snapshots: not credentials (ScramDelta.apply)."""
     return {name: part for name, part in tree.items() if name != "scram"}
 
 
 def test_the_metadata_shell_shows_our_snapshots(left: Directory, peer: AdminPeer) -> None:
-    """As a process of its own: of each part of the tree, what Kafka's classes read of it before.
+    """The shell, as a process of its own, prints each part of the tree that Kafka's classes read.
 
-    The shell begins to print when it has applied any offset at all (MetadataShell.waitUntilCaughtUp), while the batches
-    of the snapshot still arrive one by one. What it shows on a busy machine may thus be an early picture: it is asked
-    again, and has to show all of it once.
+    It begins to print after the first offset it has applied (MetadataShell.waitUntilCaughtUp), while the batches of the
+    snapshot still arrive one by one. On a busy machine its tree may thus be incomplete: the test runs it several times,
+    and it must print everything once.
     """
     snapshot = left.snapshots()[-1]
     tree = peer.tree([snapshot])["tree"]
@@ -110,7 +110,7 @@ def _texts(tree: Any) -> Iterator[str]:
 
 
 def shell(snapshot: Path, *words: str) -> str:
-    """What kafka-metadata-shell prints."""
+    """The output of kafka-metadata-shell."""
     classpath = os.pathsep.join([require_classpath(), require_shell()])
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", "-cp", classpath]
     done = subprocess.run(

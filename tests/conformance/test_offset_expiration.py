@@ -1,4 +1,4 @@
-"""Offsets expire in Barnabas as they do in Apache Kafka, and leave the same records."""
+"""Offsets expire in Barnabas as in Apache Kafka, with the same records."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ SETTINGS = {
     "offsets.retention.check.interval.ms": "200",
 }
 OWN_RETENTION = 4
-"""The last version of OffsetCommit with a retention of its own: no other is over within a test."""
+"""The last version of OffsetCommit with a retention of its own: the broker's would outlast a test."""
 
 JOIN = 3
-"""The last version of JoinGroup that makes a member at once: no empty group is there to be removed meanwhile."""
+"""The last version of JoinGroup that adds a member at once: no expiration can remove the group while it is empty."""
 
 SOON_MS = 300
 
 
 def history(port: int) -> list[object]:
-    """What one broker makes of it."""
+    """Plays the history with one broker; returns the transcript."""
     with Peer("127.0.0.1", port) as peer:
         client = Speaker(peer, OWN_RETENTION, "expire")
         name, other = client.create("a", 2), client.create("b")
@@ -48,14 +48,14 @@ def history(port: int) -> list[object]:
                 member.sync({member.id: b"all"})
             soon = {"retention_time_ms": SOON_MS, "leader_epoch": -1}
             for group, who in ((readers, reader), (workers, worker), (alone, None)):
-                said = {} if who is None else {"member_id": who.id}
+                identity = {} if who is None else {"member_id": who.id}
                 generation = -1 if who is None else who.generation
-                request = commit_of(client, group, (name, 0, 5), (other, 0, 6), **soon, **said)
+                request = commit_of(client, group, (name, 0, 5), (other, 0, 6), **soon, **identity)
                 request.generation_id_or_member_epoch = generation
                 client.ask(request)
             client.ask(commit_of(client, alone, (name, 1, 7), retention_time_ms=60_000, leader_epoch=-1))
             until_left(client, alone, 1)
-            until_left(client, readers, 1)  # what nobody reads goes
+            until_left(client, readers, 1)  # offsets of topics without a subscription expire
             for group in (alone, readers, workers):
                 note_offsets(client, group)
                 client.note(records(client, group))
@@ -76,7 +76,7 @@ def until_left(client: Speaker, group: str, topics: int) -> None:
 
 
 def records(client: Speaker, group: str) -> list[object]:
-    """What `note_records` notes, in the same order for every broker: what expires together is in that of some table."""
+    """The notes of `note_records`, sorted: offsets that expire together have the order of a hash table."""
     noted = len(client.transcript)
     note_records(client, group)
     lines = client.transcript[noted:]
@@ -84,7 +84,7 @@ def records(client: Speaker, group: str) -> list[object]:
     return sorted(lines, key=repr)
 
 
-def test_what_expires_and_what_stays(tmp_path: Path) -> None:
+def test_same_offsets_expire(tmp_path: Path) -> None:
     with ApacheKafka(tmp_path / "kafka", require_classpath(), SETTINGS) as kafka:
         expected = history(kafka.port)
     with BrokerProcess(tmp_path / "ours", {**SETTINGS, "barnabas.profile": "kafka"}) as barnabas:

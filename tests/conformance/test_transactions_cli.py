@@ -1,6 +1,6 @@
-"""`barnabas transactions` beside kafka-transactions: the same words, the same broker, the same answers.
+"""`barnabas transactions` beside kafka-transactions: the same arguments and broker give the same output.
 
-Both kinds of broker are asked, Apache Kafka 4.3 and ours. What one tool ends, the other must see ended.
+The broker is Apache Kafka 4.3 or ours. A transaction that one tool ends has ended for the other, too.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ TOOL = "kafka-transactions"
 OVERRIDES = {
     "auto.create.topics.enable": "false",
     "transaction.state.log.num.partitions": "1",
-    # So that transactions can be left hanging at all.
+    # Without this, hanging transactions cannot be produced.
     "transaction.partition.verification.enable": "false",
 }
 HALF_AN_HOUR_MS = 30 * 60 * 1000
 STRANGERS = (2**40, 2**40 + 1)
-"""Producers that no coordinator knows."""
+"""Producer ids without a transactional id at the coordinator."""
 
 
 @pytest.fixture(scope="module")
 def producers(tools: Tools) -> list[Producer]:
-    """Three with an open transaction, and one without."""
-    tools.ours_does("kafka-topics", "--create --topic t --partitions 2")
+    """Three producers with an open transaction, and one without."""
+    tools.ours_succeeds("kafka-topics", "--create --topic t --partitions 2")
     made = []
     for name in ("open-a", "open-b", "open-c", "idle"):
         producer = Producer(
@@ -55,7 +55,7 @@ def producers(tools: Tools) -> list[Producer]:
 
 
 def cells(*without: str) -> View:
-    """The rows of a table in any order, but for some of its columns; Kafka has "None" where ours has "-"."""
+    """The rows of a table, sorted, `without` some columns; Kafka prints "None" where ours prints "-"."""
 
     def view(text: str) -> Any:
         rows = [re.split(r"\t| {2,}", line.strip()) for line in text.splitlines() if line.strip()]
@@ -70,7 +70,7 @@ def cells(*without: str) -> View:
     return view
 
 
-def test_what_there_is(tools: Tools, producers: list[Producer]) -> None:
+def test_transactions_and_producers_are_described(tools: Tools, producers: list[Producer]) -> None:
     names = {row[0] for row in tools.assert_same(cells(), TOOL, "list")[1:]}
     assert names == {"open-a", "open-b", "open-c", "idle"}
     for words in (
@@ -89,7 +89,7 @@ def test_what_there_is(tools: Tools, producers: list[Producer]) -> None:
         tools.assert_same(cells(), TOOL, "describe-producers", "--topic", "t", *words.split())
 
 
-def test_what_hangs(tools: Tools, producers: list[Producer]) -> None:
+def test_hanging_transactions_are_found_and_aborted(tools: Tools, producers: list[Producer]) -> None:
     for words in ("--topic t", "--broker-id 1 --max-transaction-timeout 0", "--topic t --partition 1"):
         assert len(tools.assert_same(cells(), TOOL, "find-hanging", *words.split())) == 1
     offsets = [leave_open(tools.bootstrap, producer_id) for producer_id in STRANGERS]
@@ -98,17 +98,17 @@ def test_what_hangs(tools: Tools, producers: list[Producer]) -> None:
         found = tools.assert_same(view, TOOL, "find-hanging", *words.split())
         assert [int(row[2]) for row in found[1:]] == list(STRANGERS)
     abort = "abort --topic t --partition 0 --start-offset"
-    tools.ours_does(TOOL, f"{abort} {offsets[0]}")
+    tools.ours_succeeds(TOOL, f"{abort} {offsets[0]}")
     found = tools.assert_same(view, TOOL, "find-hanging", "--topic", "t")
     assert [int(row[2]) for row in found[1:]] == [STRANGERS[1]]
     whose = f"--producer-id {STRANGERS[1]} --producer-epoch 0 --coordinator-epoch -1"
-    tools.ours_does(TOOL, f"abort --topic t --partition 0 {whose}")
+    tools.ours_succeeds(TOOL, f"abort --topic t --partition 0 {whose}")
     assert len(tools.assert_same(view, TOOL, "find-hanging", "--topic", "t")) == 1
-    tools.assert_refused(TOOL, *abort.split(), str(offsets[0]))
+    tools.assert_rejected(TOOL, *abort.split(), str(offsets[0]))
 
 
 def leave_open(bootstrap: str, producer_id: int) -> int:
-    """A transaction that no coordinator knows, half an hour old; where it begins."""
+    """Begins a transaction without a coordinator, half an hour ago; returns its first offset."""
     payload = batch(
         b"v",
         timestamp=int(time.time() * 1000) - HALF_AN_HOUR_MS,
@@ -133,16 +133,16 @@ def leave_open(bootstrap: str, producer_id: int) -> int:
     return result.base_offset
 
 
-def test_transactions_that_are_ended_from_outside(tools: Tools, producers: list[Producer]) -> None:
-    tools.kafka_does(TOOL, "forceTerminateTransaction --transactionalId open-a")
-    tools.ours_does(TOOL, "force-terminate --transactional-id open-b")
+def test_open_transactions_are_force_terminated(tools: Tools, producers: list[Producer]) -> None:
+    tools.kafka_succeeds(TOOL, "forceTerminateTransaction --transactionalId open-a")
+    tools.ours_succeeds(TOOL, "force-terminate --transactional-id open-b")
     states = {row[0]: row[3] for row in tools.assert_same(cells(), TOOL, "list")[1:]}
     assert states["open-c"] == "Ongoing"
     assert "Ongoing" not in (states["open-a"], states["open-b"])
     tools.assert_same(cells(), TOOL, "describe-producers", "--topic", "t", "--partition", "0")
 
 
-def test_what_cannot_be_done(tools: Tools, producers: list[Producer]) -> None:
+def test_invalid_commands_are_rejected(tools: Tools, producers: list[Producer]) -> None:
     for words in (
         "list --transactional-id-pattern [",
         "describe --transactional-id nobody",
@@ -157,6 +157,6 @@ def test_what_cannot_be_done(tools: Tools, producers: list[Producer]) -> None:
         "force-terminate",
         "list --unheard-of",
     ):
-        tools.assert_refused(TOOL, *words.split())
+        tools.assert_rejected(TOOL, *words.split())
     assert tools.ours(TOOL, "force-terminate", "--transactional-id", "nobody").status == 1
     assert tools.ours(TOOL, "describe-producers", "--topic", "t", "--partition", "7").status == 1
