@@ -485,7 +485,7 @@ def test_an_empty_partition_is_loaded_at_once_and_others_off_the_loop() -> None:
     runner.release()
     assert look(harness).value == {"a": 2}
     (summary,) = harness.probe.loads
-    assert (summary.records, summary.replaced, summary.size) == (1, 1, len(harness.logs.batches[0]))
+    assert (summary.records, summary.skipped, summary.size) == (1, 1, len(harness.logs.batches[0]))
 
 
 def test_metadata_published_during_a_load_is_applied_afterwards() -> None:
