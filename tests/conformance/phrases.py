@@ -241,7 +241,7 @@ TOPICS: Final = (
 
 
 def _config(words: str, kind: int, name: str, *operations: Op) -> Phrase:
-    """The topic {t} where the name is that."""
+    """A change of a resource; the name "{t}" stands for a new topic."""
 
     def request(client: Speaker) -> Message:
         resource = _made(client) if name == "{t}" else name
@@ -397,54 +397,54 @@ CONFIGS: Final = (
 # ---- groups
 
 
-def _joins_a_classic_group(client: Speaker, kind: str, metadata: bytes, assignment: bytes) -> Message:
-    """What a member of the consumer protocol is told by a classic group with one member."""
+def _join_classic_group(client: Speaker, kind: str, metadata: bytes, assignment: bytes) -> Message:
+    """The response to a member of the consumer protocol that joins a classic group with one member."""
     group = a_group(client, "g")
     with Member(client, group, kind=kind, protocols=[("range", metadata)]) as member:
         member.join()
         member.sync({member.id: assignment})
-        return _joined(client, group, "new")
+        return _join(client, group, "new")
 
 
-def _joined(client: Speaker, group: str, member_id: str, **fields: object) -> Message:
+def _join(client: Speaker, group: str, member_id: str, **fields: object) -> Message:
     consumer = Consumer(client, group, member_id)
     base = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
     return client.peer.ask(consumer.request(**{**base, **fields}), consumer.version)
 
 
 def _with_user_data(client: Speaker) -> Message:
-    said, given = migrations.subscription("t"), migrations.assignment("t", 0, user_data=b"mine")
-    return _joins_a_classic_group(client, "consumer", said, given)
+    subscription, assignment = migrations.subscription("t"), migrations.assignment("t", 0, user_data=b"mine")
+    return _join_classic_group(client, "consumer", subscription, assignment)
 
 
 def _of_connect(client: Speaker) -> Message:
-    return _joins_a_classic_group(client, "connect", b"x", b"y")
+    return _join_classic_group(client, "connect", b"x", b"y")
 
 
 def _malformed(client: Speaker) -> Message:
-    return _joins_a_classic_group(client, "consumer", members.SUBSCRIBED, b"\0\3\0\0")
+    return _join_classic_group(client, "consumer", members.SUBSCRIBED, b"\0\3\0\0")
 
 
 def _with_no_such_assignor(client: Speaker) -> Message:
-    return _joined(client, a_group(client, "g"), "m", server_assignor="best")
+    return _join(client, a_group(client, "g"), "m", server_assignor="best")
 
 
 def _in_another_epoch(client: Speaker) -> Message:
     group = a_group(client, "g")
-    _joined(client, group, "m")
-    return _joined(client, group, "m", member_epoch=9)
+    _join(client, group, "m")
+    return _join(client, group, "m", member_epoch=9)
 
 
 def _stranger(client: Speaker) -> Message:
     group = a_group(client, "g")
-    _joined(client, group, "m")
-    return _joined(client, group, "stranger", member_epoch=1)
+    _join(client, group, "m")
+    return _join(client, group, "stranger", member_epoch=1)
 
 
 def _fenced(client: Speaker) -> Message:
     group = a_group(client, "g")
-    _joined(client, group, "m", instance_id="i")
-    return _joined(client, group, "n", instance_id="i")
+    _join(client, group, "m", instance_id="i")
+    return _join(client, group, "n", instance_id="i")
 
 
 GROUPS: Final = (
@@ -480,7 +480,7 @@ GROUPS: Final = (
 
 
 def _produced(words: str, configs: Mapping[str, str], timestamp: int = START_MS) -> Phrase:
-    """A record without a key, for the topic {t}."""
+    """A record without a key, produced to the topic {t}."""
 
     def request(client: Speaker) -> Message:
         return produce(client.create("t", 1, configs), batch(b"x", timestamp=timestamp))

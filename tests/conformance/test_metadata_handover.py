@@ -1,7 +1,7 @@
 """Apache Kafka and Barnabas pass one directory back and forth and keep all metadata of the cluster, for three rounds.
 
 In each turn Kafka's Java clients describe the cluster, which must equal the description from the broker before; then
-the history continues (`handover/history.py`), the clients describe the cluster again, and the broker stops or is killed.
+the history continues (`handover/history.py`), the clients describe the cluster again, and the broker stops or dies.
 """
 
 from __future__ import annotations
