@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.differential.campaign import Campaign, summary, told
+from tests.conformance.differential.campaign import Campaign, describe_finding, summary
 from tests.conformance.differential.pair import Pair, transaction_version
 from tests.conformance.kafka_jars import require_classpath
 
@@ -28,9 +28,9 @@ async def test_random_sequences_have_the_same_responses(tmp_path: Path) -> None:
     seed = int(os.environ.get("BARNABAS_SEED") or random.randrange(10**9))
     print(f"BARNABAS_SEED={seed}")
     with Pair(tmp_path, transaction_version=transaction_version(seed)) as pair:
-        campaign = Campaign(pair.doors(), await pair.warm_up(), seed)
+        campaign = Campaign(pair.endpoints(), await pair.warm_up(), seed)
         started = time.monotonic()
         tally = await campaign.run(count(), started + MINUTES * 60)
     print(summary(tally, time.monotonic() - started))
-    assert not tally.findings, "\n".join(map(told, tally.findings))
+    assert not tally.findings, "\n".join(map(describe_finding, tally.findings))
     assert tally.sequences > 0

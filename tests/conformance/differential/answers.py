@@ -1,14 +1,14 @@
-"""Answers as trees of dicts and lists that can be compared, without what differs between any two brokers.
+"""Responses as trees of dicts and lists that can be compared, without what differs between any two brokers.
 
 What is left out, and why:
 
     host, port, cluster_id   each broker has its own
-    texts                    each broker has its own words; whether there are any is compared where there is no error
-    throttle_time_ms         depends on what else goes on
-    times near now           both brokers look at the clock, one after the other
-    checksums of batches     a producer id is part of what they are made of; whether they are right is compared
-    what other sequences made   answers that list everything are cut down to what has the prefix of the sequence
-    order                    of lists of structs, which Kafka has from hash tables, but for those IN_ORDER
+    texts                    each broker has its own; without an error their presence is compared
+    throttle_time_ms         depends on the other sequences
+    times near now           both brokers read the clock, one after the other
+    checksums of batches     depend on the producer id; their validity is compared
+    names of other sequences responses that list everything are reduced to names with the prefix of the sequence
+    order                    of lists of structs other than IN_ORDER, which Kafka has from hash tables
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.conformance.differential.steps import PREFIX, Step
 Tree = dict[str, Any]
 
 NOW_WITHIN_MS: Final = 3_600_000
-ITS_OWN: Final = frozenset({"host", "port", "cluster_id"})
+PER_BROKER: Final = frozenset({"host", "port", "cluster_id"})
 TEXTS: Final = frozenset({"error_message", "batch_index_error_message", "documentation"})
 LEFT_OUT: Final = frozenset({"throttle_time_ms"})
 
@@ -45,16 +45,16 @@ LISTS_ALL: Final = frozenset(
         ("ElectLeadersResponse", "replica_election_results"),
     }
 )
-"""Answers in which a request for everything has what others made."""
+"""Lists in responses that may contain names of other sequences."""
 
 
 IN_ORDER: Final = frozenset(
     {"brokers", "coordinators", "record_errors", "api_keys", "synonyms", "aborted_transactions"}
 )
-"""Lists of structs that have an order; DescribeTopicPartitions has one throughout."""
+"""Lists of structs that have an order; in DescribeTopicPartitions all have one."""
 
 SETS: Final = frozenset({"subscribed_topic_names", "state_filters", "unknown_state_filters"})
-"""Lists of strings that have no order; nor have lists of the partitions' numbers."""
+"""Lists of strings without an order; lists of partition numbers have none either."""
 
 ASSIGNMENTS: Final = frozenset({"assignment", "member_assignment"})
 LATEST_ASSIGNMENT: Final = 3
@@ -80,11 +80,11 @@ KEYS: Final = (
     "entity_type",
     "key",
 )
-"""By which other lists are sorted, before all else that is in their elements."""
+"""The fields by which other lists are sorted, before all other fields of their elements."""
 
 
 def place(item: Any) -> str:
-    """Where an element of a list stands, whatever order a broker has."""
+    """The sort key of an element of a list."""
     return repr([item.get(key) for key in KEYS]) + repr(item)
 
 
@@ -95,17 +95,17 @@ MERGED: Final[dict[str, tuple[str, str, str, str]]] = {
     "OffsetForLeaderEpochResponse": ("topics", "topic", "partitions", "partition"),
     "DeleteRecordsResponse": ("topics", "name", "partitions", "partition_index"),
 }
-"""Answers in which a topic may come several times, in any order: the list, the topic's name, and its partitions."""
+"""Responses in which a topic may occur several times, in any order: the list, the topic's name, and its partitions."""
 
 
-class Noter:
-    """Makes trees of one side's answers."""
+class TreeBuilder:
+    """Builds the trees of one side's responses."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
 
     def tree(self, step: Step, answer: Message) -> Tree:
-        """The answer to that step."""
+        """The tree of the response to that step."""
         return self._struct(step, answer)
 
     def _struct(self, step: Step, value: Struct) -> Tree:
@@ -118,7 +118,7 @@ class Noter:
             tree.pop("error_message", None)
         for owner, name in LISTS_ALL:
             if owner == kind and isinstance(tree[name], list):
-                tree[name] = [item for item in tree[name] if not _is_of_others(item)]
+                tree[name] = [item for item in tree[name] if not _is_foreign(item)]
         if kind in MERGED:
             name = MERGED[kind][0]
             tree[name] = _merged(tree[name], *MERGED[kind][1:])
@@ -134,7 +134,7 @@ class Noter:
             return plain_times(plain(self._names.records(bytes(value or b""))))
         if name in TEXTS:
             return "a text" if value else None
-        if name in ITS_OWN and value not in ("", -1, None):
+        if name in PER_BROKER and value not in ("", -1, None):
             return name
         return self._leaf(step, owner, name, value)
 
@@ -160,7 +160,7 @@ class Noter:
 
 
 def assignment(data: bytes) -> Any:
-    """What a consumer is assigned, by topic: Kafka lists topics in any order where it converts an assignment itself."""
+    """A consumer's assignment, sorted: Kafka lists topics in any order where it converts an assignment itself."""
     try:
         version = int.from_bytes(data[:2], "big", signed=True)
         decoded = decode(ConsumerProtocolAssignment, min(version, LATEST_ASSIGNMENT), data[2:])
@@ -185,14 +185,14 @@ def plain_times(batches: list[Any]) -> list[Any]:
     ]
 
 
-def _is_of_others(item: Any) -> bool:
-    """Whether it belongs to another sequence, or to the brokers themselves."""
+def _is_foreign(item: Any) -> bool:
+    """Whether an element belongs to another sequence, or to the brokers themselves."""
     text = repr(item)
     return PREFIX not in text and not item.get("error_code")
 
 
 def _merged(topics: list[Any], name: str, partitions: str, index: str) -> list[Any]:
-    """Each topic once, in an order that does not depend on the broker's tables."""
+    """Each topic once, sorted: the order depends on the broker's hash tables."""
     merged: dict[tuple[str, bytes], list[Any]] = {}
     for topic in topics:
         merged.setdefault((topic[name], topic.get("topic_id", b"")), []).extend(topic[partitions])

@@ -1,4 +1,4 @@
-"""Record batches in requests and answers: the producer id exchanged, and a batch in a form that can be compared."""
+"""Record batches in requests and responses: replaces producer ids, and describes batches for comparison."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CRC = struct.Struct(">I")
 
 
 def with_producer_ids(records: bytes, known: Mapping[Any, Any]) -> bytes:
-    """The batches with other producer ids where `known` has one. A checksum that was right, or wrong, stays so."""
+    """The batches with the producer ids that `known` maps to. A right checksum stays right, a wrong one wrong."""
     data = bytearray(records)
     position = 0
     while position + RECORD_BATCH_OVERHEAD <= len(data):
@@ -44,7 +44,7 @@ def _exchange(data: bytearray, position: int, end: int, producer_id: int) -> Non
 
 
 def plain(data: bytes) -> list[object]:
-    """The size, and all that is in each batch but the checksum itself; unreadable ones as bytes."""
+    """The size, and all fields of each batch but the checksum; unreadable batches as bytes."""
     shown: list[object] = [len(data)]
     try:
         shown += [_plain(each) if isinstance(each, RecordBatch) else repr(each) for each in batches(data)]

@@ -1,4 +1,4 @@
-"""Many sequences side by side, until the time is up; what differs is tried again, shrunk and reported."""
+"""Plays many sequences side by side until the time is up; replays, shrinks and reports differences."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from itertools import count
 from typing import Final
 
 from tests.conformance.differential.areas import Script
-from tests.conformance.differential.lines import Door
-from tests.conformance.differential.player import Kept, Outcome, Play, Side, Source
+from tests.conformance.differential.connections import Endpoint
+from tests.conformance.differential.player import Outcome, Play, RecordedSteps, Side, Source
 from tests.conformance.differential.settling import Barrier
-from tests.conformance.differential.shrinking import PLAYS, shrunk
+from tests.conformance.differential.shrinking import PLAYS, shrink
 from tests.conformance.differential.steps import PREFIX, prefix_of
 from tests.conformance.differential.world import Versions
 
 SIDE_BY_SIDE: Final = 96
-"""Most of the time of a sequence is waiting, so that many share one pair of brokers."""
+"""Number of concurrent sequences: each spends most of its time waiting."""
 PLAYS_OF_SILENCE: Final = 10
-"""How often a sequence in which one broker does not answer is played at most: each time that is waited for."""
+"""`PLAYS` for a sequence in which one broker does not answer: each play waits for its timeout."""
 
 REPLAYS, REPLAYS_OF_SILENCE = 4, 2
-"""How often a difference has to show again until it counts, and must not show between Kafka and itself."""
+"""Number of replays in which a difference must show again, and of those on Kafka alone in which it must not."""
 
-LOOKING_S: Final = 120.0
-"""How long after the last sequence has begun all plays are ended, those that shrink a difference as well."""
+ANALYSIS_S: Final = 120.0
+"""Time after the last sequence has begun until all plays end, those that shrink a difference included."""
 
 
 @dataclass
 class Finding:
-    """A difference that shows every time."""
+    """A difference that shows in every replay."""
 
     seed: int
     number: int
     area: str
     outcome: Outcome
-    """Of the shortest sequence that shows it."""
+    """The outcome of the shortest sequence that shows it."""
 
 
 @dataclass
 class Tally:
-    """What a campaign came to."""
+    """The counts and findings of a campaign."""
 
     sequences: int = 0
     requests: int = 0
     vanished: int = 0
-    """Differences that did not show again, or that Kafka shows to itself as well."""
+    """Differences that did not show again, or that Kafka has with itself as well."""
     cut: int = 0
-    """Sequences that came to no end in time, or in which Kafka did not publish a change."""
+    """Sequences that did not end in time, or in which Kafka did not publish a change."""
     findings: list[Finding] = field(default_factory=list)
     repeated: Counter[tuple[str, ...]] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
@@ -64,7 +64,7 @@ class Campaign:
 
     def __init__(
         self,
-        doors: Sequence[Door],
+        endpoints: Sequence[Endpoint],
         versions: Versions,
         seed: int,
         *,
@@ -72,25 +72,28 @@ class Campaign:
         has_barrier: bool = True,
         shrinks: bool = True,
     ) -> None:
-        self._doors = doors
+        self._endpoints = endpoints
         self._versions = versions
         self.seed = seed
         self._pipelined = pipelined
-        self._barriers = [Barrier(doors[0].line()) if has_barrier else None, *(None for _ in doors[1:])]
+        self._barriers = [
+            Barrier(endpoints[0].connect()) if has_barrier else None,
+            *(None for _ in endpoints[1:]),
+        ]
         self._shrinks = shrinks
         self._runs = count(1)
         self._seen: set[tuple[str, ...]] = set()
-        self._looking: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._analyzing: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._end_s: float | None = None
         self.tally = Tally()
 
     async def run(self, numbers: Iterable[int], until_s: float, side_by_side: int = SIDE_BY_SIDE) -> Tally:
-        """Plays them in order, `side_by_side` at a time; begins none after `until_s` (of time.monotonic()).
+        """Plays sequences in order, `side_by_side` at a time; begins none after `until_s` (of time.monotonic()).
 
-        Everything is over LOOKING_S later: a difference counts when it was confirmed by then, shrunk or not.
+        All plays end ANALYSIS_S later: a difference counts when it was confirmed by then, shrunk or not.
         """
         left = iter(numbers)
-        self._end_s = asyncio.get_running_loop().time() + until_s + LOOKING_S - time.monotonic()
+        self._end_s = asyncio.get_running_loop().time() + until_s + ANALYSIS_S - time.monotonic()
 
         async def work() -> None:
             for number in left:
@@ -102,17 +105,18 @@ class Campaign:
         return self.tally
 
     async def play(self, source: Source) -> Outcome:
-        """One run of a sequence, under a prefix of its own. Raises TimeoutError when the campaign is over."""
+        """Plays a sequence under a prefix of its own. Raises TimeoutError when the campaign is over."""
         prefix = prefix_of(next(self._runs))
         sides = [
-            Side(door, prefix, barrier) for door, barrier in zip(self._doors, self._barriers, strict=True)
+            Side(endpoint, prefix, barrier)
+            for endpoint, barrier in zip(self._endpoints, self._barriers, strict=True)
         ]
         return await self._play(source, sides)
 
     async def play_to_kafka_twice(self, source: Source) -> Outcome:
-        """One run of a sequence on the first broker and once more on the first: what chance alone comes to."""
-        runs = [prefix_of(next(self._runs)) for _ in self._doors]
-        return await self._play(source, [Side(self._doors[0], run, self._barriers[0]) for run in runs])
+        """Plays a sequence with the first broker on both sides: differences come from chance."""
+        runs = [prefix_of(next(self._runs)) for _ in self._endpoints]
+        return await self._play(source, [Side(self._endpoints[0], run, self._barriers[0]) for run in runs])
 
     async def _play(self, source: Source, sides: Sequence[Side]) -> Outcome:
         async with asyncio.timeout_at(self._end_s):
@@ -124,10 +128,10 @@ class Campaign:
             outcome = await self.play(script)
             self._count(outcome)
             if outcome.is_new:
-                await self._look_closer(number, script.area.name, outcome)
+                await self._analyze(number, script.area.name, outcome)
         except TimeoutError:
             self.tally.cut += 1
-            print(f"came to no end: sequence {number} of seed {self.seed}", flush=True)
+            print(f"did not end in time: sequence {number} of seed {self.seed}", flush=True)
         except Exception:
             print(f"sequence {number} of seed {self.seed} broke:", file=sys.stderr)
             traceback.print_exc()
@@ -139,9 +143,9 @@ class Campaign:
         self.tally.apis.update(step.name.partition(" ")[0] for step in outcome.steps)
         self.tally.known.update({entry.reason for entry in outcome.known})
 
-    async def _look_closer(self, number: int, area: str, outcome: Outcome) -> None:
+    async def _analyze(self, number: int, area: str, outcome: Outcome) -> None:
         signature = outcome.signature
-        async with self._looking[signature]:
+        async with self._analyzing[signature]:
             if signature in self._seen:
                 self.tally.repeated[signature] += 1
                 return
@@ -150,31 +154,31 @@ class Campaign:
                 chance := await self._is_chance(outcome, REPLAYS_OF_SILENCE if is_slow else REPLAYS)
             ) is not None:
                 self.tally.vanished += 1
-                said = f"{outcome.at} {'; '.join(map(str, outcome.differences))}".replace(PREFIX, "prefix")
-                print(f"{chance}: sequence {number} of seed {self.seed}: {said}", flush=True)
+                found = f"{outcome.at} {'; '.join(map(str, outcome.differences))}".replace(PREFIX, "prefix")
+                print(f"{chance}: sequence {number} of seed {self.seed}: {found}", flush=True)
                 return
             self._seen.add(signature)
             if self._shrinks:
-                outcome = await shrunk(outcome, self.play, PLAYS_OF_SILENCE if is_slow else PLAYS)
+                outcome = await shrink(outcome, self.play, PLAYS_OF_SILENCE if is_slow else PLAYS)
             finding = Finding(self.seed, number, area, outcome)
             self.tally.findings.append(finding)
-            print(told(finding), flush=True)
+            print(describe_finding(finding), flush=True)
 
     async def _is_chance(self, outcome: Outcome, times: int) -> str | None:
-        """Why a difference does not count, if it does not: it has to show each time, and never in Kafka alone.
+        """Why a difference does not count, or None: it must show in each replay, and never with Kafka on both sides.
 
-        Kafka differs from itself where an order hangs on ids that it made up, or where it goes on after its answer.
+        Kafka differs from itself where an order depends on generated ids, or where it continues after its response.
         """
         for _ in range(times):
-            if (await self.play(Kept(outcome.steps))).signature != outcome.signature:
+            if (await self.play(RecordedSteps(outcome.steps))).signature != outcome.signature:
                 return "did not show again"
-            if (await self.play_to_kafka_twice(Kept(outcome.steps))).signature == outcome.signature:
+            if (await self.play_to_kafka_twice(RecordedSteps(outcome.steps))).signature == outcome.signature:
                 return "Kafka differs from itself"
         return None
 
 
-def told(finding: Finding) -> str:
-    """A finding in words: where it comes from, its steps, and what differs."""
+def describe_finding(finding: Finding) -> str:
+    """A finding as text: the command that repeats it, its steps, and the differences."""
     outcome = finding.outcome
     lines = [
         f"==== NEW DIFFERENCE: sequence {finding.number} of seed {finding.seed} ({finding.area}); again:",
@@ -193,7 +197,7 @@ def summary(tally: Tally, seconds: float) -> str:
     lines = [
         f"{tally.sequences} sequences, {tally.requests} requests to each broker in {seconds:.0f} s"
         f" ({tally.requests / max(seconds, 0.001):.0f}/s); {len(tally.findings)} new differences"
-        f" ({sum(tally.repeated.values())} times again), {tally.vanished} that were chance, {tally.cut} without end"
+        f" ({sum(tally.repeated.values())} times again), {tally.vanished} by chance, {tally.cut} without end"
     ]
     lines += [f"  {times:6} times known: {reason}" for reason, times in tally.known.most_common()]
     lines += [f"  {times:6} times again: {signature}" for signature, times in tally.repeated.most_common()]

@@ -28,7 +28,7 @@ ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, TRANSACTION_ABORTABLE = 22, 27, 120
 READ_COMMITTED: Final = 1
 LAST_OF_ATTRIBUTES, CODEC_MASK = 22, 7
 LOG_START_IN_FETCH: Final = 5
-"""The version of Fetch whose answer has the start of the log."""
+"""The first version of Fetch whose response has the log start offset."""
 UNKNOWN_PARTITION: Final = (3, 100)
 LARGEST_METADATA: Final = 4096
 
@@ -38,7 +38,7 @@ ANYWHERE: Final = r".*"
 
 @dataclass(frozen=True)
 class Difference:
-    """One place in which two answers to a step differ; `beside` is the struct of Kafka's answer that it stands in."""
+    """One place in which two responses differ; `beside` is the struct of Kafka's response around it."""
 
     path: str
     expected: Any
@@ -51,11 +51,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Known:
-    """A difference that is known: `api` and `where` are patterns, for the request's name and for the whole path.
+    """A known difference: `api` and `where` are patterns for the request's name and for the whole path.
 
-    `when` looks closer. Each of `after` asks for an earlier step, which it is given together with this one. An entry
-    that covers the `whole` covers all other differences in the same answer as well. A sequence ends at a known
-    difference, as the brokers may be in different states then, unless it `goes_on`.
+    `when` checks the step and the difference. Each of `after` must hold for some earlier step and this one. An entry
+    for the `whole` covers all other differences in the same response as well. A sequence ends at a known difference,
+    after which the brokers may be in different states, unless it `continues`.
     """
 
     api: str
@@ -64,20 +64,20 @@ class Known:
     when: Callable[[Step, Difference], bool] = lambda _, __: True
     after: tuple[Callable[[Step, Step], bool], ...] = ()
     whole: bool = False
-    goes_on: bool = False
+    continues: bool = False
 
     def covers(self, step: Step, difference: Difference, earlier: Sequence[Step] = ()) -> bool:
-        """Whether this is that difference, in a sequence that has had the `earlier` steps."""
+        """Whether the entry covers a difference in a sequence with these `earlier` steps."""
         return (
             re.fullmatch(self.api, step.name.partition(" ")[0]) is not None
             and re.fullmatch(self.where, difference.path) is not None
             and self.when(step, difference)
-            and all(any(has_come(before, step) for before in earlier) for has_come in self.after)
+            and all(any(holds(before, step) for before in earlier) for holds in self.after)
         )
 
 
 def codes(expected: Any, actual: Any) -> Callable[[Step, Difference], bool]:
-    """Where Kafka has the one and Barnabas the other; None stands for any."""
+    """Matches these values of Kafka and Barnabas; None stands for any."""
     return lambda _, difference: (
         expected in (None, difference.expected) and actual in (None, difference.actual)
     )
@@ -91,14 +91,14 @@ def _groups(request: Any) -> set[str]:
 
 
 def joins_as_classic(earlier: Step, step: Step) -> bool:
-    """Whether it is a JoinGroup of a group that the step names, or that is listed."""
+    """Whether `earlier` is a JoinGroup of a group that the step names or lists."""
     if not isinstance(earlier.request, JoinGroupRequest):
         return False
     return isinstance(step.request, ListGroupsRequest) or earlier.request.group_id in _groups(step.request)
 
 
 def joins_as_classic_under_an_id(earlier: Step, step: Step) -> bool:
-    """Whether it is such a JoinGroup with a member id: a group that does not know the id rejects it."""
+    """Whether `earlier` is such a JoinGroup with a member id, which a group without that member rejects."""
     request = earlier.request
     return (
         isinstance(request, JoinGroupRequest) and bool(request.member_id) and joins_as_classic(earlier, step)
@@ -106,15 +106,15 @@ def joins_as_classic_under_an_id(earlier: Step, step: Step) -> bool:
 
 
 def joins_as_consumer(earlier: Step, step: Step) -> bool:
-    """Whether a member joins a group that the step names, or that is listed, with the consumer protocol."""
+    """Whether in `earlier` a member joins a group that the step names or lists, with the consumer protocol."""
     request = earlier.request
     if not isinstance(request, ConsumerGroupHeartbeatRequest) or request.member_epoch != 0:
         return False
     return isinstance(step.request, ListGroupsRequest) or request.group_id in _groups(step.request)
 
 
-def gives_what_no_consumer_reads(earlier: Step, step: Step) -> bool:
-    """Whether a leader's assignment for a member of the step's group keeps it from becoming a consumer group."""
+def assigns_custom_bytes(earlier: Step, step: Step) -> bool:
+    """Whether `earlier` has an assignment that prevents an upgrade of the step's group to a consumer group."""
     request = earlier.request
     if not isinstance(request, SyncGroupRequest) or request.group_id not in _groups(step.request):
         return False
@@ -129,7 +129,7 @@ def _is_custom(assignment: bytes) -> bool:
 
 
 def leaves(earlier: Step, step: Step) -> bool:
-    """Whether a member leaves a group that the step names."""
+    """Whether in `earlier` a member leaves a group that the step names."""
     request = earlier.request
     is_it = isinstance(request, LeaveGroupRequest) or (
         isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch < 0
@@ -138,7 +138,7 @@ def leaves(earlier: Step, step: Step) -> bool:
 
 
 def commits_too_much(earlier: Step, step: Step) -> bool:
-    """Whether it commits metadata that are too large, in a group that the step names, or that is listed."""
+    """Whether `earlier` commits too large metadata in a group that the step names or lists."""
     request = earlier.request
     if not isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
         return False
@@ -150,8 +150,8 @@ def commits_too_much(earlier: Step, step: Step) -> bool:
     )
 
 
-def _is_gone(step: Step, difference: Difference) -> bool:
-    """Whether it is a Fetch that waits, and a partition that is not there any more."""
+def _is_deleted(step: Step, difference: Difference) -> bool:
+    """Whether the step is a Fetch that waits, and the partition was deleted."""
     return step.may_wait and difference.beside["error_code"] in UNKNOWN_PARTITION
 
 
@@ -162,7 +162,7 @@ def _is_by_time(step: Step, difference: Difference) -> bool:
 
 
 def _lists_less(_: Step, difference: Difference) -> bool:
-    """Whether Kafka lists the same groups but for consumer groups (before version 3 the answer has no types)."""
+    """Whether Kafka's list lacks only empty consumer groups (before version 3 the response has no types)."""
     missing = [group for group in difference.actual if group not in difference.expected]
     return (
         bool(missing)
@@ -173,9 +173,9 @@ def _lists_less(_: Step, difference: Difference) -> bool:
 
 
 def _is_past_the_last_stable_offset(step: Step, difference: Difference) -> bool:
-    """Whether Kafka answers a fetch of committed records at once with nothing, as it is past the last stable offset.
+    """Whether Kafka answers a fetch of committed records past the last stable offset at once, without records.
 
-    An incremental fetch need not name the partition, and the answer leaves out what has not changed.
+    An incremental fetch need not name the partition, and the response leaves out unchanged partitions.
     """
     request, answer = step.request, difference.expected
     if not isinstance(request, FetchRequest) or request.isolation_level != READ_COMMITTED:
@@ -194,12 +194,12 @@ def _is_past_the_last_stable_offset(step: Step, difference: Difference) -> bool:
 
 
 def writes_a_marker(earlier: Step, step: Step) -> bool:
-    """Whether it writes a marker to some partition: markers are of now, the records of sequences are much older."""
+    """Whether `earlier` writes a marker: markers have the present time, the records of sequences are much older."""
     return isinstance(earlier.request, WriteTxnMarkersRequest) and isinstance(step.request, FetchRequest)
 
 
 def _ends_with_a_batch(_: Step, difference: Difference) -> bool:
-    """Whether Kafka's records are some of the first batches of Barnabas'; the size comes before them."""
+    """Whether Kafka's batches are the first of Barnabas's; the lists begin with a size."""
     expected, actual = difference.expected, difference.actual
     return 1 < len(expected) < len(actual) and actual[1 : len(expected)] == expected[1:]
 
@@ -210,12 +210,12 @@ def _is_below_the_start(_: Step, difference: Difference) -> bool:
 
 
 def deletes_records(earlier: Step, step: Step) -> bool:
-    """Whether a log may start within a batch since."""
+    """Whether a log may start within a batch after `earlier`."""
     return isinstance(earlier.request, DeleteRecordsRequest) and isinstance(step.request, FetchRequest)
 
 
 def produces_an_unknown_codec_unanswered(earlier: Step, step: Step) -> bool:
-    """Whether it is a Produce without acks to several partitions, one of which has a codec that does not exist."""
+    """Whether `earlier` is a Produce without acks to several partitions, one with a codec that does not exist."""
     request = earlier.request
     if not isinstance(request, ProduceRequest) or request.acks != 0 or earlier.uid >= step.uid:
         return False
@@ -235,12 +235,12 @@ def _has_null_records(step: Step, difference: Difference) -> bool:
     )
 
 
-FORGETS: Final = (
-    "Kafka forgets an empty consumer group when an unknown member of the classic protocol tries to join it"
+LOSES_GROUP: Final = (
+    "Kafka loses an empty consumer group when an unknown member of the classic protocol tries to join it"
 )
 
-GIVES_AWAY: Final = (
-    "Kafka gives away what a classic member owns when its group becomes classic and a consumer group again"
+LOSES_OWNERSHIP: Final = (
+    "Kafka reassigns a classic member's partitions when its group becomes classic and a consumer group again"
 )
 BELOW_THE_START: Final = (
     "Kafka's last stable offset is the first of the batch in which the log starts, below its start"
@@ -250,56 +250,56 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         ANYWHERE,
         ERRORS,
-        "Kafka stumbles (UNKNOWN_SERVER_ERROR); Barnabas says what is wrong, or does it",
+        "Kafka fails with UNKNOWN_SERVER_ERROR; Barnabas returns the right error, or handles the request",
         codes(UNKNOWN_SERVER_ERROR, None),
         whole=True,
     ),
     Known(
         "Produce|Fetch|ListOffsets|DeleteRecords|OffsetForLeaderEpoch|DescribeProducers",
         ANYWHERE,
-        "Kafka stumbles over a codec that does not exist, and appends nothing of a Produce that it does not answer",
+        "Kafka fails on a codec that does not exist, and appends nothing of such a Produce without acks",
         after=(produces_an_unknown_codec_unanswered,),
         whole=True,
     ),
     Known(
         "Produce",
         "",
-        "Kafka never answers a Produce in which one of several partitions has null for its records",
+        "Kafka never answers a Produce in which one of several partitions has null records",
         _has_null_records,
         whole=True,
     ),
     Known(
         "JoinGroup|SyncGroup",
         "",
-        "Kafka answers neither the first of two such requests of a member, nor a SyncGroup whose member leaves",
+        "Kafka does not answer the first of two such requests of a member, nor a SyncGroup whose member leaves",
         lambda _, difference: difference.expected == "no answer",
     ),
     Known(
         "IncrementalAlterConfigs|AlterConfigs",
         ERRORS,
-        "of several faults in the settings of a resource Kafka reports the first in a hash table",
+        "of several errors in the settings of a resource Kafka reports the first in a hash table",
         lambda _, difference: 0 not in (difference.expected, difference.actual),
-        goes_on=True,
+        continues=True,
     ),
     Known(
         "Produce|TxnOffsetCommit",
         ERRORS,
-        "Kafka verifies for several clients at once, with the error that the version of one of them has",
+        "Kafka verifies for several clients at once, and returns to all the error for the version of one of them",
         lambda _, difference: (
             {difference.expected, difference.actual} == {INVALID_TXN_STATE, TRANSACTION_ABORTABLE}
         ),
-        goes_on=True,
+        continues=True,
     ),
     Known(
         "EndTxn|InitProducerId",
         "",
-        "Kafka leaves a transaction open whose partition has heard of a later epoch, or whose marker cannot be written",
+        "Kafka leaves a transaction open whose partition has a later producer epoch, or whose marker cannot be written",
         lambda _, difference: difference.expected == "a transaction does not end",
     ),
     Known(
         "ConsumerGroupDescribe|ConsumerGroupHeartbeat|OffsetDelete|DeleteGroups|OffsetCommit|TxnOffsetCommit|OffsetFetch",
         ERRORS,
-        FORGETS,
+        LOSES_GROUP,
         lambda _, difference: (
             difference.expected == GROUP_ID_NOT_FOUND and difference.actual in (0, UNKNOWN_MEMBER_ID)
         ),
@@ -309,7 +309,7 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "ListGroups",
         r".*\.group_type",
-        FORGETS,
+        LOSES_GROUP,
         codes("classic", "consumer"),
         after=(joins_as_classic,),
         whole=True,
@@ -317,7 +317,7 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "ListGroups",
         r".*\.protocol_type",
-        FORGETS,
+        LOSES_GROUP,
         codes("", "consumer"),
         after=(joins_as_consumer, joins_as_classic_under_an_id),
         whole=True,
@@ -325,7 +325,7 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "ListGroups",
         r"\.groups",
-        FORGETS,
+        LOSES_GROUP,
         _lists_less,
         after=(joins_as_consumer, joins_as_classic_under_an_id),
         whole=True,
@@ -333,7 +333,7 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "ConsumerGroupHeartbeat",
         r"\.member_epoch",
-        FORGETS,
+        LOSES_GROUP,
         lambda _, difference: 0 < difference.expected < difference.actual,
         after=(joins_as_consumer, joins_as_classic_under_an_id),
         whole=True,
@@ -341,7 +341,7 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "DescribeGroups",
         ERRORS,
-        FORGETS,
+        LOSES_GROUP,
         lambda _, difference: (
             (difference.expected, difference.actual) == (0, GROUP_ID_NOT_FOUND)
             and difference.beside["group_state"] == "Empty"
@@ -352,7 +352,7 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "OffsetCommit|TxnOffsetCommit",
         ERRORS,
-        FORGETS,
+        LOSES_GROUP,
         codes(ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID),
         after=(joins_as_consumer, joins_as_classic_under_an_id),
         whole=True,
@@ -360,23 +360,23 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "JoinGroup|SyncGroup",
         "",
-        "Kafka sends away who waits in a classic group also when a consumer cannot join it",
+        "Kafka completes waiting requests of a classic group also when a consumer cannot join it",
         lambda _, difference: (
             difference.actual == "no answer" and difference.expected["error_code"] == REBALANCE_IN_PROGRESS
         ),
-        after=(gives_what_no_consumer_reads, joins_as_consumer),
+        after=(assigns_custom_bytes, joins_as_consumer),
     ),
     Known(
         "Fetch",
         r".*\.records",
-        "Kafka begins a segment for a marker that it then refuses, and a fetch ends with a segment",
+        "Kafka rolls a segment for a marker that it then rejects, and a fetch ends with a segment",
         _ends_with_a_batch,
         after=(writes_a_marker,),
     ),
     Known(
         "Fetch",
         "",
-        "Kafka answers a fetch of committed records past the last stable offset at once, with nothing",
+        "Kafka answers a fetch of committed records past the last stable offset at once, without records",
         _is_past_the_last_stable_offset,
     ),
     Known(
@@ -390,16 +390,16 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "Fetch",
         r".*\.aborted_transactions",
-        "Kafka has null for what is aborted in a partition that is deleted while a fetch waits",
+        "Kafka returns null for the aborted transactions of a partition that is deleted while a fetch waits",
         lambda step, difference: (
-            (difference.expected, difference.actual) == (None, []) and _is_gone(step, difference)
+            (difference.expected, difference.actual) == (None, []) and _is_deleted(step, difference)
         ),
-        goes_on=True,
+        continues=True,
     ),
     Known(
         "Fetch",
         ERRORS,
-        "a topic's partitions are deleted one by one, and a fetch that waits is answered after the first",
+        "a topic's partitions are deleted one by one, and a waiting fetch completes after the first",
         lambda step, difference: (
             0 in (difference.expected, difference.actual)
             and not {difference.expected, difference.actual}.isdisjoint(UNKNOWN_PARTITION)
@@ -410,14 +410,14 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "ConsumerGroupHeartbeat|ConsumerGroupDescribe",
         r"(\.groups\[\d+\]\.members\[\d+\])?\.(target_)?assignment\.topic_partitions(\[\d+\]\.partitions(\[\d+\])?)?",
-        GIVES_AWAY,
+        LOSES_OWNERSHIP,
         after=(joins_as_classic, leaves),
         whole=True,
     ),
     Known(
         "ConsumerGroupHeartbeat",
         r"\.member_epoch",
-        GIVES_AWAY,
+        LOSES_OWNERSHIP,
         lambda _, difference: difference.expected > difference.actual > 0,
         after=(joins_as_classic, leaves, joins_as_consumer),
         whole=True,
@@ -425,23 +425,23 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "Heartbeat",
         ERRORS,
-        "Kafka has nobody join again to be assigned partitions in a consumer group that only has classic members",
+        "Kafka starts no rebalance to assign partitions in a consumer group that has only classic members",
         codes(0, REBALANCE_IN_PROGRESS),
         after=(joins_as_classic, joins_as_consumer),
     ),
     Known(
         "ListOffsets",
         r".*\.(offset|timestamp|leader_epoch)",
-        "Kafka searches only the first segment that is young enough, also where the log starts behind its records",
+        "Kafka searches only the first segment that is young enough, even if its records are below the log start",
         _is_by_time,
-        goes_on=True,
+        continues=True,
     ),
     Known(
         "Fetch",
         r".*\.last_stable_offset",
         BELOW_THE_START,
         _is_below_the_start,
-        goes_on=True,
+        continues=True,
     ),
     Known(
         "Fetch",
@@ -451,14 +451,14 @@ KNOWN: Final[tuple[Known, ...]] = (
             step.version < LOG_START_IN_FETCH and difference.expected < difference.actual
         ),
         after=(deletes_records,),
-        goes_on=True,
+        continues=True,
     ),
 )
-"""What stays, as docs/differences.md says."""
+"""The known differences; docs/differences.md describes them."""
 
 
 def known(step: Step, differences: Sequence[Difference], earlier: Sequence[Step] = ()) -> list[Known | None]:
-    """The entry that covers each of the differences in the answers to one step; None for a new one."""
+    """The entry that covers each of the differences in the responses to one step; None for a new difference."""
     found: list[Known | None] = []
     for difference in differences:
         covering = [entry for entry in KNOWN if entry.covers(step, difference, earlier)]

@@ -1,6 +1,6 @@
-"""Brokers in memory, which answer a few requests as brokers do, and everything else with nothing.
+"""Brokers in memory, which implement a few requests and answer all others with an empty response.
 
-The tester's own tests look at what it finds in a pair of which one has a fault.
+With them the tester's own tests check the differences that it finds in a pair of which one has a fault.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from barnabas.protocol.messages.offsets import DeleteRecordsRequest
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.schema import Message
-from tests.conformance.differential.lines import Answer
+from tests.conformance.differential.connections import Answer
 from tests.conformance.differential.world import Versions
 
 VERSIONS: Final[Versions] = {
@@ -32,14 +32,14 @@ VERSIONS: Final[Versions] = {
 
 
 class FakeBroker:
-    """A broker with topics that have ids, and partitions that count what is produced."""
+    """A broker with topics that have ids, and partitions that count produced batches."""
 
     def __init__(self) -> None:
         self.ids: dict[str, bytes] = {}
         self.ends: dict[tuple[str, int], int] = {}
 
     def answer(self, request: Message, version: int) -> Message:
-        """What it answers at once."""
+        """The response, which is ready at once."""
         assert request.api_key is not None
         if isinstance(request, CreateTopicsRequest):
             return self.create(request)
@@ -92,7 +92,7 @@ class FakeBroker:
 
 
 class FaultyBroker(FakeBroker):
-    """Counts wrong in a partition whose records were deleted before."""
+    """Returns wrong offsets in a partition whose records were deleted before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,10 +107,10 @@ class FaultyBroker(FakeBroker):
         return super().append(name, partition) + ((name, partition) in self.deleted)
 
 
-class FakeDoor:
-    """Where a fake broker is asked. `silent_to` says which requests are never answered.
+class FakeEndpoint:
+    """The endpoint of a fake broker, which never answers requests that `silent_to` matches.
 
-    `in_order` it answers nothing on a connection behind such a request.
+    With `in_order` it does not answer requests on the same connection after such a request either.
     """
 
     def __init__(
@@ -123,27 +123,27 @@ class FakeDoor:
         self.broker = broker
         self.silent_to = silent_to
         self.in_order = in_order
-        self.asked: list[Message] = []
+        self.received: list[Message] = []
 
-    def line(self) -> FakeLine:
-        return FakeLine(self)
+    def connect(self) -> FakeConnection:
+        return FakeConnection(self)
 
 
-class FakeLine:
-    """A connection to it: what goes over it is encoded and decoded, as on a real one."""
+class FakeConnection:
+    """A connection to a fake broker, which encodes and decodes messages as a real one."""
 
-    def __init__(self, door: FakeDoor) -> None:
-        self._door = door
+    def __init__(self, endpoint: FakeEndpoint) -> None:
+        self._endpoint = endpoint
         self._is_silent = False
 
     async def send(self, request: Message, version: int) -> asyncio.Future[Answer]:
         assert request.api_key is not None
-        self._door.asked.append(request)
+        self._endpoint.received.append(request)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        heard = decode(type(request), version, encode(request, version))
-        self._is_silent = self._door.silent_to(heard) or (self._door.in_order and self._is_silent)
+        decoded = decode(type(request), version, encode(request, version))
+        self._is_silent = self._endpoint.silent_to(decoded) or (self._endpoint.in_order and self._is_silent)
         if not self._is_silent:
-            answer = self._door.broker.answer(heard, version)
+            answer = self._endpoint.broker.answer(decoded, version)
             future.set_result(decode(type(answer), version, encode(answer, version)))
         return future
 

@@ -1,7 +1,7 @@
-"""What brokers make up, under names that both sides share: ids of topics, producers, members and fetch sessions.
+"""Names that both sides share for generated values: ids of topics, producers, members and fetch sessions.
 
-A name is drawn from where the value first shows: the id of the first topic `t` of its run is "topic t 0", whichever
-request shows it first; the member that step 7 made is "member 7". So it stays the same when steps are left out.
+A name depends on where the value first appears: the id of the first topic `t` of its run is "topic t 0", whichever
+request shows it first; the member that step 7 created is "member 7". So it stays the same when steps are left out.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _KEPT: Final = frozenset({ZERO_UUID, b"", "", -1, 0})
 
 
 def topic_token(name: str, incarnation: int = 0) -> bytes:
-    """The id that stands for the id of a topic: the first of its name, or a later one."""
+    """The shared id of a topic: the first of its name, or a later one."""
     return md5(f"topic {name} {incarnation}".encode()).digest()
 
 
 class Names:
-    """The names of one side in one run. Requests go out with the side's values, answers come back with the names."""
+    """The names of one side in one run: puts the side's values into requests, and the names into responses."""
 
     def __init__(self, prefix: str) -> None:
         assert len(prefix) == len(PREFIX)
@@ -47,7 +47,7 @@ class Names:
         self._shared: dict[Any, Any] = {}
         self._made: dict[str, int] = {}
 
-    # ---- out
+    # ---- requests
 
     def theirs(self, request: S) -> S:
         """The request with the values of this side."""
@@ -76,26 +76,26 @@ class Names:
             return self._theirs.get(value, value)
         return value
 
-    # ---- back
+    # ---- responses
 
     def text(self, value: str) -> str:
-        """A string of an answer."""
+        """A string of a response with the shared names."""
         shared: str = self._shared.get(value, value.replace(self.prefix, PREFIX))
         return shared
 
     def data(self, value: bytes) -> bytes:
-        """Bytes of an answer that are no records."""
+        """Bytes of a response, other than records, with the shared names."""
         if len(value) == 16 and value in self._shared:
             shared: bytes = self._shared[value]
             return shared
         return value.replace(self.prefix.encode(), PREFIX.encode())
 
     def records(self, value: bytes) -> bytes:
-        """Record batches of an answer."""
+        """Record batches of a response with the shared producer ids."""
         return with_producer_ids(value, self._shared)
 
     def topic_id(self, value: bytes, owner: Struct | None, step: Step) -> bytes:
-        """The name of a topic's id that stands in `owner`, which may say which topic that is."""
+        """The name of a topic's id; `owner` is the struct around it, which may have the topic's name."""
         if value in _KEPT:
             return value
         name = next((getattr(owner, key) for key in TOPIC_NAMES if getattr(owner, key, None)), None)
@@ -106,7 +106,7 @@ class Names:
         return topic_id
 
     def producer_id(self, value: int, step: Step) -> int:
-        """The name of a producer's id. 0 is the first that a broker gives, long before: here it stands for none."""
+        """The name of a producer's id. 0 is given out before the sequences begin: here it stands for no id."""
         if value <= 0 or value in self._theirs:
             return value
         if value not in self._shared:
@@ -118,10 +118,10 @@ class Names:
         return producer_id
 
     def member_id(self, value: str, step: Step) -> str:
-        """The name of a member's id; ids that clients chose stay."""
+        """The name of a member's id; ids that clients chose stay as they are."""
         if value in self._shared or value in self._theirs:
             return self.text(value)
-        if not _is_made_up(value, step):
+        if not _is_generated(value, step):
             return "not known yet" if _ENDS_WITH_UUID.search(value) else self.text(value)
         hint = f"member {step.uid}"
         self._learn(value, f"{hint} {self._next(hint)}")
@@ -146,8 +146,8 @@ class Names:
         self._shared[theirs] = shared
 
 
-def _is_made_up(member_id: str, step: Step) -> bool:
-    """Whether the broker made that id for the member that joins."""
+def _is_generated(member_id: str, step: Step) -> bool:
+    """Whether the broker has generated that id for the joining member."""
     request = step.request
     if not isinstance(request, JoinGroupRequest | ConsumerGroupHeartbeatRequest):
         return False

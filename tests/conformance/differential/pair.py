@@ -1,4 +1,4 @@
-"""An Apache Kafka and a Barnabas on the same terms, for random sequences."""
+"""An Apache Kafka and a Barnabas with the same settings, for random sequences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.protocol.messages.cluster import UpdateFeaturesRequest
 from barnabas.protocol.messages.commits import OffsetFetchRequest
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
-from tests.conformance.differential.lines import Line, SocketDoor
+from tests.conformance.differential.connections import Connection, SocketEndpoint
 from tests.conformance.differential.settling import until
 from tests.conformance.differential.world import Versions
 from tests.conformance.kafka_jars import classpath
@@ -41,7 +41,7 @@ SETTINGS: Final = {
     "producer.id.expiration.check.interval.ms": "86400000",
     "transaction.state.log.num.partitions": "4",
 }
-"""What both are told: nothing falls due while a sequence runs, and its old records stay."""
+"""Settings of both: nothing expires while a sequence runs, and old records are retained."""
 
 LATEST_TRANSACTIONS: Final = 2
 SAFE_DOWNGRADE: Final = 2
@@ -50,12 +50,12 @@ COORDINATORS_TRIED: Final = 40
 
 
 def transaction_version(seed: int) -> int:
-    """Which transaction version both clusters have for that seed: mostly the latest."""
+    """The transaction version of both clusters for that seed: mostly the latest."""
     return (2, 2, 1)[seed % 3]
 
 
 class Pair:
-    """Both brokers, started and warm: coordinators are there, so that no answer says that one is being loaded."""
+    """Both brokers, with all coordinators loaded, so that no response has COORDINATOR_LOAD_IN_PROGRESS."""
 
     def __init__(self, place: Path, *, transaction_version: int = 2) -> None:
         kafka, barnabas = place / "kafka", place / "barnabas"
@@ -78,50 +78,54 @@ class Pair:
         self.kill()
 
     def kill(self) -> None:
-        """Ends both."""
+        """Kills both."""
         self.kafka.kill()
         self.barnabas.kill()
 
-    def doors(self) -> list[SocketDoor]:
-        """Where both listen."""
-        return [SocketDoor(self.kafka.port), SocketDoor(self.barnabas.port)]
+    def endpoints(self) -> list[SocketEndpoint]:
+        """The addresses of both."""
+        return [SocketEndpoint(self.kafka.port), SocketEndpoint(self.barnabas.port)]
 
     async def warm_up(self) -> Versions:
-        """Waits until both serve all APIs at once; the versions that both serve."""
-        lines = [door.line() for door in self.doors()]
-        served = await asyncio.gather(*(self._warm(line) for line in lines))
-        for line in lines:
-            line.close()
+        """Waits until both have loaded all coordinators; returns the versions that both serve."""
+        connections = [endpoint.connect() for endpoint in self.endpoints()]
+        served = await asyncio.gather(*(self._warm(connection) for connection in connections))
+        for connection in connections:
+            connection.close()
         first, second = served
         return {
             key: (max(first[key][0], second[key][0]), min(first[key][1], second[key][1]))
             for key in first.keys() & second.keys()
         }
 
-    async def _warm(self, line: Line) -> dict[int, tuple[int, int]]:
+    async def _warm(self, connection: Connection) -> dict[int, tuple[int, int]]:
         for kind in (0, 1):
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["warm"])
-            await until(line, request, 4, lambda answer: answer.coordinators[0].error_code == 0)
+            await until(connection, request, 4, lambda answer: answer.coordinators[0].error_code == 0)
         for number in range(COORDINATORS_TRIED):
             name = f"warm-{number}"
             group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=None)
-            await until(line, OffsetFetchRequest(groups=[group]), 8, lambda a: a.groups[0].error_code == 0)
+            await until(
+                connection, OffsetFetchRequest(groups=[group]), 8, lambda a: a.groups[0].error_code == 0
+            )
             request_id = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
-            await until(line, request_id, 4, lambda answer: answer.error_code == 0)
-        versions: Any = await (await line.send(ApiVersionsRequest(), 0))
+            await until(connection, request_id, 4, lambda answer: answer.error_code == 0)
+        versions: Any = await (await connection.send(ApiVersionsRequest(), 0))
         served = {api.api_key: (api.min_version, api.max_version) for api in versions.api_keys}
-        await self._have_transaction_version(line)
+        await self._have_transaction_version(connection)
         return {**served, 0: (3, served[0][1])}
 
-    async def _have_transaction_version(self, line: Line) -> None:
+    async def _have_transaction_version(self, connection: Connection) -> None:
         wanted = self.transaction_version
         update = UpdateFeaturesRequest.FeatureUpdateKey(
             feature=_TRANSACTIONS, max_version_level=wanted, upgrade_type=SAFE_DOWNGRADE
         )
         if wanted < LATEST_TRANSACTIONS:
-            await (await line.send(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update]), 1))
-        look = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
-        await until(line, look, 3, lambda answer: _transaction_level(answer) == wanted)
+            await (
+                await connection.send(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update]), 1)
+            )
+        request = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
+        await until(connection, request, 3, lambda answer: _transaction_level(answer) == wanted)
 
 
 def _transaction_level(answer: Any) -> int:

@@ -1,12 +1,12 @@
-"""What is waited for between two steps, as brokers go on after some answers.
+"""Waits between two steps for changes that brokers complete after their response.
 
 Apache Kafka answers administrative requests when the controller has committed the change; its broker publishes it
 later, first the metadata, then to replicas, coordinators, the authorizer and so on, one change after the other. The
 barrier sets a quota of a user that does not exist, and waits until the broker shows it, twice: the second is written
-when the first was visible, and visible when all that came with the first, or before it, was published everywhere. One
-barrier serves all sequences that wait when it begins. Barnabas answers when the change is published, and needs none.
+when the first is visible, and visible when every change up to the first is published everywhere. One barrier serves all
+sequences that wait when it begins. Barnabas answers when the change is published, and needs no barrier.
 
-A transaction is ended when its state is no longer prepared: then its markers are written.
+A transaction has ended when its state is no longer prepared: then its markers are written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from barnabas.protocol.messages.topics import (
     ElectLeadersRequest,
 )
 from barnabas.protocol.schema import Message
-from tests.conformance.differential.lines import Line
+from tests.conformance.differential.connections import Connection
 
 PUBLISHED_LATER: Final = (
     AlterPartitionReassignmentsRequest,
@@ -45,25 +45,25 @@ PUBLISHED_LATER: Final = (
     IncrementalAlterConfigsRequest,
     UpdateFeaturesRequest,
 )
-"""What Kafka's broker hears of after the answer."""
+"""Requests whose changes Kafka publishes after its response."""
 
-BETWEEN_LOOKS_S: Final = 0.01
+POLL_S: Final = 0.01
 PATIENCE_S: Final = 30.0
 _USER: Final = "barrier-of-the-tester"
 _KEY: Final = "producer_byte_rate"
 
 
 class Barrier:
-    """Waits until one broker has published what it had answered before."""
+    """Waits until one broker has published the changes that it has acknowledged."""
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._marks = 1_000_000.0
         self._waiting: list[asyncio.Future[None]] = []
         self._work: asyncio.Task[None] | None = None
 
     async def passed(self) -> None:
-        """Returns when all that was answered before the call is published."""
+        """Returns when all changes acknowledged before the call are published."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         if self._work is None or self._work.done():
@@ -90,37 +90,37 @@ class Barrier:
         value = AlterClientQuotasRequest.OpData(key=_KEY, value=self._marks, remove=False)
         entry = AlterClientQuotasRequest.EntryData(entity=[entity], ops=[value])
         async with asyncio.timeout(PATIENCE_S):
-            await (await self._line.send(AlterClientQuotasRequest(entries=[entry]), 1))
+            await (await self._connection.send(AlterClientQuotasRequest(entries=[entry]), 1))
         component = DescribeClientQuotasRequest.ComponentData(entity_type="user", match_type=0, match=_USER)
-        look = DescribeClientQuotasRequest(components=[component], strict=True)
-        await until(self._line, look, 1, self._shows_mark)
+        request = DescribeClientQuotasRequest(components=[component], strict=True)
+        await until(self._connection, request, 1, self._shows_mark)
 
     def _shows_mark(self, answer: Any) -> bool:
         return any(value.value >= self._marks for entry in answer.entries or [] for value in entry.values)
 
 
-async def until(line: Line, request: Message, version: int, is_good: Any) -> Any:
-    """The first good answer. Raises TimeoutError when none comes."""
+async def until(connection: Connection, request: Message, version: int, is_good: Any) -> Any:
+    """Repeats a request until the response is good, and returns that. Raises TimeoutError."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            answer = await (await line.send(request, version))
+            answer = await (await connection.send(request, version))
             assert not isinstance(answer, str), answer
             if is_good(answer):
                 return answer
-            await asyncio.sleep(BETWEEN_LOOKS_S)
+            await asyncio.sleep(POLL_S)
 
 
-def look_at_topics(names: list[str]) -> tuple[Message, int]:
-    """Asks for topics with their ids."""
+def metadata_request(names: list[str]) -> tuple[Message, int]:
+    """A request for topics with their ids, and its version."""
     topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
     return MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12
 
 
-async def transaction_ended(line: Line, transactional_id: str) -> None:
-    """Returns when no marker of that id is left to write."""
+async def transaction_ended(connection: Connection, transactional_id: str) -> None:
+    """Returns when all markers of that id are written."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    await until(line, request, 0, _is_at_rest)
+    await until(connection, request, 0, _has_no_markers_left)
 
 
-def _is_at_rest(answer: Any) -> bool:
+def _has_no_markers_left(answer: Any) -> bool:
     return not any(state.transaction_state.startswith("Prepare") for state in answer.transaction_states)

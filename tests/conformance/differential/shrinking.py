@@ -1,4 +1,4 @@
-"""A sequence that shows a difference, made shorter: steps are left out as long as the same difference shows."""
+"""Shrinks a sequence with a difference: leaves out steps as long as the same difference shows."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from tests.conformance.differential.player import Kept, Outcome, Source
+from tests.conformance.differential.player import Outcome, RecordedSteps, Source
 from tests.conformance.differential.steps import Step
 
 Player = Callable[[Source], Awaitable[Outcome]]
 
 PLAYS: Final = 120
-"""How often a sequence is played at most to make it shorter."""
+"""The largest number of plays to shrink a sequence."""
 
 
-async def shrunk(outcome: Outcome, play: Player, plays: int = PLAYS) -> Outcome:
+async def shrink(outcome: Outcome, play: Player, plays: int = PLAYS) -> Outcome:
     """The outcome of a sequence from which no single step can be left out, or the shortest after so many `plays`.
 
-    Runs of steps are left out first, each half as long as those before. What shows must be at the same API and in the
-    same places; in which step does not matter. A play that raises TimeoutError is the last.
+    Leaves out runs of steps, at first half of all, then shorter ones. The difference must be in the same places of the
+    same API, in any step. A play that raises TimeoutError is the last.
     """
     return await _Shrinking(outcome, play, plays).run()
 
@@ -44,7 +44,7 @@ class _Shrinking:
             size = max(1, size // 2)
 
     async def _without_runs(self, size: int) -> bool:
-        """Leaves out runs of that many steps, from the end to the start; whether any could be."""
+        """Leaves out runs of that many steps, from the end to the start; whether that succeeded for any."""
         length = len(self._best.steps)
         end = length
         while end > 0 and self._left > 0:
@@ -59,7 +59,7 @@ class _Shrinking:
         if not steps:
             return False
         self._left -= 1
-        outcome = await self._play(Kept(steps))
+        outcome = await self._play(RecordedSteps(steps))
         if outcome.signature != self._best.signature:
             return False
         self._best = outcome

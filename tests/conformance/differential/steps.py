@@ -1,4 +1,4 @@
-"""One step of a sequence, and requests cut down to what their version can carry."""
+"""One step of a sequence, and requests reduced to the fields of their version."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from barnabas.protocol.schema import Field, Message, Struct
 
 BLOCKS: Final = ("aw", "bX", "c9")
 PREFIX: Final = "prefix-of-one-sequence-only-"
-"""How names begin in steps; each run of a sequence has a prefix of its own instead, of the same length."""
+"""The prefix of names in steps; each run of a sequence replaces it with its own of the same length."""
 
 
 def prefix_of(run: int) -> str:
-    """The prefix of that run. All have the same hash code in Java, so that Kafka's hash tables have names in one order.
+    """The prefix of that run. All have the same hash code in Java, so that names have one order in Kafka's hash tables.
 
-    Otherwise what hangs on that order (who is assigned what) would differ from run to run. 31 * a + b is the same for
+    Otherwise what depends on that order (such as assignments) would differ from run to run. 31 * a + b is the same for
     the characters a and b of each block.
     """
     digits = []
@@ -32,10 +32,10 @@ S = TypeVar("S", bound=Struct)
 
 @dataclass(frozen=True)
 class Step:
-    """One request; `uid` is its place in the sequence as it was drawn, and stays when other steps are left out."""
+    """One request; `uid` is its index in the original sequence, which stays when other steps are left out."""
 
     uid: int
-    line: int
+    connection: int
     request: Message
     version: int
 
@@ -46,29 +46,29 @@ class Step:
 
     @property
     def may_wait(self) -> bool:
-        """Whether the answer may depend on what others do meanwhile."""
+        """Whether the response may wait for other requests."""
         if isinstance(self.request, FetchRequest):
             return self.request.max_wait_ms > 0
         return isinstance(self.request, JoinGroupRequest | SyncGroupRequest)
 
     def __str__(self) -> str:
-        return f"[{self.uid}] connection {self.line}: {self.name} {shown(self.request)}"
+        return f"[{self.uid}] connection {self.connection}: {self.name} {shown(self.request)}"
 
 
 def shown(value: Any) -> str:
-    """A request in short: fields that have their defaults are left out."""
+    """A request as text, without the fields that have their defaults."""
     if isinstance(value, list):
         return f"[{', '.join(map(shown, value))}]"
     if not isinstance(value, Struct):
         return repr(value)
-    said = {field.name: getattr(value, field.name) for field in value.fields}
+    values = {field.name: getattr(value, field.name) for field in value.fields}
     defaults = {field.name: field.make_default() for field in value.fields}
-    kept = [f"{name}={shown(known)}" for name, known in said.items() if known != defaults[name]]
+    kept = [f"{name}={shown(known)}" for name, known in values.items() if known != defaults[name]]
     return f"({', '.join(kept)})"
 
 
 def fit(message: S, version: int) -> S:
-    """The same as far as the version can carry it: other fields have their defaults, and no null where it has none."""
+    """The message with defaults for fields that the version lacks, and for nulls that it does not allow."""
     return _fit(type(message), message, version)
 
 

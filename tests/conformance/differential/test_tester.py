@@ -1,4 +1,4 @@
-"""The tester itself: what it finds in brokers of which one has a fault, how it shrinks it, and what it leaves out."""
+"""The tester itself: the differences it finds between fake brokers, how it shrinks them, and what it ignores."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from barnabas.protocol.records.builder import build_batch
 from barnabas.protocol.schema import Message
 from tests.conformance.differential import campaign as campaigns
 from tests.conformance.differential import exceptions, player, settling
-from tests.conformance.differential.answers import Noter, assignment, plain_times
+from tests.conformance.differential.answers import TreeBuilder, assignment, plain_times
 from tests.conformance.differential.areas import Script
 from tests.conformance.differential.batches import plain, with_producer_ids
-from tests.conformance.differential.campaign import Campaign, summary, told
+from tests.conformance.differential.campaign import Campaign, describe_finding, summary
 from tests.conformance.differential.exceptions import Difference, Known
-from tests.conformance.differential.fakes import VERSIONS, FakeBroker, FakeDoor, FaultyBroker
+from tests.conformance.differential.fakes import VERSIONS, FakeBroker, FakeEndpoint, FaultyBroker
 from tests.conformance.differential.names import Names, topic_token
-from tests.conformance.differential.player import Kept, Outcome, Source, differences
-from tests.conformance.differential.shrinking import shrunk
+from tests.conformance.differential.player import Outcome, RecordedSteps, Source, differences
+from tests.conformance.differential.shrinking import shrink
 from tests.conformance.differential.steps import PREFIX, Step, fit, prefix_of
 
 SEQUENCES = range(25)
@@ -61,45 +61,45 @@ NEVER = time.monotonic() + 10**6
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fake brokers answer at once or never."""
+def _short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shortens timeouts: fake brokers answer at once or never."""
     for name in ("QUIET_S", "STILL_S", "LATE_S"):
         monkeypatch.setattr(player, name, 0.001)
 
 
-def a_campaign(*doors: FakeDoor, seed: int = 1) -> Campaign:
-    return Campaign(doors, VERSIONS, seed, has_barrier=False)
+def a_campaign(*endpoints: FakeEndpoint, seed: int = 1) -> Campaign:
+    return Campaign(endpoints, VERSIONS, seed, has_barrier=False)
 
 
-async def test_two_of_a_kind_do_not_differ() -> None:
-    tally = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(FakeBroker())).run(SEQUENCES, NEVER)
+async def test_equal_brokers_have_no_differences() -> None:
+    tally = await a_campaign(FakeEndpoint(FakeBroker()), FakeEndpoint(FakeBroker())).run(SEQUENCES, NEVER)
     assert (tally.sequences, tally.findings, tally.vanished) == (len(SEQUENCES), [], 0)
     assert tally.requests > 20 * len(SEQUENCES)
     assert "0 new differences" in summary(tally, 1.0)
 
 
-async def test_a_planted_fault_is_found_once_and_shrunk_to_what_it_takes() -> None:
-    tally = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(FaultyBroker())).run(SEQUENCES, NEVER)
+async def test_fault_is_found_once_and_shrunk() -> None:
+    tally = await a_campaign(FakeEndpoint(FakeBroker()), FakeEndpoint(FaultyBroker())).run(SEQUENCES, NEVER)
     finding = tally.findings[0]
     assert {one.outcome.signature for one in tally.findings} == {
         ("ProduceRequest", ".responses[].partition_responses[].base_offset")
     }
     assert len(tally.findings) == 1
     assert [type(step.request) for step in finding.outcome.steps] == [DeleteRecordsRequest, ProduceRequest]
-    assert "base_offset: Kafka 0, Barnabas 1" in told(finding)
+    assert "base_offset: Kafka 0, Barnabas 1" in describe_finding(finding)
     assert sum(tally.repeated.values()) > 0
 
 
-async def test_a_sequence_is_the_same_whenever_it_is_drawn() -> None:
+async def test_same_seed_and_number_give_the_same_sequence() -> None:
     async def steps() -> list[str]:
-        campaign = a_campaign(FakeDoor(FakeBroker()), FakeDoor(FakeBroker()))
+        campaign = a_campaign(FakeEndpoint(FakeBroker()), FakeEndpoint(FakeBroker()))
         outcome = await campaign.play(Script(7, 3, VERSIONS))
         return [str(step) for step in outcome.steps]
 
     assert await steps() == await steps()
 
 
-async def test_what_does_not_show_again_does_not_count() -> None:
+async def test_difference_that_does_not_show_again_does_not_count() -> None:
     class Once(FakeBroker):
         left = 1
 
@@ -107,13 +107,13 @@ async def test_what_does_not_show_again_does_not_count() -> None:
             wrong, self.left = self.left, 0
             return super().append(name, partition) + wrong
 
-    tally = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(Once())).run(SEQUENCES, NEVER)
+    tally = await a_campaign(FakeEndpoint(FakeBroker()), FakeEndpoint(Once())).run(SEQUENCES, NEVER)
     assert (tally.findings, tally.vanished) == ([], 1)
 
 
-async def test_what_kafka_shows_to_itself_does_not_count() -> None:
+async def test_difference_of_kafka_with_itself_does_not_count() -> None:
     class Moody(FakeBroker):
-        """Numbers offsets on and on, whatever the partition."""
+        """Numbers offsets across all partitions."""
 
         made = 100
 
@@ -121,65 +121,65 @@ async def test_what_kafka_shows_to_itself_does_not_count() -> None:
             self.made += 1
             return self.made
 
-    tally = await a_campaign(FakeDoor(Moody()), FakeDoor(FakeBroker())).run(SEQUENCES, NEVER)
+    tally = await a_campaign(FakeEndpoint(Moody()), FakeEndpoint(FakeBroker())).run(SEQUENCES, NEVER)
     assert tally.findings == []
     assert tally.vanished > 0
 
 
-async def test_a_campaign_is_over_in_time(
+async def test_campaign_ends_in_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(campaigns, "LOOKING_S", -1.0)
-    tally = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(FaultyBroker())).run(
+    monkeypatch.setattr(campaigns, "ANALYSIS_S", -1.0)
+    tally = await a_campaign(FakeEndpoint(FakeBroker()), FakeEndpoint(FaultyBroker())).run(
         range(1), time.monotonic() + 0.5
     )
     assert (tally.sequences, tally.cut) == (0, 1)
-    assert "came to no end: sequence 0" in capsys.readouterr().out
+    assert "did not end in time: sequence 0" in capsys.readouterr().out
 
 
-async def test_a_difference_counts_that_could_not_be_shrunk_in_time() -> None:
+async def test_difference_that_is_not_shrunk_in_time_counts() -> None:
     async def play(_: Source) -> Outcome:
         raise TimeoutError
 
     outcome = Outcome(steps=[Step(at, 0, MetadataRequest(), 12) for at in range(4)])
-    assert await shrunk(outcome, play) is outcome
+    assert await shrink(outcome, play) is outcome
 
 
-async def test_what_only_one_broker_answers_is_a_difference() -> None:
+async def test_missing_response_of_one_broker_is_a_difference() -> None:
     def waits(request: Message) -> bool:
         return isinstance(request, FetchRequest) and request.max_wait_ms > 0
 
     steps = [Step(0, 0, FetchRequest(max_wait_ms=100), 12), Step(1, 0, MetadataRequest(topics=[]), 12)]
-    both = a_campaign(FakeDoor(FakeBroker(), waits), FakeDoor(FakeBroker(), waits))
-    assert not (await both.play(Kept(steps))).is_new
-    one = a_campaign(FakeDoor(FakeBroker()), FakeDoor(FakeBroker(), waits))
-    outcome = await one.play(Kept(steps))
+    both = a_campaign(FakeEndpoint(FakeBroker(), waits), FakeEndpoint(FakeBroker(), waits))
+    assert not (await both.play(RecordedSteps(steps))).is_new
+    one = a_campaign(FakeEndpoint(FakeBroker()), FakeEndpoint(FakeBroker(), waits))
+    outcome = await one.play(RecordedSteps(steps))
     assert outcome.at == steps[0]
     assert outcome.actual == "no answer"
 
 
-async def test_requests_are_sent_behind_one_that_waits_on_two_of_the_connections() -> None:
+async def test_requests_follow_one_that_waits_on_two_of_the_connections() -> None:
     def waits(request: Message) -> bool:
         return isinstance(request, FetchRequest)
 
-    def doors() -> tuple[FakeDoor, FakeDoor]:
-        return FakeDoor(FakeBroker(), waits, in_order=True), FakeDoor(FakeBroker(), waits)
+    def endpoints() -> tuple[FakeEndpoint, FakeEndpoint]:
+        return FakeEndpoint(FakeBroker(), waits, in_order=True), FakeEndpoint(FakeBroker(), waits)
 
     wait, look = FetchRequest(max_wait_ms=100), MetadataRequest(topics=[])
     behind = [Step(0, 0, wait, 12), Step(1, 0, look, 12)]
-    outcome = await a_campaign(*doors()).play(Kept(behind))
+    outcome = await a_campaign(*endpoints()).play(RecordedSteps(behind))
     assert (outcome.at, outcome.expected) == (behind[1], "no answer")
-    in_order, _ = doors()
-    assert not (await a_campaign(in_order, in_order).play(Kept(behind))).is_new
+    in_order, _ = endpoints()
+    assert not (await a_campaign(in_order, in_order).play(RecordedSteps(behind))).is_new
     elsewhere = [Step(0, 3, wait, 12), Step(1, 3, look, 12)]
-    assert not (await a_campaign(*doors()).play(Kept(elsewhere))).is_new
+    assert not (await a_campaign(*endpoints()).play(RecordedSteps(elsewhere))).is_new
     settled = [Step(0, 0, wait, 12), Step(1, 0, EndTxnRequest(transactional_id="x"), 3)]
-    assert not (await a_campaign(*doors()).play(Kept(settled))).is_new
-    one_by_one = Campaign(doors(), VERSIONS, 1, pipelined=False, has_barrier=False)
-    assert not (await one_by_one.play(Kept(behind))).is_new
+    assert not (await a_campaign(*endpoints()).play(RecordedSteps(settled))).is_new
+    one_by_one = Campaign(endpoints(), VERSIONS, 1, pipelined=False, has_barrier=False)
+    assert not (await one_by_one.play(RecordedSteps(behind))).is_new
 
 
-async def test_a_transaction_that_ends_on_one_broker_only_is_a_difference(
+async def test_transaction_that_ends_on_one_broker_only_is_a_difference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Prepared(FakeBroker):
@@ -191,9 +191,11 @@ async def test_a_transaction_that_ends_on_one_broker_only_is_a_difference(
 
     monkeypatch.setattr(settling, "PATIENCE_S", 0.01)
     steps = [Step(0, 0, EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0), 3)]
-    outcome = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(Prepared())).play(Kept(steps))
+    outcome = await a_campaign(FakeEndpoint(FakeBroker()), FakeEndpoint(Prepared())).play(
+        RecordedSteps(steps)
+    )
     assert (outcome.expected, outcome.actual) == ("all is done", "a transaction does not end")
-    again = await a_campaign(FakeDoor(Prepared()), FakeDoor(FakeBroker())).play(Kept(steps))
+    again = await a_campaign(FakeEndpoint(Prepared()), FakeEndpoint(FakeBroker())).play(RecordedSteps(steps))
     assert not again.is_new
     assert again.known
 
@@ -201,24 +203,24 @@ async def test_a_transaction_that_ends_on_one_broker_only_is_a_difference(
 async def test_known_differences_end_a_sequence_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Known("Produce", r".*base_offset", "planted")
     monkeypatch.setattr(exceptions, "KNOWN", (entry,))
-    tally = await a_campaign(FakeDoor(FakeBroker()), FakeDoor(FaultyBroker())).run(SEQUENCES, NEVER)
+    tally = await a_campaign(FakeEndpoint(FakeBroker()), FakeEndpoint(FaultyBroker())).run(SEQUENCES, NEVER)
     assert tally.findings == []
     assert tally.known["planted"] > 0
 
 
-async def test_topics_of_a_sequence_are_deleted_in_the_end() -> None:
-    door = FakeDoor(FakeBroker())
+async def test_topics_of_a_sequence_are_deleted_at_its_end() -> None:
+    endpoint = FakeEndpoint(FakeBroker())
     topic = CreateTopicsRequest.CreatableTopic(name=f"{PREFIX}-t", num_partitions=1, replication_factor=1)
-    await a_campaign(door, FakeDoor(FakeBroker())).play(
-        Kept([Step(0, 0, CreateTopicsRequest(topics=[topic]), 7)])
+    await a_campaign(endpoint, FakeEndpoint(FakeBroker())).play(
+        RecordedSteps([Step(0, 0, CreateTopicsRequest(topics=[topic]), 7)])
     )
-    last = door.asked[-1]
+    last = endpoint.received[-1]
     assert isinstance(last, DeleteTopicsRequest)
-    assert last.topic_names == list(door.broker.ids)
+    assert last.topic_names == list(endpoint.broker.ids)
     assert PREFIX not in last.topic_names[0]
 
 
-def test_an_exception_looks_at_the_api_the_place_and_the_values() -> None:
+def test_exception_matches_api_place_and_values() -> None:
     entry = Known("Produce", r"\.a\[\d+\]", "because", lambda _, difference: bool(difference.actual == 2))
     step = Step(0, 0, ProduceRequest(), 9)
     assert entry.covers(step, Difference(".a[3]", 1, 2))
@@ -227,15 +229,15 @@ def test_an_exception_looks_at_the_api_the_place_and_the_values() -> None:
     assert not entry.covers(Step(0, 0, MetadataRequest(), 9), Difference(".a[3]", 1, 2))
 
 
-def test_where_kafka_stumbles_all_of_the_answer_is_known() -> None:
+def test_unknown_server_error_of_kafka_covers_the_whole_response() -> None:
     step = Step(0, 0, FetchRequest(), 12)
     other = Difference(".responses[0].partitions[0].high_watermark", -1, 3)
-    stumbles = Difference(".responses[0].partitions[0].error_code", -1, 0)
-    assert None not in exceptions.known(step, [other, stumbles])
+    failure = Difference(".responses[0].partitions[0].error_code", -1, 0)
+    assert None not in exceptions.known(step, [other, failure])
     assert exceptions.known(step, [other]) == [None]
 
 
-def test_an_exception_may_ask_for_an_earlier_step() -> None:
+def test_exception_may_require_an_earlier_step() -> None:
     entry = Known("DeleteGroups", ".*", "because", after=(exceptions.joins_as_classic,))
     step = Step(3, 0, DeleteGroupsRequest(groups_names=["g"]), 2)
     difference = Difference(".a", 1, 2)
@@ -244,7 +246,7 @@ def test_an_exception_may_ask_for_an_earlier_step() -> None:
     assert not entry.covers(step, difference)
 
 
-def test_an_exception_sees_what_stands_beside() -> None:
+def test_exception_checks_the_struct_around_the_difference() -> None:
     step = Step(0, 0, FetchRequest(), 12)
     part = {"log_start_offset": 8, "last_stable_offset": 7}
     (found,) = differences({"a": [part]}, {"a": [{**part, "last_stable_offset": 8}]})
@@ -258,7 +260,7 @@ def fetched(**fields: Any) -> dict[str, Any]:
     return {"error_code": 0, "responses": [{"partitions": [part]}]}
 
 
-def test_only_committed_reads_past_the_last_stable_offset_are_answered_by_kafka_alone() -> None:
+def test_early_response_to_committed_reads_past_the_last_stable_offset_is_known() -> None:
     def is_known(offset: int, answer: Any, isolation: int = 1, actual: Any = "no answer") -> bool:
         wanted = FetchRequest.FetchPartition(partition=1, fetch_offset=offset)
         topics = [FetchRequest.FetchTopic(topic="t", partitions=[wanted])]
@@ -273,7 +275,7 @@ def test_only_committed_reads_past_the_last_stable_offset_are_answered_by_kafka_
     assert not is_known(5, "no answer", actual=fetched())
 
 
-def test_before_fetch_says_where_the_log_starts_records_must_have_been_deleted() -> None:
+def test_old_fetch_versions_need_deleted_records_for_the_log_start_exception() -> None:
     deleted = Step(1, 0, DeleteRecordsRequest(), 2)
     (found,) = differences(
         {"a": {"log_start_offset": -1, "last_stable_offset": 3}},
@@ -284,7 +286,7 @@ def test_before_fetch_says_where_the_log_starts_records_must_have_been_deleted()
         assert (exceptions.known(step, [found], earlier) != [None]) == is_known
 
 
-def test_what_kafka_stumbles_over_unanswered_is_known_by_the_codec() -> None:
+def test_failed_produce_without_acks_is_known_by_its_codec() -> None:
     difference = Difference(".responses[0].partition_responses[0].base_offset", 0, 2)
     for codec, acks, is_known in ((5, 0, True), (5, 1, False), (3, 0, False)):
         records = bytearray(build_batch([(b"k", b"v", 1, ())]))
@@ -300,7 +302,7 @@ def test_what_kafka_stumbles_over_unanswered_is_known_by_the_codec() -> None:
         ) == is_known
 
 
-def test_a_fetch_that_ends_earlier_is_known_behind_a_marker_alone() -> None:
+def test_shorter_fetch_is_known_only_after_a_marker() -> None:
     fetching = Step(2, 0, FetchRequest(), 12)
     marker = Step(1, 0, WriteTxnMarkersRequest(), 1)
     batches = [{"base_offset": 0}, {"base_offset": 2}]
@@ -315,7 +317,7 @@ def test_a_fetch_that_ends_earlier_is_known_behind_a_marker_alone() -> None:
         assert exceptions.known(fetching, [difference]) == [None]
 
 
-def test_a_group_that_kafka_forgot_is_known_by_what_came_before() -> None:
+def test_group_that_kafka_lost_is_known_by_earlier_steps() -> None:
     heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
     consumer = Step(1, 0, heartbeat, 1)
     stranger = Step(2, 0, JoinGroupRequest(group_id="g", member_id="stranger"), 9)
@@ -332,7 +334,7 @@ def test_a_group_that_kafka_forgot_is_known_by_what_came_before() -> None:
         assert (found != [None]) == is_known
 
 
-def test_a_consumer_that_cannot_join_is_known_by_the_assignment() -> None:
+def test_consumer_that_cannot_join_is_known_by_the_assignment() -> None:
     joining = JoinGroupRequest(group_id="g", member_id="m")
     consumer = Step(3, 0, ConsumerGroupHeartbeatRequest(group_id="g", member_epoch=0), 1)
     difference = Difference("", {"error_code": 27}, "no answer")
@@ -345,7 +347,7 @@ def test_a_consumer_that_cannot_join_is_known_by_the_assignment() -> None:
         assert (found != [None]) == is_known
 
 
-def test_differences_name_the_places() -> None:
+def test_differences_have_paths() -> None:
     found = differences({"a": [1, {"b": 2}], "c": [1]}, {"a": [1, {"b": 3}], "c": []})
     assert sorted(str(each) for each in found) == [
         ".a[1].b: Kafka 2, Barnabas 3",
@@ -364,11 +366,11 @@ def test_prefixes_differ_and_have_one_hash_code() -> None:
     assert len(codes) == 1
 
 
-def test_ids_of_topics_go_out_as_the_brokers_own_and_come_back_as_shared_ones() -> None:
+def test_topic_ids_are_translated_in_requests_and_responses() -> None:
     names = Names(OWN)
     theirs = MetadataResponse.MetadataResponseTopic(name=OWN + "-t", topic_id=b"i" * 16)
     step = Step(3, 0, MetadataRequest(), 12)
-    tree = Noter(names).tree(step, MetadataResponse(topics=[theirs]))
+    tree = TreeBuilder(names).tree(step, MetadataResponse(topics=[theirs]))
     token = topic_token(f"{PREFIX}-t")
     assert (tree["topics"][0]["name"], tree["topics"][0]["topic_id"]) == (f"{PREFIX}-t", token)
     request = MetadataRequest(
@@ -378,7 +380,7 @@ def test_ids_of_topics_go_out_as_the_brokers_own_and_come_back_as_shared_ones() 
     assert (sent.topics[0].name, sent.topics[0].topic_id) == (OWN + "-t", b"i" * 16)  # type: ignore[index]
 
 
-def test_the_next_topic_of_a_name_has_another_id() -> None:
+def test_next_topic_of_a_name_has_another_id() -> None:
     names = Names(OWN)
     owner = MetadataResponse.MetadataResponseTopic(name=OWN + "-t")
     step = Step(3, 0, MetadataRequest(), 12)
@@ -387,10 +389,12 @@ def test_the_next_topic_of_a_name_has_another_id() -> None:
     assert names.topic_id(b"i" * 16, None, step) == topic_token(f"{PREFIX}-t")
 
 
-def test_producer_ids_are_exchanged_inside_batches_too() -> None:
+def test_producer_ids_are_translated_inside_batches() -> None:
     names = Names(OWN)
     step = Step(5, 0, InitProducerIdRequest(transactional_id=None), 4)
-    shared = Noter(names).tree(step, InitProducerIdResponse(producer_id=77, producer_epoch=0))["producer_id"]
+    shared = TreeBuilder(names).tree(step, InitProducerIdResponse(producer_id=77, producer_epoch=0))[
+        "producer_id"
+    ]
     records = build_batch([(b"k", b"v", 1, ())], producer_id=shared, producer_epoch=0, base_sequence=0)
     data = ProduceRequest.PartitionProduceData(index=0, records=records)
     topic = ProduceRequest.TopicProduceData(name="t", partition_data=[data])
@@ -400,7 +404,7 @@ def test_producer_ids_are_exchanged_inside_batches_too() -> None:
     assert names.records(sent) == records
 
 
-def test_a_wrong_checksum_stays_wrong_and_fragments_stay() -> None:
+def test_wrong_checksums_stay_wrong_and_fragments_unchanged() -> None:
     records = bytearray(build_batch([(b"k", b"v", 1, ())], producer_id=5))
     records[17] ^= 1
     changed = with_producer_ids(bytes(records), {5: 6})
@@ -410,10 +414,10 @@ def test_a_wrong_checksum_stays_wrong_and_fragments_stay() -> None:
     assert len(with_producer_ids(bytes(records), {5: 6})) == len(records)
 
 
-def test_members_have_names_of_the_steps_that_made_them() -> None:
+def test_members_are_named_after_the_steps_that_created_them() -> None:
     theirs = "differential-8b0e2bd6-32a4-4fb7-b06a-d3ae0e6f3a2f"
     names = Names(OWN)
-    noter = Noter(names)
+    noter = TreeBuilder(names)
     describing = Step(1, 0, MetadataRequest(), 12)
     assert names.member_id(theirs, describing) == "not known yet"
     answer = JoinGroupResponse(member_id=theirs, leader=theirs)
@@ -432,7 +436,7 @@ def test_members_have_names_of_the_steps_that_made_them() -> None:
 def test_times_near_now_own_addresses_and_texts_are_left_out() -> None:
     now = int(time.time() * 1000)
     broker = MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=5)
-    tree = Noter(Names(OWN)).tree(Step(0, 0, MetadataRequest(), 12), MetadataResponse(brokers=[broker]))
+    tree = TreeBuilder(Names(OWN)).tree(Step(0, 0, MetadataRequest(), 12), MetadataResponse(brokers=[broker]))
     assert tree["brokers"][0] == {"node_id": 1, "host": "host", "port": "port", "rack": None}
     assert "throttle_time_ms" not in tree
     batches = plain(build_batch([(None, b"v", now, ()), (None, b"w", 5, ())]))
@@ -440,17 +444,17 @@ def test_times_near_now_own_addresses_and_texts_are_left_out() -> None:
     assert (shown["base_timestamp"], shown["max_timestamp"], shown["records"]) == ("now", "now", 2)
 
 
-def test_lists_are_in_an_order_of_their_own() -> None:
+def test_lists_are_sorted() -> None:
     partition = DescribeProducersResponse.PartitionResponse
     topic = DescribeProducersResponse.TopicResponse(
         name="t", partitions=[partition(partition_index=2), partition(partition_index=1)]
     )
     step = Step(0, 0, MetadataRequest(), 12)
-    tree = Noter(Names(OWN)).tree(step, DescribeProducersResponse(topics=[topic]))
+    tree = TreeBuilder(Names(OWN)).tree(step, DescribeProducersResponse(topics=[topic]))
     assert [each["partition_index"] for each in tree["topics"][0]["partitions"]] == [1, 2]
     owned = ConsumerGroupHeartbeatResponse.TopicPartitions(topic_id=b"i" * 16, partitions=[2, 0, 1])
     given = ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=[owned])
-    tree = Noter(Names(OWN)).tree(step, ConsumerGroupHeartbeatResponse(assignment=given))
+    tree = TreeBuilder(Names(OWN)).tree(step, ConsumerGroupHeartbeatResponse(assignment=given))
     assert tree["assignment"]["topic_partitions"][0]["partitions"] == [0, 1, 2]
 
 
@@ -463,7 +467,7 @@ def test_assignments_are_compared_by_topic() -> None:
         assert assignment(other) == other
 
 
-def test_requests_are_cut_down_to_their_version() -> None:
+def test_requests_have_only_fields_of_their_version() -> None:
     topic = FetchRequest.FetchTopic(topic="t", topic_id=b"i" * 16)
     whole = FetchRequest(topics=[topic], session_id=5, rack_id="r")
     assert fit(whole, 4).session_id == 0
@@ -472,7 +476,7 @@ def test_requests_are_cut_down_to_their_version() -> None:
     assert fit(MetadataRequest(topics=None), 0).topics == []
 
 
-def test_steps_say_what_they_are() -> None:
+def test_steps_as_text() -> None:
     step = Step(4, 2, ListOffsetsRequest(replica_id=-1, isolation_level=1), 5)
     assert str(step) == "[4] connection 2: ListOffsets v5 (replica_id=-1, isolation_level=1)"
     assert not step.may_wait

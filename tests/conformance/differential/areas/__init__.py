@@ -1,7 +1,7 @@
-"""What sequences are drawn of: an area each for logs, transactions, groups of either protocol, and administration.
+"""The areas of random requests: logs, transactions, groups of each protocol, and administration.
 
-An area has `DRAWS`, functions that make a request of a World, each with a weight, and `learn(world, step, answer)`,
-which notes what an answer shows. Each sequence has one area that most of its steps are of.
+An area has `DRAWS`, functions that make a request from a World, each with a weight, and `learn(world, step, answer)`,
+which updates the World from a response. Most steps of a sequence come from one area.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from barnabas.protocol.messages.topics import CreateTopicsRequest
 from barnabas.protocol.schema import Message
 from tests.conformance.differential.areas import administration, consumer_groups, groups, logs, transactions
 from tests.conformance.differential.steps import PREFIX, Step
-from tests.conformance.differential.world import Versions, World, drawn
+from tests.conformance.differential.world import Versions, World, make_step
 
 Draw = Callable[[World], Message]
 
 
 class Area(NamedTuple):
-    """One area."""
+    """One area of requests."""
 
     name: str
     draws: Sequence[tuple[int, Draw]]
@@ -31,12 +31,12 @@ AREAS: Final = tuple(
     Area(module.__name__.rpartition(".")[2], module.DRAWS, module.learn)
     for module in (logs, transactions, groups, consumer_groups, administration)
 )
-OF_ITS_AREA: Final = 0.75
-"""The share of a sequence's steps that are of its own area."""
+OWN_AREA_SHARE: Final = 0.75
+"""The share of a sequence's steps that come from its own area."""
 
 
 class Script:
-    """The steps of one sequence, drawn one after the other."""
+    """The random steps of one sequence."""
 
     def __init__(self, seed: int, number: int, versions: Versions) -> None:
         self.dice = Random(f"{seed}/{number}")
@@ -46,22 +46,22 @@ class Script:
         self._next = 0
 
     def step(self) -> Step | None:
-        """The next one; None at the end."""
+        """The next step; None at the end."""
         if self._next == self.length:
             return None
         request = self._first_topics() if self._next == 0 else self._draw()
         version = 7 if self._next == 0 else None
         self._next += 1
-        return drawn(self.world, self._next - 1, request, version)
+        return make_step(self.world, self._next - 1, request, version)
 
     def learn(self, step: Step, answer: Any) -> None:
-        """Notes what the answer shows; words instead of an answer show nothing."""
+        """Updates the world from a response; ignores a text in place of one."""
         if isinstance(answer, dict):
             for area in AREAS:
                 area.learn(self.world, step, answer)
 
     def _draw(self) -> Message:
-        area = self.area if self.world.chance(OF_ITS_AREA) else self.dice.choice(AREAS)
+        area = self.area if self.world.chance(OWN_AREA_SHARE) else self.dice.choice(AREAS)
         weights = [weight for weight, _ in area.draws]
         ((_, draw),) = self.dice.choices(area.draws, weights)
         return draw(self.world)

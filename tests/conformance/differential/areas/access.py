@@ -1,4 +1,4 @@
-"""Who may do what, and how much of it: ACLs, quotas and credentials of users that never connect."""
+"""ACLs, quotas and credentials of users that never connect."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _entity(world: World, kind: str, name: str) -> AlterClientQuotasRequest.Enti
 
 
 def describe_client_quotas(world: World) -> Message:
-    """What was set of that."""
+    """Descriptions of those quotas."""
     components = [
         DescribeClientQuotasRequest.ComponentData(
             entity_type=world.mostly(kind, ["nonsense", "user"], 0.08),
@@ -70,7 +70,7 @@ def describe_client_quotas(world: World) -> Message:
 
 
 def alter_scram(world: World) -> Message:
-    """Credentials, set and deleted."""
+    """Sets and deletes credentials."""
     upsertions = [
         AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
             name=world.mostly(_user(world), [""], 0.05),
@@ -91,7 +91,7 @@ def alter_scram(world: World) -> Message:
 
 
 def describe_scram(world: World) -> Message:
-    """Credentials of users."""
+    """Descriptions of credentials."""
     names = None if world.chance(0.1) else [_user(world) for _ in range(world.mostly(1, [2, 0]))]
     users = None
     if names is not None:
@@ -103,7 +103,7 @@ def describe_scram(world: World) -> Message:
 
 
 def create_acls(world: World) -> Message:
-    """Bindings of this sequence's names; some of them cannot be."""
+    """Bindings of this sequence's names; some of them are invalid."""
     return CreateAclsRequest(
         creations=[
             CreateAclsRequest.AclCreation(
@@ -132,7 +132,7 @@ def _principal(world: World) -> str:
 
 
 def describe_acls(world: World) -> Message:
-    """Bindings by a filter, which may fit all."""
+    """Bindings by a filter, which may match all."""
     name, principal = world.mostly(_resource(world), [None]), world.mostly(_principal(world), [None], 0.5)
     return DescribeAclsRequest(
         resource_type_filter=world.mostly(world.one([ANY, TOPIC, GROUP]), [UNKNOWN, 99], 0.05),
@@ -146,7 +146,7 @@ def describe_acls(world: World) -> Message:
 
 
 def delete_acls(world: World) -> Message:
-    """By a filter that fits bindings of this sequence only."""
+    """Deletes by a filter that matches only bindings of this sequence."""
     return DeleteAclsRequest(
         filters=[
             DeleteAclsRequest.DeleteAclsFilter(

@@ -1,4 +1,4 @@
-"""Administration: topics, partitions, configurations, features, and descriptions of all."""
+"""Administration: topics, partitions, configurations, features, and their descriptions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ KEYS: Final = tuple(sorted({key for key, _ in GOOD + BAD}))
 
 
 def topic_configs(world: World, wrong: float = 0.2) -> list[CreateTopicsRequest.CreatableTopicConfig]:
-    """Configurations of a new topic, some of them wrong."""
+    """Configurations of a new topic, some of them invalid."""
     if world.chance(0.55):
         return []
     count = world.mostly(1, [2])
@@ -86,7 +86,7 @@ def topic_configs(world: World, wrong: float = 0.2) -> list[CreateTopicsRequest.
 
 
 def create_topics(world: World) -> Message:
-    """One topic, or several, with at most a few faults."""
+    """Creates one or several topics, some of them invalid."""
     topics = [_new_topic(world) for _ in range(world.mostly(1, [0, 2, 3], 0.2))]
     return CreateTopicsRequest(
         topics=topics, timeout_ms=world.mostly(30_000, [60_000], 0), validate_only=world.chance(0.15)
@@ -119,7 +119,7 @@ def _assignments(world: World) -> list[CreateTopicsRequest.CreatableReplicaAssig
 
 
 def delete_topics(world: World) -> Message:
-    """By name or id, and by both."""
+    """Deletes topics by name, by id, or by both."""
     topics = [world.topic(may_miss=0.2) for _ in range(world.mostly(1, [0, 2], 0.15))]
     states = []
     for topic in topics:
@@ -135,7 +135,7 @@ def delete_topics(world: World) -> Message:
 
 
 def create_partitions(world: World) -> Message:
-    """More partitions, or as many, or fewer."""
+    """Requests more partitions, as many, or fewer."""
     wanted = []
     for _ in range(world.mostly(1, [0, 2], 0.15)):
         topic = world.topic(may_miss=0.1)
@@ -178,7 +178,7 @@ def _metadata_topic(world: World) -> MetadataRequest.MetadataRequestTopic:
 
 
 def describe_topic_partitions(world: World) -> Message:
-    """Partitions page by page; cursors of topics that are there, or were."""
+    """Describes partitions page by page, with cursors at topics that exist or have existed."""
     names = [world.topic(may_miss=0.15).name for _ in range(world.mostly(2, [1, 3, 0], 0.5))]
     cursor = None
     if world.chance(0.5):
@@ -193,14 +193,14 @@ def describe_topic_partitions(world: World) -> Message:
 
 
 def elect_leaders(world: World) -> Message:
-    """Elections that change nothing."""
+    """Leader elections, which change nothing."""
     topic = world.topic()
     wanted = ElectLeadersRequest.TopicPartitions(topic=topic.name, partitions=[world.partition(topic)])
     return ElectLeadersRequest(election_type=world.one([0, 1]), topic_partitions=[wanted], timeout_ms=10_000)
 
 
 def list_reassignments(world: World) -> Message:
-    """There are none."""
+    """Lists reassignments: always none."""
     topic = world.topic()
     wanted = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics(
         name=topic.name, partition_indexes=[world.partition(topic)]
@@ -209,7 +209,7 @@ def list_reassignments(world: World) -> Message:
 
 
 def alter_reassignments(world: World) -> Message:
-    """Moves to where partitions are, or to brokers that there are not."""
+    """Reassignments to the present replicas, or to brokers that do not exist."""
     topic = world.topic(may_miss=0.1)
     replicas: list[int] | None = world.mostly([1], [None, [], [2], [1, 2], [1, 1], [-1]], 0.6)
     partition = AlterPartitionReassignmentsRequest.ReassignablePartition(
@@ -220,7 +220,7 @@ def alter_reassignments(world: World) -> Message:
 
 
 def describe_cluster(world: World) -> Message:
-    """The only broker there is."""
+    """Describes the cluster of one broker."""
     return DescribeClusterRequest(
         include_cluster_authorized_operations=world.chance(0.5),
         endpoint_type=world.mostly(1, [2, 0, 9], 0.1),
@@ -270,11 +270,10 @@ def _setting(world: World, kind: int) -> tuple[str, str | None]:
 
 
 def alter_configs(world: World) -> Message:
-    """All settings of a resource at once."""
+    """Replaces all settings of a resource."""
     resources = []
-    wanted = {
-        _resource(world) for _ in range(world.mostly(1, [0, 2], 0.15))
-    }  # Kafka never answers what names one twice
+    # No resource twice: Kafka never answers such a request.
+    wanted = {_resource(world) for _ in range(world.mostly(1, [0, 2], 0.15))}
     for kind, name in sorted(wanted):
         settings = dict(_setting(world, kind) for _ in range(world.mostly(1, [0, 2, 3], 0.4)))
         configs = [
@@ -287,7 +286,7 @@ def alter_configs(world: World) -> Message:
 
 
 def incremental_alter_configs(world: World) -> Message:
-    """Single settings of a resource."""
+    """Changes single settings of a resource."""
     resources = []
     for _ in range(world.mostly(1, [0, 2], 0.15)):
         kind, name = _resource(world)
@@ -309,7 +308,7 @@ def incremental_alter_configs(world: World) -> Message:
 
 
 def describe_configs(world: World) -> Message:
-    """Settings of one resource or two, some keys or all."""
+    """Describes settings of one or two resources, for some keys or all."""
     resources = []
     for _ in range(world.mostly(1, [0, 2], 0.15)):
         kind, name = _resource(world)
@@ -325,7 +324,7 @@ def describe_configs(world: World) -> Message:
 
 
 def list_config_resources(world: World) -> Message:
-    """The resources of this sequence that have settings."""
+    """Lists resources with settings."""
     return ListConfigResourcesRequest(
         resource_types=[world.one([TOPIC, BROKER, METRICS, GROUP, 99]) for _ in range(world.one([0, 1, 2]))]
     )
@@ -335,7 +334,7 @@ def list_config_resources(world: World) -> Message:
 
 
 def update_features(world: World) -> Message:
-    """Only tried: a cluster has them once for all sequences."""
+    """Only validates: all sequences share the features of the cluster."""
     updates = [
         UpdateFeaturesRequest.FeatureUpdateKey(
             feature=world.one(
@@ -368,18 +367,18 @@ DRAWS: Final = (
 )
 
 
-# ---- what answers show
+# ---- what responses show
 
 
 def learn(world: World, step: Step, answer: Any) -> None:
-    """Which topics there are, and with how many partitions."""
+    """Learns topics and their numbers of partitions."""
     request = step.request
     if isinstance(request, CreateTopicsRequest) and not request.validate_only:
         _learn_created(world, request, answer)
     elif isinstance(request, DeleteTopicsRequest):
         for response in answer["responses"]:
             if response["error_code"] == 0:
-                world.deleted(response["name"])
+                world.remove_topic(response["name"])
     elif isinstance(request, CreatePartitionsRequest) and not request.validate_only:
         counts = {topic.name: topic.count for topic in request.topics}
         for result in answer["results"]:
@@ -388,9 +387,9 @@ def learn(world: World, step: Step, answer: Any) -> None:
 
 
 def _learn_created(world: World, request: CreateTopicsRequest, answer: Any) -> None:
-    asked = {topic.name: topic for topic in request.topics}
+    requested = {topic.name: topic for topic in request.topics}
     for result in answer["topics"]:
         if result["error_code"] == 0:
-            wanted = asked[result["name"]]
+            wanted = requested[result["name"]]
             partitions = len(wanted.assignments) or max(1, wanted.num_partitions)
-            world.created(result["name"], partitions)
+            world.add_topic(result["name"], partitions)

@@ -1,4 +1,4 @@
-"""Groups of the newer protocol, which members of the classic one may be in as well."""
+"""Groups of the consumer protocol, which may have members of the classic protocol, too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JOINING, LEAVING, AWAY = 0, -1, -2
 
 
 def join(world: World) -> Message:
-    """A new member, with a name of its own choice, so that both brokers sort members alike."""
+    """A new member, which chooses its id, so that both brokers sort members alike."""
     group = world.group()
     member_id = f"{PREFIX}-m{world.dice.randrange(4)}"
     return ConsumerGroupHeartbeatRequest(
@@ -55,7 +55,7 @@ def _assignor(world: World) -> str | None:
 
 
 def beat(world: World) -> Message:
-    """A member goes on, and says what it owns: what it was assigned, as a rule."""
+    """A heartbeat of a member that mostly owns its assignment."""
     member = world.member()
     owned: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = None
     if world.chance(0.7):
@@ -79,7 +79,7 @@ def beat(world: World) -> Message:
 
 
 def leave(world: World) -> Message:
-    """A member goes, for good or for a while."""
+    """A member leaves, for good or (a static one) for a while."""
     member = world.member()
     return ConsumerGroupHeartbeatRequest(
         group_id=member.group,
@@ -92,7 +92,7 @@ def leave(world: World) -> Message:
 
 
 def describe(world: World) -> Message:
-    """Groups with targets and assignments."""
+    """Descriptions of groups, with targets and assignments."""
     names = sorted({world.group() for _ in range(world.mostly(1, [0, 2], 0.2))})
     return ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=world.chance(0.1))
 
@@ -116,12 +116,12 @@ DRAWS: Final = (
 
 
 def learn(world: World, step: Step, answer: Any) -> None:
-    """Members with their epochs, and what they are to own."""
+    """Learns members, epochs and assignments."""
     request = step.request
     if not isinstance(request, ConsumerGroupHeartbeatRequest) or answer["error_code"]:
         return
     if request.member_epoch < 0:
-        world.forget(request.group_id, {request.member_id})
+        world.remove_members(request.group_id, {request.member_id})
         return
     world.consumer_groups.add(request.group_id)
     known = world.known_member(request.group_id, answer["member_id"] or request.member_id)

@@ -1,4 +1,4 @@
-"""Groups of the classic protocol, and the offsets that groups of either commit."""
+"""Groups of the classic protocol, and the committed offsets of all groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.conformance.differential.steps import PREFIX, Step
 from tests.conformance.differential.world import Member, World
 
 SESSION_MS: Final = 300_000
-"""Longer than any sequence takes: no member is late."""
+"""Longer than any sequence takes, so that no session expires."""
 
 REBALANCE_MS: Final = 300_000
 
@@ -34,7 +34,7 @@ REBALANCE_MS: Final = 300_000
 
 
 def join_group(world: World) -> Message:
-    """A new member, or one that comes again."""
+    """A new member, or one that rejoins."""
     member = world.member() if world.chance(0.55) else None
     instance_id = world.mostly(None, [f"{PREFIX}-i0", f"{PREFIX}-i1", ""], 0.2)
     member_id, group = "", world.group()
@@ -42,9 +42,8 @@ def join_group(world: World) -> Message:
         member_id, group = member.member_id, world.mostly(member.group, [group], 0.05)
         instance_id = world.mostly(member.instance_id, [instance_id], 0.05)
     if group in world.consumer_groups:
-        instance_id = (
-            None  # Kafka makes a stable group of one whose members lack their assignment: in dialogues
-        )
+        # Kafka reports a group as stable although its members lack their assignment: dialogues cover that.
+        instance_id = None
     kind = world.mostly("consumer", ["connect", ""], 0.05)
     return JoinGroupRequest(
         group_id=group,
@@ -59,7 +58,7 @@ def join_group(world: World) -> Message:
 
 
 def _joining_id(world: World, group: str, member_id: str) -> str:
-    """The id, but for strangers in consumer groups: Kafka forgets an empty one when such a member asks to join."""
+    """The id; "" for unknown members of consumer groups: Kafka loses an empty group when such a member joins."""
     known = {member.member_id for member in world.members if member.group == group}
     return "" if group in world.consumer_groups and member_id not in known else member_id
 
@@ -73,14 +72,14 @@ def _protocols(world: World, group: str) -> list[JoinGroupRequest.JoinGroupReque
 
 
 def subscribed_topic(group: str) -> str:
-    """One topic for all members of a group: assignors go through several in an order that comes from their ids."""
+    """One topic for all members of a group: the order of several in assignors depends on their generated ids."""
     return f"{PREFIX}-t{sum(group.encode()) % 2}"
 
 
 def _subscription(world: World, group: str) -> bytes:
-    """What a consumer sends, with user data of its own, so that members can be told apart in answers.
+    """A consumer's subscription, with user data of its own that distinguishes members in responses.
 
-    Kafka never answers where it cannot be read.
+    Always valid: Kafka never answers an invalid one.
     """
     version = world.dice.randint(0, 3)
     topics = world.mostly([subscribed_topic(group)], [[], [f"{PREFIX}-none"]], 0.05)
@@ -99,7 +98,7 @@ def _assignment(world: World) -> bytes:
 
 
 def sync_group(world: World) -> Message:
-    """The leader's assignments, or what a follower asks."""
+    """A SyncGroup of the leader with assignments, or of another member."""
     member = world.member()
     assignments = []
     if member.leader == member.member_id or world.chance(0.1):
@@ -120,7 +119,7 @@ def sync_group(world: World) -> Message:
 
 
 def heartbeat(world: World) -> Message:
-    """A member is there."""
+    """A heartbeat of a classic member."""
     member = world.member()
     return HeartbeatRequest(
         group_id=member.group,
@@ -131,7 +130,7 @@ def heartbeat(world: World) -> Message:
 
 
 def leave_group(world: World) -> Message:
-    """One member goes, or several."""
+    """One or several members leave."""
     leaving = [world.member() for _ in range(world.mostly(1, [0, 2], 0.15))]
     first = leaving[0] if leaving else world.member()
     return LeaveGroupRequest(
@@ -239,7 +238,7 @@ def _fetched_group(world: World, name: str) -> OffsetFetchRequest.OffsetFetchReq
 
 
 def offset_delete(world: World) -> Message:
-    """Offsets that a group needs no more."""
+    """Deletes committed offsets of a group."""
     return OffsetDeleteRequest(
         group_id=world.group(),
         topics=[
@@ -258,13 +257,13 @@ def offset_delete(world: World) -> Message:
 
 
 def describe_groups(world: World) -> Message:
-    """Groups as the classic protocol sees them."""
+    """Descriptions of groups by the classic API."""
     names = sorted({world.group() for _ in range(world.mostly(1, [0, 2], 0.2))})
     return DescribeGroupsRequest(groups=names, include_authorized_operations=world.chance(0.1))
 
 
 def list_groups(world: World) -> Message:
-    """The groups of this sequence, since others are left out."""
+    """Lists groups; those of other sequences are left out of the response."""
     return ListGroupsRequest(
         states_filter=world.mostly([], [["Stable"], ["Empty", "empty"], ["nonsense"]], 0.3),
         types_filter=world.mostly([], [["classic"], ["Consumer"], ["nonsense"]], 0.3),
@@ -279,7 +278,7 @@ def delete_groups(world: World) -> Message:
 
 
 def find_coordinator(world: World) -> Message:
-    """Who coordinates: the only broker there is."""
+    """Finds coordinators: always the only broker."""
     return FindCoordinatorRequest(
         key=world.group(),
         key_type=world.mostly(world.one([0, 1]), [3, -1], 0.05),
@@ -302,11 +301,11 @@ DRAWS: Final = (
 )
 
 
-# ---- what answers show
+# ---- what responses show
 
 
 def learn(world: World, step: Step, answer: Any) -> None:
-    """Members with their generations; who has left stays for a while."""
+    """Learns members and generations; members that have left a classic group are kept for a while."""
     request = step.request
     if isinstance(request, OffsetCommitRequest):
         codes = [part["error_code"] for topic in answer["topics"] for part in topic["partitions"]]
@@ -317,7 +316,7 @@ def learn(world: World, step: Step, answer: Any) -> None:
     if isinstance(request, LeaveGroupRequest) and answer["error_code"] == 0:
         left = {member["member_id"] for member in answer["members"]} | {request.member_id}
         if request.group_id in world.consumer_groups:
-            world.forget(request.group_id, left)
+            world.remove_members(request.group_id, left)
     if not isinstance(request, JoinGroupRequest):
         return
     if answer["member_id"] in ("", request.member_id) and answer["error_code"]:

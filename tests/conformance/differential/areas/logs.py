@@ -23,16 +23,16 @@ from tests.conformance.differential.steps import Step
 from tests.conformance.differential.world import Producer, Session, Topic, World
 
 START_MS: Final = 1_700_000_000_000
-"""Where the timestamps of records begin: far enough from now to be told from it."""
+"""The first timestamp of records: far enough from now to be distinguished from it."""
 
 FAR_MS: Final = 4_000_000_000_000
-"""A timestamp in a future that no topic takes."""
+"""A timestamp too far in the future for any topic."""
 
 TIMESTAMPS: Final = (-1, -2, -3, -4, -5, -6, -7, 0, START_MS, START_MS + 3, START_MS + 50, FAR_MS)
-"""What ListOffsets is asked for: the special ones, one that means nothing, and times."""
+"""Timestamps of ListOffsets: the special ones, one without a meaning, and times."""
 
 WAITS_MS: Final = 300_000
-"""How long a Fetch may wait that only records end: longer than any sequence takes."""
+"""Longer than any sequence takes, so that only new records complete the Fetch."""
 
 HEADER_FROM_ATTRIBUTES: Final = struct.Struct(">hiqqqhii")
 
@@ -41,14 +41,14 @@ HEADER_FROM_ATTRIBUTES: Final = struct.Struct(">hiqqqhii")
 
 
 def produce(world: World) -> Message:
-    """Records of no producer in particular, or of an idempotent one."""
+    """Records without a producer id, or of an idempotent producer."""
     producer = None
     if world.chance(0.45):
         idempotent = [known for known in world.producers if known.transactional_id is None]
         producer = world.one(idempotent) if idempotent else None
     acks = world.mostly(world.one([-1, 1]), [0, 2, -2], 0.08)
     if acks == 0:
-        producer = None  # whether the batch was taken would show much later
+        producer = None  # whether the batch was appended would show much later
     return produce_request(world, producer, acks=acks)
 
 
@@ -59,7 +59,7 @@ def produce_request(
     topics = world.some_topics(world.mostly(1, [2, 0], 0.1))
     data = [_topic_data(world, topic, producer, transactional) for topic in topics]
     parts = [part for topic in data for part in topic.partition_data]
-    if len(parts) > 1:  # Kafka never answers where one of several has null
+    if len(parts) > 1:  # Kafka never answers when one of several partitions has null records
         for part in parts:
             part.records = part.records or b""
     wanted = producer.transactional_id if transactional and producer else None
@@ -90,7 +90,7 @@ def _topic_data(
 def records(
     world: World, topic: Topic, partition: int, producer: Producer | None, transactional: bool
 ) -> bytes | None:
-    """A batch as it should be; or one of the many that should not be."""
+    """A valid batch, or rarely an invalid one."""
     whole = _batch(world, topic, partition, producer, transactional)
     if world.chance(0.9):
         return whole
@@ -147,7 +147,7 @@ def _key(world: World, at: int) -> bytes | None:
 
 
 def _damaged(world: World, whole: bytes) -> bytes:
-    """One field of the header changed; the checksum fits, most of the time."""
+    """The batch with one changed field, mostly with the right checksum."""
     data = bytearray(whole)
     kind = world.dice.randrange(8)
     if kind == 0:  # attributes: unknown bits, another codec, the timestamp type
@@ -182,7 +182,7 @@ def _with_byte(data: bytes, position: int, value: int) -> bytes:
 
 
 def fetch(world: World) -> Message:
-    """Records of some partitions; in a session, or to begin one, a third of the time."""
+    """Fetches some partitions, in a third of all cases in a session or to begin one."""
     session_id, epoch = _session(world)
     wanted = [_fetch_topic(world) for _ in range(world.mostly(1, [0, 2], 0.25))]
     waits = world.chance(0.06)
@@ -238,7 +238,7 @@ def _forgotten(world: World) -> FetchRequest.ForgottenTopic:
 
 
 def list_offsets(world: World) -> Message:
-    """Offsets by time, or special ones."""
+    """Lists offsets by time, or special ones."""
     return ListOffsetsRequest(
         replica_id=world.mostly(-1, [-2, -3, 0, 1], 0.05),
         isolation_level=world.one([0, 1]),
@@ -261,7 +261,7 @@ def list_offsets(world: World) -> Message:
 
 
 def offset_for_leader_epoch(world: World) -> Message:
-    """Where leader epochs end."""
+    """The end offsets of leader epochs."""
     topic = world.topic()
     partition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
         partition=world.partition(topic),
@@ -273,7 +273,7 @@ def offset_for_leader_epoch(world: World) -> Message:
 
 
 def delete_records(world: World) -> Message:
-    """Moves the start of logs."""
+    """Advances log start offsets."""
     topic = world.topic()
     return DeleteRecordsRequest(
         topics=[
@@ -292,7 +292,7 @@ def delete_records(world: World) -> Message:
 
 
 def describe_producers(world: World) -> Message:
-    """Who writes to a partition."""
+    """The active producers of a partition."""
     topic = world.topic()
     wanted = DescribeProducersRequest.TopicRequest(
         name=topic.name, partition_indexes=[world.partition(topic) for _ in range(world.mostly(1, [0, 2]))]
@@ -311,11 +311,11 @@ DRAWS: Final = (
 )
 
 
-# ---- what answers show
+# ---- what responses show
 
 
 def learn(world: World, step: Step, answer: Any) -> None:
-    """Log end offsets, sequence numbers of producers, fetch sessions."""
+    """Learns log end offsets, sequence numbers of producers, and fetch sessions."""
     producers.learn(world, step, answer)
     request = step.request
     if isinstance(request, ProduceRequest):

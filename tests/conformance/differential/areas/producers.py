@@ -1,4 +1,4 @@
-"""Producers, as logs and transactions have them: ids, epochs, and who takes over from whom."""
+"""Producers, for logs and transactions: ids, epochs, and takeovers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.conformance.differential.steps import Step
 from tests.conformance.differential.world import Producer, World
 
 TIMEOUT_MS: Final = 600_000
-"""Longer than any sequence takes: no transaction is aborted for its age."""
+"""Longer than any sequence takes, so that no transaction times out."""
 
 
 def init_producer_id(world: World) -> Message:
-    """A producer id: of none's transactional id, a new one, or one that takes over or goes on."""
+    """A producer id, without a transactional id, with a new one, or for a takeover or an epoch bump."""
     if world.chance(0.3):
         transactional_id: str | None = world.mostly(None, [""], 0.1)
     else:
@@ -33,7 +33,7 @@ def init_producer_id(world: World) -> Message:
 
 
 def learn(world: World, step: Step, answer: Any) -> None:
-    """Producer ids and epochs: the old ones stay, as zombies."""
+    """Learns producer ids and epochs; old ones are kept as zombies."""
     request = step.request
     if isinstance(request, InitProducerIdRequest):
         if answer["error_code"] == 0:

@@ -1,4 +1,4 @@
-"""Transactions: producers of either transaction version, zombies among them, and what reads committed records."""
+"""Transactions: producers of each transaction version, zombies among them, and reads of committed records."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tests.conformance.differential.world import Producer, Topic, World
 
 
 def transactional_produce(world: World) -> Message:
-    """Records in a transaction, which the newer version adds to it at once."""
+    """Records in a transaction; the newer version adds their partitions to it implicitly."""
     producer = _transactional(world)
     return produce_request(world, producer, transactional=True, acks=world.mostly(-1, [1], 0.05))
 
 
 def _transactional(world: World) -> Producer:
-    """A producer with a transactional id, as a rule."""
+    """A producer, mostly with a transactional id."""
     if world.chance(0.07):
         return world.producer()
     known = [producer for producer in world.producers if producer.transactional_id]
@@ -55,7 +55,7 @@ def _partitions(world: World) -> list[tuple[Topic, list[int]]]:
 
 
 def add_partitions(world: World) -> Message:
-    """Partitions for one transaction; in the versions of brokers for several, or only to verify."""
+    """Adds partitions to a transaction; in the versions for brokers to several, or only verifies them."""
     transactions = [_transaction(world) for _ in range(world.mostly(1, [2], 0.15))]
     by_id = {one.transactional_id: one for one in transactions}
     only = transactions[0]
@@ -83,7 +83,7 @@ def _transaction(world: World) -> AddPartitionsToTxnRequest.AddPartitionsToTxnTr
 
 
 def add_offsets(world: World) -> Message:
-    """A group's offsets for a transaction."""
+    """Adds a group's offsets to a transaction."""
     producer = _transactional(world)
     return AddOffsetsToTxnRequest(
         transactional_id=_named(world, producer),
@@ -94,7 +94,7 @@ def add_offsets(world: World) -> Message:
 
 
 def txn_offset_commit(world: World) -> Message:
-    """Offsets in a transaction, of a member or of nobody."""
+    """Commits offsets in a transaction, with or without a member."""
     producer = _transactional(world)
     member_id, generation, instance_id, group = "", -1, None, world.group()
     if world.members and world.chance(0.4):
@@ -142,7 +142,7 @@ def end_txn(world: World) -> Message:
 
 
 def write_txn_markers(world: World) -> Message:
-    """Markers, as a coordinator or `kafka-transactions abort` writes them."""
+    """Writes markers as a coordinator or `kafka-transactions abort` does."""
     producer = world.producer()
     return WriteTxnMarkersRequest(
         markers=[
@@ -172,7 +172,7 @@ def describe_transactions(world: World) -> Message:
 
 
 def list_transactions(world: World) -> Message:
-    """Those of this sequence, since others are left out; by state and producer as well."""
+    """Lists transactions by several filters; those of other sequences are left out of the response."""
     return ListTransactionsRequest(
         state_filters=world.mostly([], [["Ongoing"], ["Empty", "CompleteCommit"], ["Nonsense"]], 0.5),
         producer_id_filters=[] if world.chance(0.5) else [world.producer().producer_id],
@@ -199,4 +199,4 @@ DRAWS: Final = (
 
 
 def learn(world: World, step: Step, answer: Any) -> None:
-    """Nothing that other areas do not learn."""
+    """Learns nothing: the other areas cover all requests."""

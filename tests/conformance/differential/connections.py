@@ -1,4 +1,4 @@
-"""Connections to a broker, for many sequences in one event loop."""
+"""Connections to brokers, for many sequences in one event loop."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ from barnabas.protocol.schema import Message
 
 CLIENT_ID: Final = "differential"
 BEHIND: Final = -1
-"""In place of the version of a request whose answer only says that the one before it is done."""
+"""Replaces the version of a request whose response only shows that the one before it is done."""
 
 _SIZE = struct.Struct(">i")
 
 Answer = Message | str
-"""A message, or a word for what came instead: "closed", "nothing" (acks=0), "unreadable ..."."""
+"""A message, or a text in place of one: "closed", "nothing" (acks=0), "unreadable ..."."""
 
 
-class Line(Protocol):
-    """A connection, as the player uses it."""
+class Connection(Protocol):
+    """A connection, for the player."""
 
     async def send(self, request: Message, version: int) -> asyncio.Future[Answer]:
-        """Sends it; the future has the answer. A connection that was closed is opened anew."""
+        """Sends a request, after reconnecting when the connection is closed; the future gets the response."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the connection."""
 
 
-class Door(Protocol):
-    """A broker, as the player uses it."""
+class Endpoint(Protocol):
+    """The address of a broker, for the player."""
 
-    def line(self) -> Line:
-        """A connection of its own."""
+    def connect(self) -> Connection:
+        """A new connection."""
 
 
-class SocketDoor:
-    """A broker that listens on a port of this machine."""
+class SocketEndpoint:
+    """A port of this machine on which a broker listens."""
 
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def line(self) -> SocketLine:
-        return SocketLine(self.port)
+    def connect(self) -> SocketConnection:
+        return SocketConnection(self.port)
 
 
-class SocketLine(asyncio.Protocol):
+class SocketConnection(asyncio.Protocol):
     """One TCP connection."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._transport: Any = None
         self._received = bytearray()
-        self._asked: deque[tuple[Message, int, asyncio.Future[Answer]]] = deque()
+        self._in_flight: deque[tuple[Message, int, asyncio.Future[Answer]]] = deque()
         self._loop = asyncio.get_running_loop()
 
     async def send(self, request: Message, version: int) -> asyncio.Future[Answer]:
@@ -67,9 +67,9 @@ class SocketLine(asyncio.Protocol):
             await self._loop.create_connection(lambda: self, "127.0.0.1", self._port)
         if isinstance(request, ProduceRequest) and request.acks == 0:
             self._write(request, version)
-            request, version = ApiVersionsRequest(), BEHIND  # answered when the one before it is done
+            request, version = ApiVersionsRequest(), BEHIND  # its response shows that the Produce is done
         future: asyncio.Future[Answer] = self._loop.create_future()
-        self._asked.append((request, version, future))
+        self._in_flight.append((request, version, future))
         self._write(request, max(version, 0))
         return future
 
@@ -96,8 +96,8 @@ class SocketLine(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
-        while self._asked:
-            future = self._asked.popleft()[2]
+        while self._in_flight:
+            future = self._in_flight.popleft()[2]
             if not future.done():
                 future.set_result("closed")
 
@@ -109,7 +109,7 @@ class SocketLine(asyncio.Protocol):
                 return
             frame = bytes(self._received[4 : 4 + size])
             del self._received[: 4 + size]
-            request, version, future = self._asked.popleft()
+            request, version, future = self._in_flight.popleft()
             if not future.done():
                 future.set_result(_answer(request, version, frame))
 
