@@ -25,9 +25,9 @@ def add_metadata_log(
     log: EmbeddedRaftLog,
     image: Callable[[], MetadataImage],
     now_ms: Callable[[], int],
-    followers: MetadataPublishers,
+    publishers: MetadataPublishers,
 ) -> None:
-    """`image` gives the newest metadata, which `followers` publishes; `now_ms` is the wall clock of the log."""
+    """`image` gives the newest metadata, `publishers` counts failures, `now_ms` is the wall clock of the log."""
     snapshots = log.snapshots
     for prefix, sources in {
         RAFT_PREFIX: {
@@ -42,7 +42,7 @@ def add_metadata_log(
         },
         BROKER_METADATA_PREFIX: {
             "last_applied_record_offset": lambda: image().offset,
-            "metadata_apply_error_count": lambda: followers.failures,
+            "metadata_apply_error_count": lambda: publishers.failures,
         },
         METADATA_LOADER_PREFIX: {
             "currentmetadataversion": lambda: image().metadata_version,

@@ -1,4 +1,4 @@
-"""Starting, serving and stopping. `assembly` puts the parts of a broker together, here and nowhere else in the product.
+"""Starting, serving and stopping. `assembly` wires the components of a broker, here and nowhere else in the product.
 
 `serving` leads from a command line to `process` (signals, garbage collection, the ready line) and `server`, which
 starts and stops a broker. Before clients are served, `node_storage` prepares the directories (`node_identity`,

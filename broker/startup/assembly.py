@@ -1,8 +1,8 @@
-"""Wires the parts of a broker, for the server, the tests and the simulation: each part over those before it.
+"""Wires the components of a broker, for the server, the tests and the simulation: each over those before it.
 
-No constructor registers itself with another part; the wiring is done here. What a part needs from outside (clock,
-threads, randomness, a callback for failures) comes in `Dependencies`, so that a test turns the clock of the same
-broker that serves clients.
+No constructor registers itself with another component; the wiring is done here. What a component needs from outside
+(clock, threads, randomness, a callback for failures) comes in `Dependencies`, so that a test turns the clock of the
+same broker that serves clients.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Dependencies(NamedTuple):
     topic_probe: BrokerTopicProbe
     request_probe: RequestProbe
     log_dir_failed: Callable[[str], None]
-    """Called for each log directory that has failed, after the parts that have to abandon it."""
+    """Called for each log directory that has failed, after the components that have to abandon it."""
     new_fetch_session_id: Callable[[], int]
     new_topic_id: Callable[[], Uuid]
     new_client_instance_id: Callable[[], Uuid]
@@ -92,11 +92,11 @@ class Dependencies(NamedTuple):
     new_member_uuid: Callable[[], UUID] = random_uuid
     """Makes the random part of a member's id."""
     config_changed: Sequence[Callable[[], None]] = ()
-    """Called when the broker's own configuration has changed, before the parts that are made here."""
+    """Called when the broker's own configuration has changed, before the components that are made here."""
 
 
-class Parts:
-    """The parts of one broker, wired, with nothing started."""
+class BrokerComponents:
+    """The components of one broker, wired, with nothing started."""
 
     def __init__(self, config: BrokerConfig, storage: NodeStorage, given: Dependencies) -> None:
         everything = MetadataDelta.everything(storage.image)
@@ -111,12 +111,12 @@ class Parts:
         self._make_log_dirs()
         self._make_coordinators()
         self.broker = self._make_broker()
-        self._make_followers()
-        self.followers.begin(storage.image, everything)
+        self._make_publishers()
+        self.publishers.begin(storage.image, everything)
         self.apis = KafkaApis(self.broker, given.request_probe, given.request_clock)
 
     def _make_partitions(self) -> None:
-        """The parts for logs and their records."""
+        """The components for logs and their records."""
         config, given, log_manager = self.config, self._given, self.storage.log_manager
         timer = given.timer
         self.fetch_manager = FetchManager(
@@ -152,10 +152,10 @@ class Parts:
         self.housekeeping = Housekeeping(config, log_manager, self.replica_manager, given.runner, timer)
 
     def _make_metadata(self) -> None:
-        """The parts that decide, commit and publish metadata."""
+        """The components that decide, commit and publish metadata."""
         storage, runner = self.storage, self._given.runner
-        self.followers = MetadataPublishers(first=self.replica_manager.apply)
-        self.loader = MetadataLoader(storage.image, runner, self.followers.publish, self._prepare)
+        self.publishers = MetadataPublishers(first=self.replica_manager.apply)
+        self.loader = MetadataLoader(storage.image, runner, self.publishers.publish, self._prepare)
         self.directory_assignment = DirectoryAssignment(
             storage.node_id, storage.log_manager, lambda: self.controller.image
         )
@@ -165,7 +165,7 @@ class Parts:
         self.snapshot_generator = SnapshotGenerator(storage.store, runner, self._given.timer, storage.image)
 
     def _make_log_dirs(self) -> None:
-        """The parts that move replicas between log directories, and the requests of clients about those."""
+        """The components that move replicas between log directories, and the requests of clients about those."""
         config, given, storage = self.config, self._given, self.storage
         self.moves = ReplicaAlterLogDirsManager(
             self.replica_manager,
@@ -214,7 +214,7 @@ class Parts:
         )
 
     def _make_broker(self) -> Broker:
-        """The parts that handlers work with."""
+        """The components that handlers work with."""
         config, given, storage = self.config, self._given, self.storage
         return Broker(
             config=config,
@@ -246,7 +246,7 @@ class Parts:
             txn_markers=self.coordinators.txn_markers,
         )
 
-    def _make_followers(self) -> None:
+    def _make_publishers(self) -> None:
         """The publishers, in the order in which each gets a new image."""
         self.dynamic_config = DynamicConfigPublisher(
             self.storage.dynamic_config,
@@ -260,7 +260,7 @@ class Parts:
             self.cordoned_dirs.reconfigure,
             self.moves.reconfigure,
         )
-        for follow in (
+        for publisher in (
             UnenforcedNotices().apply,
             self.directory_assignment.apply,
             self.dynamic_config.apply,
@@ -270,7 +270,7 @@ class Parts:
             self.coordinators.apply,
             self.broker.topic_answers.apply,
         ):
-            self.followers.add(follow)
+            self.publishers.add(publisher)
 
     def _prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
         self.storage.image = image  # logs that are opened from here on find their settings in it

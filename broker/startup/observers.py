@@ -1,4 +1,4 @@
-"""Observers: the probes that the parts of a broker get, the metrics over them, and the HTTP port."""
+"""Observers: the probes that the components of a broker get, the metrics over them, and the HTTP port."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barnabas.broker.network.listeners import ListenError
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
-from barnabas.broker.startup.assembly import Parts
+from barnabas.broker.startup.assembly import BrokerComponents
 from barnabas.broker.telemetry.client_metrics import add_client_metrics
 from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
 from barnabas.config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS
@@ -32,7 +32,7 @@ _OFF: Final = -1
 class Observed(Protocol):
     """The server that is observed, after its start."""
 
-    parts: Parts
+    components: BrokerComponents
     memory: RequestMemory
     socket_server: SocketServer
     is_stopping: bool
@@ -47,37 +47,37 @@ class Observers:
         self.sockets = SocketServerProbe()
 
     def metrics(self, server: Observed) -> Metrics:
-        """Every metric, from the probes and from the parts of `server`, which has started."""
+        """Every metric, from the probes and from the components of `server`, which has started."""
         metrics = Metrics()
-        parts, env = server.parts, server.parts.env
-        replicas = parts.replica_manager
+        components, env = server.components, server.components.env
+        replicas = components.replica_manager
         metric_sources.add_topics(metrics, self.topics)
         metric_sources.add_requests(metrics, self.requests)
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
         metric_sources.add_purgatories(
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )
-        metric_sources.add_fetch_sessions(metrics, parts.fetch_manager.cache)
+        metric_sources.add_fetch_sessions(metrics, components.fetch_manager.cache)
         metric_sources.add_partitions(metrics, replicas.partitions, lambda: replicas.without_log_count)
-        add_log_dirs(metrics, replicas.log_manager.dirs, lambda: parts.moves.moves)
-        timeout_ms = parts.config[TRANSACTION_MAX_TIMEOUT_MS]
+        add_log_dirs(metrics, replicas.log_manager.dirs, lambda: components.moves.moves)
+        timeout_ms = components.config[TRANSACTION_MAX_TIMEOUT_MS]
         metric_sources.add_late_transactions(metrics, replicas.partitions, env.now_ms, timeout_ms)
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])
-        add_cleaner(metrics, parts.log_cleaner, replicas.log_manager, env.now_ms)
+        add_cleaner(metrics, components.log_cleaner, replicas.log_manager, env.now_ms)
         metric_sources.add_controller(
             metrics,
-            lambda: parts.controller.image,
+            lambda: components.controller.image,
             lambda topic, index: replicas.has_offline_partitions and replicas.is_offline(topic, index),
         )
-        add_coordinators(metrics, parts.coordinators)
-        add_lag(metrics, parts.coordinators.group_runtime, replicas, lambda: parts.controller.image)
-        add_client_metrics(metrics, parts.client_metrics)
+        add_coordinators(metrics, components.coordinators)
+        add_lag(metrics, components.coordinators.group_runtime, replicas, lambda: components.controller.image)
+        add_client_metrics(metrics, components.client_metrics)
         add_metadata_log(
             metrics,
-            parts.storage.store,
-            lambda: parts.controller.image,
+            components.storage.store,
+            lambda: components.controller.image,
             env.now_ms,
-            parts.followers,
+            components.publishers,
         )
         return metrics
 
@@ -86,14 +86,14 @@ class Observers:
 
         A broker without metrics still serves its clients, so a taken port is only a warning.
         """
-        config = server.parts.config
+        config = server.components.config
         port = config[BARNABAS_HTTP_PORT]
         if port == _OFF:
             return None
         compaction = Compaction(
-            server.parts.log_cleaner,
-            server.parts.replica_manager.log_manager,
-            lambda: server.parts.controller.image,
+            server.components.log_cleaner,
+            server.components.replica_manager.log_manager,
+            lambda: server.components.controller.image,
         )
         http = HttpServer(
             asyncio.get_running_loop(), config, self.metrics(server), lambda: _not_ready(server), compaction
@@ -111,5 +111,5 @@ def _not_ready(server: Observed) -> str | None:
     """Why clients should not be sent here; None when the broker is ready."""
     if server.is_stopping:
         return "the broker is stopping"
-    offline = server.parts.replica_manager.offline_log_dirs
+    offline = server.components.replica_manager.offline_log_dirs
     return f"failed log directories: {', '.join(sorted(offline))}" if offline else None

@@ -13,7 +13,7 @@ from barnabas.broker.controller.log_dir_admin import copying_threads
 from barnabas.broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
-from barnabas.broker.startup.assembly import Dependencies, Parts
+from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
 from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.startup.observers import Observers
 from barnabas.broker.waiting.blocking import ThreadRunner
@@ -61,14 +61,14 @@ class Server:
         storage.store.on_failure = lambda: self._loop.call_soon_threadsafe(
             self._log_dir_failed, storage.metadata_dir
         )
-        parts = self.parts = Parts(self.config, storage, self._dependencies())
-        self.socket_server.connection_closed = parts.client_metrics.connection_closed
-        self.socket_server.start(parts.apis.handle)
-        parts.housekeeping.start()
-        parts.log_cleaner.start()
-        parts.cordoned_dirs.reconfigure()
-        parts.moves.start()
-        parts.snapshot_generator.start()
+        components = self.components = BrokerComponents(self.config, storage, self._dependencies())
+        self.socket_server.connection_closed = components.client_metrics.connection_closed
+        self.socket_server.start(components.apis.handle)
+        components.housekeeping.start()
+        components.log_cleaner.start()
+        components.cordoned_dirs.reconfigure()
+        components.moves.start()
+        components.snapshot_generator.start()
 
     def _dependencies(self) -> Dependencies:
         """The event loop, threads and processes, the system's randomness, and this server's sockets."""
@@ -107,21 +107,21 @@ class Server:
 
     async def stop(self) -> None:
         """Takes no new requests, answers those in flight, and closes the directories cleanly."""
-        parts = self.parts
+        components = self.components
         self.is_stopping = True
-        parts.housekeeping.stop()
-        parts.snapshot_generator.stop()
-        await parts.moves.stop()
-        await parts.log_cleaner.stop()
+        components.housekeeping.stop()
+        components.snapshot_generator.stop()
+        await components.moves.stop()
+        await components.log_cleaner.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))
         await asyncio.sleep(0)  # reading has stopped: no request need wait for records or members any longer
-        parts.replica_manager.fetch_purgatory.expire_all()
-        parts.coordinators.stop()
+        components.replica_manager.fetch_purgatory.expire_all()
+        components.coordinators.stop()
         cut_off = await drained
         if cut_off:
             logger.warning("%d connections did not finish within %.0f s", cut_off, DRAIN_TIMEOUT_S)
-        parts.replica_manager.produce_purgatory.expire_all()
-        parts.replica_manager.delete_records_purgatory.expire_all()
+        components.replica_manager.produce_purgatory.expire_all()
+        components.replica_manager.delete_records_purgatory.expire_all()
         await self._loop.run_in_executor(None, self._copying.close)
         await self._loop.run_in_executor(None, self._loading.close)
         await self._loop.run_in_executor(None, self._runner.close)

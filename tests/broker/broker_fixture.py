@@ -18,7 +18,7 @@ from barnabas.broker.metadata.image import MetadataDelta
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
 from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
-from barnabas.broker.startup.assembly import Dependencies, Parts
+from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
 from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
 from barnabas.config.broker_config import BrokerConfig
@@ -108,22 +108,22 @@ class InProcessBroker:
         self.deltas: list[MetadataDelta] = []
         self.storage = NodeStorage(self.config, self.env)
         self.log_manager = self.storage.log_manager
-        self.parts = Parts(self.config, self.storage, self._dependencies(first_id))
-        self.parts.followers.add(lambda _, delta: self.deltas.append(delta))
-        self.broker = self.parts.broker
-        self.apis = self.parts.apis
-        self.controller = self.parts.controller
-        self.replica_manager = self.parts.replica_manager
+        self.components = BrokerComponents(self.config, self.storage, self._dependencies(first_id))
+        self.components.publishers.add(lambda _, delta: self.deltas.append(delta))
+        self.broker = self.components.broker
+        self.apis = self.components.apis
+        self.controller = self.components.controller
+        self.replica_manager = self.components.replica_manager
         self.replica_manager.verify_transactions(
             False
         )  # producers may be unknown to the transaction coordinator
-        self.coordinators = self.parts.coordinators
-        self.client_metrics = self.parts.client_metrics
-        self.log_dirs = self.parts.log_dirs
-        self.cordoned_dirs = self.parts.cordoned_dirs
-        self.dynamic_config = self.parts.dynamic_config
-        self.directory_assignment = self.parts.directory_assignment
-        self.parts.moves.start()
+        self.coordinators = self.components.coordinators
+        self.client_metrics = self.components.client_metrics
+        self.log_dirs = self.components.log_dirs
+        self.cordoned_dirs = self.components.cordoned_dirs
+        self.dynamic_config = self.components.dynamic_config
+        self.directory_assignment = self.components.directory_assignment
+        self.components.moves.start()
         self.connection_ids = count(1)
 
     def _dependencies(self, first_id: int) -> Dependencies:

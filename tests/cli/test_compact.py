@@ -52,7 +52,7 @@ async def compact(server: Server, *arguments: str) -> Result:
 
 
 def fill(server: Server) -> None:
-    log = server.parts.replica_manager.partition("t", 0).log
+    log = server.components.replica_manager.partition("t", 0).log
     for number in range(50):
         value = b"%d" % number
         log.append_as_leader(build_batch([(b"key", value, 1_700_000_000_000, ())]), 0)
@@ -64,7 +64,7 @@ async def test_a_topic_is_compacted(server: Server) -> None:
     result = await compact(server, "t", "--wait")
     assert result.exit_code == 0, result.output
     assert "t-0: compacted up to offset 50, " in result.stdout
-    log = server.parts.replica_manager.partition("t", 0).log
+    log = server.components.replica_manager.partition("t", 0).log
     assert log.size < 200
 
 

@@ -247,7 +247,7 @@ class RuntimeHarness:
         self.clock = ManualTimer()
         self.probe = WatchedProbe()
         self.shards: list[Counters] = []
-        self.parts: RuntimeDependencies[Counters] = RuntimeDependencies(
+        self.dependencies: RuntimeDependencies[Counters] = RuntimeDependencies(
             topic="counters",
             new_shard=self._new_shard,
             records=GROUP_RECORDS,
@@ -263,7 +263,7 @@ class RuntimeHarness:
             is_needed=lambda record: record.value is None,
             probe=self.probe,
         )
-        self.runner = ShardRunner(self.parts, 0, 7)
+        self.runner = ShardRunner(self.dependencies, 0, 7)
         self.runner.load()
 
     def _new_shard(self, context: ShardContext) -> Counters:

@@ -323,7 +323,7 @@ async def test_a_stop_does_not_wait_for_pending_joins(tmp_path: Path) -> None:
     async with connected(server.ports["PLAINTEXT"]) as client:
         await client.ask(_frame(FindCoordinatorRequest(coordinator_keys=["waiting"]), 4))
         client.send(_frame(JOIN, 3))
-        runtime = server.parts.coordinators.group_runtime
+        runtime = server.components.coordinators.group_runtime
         while not any(map(len, (shard.groups for shard in runtime.shards()))):  # noqa: ASYNC110 (turns of the loop)
             await asyncio.sleep(0)
         stopped = asyncio.ensure_future(server.stop())

@@ -69,9 +69,9 @@ class Harness:
         self.harness.runner.unload()
         self.harness.shards.clear()
         self.logs = self.harness.logs = ManyLogs()
-        self.harness.parts.logs = self.logs
+        self.harness.dependencies.logs = self.logs
         self.image = MetadataImage.empty()
-        self.runtime: CoordinatorRuntime[Counters] = CoordinatorRuntime(self.harness.parts, HERE)
+        self.runtime: CoordinatorRuntime[Counters] = CoordinatorRuntime(self.harness.dependencies, HERE)
 
     def change(self, *records: Message) -> None:
         self.image, delta = replayed(self.image, records)

@@ -12,8 +12,8 @@ from tests.broker.metrics.test_sources import value
 def test_the_log_and_its_snapshots() -> None:
     node = Node(new_env())
     metrics = Metrics()
-    followers = MetadataPublishers(first=lambda image, delta: None)
-    add_metadata_log(metrics, node.log, lambda: node.image, node.env.now_ms, followers)
+    publishers = MetadataPublishers(first=lambda image, delta: None)
+    add_metadata_log(metrics, node.log, lambda: node.image, node.env.now_ms, publishers)
     started_ms = node.env.time_ms
     node.set("a", "1")
     node.env.time_ms += 5000
@@ -26,7 +26,7 @@ def test_the_log_and_its_snapshots() -> None:
     assert value(metrics, "kafka_server_metadataloader_currentmetadataversion") == 30
     assert value(metrics, "kafka_server_broker_metadata_metrics_last_applied_record_offset") == 2
     assert value(metrics, "kafka_server_broker_metadata_metrics_metadata_apply_error_count") == 0
-    followers.failures += 1
+    publishers.failures += 1
     assert value(metrics, "kafka_server_broker_metadata_metrics_metadata_apply_error_count") == 1
     node.snapshot()
     (snapshot,) = node.log.snapshots.ids

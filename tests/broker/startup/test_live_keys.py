@@ -63,7 +63,9 @@ def of_quotas(key: str, text: str, field: str, seen: Any) -> Live:
 
 def assignment_interval_ms(server: Server) -> int:
     """For a group without its own settings."""
-    return GroupSettings(server.config, lambda: server.parts.controller.image).assignment_interval_ms("g")
+    return GroupSettings(server.config, lambda: server.components.controller.image).assignment_interval_ms(
+        "g"
+    )
 
 
 LIVE = [
@@ -91,34 +93,34 @@ LIVE = [
     of_log("log.segment.bytes", "2000000", 2_000_000),
     of_log("log.segment.delete.delay.ms", "5", 5),
     of_log("message.max.bytes", "500", 500),
-    Live("log.cleaner.backoff.ms", "500", lambda server: server.parts.log_cleaner.backoff_s, 0.5),
+    Live("log.cleaner.backoff.ms", "500", lambda server: server.components.log_cleaner.backoff_s, 0.5),
     Live("group.consumer.assignment.interval.ms", "2000", assignment_interval_ms, 2000),
     Live(
         "log.cleaner.dedupe.buffer.size",
         "8000000",
-        lambda server: server.parts.log_cleaner.limits().dedupe_buffer_bytes,
+        lambda server: server.components.log_cleaner.limits().dedupe_buffer_bytes,
         4_000_000,
     ),
     Live(
         "log.cleaner.io.buffer.load.factor",
         "0.5",
-        lambda server: server.parts.log_cleaner.limits().load_factor,
+        lambda server: server.components.log_cleaner.limits().load_factor,
         0.5,
     ),
     Live(
         "log.cleaner.io.buffer.size",
         "8000",
-        lambda server: server.parts.log_cleaner.limits().io_buffer_bytes,
+        lambda server: server.components.log_cleaner.limits().io_buffer_bytes,
         2000,
     ),
     Live(
         "log.cleaner.io.max.bytes.per.second",
         "1e6",
-        lambda server: server.parts.log_cleaner.limits().max_io_bytes_per_second,
+        lambda server: server.components.log_cleaner.limits().max_io_bytes_per_second,
         500_000,
     ),
     Live(
-        "log.cleaner.threads", "2", lambda server: server.parts.log_cleaner.is_enabled, True
+        "log.cleaner.threads", "2", lambda server: server.components.log_cleaner.is_enabled, True
     ),  # and halves the values above
     of_quotas("max.connection.creation.rate", "5000", "max_connection_creation_rate", 5000),
     of_quotas("max.connections", "50", "max_connections", 50),
@@ -257,11 +259,11 @@ async def test_recovery_uses_the_configured_number_of_threads(
 
 async def test_compaction_begins_when_threads_are_added(tmp_path: Path) -> None:
     async with running(config_of(tmp_path, **STATIC, log_cleaner_threads="0")) as server:
-        found = [server.parts.log_cleaner.manager.is_enabled]
+        found = [server.components.log_cleaner.manager.is_enabled]
         await alter(server.ports["PLAINTEXT"], "", SET, {"log.cleaner.threads": "1"})
-        found.append(server.parts.log_cleaner.manager.is_enabled)
+        found.append(server.components.log_cleaner.manager.is_enabled)
     async with running(config_of(tmp_path, **STATIC, log_cleaner_threads="0")) as again:
-        found.append(again.parts.log_cleaner.manager.is_enabled)
+        found.append(again.components.log_cleaner.manager.is_enabled)
     assert found == [False, True, True]
 
 

@@ -61,7 +61,7 @@ async def test_the_metrics_of_a_used_broker(tmp_path: Path) -> None:
         assert seen["kafka_network_requestmetrics_requests_total"]["Metadata", "1"] == 1
         assert seen["kafka_log_log_logendoffset"]["t", "0"] == 0
         assert seen["kafka_log_logmanager_offlinelogdirectorycount"][()] == 0
-        server.parts.replica_manager.log_dir_failed(str(tmp_path))
+        server.components.replica_manager.log_dir_failed(str(tmp_path))
         seen = values(server)
         assert seen["kafka_log_logmanager_offlinelogdirectorycount"][()] == 1
         assert seen["kafka_server_replicamanager_offlinereplicacount"][()] == 1
@@ -74,7 +74,7 @@ async def test_http_serves_metrics_and_readiness(tmp_path: Path) -> None:
             assert metrics.status == 200
             assert "kafka_server_replicamanager_leadercount 0.0" in metrics.body
             assert (await reply(port, "/health/ready")).status == 200
-            server.parts.replica_manager.log_dir_failed(str(tmp_path))
+            server.components.replica_manager.log_dir_failed(str(tmp_path))
             failed = await reply(port, "/health/ready")
             assert failed.status == 503
             assert f"failed log directories: {tmp_path}" in failed.body

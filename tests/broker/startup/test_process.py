@@ -205,7 +205,7 @@ def test_a_broker_whose_disks_have_failed_ends_with_an_error(
             started.append(self)
 
     monkeypatch.setattr(process, "Server", Remembered)
-    terminal = Terminal(lambda: started[0].parts.replica_manager.log_dir_failed(str(tmp_path)))
+    terminal = Terminal(lambda: started[0].components.replica_manager.log_dir_failed(str(tmp_path)))
     monkeypatch.setattr(sys, "stdout", terminal)
     assert run(config_of(tmp_path)) == EXIT_FAILED
     assert "has failed" in capsys.readouterr().err

@@ -74,10 +74,10 @@ async def test_a_stop_leaves_the_marker_and_closes_everything(tmp_path: Path) ->
 async def test_created_topics_are_there_after_a_stop(tmp_path: Path) -> None:
     async with running(config_of(tmp_path)) as server, connected(server.ports[PLAINTEXT]) as client:
         await client.ask(raw.metadata_request(topics=["t"]))
-        topic_id = server.parts.controller.image.topics["t"].topic_id
+        topic_id = server.components.controller.image.topics["t"].topic_id
     async with running(config_of(tmp_path)) as again:
-        assert again.parts.controller.image.topics["t"].topic_id == topic_id
-        assert again.parts.replica_manager.partition("t", 0).leader_epoch == 2  # resigned, elected again
+        assert again.components.controller.image.topics["t"].topic_id == topic_id
+        assert again.components.replica_manager.partition("t", 0).leader_epoch == 2  # resigned, elected again
         assert again.ports[PLAINTEXT]
 
 
@@ -87,7 +87,7 @@ async def test_a_stop_answers_waiting_fetches(tmp_path: Path) -> None:
     async with connected(server.ports[PLAINTEXT]) as client:
         await client.ask(raw.metadata_request(topics=["t"]))
         client.send(fetch_request("t", max_wait_ms=600_000))
-        while not server.parts.replica_manager.fetch_purgatory.num_delayed:  # noqa: ASYNC110 (turns of the loop, no time)
+        while not server.components.replica_manager.fetch_purgatory.num_delayed:  # noqa: ASYNC110 (turns of the loop, no time)
             await asyncio.sleep(0)
         await server.stop()
         assert (await client.receive())[:4] == (7).to_bytes(4, "big")
@@ -102,15 +102,15 @@ async def test_requests_that_cannot_be_answered_in_time_are_cut_off(
     server.start()
     async with connected(server.ports[PLAINTEXT]) as client:
         await client.ask(raw.metadata_request(topics=["t"]))
-        topic_id = server.parts.controller.image.topics["t"].topic_id
+        topic_id = server.components.controller.image.topics["t"].topic_id
         absent = PartitionChangeRecord(partition_id=0, topic_id=topic_id, replicas=[1, 2], isr=[1, 2])
         changed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        server.parts.controller.submit(lambda _: Decision(True, [absent]), lambda _: False).add_done_callback(
-            changed.set_result
-        )
+        server.components.controller.submit(
+            lambda _: Decision(True, [absent]), lambda _: False
+        ).add_done_callback(changed.set_result)
         assert await changed
         client.send(raw.frame(raw.header_v1(raw.PRODUCE, 8, 7) + encode(produce("t", batch("a")), 8)))
-        while not server.parts.replica_manager.produce_purgatory.num_delayed:  # noqa: ASYNC110 (as above)
+        while not server.components.replica_manager.produce_purgatory.num_delayed:  # noqa: ASYNC110 (as above)
             await asyncio.sleep(0)
         await server.stop()
         assert await client.is_closed()
@@ -169,16 +169,16 @@ async def test_without_a_log_directory_left_the_server_has_failed(tmp_path: Path
     one, other = str(tmp_path / "one"), str(tmp_path / "other")
     async with running(config_of(f"{one},{other}")) as server:
         assert server.storage.metadata_dir == one
-        server.parts.replica_manager.log_dir_failed(other)
+        server.components.replica_manager.log_dir_failed(other)
         assert not server.failed.done()
-        server.parts.replica_manager.log_dir_failed(one)
+        server.components.replica_manager.log_dir_failed(one)
         assert server.failed.done()
         assert one in server.failed.result()
-        server.parts.replica_manager.log_dir_failed(one)  # it is not reported twice
+        server.components.replica_manager.log_dir_failed(one)  # it is not reported twice
 
 
 async def test_without_the_metadata_directory_the_server_has_failed(tmp_path: Path) -> None:
     one, other = str(tmp_path / "one"), str(tmp_path / "other")
     async with running(config_of(f"{one},{other}")) as server:
-        server.parts.replica_manager.log_dir_failed(one)
+        server.components.replica_manager.log_dir_failed(one)
         assert "metadata" in server.failed.result()

@@ -48,7 +48,7 @@ async def change(server: Server, value: str) -> str:
     def decide(_image: MetadataImage) -> Decision[str]:
         return Decision("changed", [record])
 
-    server.parts.controller.submit(decide, str).add_done_callback(answer.set_result)
+    server.components.controller.submit(decide, str).add_done_callback(answer.set_result)
     return await asyncio.wait_for(answer, TIMEOUT_S)
 
 
@@ -72,11 +72,11 @@ async def test_a_publisher_that_raises_does_not_hold_up_others(
 
     heard: list[int] = []
     async with running(config_of(tmp_path)) as server:
-        server.parts.followers.add(stumble)
-        server.parts.followers.add(lambda image, delta: heard.append(image.offset))
+        server.components.publishers.add(stumble)
+        server.components.publishers.add(lambda image, delta: heard.append(image.offset))
         assert await change(server, "10001") == "changed"
         assert await change(server, "10002") == "changed"
-        assert server.parts.followers.failures == len(heard) == 2
+        assert server.components.publishers.failures == len(heard) == 2
     assert f"offset {heard[-1]} is unlucky" in caplog.text
 
 
@@ -87,7 +87,7 @@ async def test_an_image_whose_preparation_fails_is_published(
         raise ValueError("nothing is prepared here")
 
     async with running(config_of(tmp_path)) as server:
-        monkeypatch.setattr(server.parts.loader, "_prepare", stumble)
+        monkeypatch.setattr(server.components.loader, "_prepare", stumble)
         assert await change(server, "10001") == "changed"
         assert await change(server, "10002") == "changed"
 

@@ -140,7 +140,7 @@ def test_a_topic_deleted_during_a_move(broker: InProcessBroker, tmp_path: Path) 
     request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="t")], timeout_ms=1000)
     assert broker.client(6) >> request << Like(responses=[Like(error_code=0)])
     assert places(broker) == {"a": [], "b": [], "c": []}
-    assert broker.parts.moves.moves == []
+    assert broker.components.moves.moves == []
     broker.create_topic("t")
     assert sum(len(found) for found in places(broker).values()) == 1
 
