@@ -33,7 +33,7 @@ EXCUSED: Final = (
     f"log directory {DISK} is full: ",
     f"[Errno {errno.ENOSPC}]",
     "could not be opened",  # a partition whose log could not be created without space
-    "nobody has joined again",  # of static members, all of which may be gone
+    "no member has joined again",  # static members may all be gone
 )
 """Log lines that a broker may write under the faults of a simulation."""
 
