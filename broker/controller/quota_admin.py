@@ -6,7 +6,6 @@ KIP-612).
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from barnabas.broker.metadata.image import QuotaEntity, quota_record
 from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
+from barnabas.broker.waiting.host_lookup import is_address
 from barnabas.config.catalogue.resources import client_quota_keys, ip_quota_keys
 from barnabas.config.keys import ConfigKey
 from barnabas.config.values import ConfigType
@@ -205,15 +205,6 @@ def _check_value(keys: Mapping[str, ConfigKey[Any]], name: str, value: float) ->
         raise _invalid(f"Proposed value for {name} is too large for {_WORDS[key.type]}: {value}")
     if math.isfinite(value) and math.fmod(value, 1.0) > _FRACTION_LIMIT:
         raise _invalid(f"{name} cannot be a fractional value: {value}")
-
-
-def is_address(name: str) -> bool:
-    """Whether `name` is an IP address, which needs no lookup."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def hosts_in(alterations: Iterable[QuotaAlteration]) -> set[str]:

@@ -31,9 +31,9 @@ import re
 import socket
 from collections.abc import Iterable
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 
+from barnabas.broker.waiting.host_lookup import is_address
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_ALLOWED_HOSTS, BARNABAS_HTTP_HOST
 
@@ -82,7 +82,7 @@ def _name_in(host: str) -> str | None:
     if match is None:
         return None
     if match["v6"] is not None:
-        return match["v6"] if _is_address(match["v6"]) else None
+        return match["v6"] if is_address(match["v6"]) else None
     name = _plain(match["name"])
     return name if 0 < len(name) <= _LONGEST_NAME else None
 
@@ -93,15 +93,7 @@ def _plain(name: str) -> str:
 
 def _is_public(name: str) -> bool:
     """Whether anybody could register the name in the public DNS."""
-    return "." in name and not name.endswith(_RESERVED) and not _is_address(name)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+    return "." in name and not name.endswith(_RESERVED) and not is_address(name)
 
 
 def _names_of_this_broker(config: BrokerConfig) -> Iterable[str]:

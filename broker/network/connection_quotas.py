@@ -8,7 +8,6 @@ closes, or until the rate lets the next one in. All limits can change while the 
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import math
 import socket
@@ -17,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.broker.waiting.host_lookup import is_address
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.network import (
     MAX_CONNECTION_CREATION_RATE,
@@ -200,19 +200,9 @@ class ConnectionLimitsUpdate:
             self._change(limits_of(self._config))
 
     def _has_names(self) -> bool:
+        """Whether a look-up is needed. An address with an interface, as fe80::1%eth0, may be unknown like any name."""
         overrides = parse_connection_overrides(self._config[MAX_CONNECTIONS_PER_IP_OVERRIDES])
-        return not all(_is_address(host.strip("[]")) for host in overrides)
-
-
-def _is_address(host: str) -> bool:
-    """Whether no look-up is needed. An address with an interface, as fe80::1%eth0, may be unknown like any name."""
-    if "%" in host:
-        return False
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+        return not all("%" not in host and is_address(host.strip("[]")) for host in overrides)
 
 
 def limits_by_address(limits_by_host: Mapping[str, int]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""HostLookup: checks off the event loop whether names are names of hosts.
+"""HostLookup: checks off the event loop whether names are names of hosts; and how addresses are told and written.
 
 A resolver may take many seconds over a name, so it has a daemon thread of its own, which delays neither fsyncs nor the
 end of the process.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
+from ipaddress import IPv6Address, ip_address
 from queue import SimpleQueue
 from threading import Thread
 from typing import Final, Protocol
@@ -35,6 +36,29 @@ def resolves(name: str) -> bool:
     except (OSError, UnicodeError):
         return False
     return True
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` is an IP address, which needs no look-up."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def java_address(host: str) -> str:
+    """An address as Java writes it, IPv6 in eight groups without leading zeros; anything else as it is."""
+    bare, _, scope = host.partition("%")
+    try:
+        address = ip_address(bare)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        bare = ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))
+    return f"{bare}%{scope}" if scope else bare
 
 
 class HostLookup:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from typing import Final
 
@@ -20,6 +19,7 @@ from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext
+from barnabas.broker.waiting.host_lookup import java_address
 from barnabas.config.catalogue import groups as keys
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
@@ -37,16 +37,7 @@ JoinResult = CoordinatorResult[JoinGroupResponse]
 
 def client_host_of(host: str) -> str:
     """An address as Java formats an InetAddress without a name: "/127.0.0.1", "/0:0:0:0:0:0:0:1"."""
-    bare, _, scope = host.partition("%")
-    try:
-        address = ipaddress.ip_address(bare)
-    except ValueError:
-        return f"/{host}"
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return f"/{address.ipv4_mapped}"
-        bare = ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
-    return f"/{bare}%{scope}" if scope else f"/{bare}"
+    return f"/{java_address(host)}"
 
 
 def protocols_of(request: JoinGroupRequest) -> SupportedProtocols:
