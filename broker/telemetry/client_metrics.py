@@ -12,7 +12,6 @@ import math
 import struct
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 from barnabas.broker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataDelta, MetadataImage
@@ -23,11 +22,13 @@ from barnabas.broker.request import RequestContext
 from barnabas.broker.telemetry import otlp
 from barnabas.broker.telemetry.client_metrics_store import ClientMetricsStore, PushingClient
 from barnabas.broker.waiting.blocking import BlockingRunner
+from barnabas.broker.waiting.host_lookup import java_address
 from barnabas.broker.waiting.timer import Timer, TimerHandle
 from barnabas.config.catalogue.resources import CLIENT_METRICS_INTERVAL_MS
 from barnabas.config.client_metrics import ALL_METRICS, ClientMetricsConfig
 from barnabas.config.keys import ConfigError
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.telemetry import PushTelemetryRequest
 from barnabas.protocol.records.checksum import crc32c
 from barnabas.protocol.records.compression import CompressionType
 from barnabas.protocol.wire import ZERO_UUID, Uuid, uuid_to_string
@@ -66,16 +67,6 @@ class Subscription(NamedTuple):
     subscription_id: int
     metrics: tuple[str, ...]
     push_interval_ms: int
-
-
-class Push(NamedTuple):
-    """A PushTelemetry request."""
-
-    instance_id: Uuid
-    subscription_id: int
-    terminating: bool
-    compression_type: int
-    metrics: bytes
 
 
 class _Instance:
@@ -206,14 +197,14 @@ class ClientMetricsManager:
         instance.last_error = ErrorCode.NONE
         return instance_id, instance.subscription
 
-    def push(self, push: Push, context: RequestContext) -> Pending[ErrorCode]:
+    def push(self, push: PushTelemetryRequest, context: RequestContext) -> Pending[ErrorCode]:
         """Applies one push; completes with the error code when its metrics are visible."""
         answer: Pending[ErrorCode] = Pending()
         answer.add_done_callback(lambda code: self.pushes.update([code.name]))
-        if push.instance_id in _NO_IDS:
+        if push.client_instance_id in _NO_IDS:
             answer.complete(ErrorCode.INVALID_REQUEST)
             return answer
-        instance = self._instance(push.instance_id, context)
+        instance = self._instance(push.client_instance_id, context)
         answer.add_done_callback(instance.answered)
         code = self._check(push, instance)
         instance.terminating = push.terminating
@@ -223,7 +214,7 @@ class ClientMetricsManager:
             self._unpack(push, instance, answer)
         return answer
 
-    def _check(self, push: Push, instance: _Instance) -> ErrorCode:
+    def _check(self, push: PushTelemetryRequest, instance: _Instance) -> ErrorCode:
         """Checks a push, and notes its time unless it comes too early."""
         if instance.terminating:
             return ErrorCode.INVALID_REQUEST
@@ -235,23 +226,35 @@ class ClientMetricsManager:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return ErrorCode.TELEMETRY_TOO_LARGE if len(push.metrics) > self.max_bytes else ErrorCode.NONE
 
-    def _unpack(self, push: Push, instance: _Instance, answer: Pending[ErrorCode]) -> None:
+    def _unpack(self, push: PushTelemetryRequest, instance: _Instance, answer: Pending[ErrorCode]) -> None:
         """Parses the metrics off the event loop, and stores them on it."""
-        read = _Reading(push, self.max_bytes, is_kept=self.store is not None)
+        codec, metrics, store = push.compression_type, bytes(push.metrics), self.store
+        payload: otlp.Payload | None = None
+        malformed: otlp.MalformedTelemetryError | None = None
+
+        def read() -> None:
+            nonlocal payload, malformed
+            try:
+                if store is not None:
+                    payload = otlp.parse(codec, metrics, self.max_bytes)
+                else:
+                    otlp.unpack(codec, metrics, self.max_bytes)
+            except otlp.MalformedTelemetryError as error:
+                malformed = error
 
         def done(failure: BaseException | None) -> None:
             if failure is not None:
                 raise failure
-            if read.error is not None:
-                logger.debug("metrics of %s cannot be read: %s", instance.client, read.error)
+            if malformed is not None:
+                logger.debug("metrics of %s cannot be read: %s", instance.client, malformed)
                 answer.complete(ErrorCode.INVALID_RECORD)
                 return
-            if self.store is not None and read.payload is not None:
-                keep_ms = instance.expires_after_ms
-                self.store.receive(_pushing(push.instance_id, instance), read.payload, keep_ms)
+            if store is not None and payload is not None:
+                client = _pushing(push.client_instance_id, instance)
+                store.receive(client, payload, instance.expires_after_ms)
             answer.complete(ErrorCode.NONE)
 
-        self._runner.submit(read.run, done)
+        self._runner.submit(read, done)
 
     # ---- clients
 
@@ -299,27 +302,6 @@ class ClientMetricsManager:
         return self._timer.time() * 1000
 
 
-class _Reading:
-    """The work off the event loop: decompresses a push and, where metrics are kept, parses it."""
-
-    def __init__(self, push: Push, max_bytes: int, *, is_kept: bool) -> None:
-        self.payload: otlp.Payload | None = None
-        self.error: otlp.MalformedTelemetryError | None = None
-        self._push = push
-        self._max_bytes = max_bytes
-        self._is_kept = is_kept
-
-    def run(self) -> None:
-        codec, metrics = self._push.compression_type, self._push.metrics
-        try:
-            if self._is_kept:
-                self.payload = otlp.parse(codec, metrics, self._max_bytes)
-            else:
-                otlp.unpack(codec, metrics, self._max_bytes)
-        except otlp.MalformedTelemetryError as error:
-            self.error = error
-
-
 def attributes(instance_id: Uuid, context: RequestContext) -> dict[str, str]:
     """The attributes of a client, by the names that patterns of subscriptions use."""
     connection = context.connection
@@ -327,23 +309,12 @@ def attributes(instance_id: Uuid, context: RequestContext) -> dict[str, str]:
         "client_instance_id": uuid_to_string(instance_id),
         "client_software_name": connection.client_software_name,
         "client_software_version": connection.client_software_version,
-        "client_source_address": _java_address(connection.client_host),
+        "client_source_address": java_address(connection.client_host),
         "client_source_port": str(connection.client_port),
     }
     if context.client_id is not None:
         known["client_id"] = context.client_id
     return known
-
-
-def _java_address(host: str) -> str:
-    """The address as Java writes it, as patterns expect it: IPv6 in eight groups without leading zeros."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host
-    if not isinstance(address, IPv6Address):
-        return host
-    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))
 
 
 def subscription_of(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
-from barnabas.broker.telemetry.client_metrics import ACCEPTED_COMPRESSION_TYPES, Push
+from barnabas.broker.telemetry.client_metrics import ACCEPTED_COMPRESSION_TYPES
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError
 from barnabas.protocol.messages.telemetry import (
@@ -48,12 +48,5 @@ def get_telemetry_subscriptions(
 def push_telemetry(
     broker: Broker, context: RequestContext, request: PushTelemetryRequest
 ) -> Pending[PushTelemetryResponse]:
-    push = Push(
-        request.client_instance_id,
-        request.subscription_id,
-        request.terminating,
-        request.compression_type,
-        bytes(request.metrics),
-    )
-    answer = broker.client_metrics.push(push, context)
+    answer = broker.client_metrics.push(request, context)
     return answer.then(lambda code: PushTelemetryResponse(error_code=code))

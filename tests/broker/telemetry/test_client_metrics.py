@@ -14,7 +14,6 @@ from barnabas.broker.request import ConnectionInfo, RequestContext
 from barnabas.broker.telemetry import client_metrics
 from barnabas.broker.telemetry.client_metrics import (
     ClientMetricsManager,
-    Push,
     Subscription,
     add_client_metrics,
     subscription_id,
@@ -23,6 +22,7 @@ from barnabas.broker.telemetry.client_metrics_store import ClientMetricsStore
 from barnabas.broker.waiting.blocking import InlineRunner
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.telemetry import PushTelemetryRequest
 from barnabas.protocol.messages.topic_records import ConfigRecord
 from barnabas.protocol.records.compression import CompressionType, compress
 from barnabas.protocol.wire import ZERO_UUID, Uuid
@@ -120,11 +120,28 @@ class Client:
         codec: int = 0,
     ) -> ErrorCode | None:
         """The code of the answer; None while there is none."""
-        push = Push(instance_id, subscription.subscription_id, terminating, codec, metrics)
+        push = pushing(instance_id, subscription, metrics, terminating=terminating, codec=codec)
         pending = self.harness.manager.push(push, self.context)
         codes: list[ErrorCode] = []
         pending.add_done_callback(codes.append)
         return codes[0] if codes else None
+
+
+def pushing(
+    instance_id: Uuid,
+    subscription: Subscription,
+    metrics: bytes,
+    *,
+    terminating: bool = False,
+    codec: int = 0,
+) -> PushTelemetryRequest:
+    return PushTelemetryRequest(
+        client_instance_id=instance_id,
+        subscription_id=subscription.subscription_id,
+        terminating=terminating,
+        compression_type=codec,
+        metrics=metrics,
+    )
 
 
 def test_without_subscriptions_nothing_is_asked_for() -> None:
@@ -275,7 +292,7 @@ def test_pushed_metrics_are_shown_when_the_push_is_answered() -> None:
     client = harness.client()
     instance_id, subscription = client.get()
     codes: list[ErrorCode] = []
-    push = Push(instance_id, subscription.subscription_id, False, 0, payload(gauge(RATE, point(1.5))))
+    push = pushing(instance_id, subscription, payload(gauge(RATE, point(1.5))))
     harness.manager.push(push, client.context).add_done_callback(codes.append)
     assert (codes, harness.shown()) == ([], {})
     runner.release_all()
