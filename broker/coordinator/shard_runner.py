@@ -42,7 +42,6 @@ from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendError, AppendResult
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.records.builder import build_batch
-from barnabas.protocol.records.control import end_transaction_marker
 from barnabas.protocol.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from barnabas.storage.errors import OutOfResourcesError, is_fault_of_disk
 from barnabas.storage.log.txn_verification import VerificationGuard
@@ -317,15 +316,10 @@ class ShardRunner(Generic[S]):
     def _write_marker(self, marker: TransactionMarker) -> None:
         dependencies = self._dependencies
         batch = self._queue.new_batch(0, is_needed=True)
-        data = end_transaction_marker(
-            commit=marker.committed,
-            coordinator_epoch=marker.coordinator_epoch,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            timestamp=dependencies.now_ms(),
-        )
         result = dependencies.logs.append(
-            self.partition, data, transaction_version=marker.transaction_version
+            self.partition,
+            marker.batch(dependencies.now_ms()),
+            transaction_version=marker.transaction_version,
         )
         if isinstance(result, AppendError):
             raise ApiError(result.error, result.error_message)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from barnabas.broker.pending import Pending
 from barnabas.config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.records.control import end_transaction_marker
 from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
@@ -36,6 +37,16 @@ class TransactionMarker(NamedTuple):
     coordinator_epoch: int
     committed: bool
     transaction_version: int
+
+    def batch(self, now_ms: int) -> bytes:
+        """The control batch that ends the transaction in a partition."""
+        return end_transaction_marker(
+            commit=self.committed,
+            coordinator_epoch=self.coordinator_epoch,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            timestamp=now_ms,
+        )
 
 
 class TransactionVerifier(Protocol):

@@ -15,7 +15,6 @@ from barnabas.broker.replica.append import AppendResult, append_error_of
 from barnabas.broker.replica.partition import ACKS_ALL
 from barnabas.config.catalogue.server import REQUEST_TIMEOUT_MS
 from barnabas.protocol.errors import ApiError, ErrorCode
-from barnabas.protocol.records.control import end_transaction_marker
 from barnabas.protocol.wire import ZERO_UUID
 from barnabas.storage.offsets import AppendOrigin, TopicPartition
 
@@ -92,13 +91,7 @@ class TxnMarkerWriter:
     def _append(
         self, marker: TransactionMarker, partitions: Sequence[TopicPartition], answers: _Answers
     ) -> None:
-        records = end_transaction_marker(
-            commit=marker.committed,
-            coordinator_epoch=marker.coordinator_epoch,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            timestamp=self._now_ms(),
-        )
+        records = marker.batch(self._now_ms())
 
         def appended(results: list[AppendResult]) -> None:
             for partition, result in zip(partitions, results, strict=True):
