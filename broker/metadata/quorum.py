@@ -28,38 +28,15 @@ class MetadataQuorum:
     def __init__(
         self, log: EmbeddedRaftLog, listeners: Sequence[Listener], now_ms: Callable[[], int]
     ) -> None:
-        self._log = log
-        self._now_ms = now_ms
+        self.log = log
+        self.now_ms = now_ms
         self.listeners = listeners
         self.runner: BlockingRunner = InlineRunner()
 
     @property
-    def node_id(self) -> int:
-        """The leader, and the only voter."""
-        return self._log.node_id
-
-    @property
-    def directory_id(self) -> Uuid:
-        """Of the voter's directory."""
-        return self._log.directory_id
-
-    @property
     def kraft_version(self) -> int:
         """The finalized level of kraft.version."""
-        return self._log.control.kraft_version
-
-    @property
-    def leader_epoch(self) -> int:
-        return self._log.leader_epoch
-
-    @property
-    def high_watermark(self) -> int:
-        """The end of the log: everything in it is committed."""
-        return self._log.end_offset
-
-    def now_ms(self) -> int:
-        """The time of the leader's last fetch from itself: now."""
-        return self._now_ms()
+        return self.log.control.kraft_version
 
     @property
     def can_name_voters(self) -> bool:
@@ -94,8 +71,8 @@ class MetadataQuorum:
     def upgrade(self, kraft_version: int) -> None:
         """Records the voters in the log. Blocks. Needs `can_name_voters`. Raises OSError."""
         at = self.listeners[0]
-        voter = InitialVoter(self.node_id, self.directory_id, at.host or "localhost", at.port)
-        self._log.change_quorum(kraft_version, voters_record([voter], at.name))
+        voter = InitialVoter(self.log.node_id, self.log.directory_id, at.host or "localhost", at.port)
+        self.log.change_quorum(kraft_version, voters_record([voter], at.name))
 
 
 class InitialVoter(NamedTuple):

@@ -49,22 +49,22 @@ def describe_quorum(
 
 
 def _partition(broker: Broker, version: int) -> DescribeQuorumResponse.PartitionData:
-    quorum = broker.quorum
-    now_ms, end_offset = quorum.now_ms(), quorum.high_watermark
-    names_directory = quorum.kraft_version > 0 and version >= _NODES_SINCE
+    """The log is that of the only voter, which fetches from itself now, and all of it is committed."""
+    log, now_ms = broker.quorum.log, broker.quorum.now_ms()
+    names_directory = broker.quorum.kraft_version > 0 and version >= _NODES_SINCE
     voter = DescribeQuorumResponse.ReplicaState(
-        replica_id=quorum.node_id,
-        replica_directory_id=quorum.directory_id if names_directory else ZERO_UUID,
-        log_end_offset=end_offset,
+        replica_id=log.node_id,
+        replica_directory_id=log.directory_id if names_directory else ZERO_UUID,
+        log_end_offset=log.end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
     return DescribeQuorumResponse.PartitionData(
         partition_index=0,
         error_message="",
-        leader_id=quorum.node_id,
-        leader_epoch=quorum.leader_epoch,
-        high_watermark=end_offset,
+        leader_id=log.node_id,
+        leader_epoch=log.leader_epoch,
+        high_watermark=log.end_offset,
         current_voters=[voter],
     )
 
@@ -79,7 +79,7 @@ def _not_hosted(index: int) -> DescribeQuorumResponse.PartitionData:
 
 def _node(broker: Broker) -> DescribeQuorumResponse.Node:
     return DescribeQuorumResponse.Node(
-        node_id=broker.quorum.node_id,
+        node_id=broker.quorum.log.node_id,
         listeners=[
             DescribeQuorumResponse.Listener(name=at.name, host=at.host or "localhost", port=at.port)
             for at in broker.quorum.listeners

@@ -80,7 +80,7 @@ def test_a_voter_has_the_directory_id_in_the_log() -> None:
     assert control.kraft_version == 1
     node = started(env, "controller.quorum.bootstrap.servers=h:9093")
     assert node.quorum.kraft_version == 1
-    assert node.quorum.directory_id == uuid_from_string(VOTER_ID)
+    assert node.quorum.log.directory_id == uuid_from_string(VOTER_ID)
     node.close()
 
 
@@ -105,7 +105,7 @@ def test_a_format_interrupted_by_a_power_cut_can_be_repeated() -> None:
         formatted(plan, env)
         node = started(env, "controller.quorum.bootstrap.servers=h:9093")
         assert node.cluster_id == CLUSTER_ID
-        assert node.quorum.directory_id == uuid_from_string(VOTER_ID)
+        assert node.quorum.log.directory_id == uuid_from_string(VOTER_ID)
         node.close()
 
 
