@@ -105,10 +105,6 @@ class PendingOffsets:
         partitions = self._open.setdefault(group_id, {}).setdefault(topic, {})
         partitions.setdefault(partition, set()).add(producer_id)
 
-    def get(self, producer_id: int, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        store = self._stores.get(producer_id)
-        return None if store is None else store.get(group_id, topic, partition)
-
     def stores(self) -> Iterator[OffsetStore]:
         return iter(self._stores.values())
 
