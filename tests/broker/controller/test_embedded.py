@@ -11,6 +11,7 @@ from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.metadata.loader import MetadataLoader, Preparation
 from barnabas.broker.pending import Pending
 from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner, Work
+from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.topic_records import RemoveTopicRecord, TopicRecord
 from barnabas.protocol.schema import Message
 from barnabas.storage.errors import RecordBatchTooLargeError
@@ -127,6 +128,28 @@ def test_decisions_that_follow_a_failed_write_are_made_again(
     assert story.lines[3:] == ["b failed: no space", "c failed: no space"]
     disk.release()
     assert story.lines[5:] == ["durable b", "published b", "b created"]
+
+
+def test_a_change_is_rejected_as_a_whole(controller: Controller, disk: HeldRunner) -> None:
+    """By an ApiError of its decision, or because its records cannot be written."""
+
+    def too_many(image: MetadataImage) -> Decision[str]:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, "too many")
+
+    def rejected(error: ApiError) -> str:
+        return f"{error.code.name}: {error.message}"
+
+    answers: list[str] = []
+    controller.change("The topics", too_many, rejected).add_done_callback(answers.append)
+    new = TopicRecord(name="a", topic_id=b"a" * 16)
+    controller.change("The topics", lambda _: Decision("done", [new]), rejected).add_done_callback(
+        answers.append
+    )
+    disk.fail(OSError("no space"))
+    assert answers == [
+        "POLICY_VIOLATION: too many",
+        "KAFKA_STORAGE_ERROR: The topics could not be recorded: no space",
+    ]
 
 
 def test_a_bug_in_an_operation_fails_only_that_operation(
