@@ -19,6 +19,7 @@ from barnabas.broker.coordinator.transaction import appends as transactional_app
 from barnabas.broker.coordinator.transaction.marker_writer import TxnMarkerWriter
 from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
 from barnabas.broker.coordinator.txn import TransactionMarker
+from barnabas.broker.pending import completed
 from barnabas.broker.startup.housekeeping import Housekeeping
 from barnabas.protocol.errors import ErrorCode
 from barnabas.storage.cleaner.cleaned_transactions import CleanedTransactions
@@ -65,14 +66,12 @@ def test_finds_a_lost_marker(monkeypatch: pytest.MonkeyPatch) -> None:
     original = TxnMarkerWriter._append
     calls = 0
 
-    def append(self: TxnMarkerWriter, marker: TransactionMarker, partitions: Any, answers: Any) -> None:
+    def append(self: TxnMarkerWriter, marker: TransactionMarker, partitions: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls % 7:
-            original(self, marker, partitions, answers)
-            return
-        for partition in partitions:
-            answers.put(partition, ErrorCode.NONE)
+            return original(self, marker, partitions)
+        return completed(dict.fromkeys(partitions, ErrorCode.NONE))
 
     monkeypatch.setattr(TxnMarkerWriter, "_append", append)
     found(["transactions"])
@@ -111,8 +110,8 @@ def test_finds_a_fenced_producer_whose_batch_is_verified(monkeypatch: pytest.Mon
 def test_finds_aborts_that_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     original = TxnMarkerWriter._append
 
-    def append(self: TxnMarkerWriter, marker: TransactionMarker, partitions: Any, answers: Any) -> None:
-        original(self, marker._replace(committed=True), partitions, answers)
+    def append(self: TxnMarkerWriter, marker: TransactionMarker, partitions: Any) -> Any:
+        return original(self, marker._replace(committed=True), partitions)
 
     monkeypatch.setattr(TxnMarkerWriter, "_append", append)
     assert "is not committed" in found(["transactions"])

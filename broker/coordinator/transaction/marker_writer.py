@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.coordinator.txn import TransactionMarker
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS
-from barnabas.broker.pending import Pending
+from barnabas.broker.pending import Pending, all_of, completed
 from barnabas.broker.replica.append import AppendResult, append_error_of
 from barnabas.broker.replica.partition import ACKS_ALL
 from barnabas.config.catalogue.server import REQUEST_TIMEOUT_MS
@@ -21,6 +21,8 @@ from barnabas.storage.offsets import AppendOrigin, TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.replica.replica_manager import ReplicaManager
     from barnabas.config.broker_config import BrokerConfig
+
+Codes = Mapping[TopicPartition, ErrorCode]
 
 CompleteTransaction = Callable[[int, TransactionMarker], Pending[ApiError | None]]
 """CoordinatorRuntime.complete_transaction of the group coordinator."""
@@ -50,28 +52,25 @@ class TxnMarkerWriter:
         self._config = config
         self._now_ms = now_ms
 
-    def write(
-        self, marker: TransactionMarker, partitions: Sequence[TopicPartition]
-    ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
+    def write(self, marker: TransactionMarker, partitions: Sequence[TopicPartition]) -> Pending[Codes]:
         """Appends the marker to each partition; NONE for those where it is committed.
 
         UNKNOWN_TOPIC_OR_PARTITION for one that is not here (the topic may have been deleted), KAFKA_STORAGE_ERROR for
         one whose log cannot be written, NOT_LEADER_OR_FOLLOWER while the offsets of __consumer_offsets are loaded,
         INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED for an outdated marker.
         """
-        wanted = dict.fromkeys(partitions)
-        answers = _Answers(len(wanted))
+        answers: list[Pending[Codes]] = []
         plain = []
-        for topic, index in wanted:
+        for topic, index in dict.fromkeys(partitions):
             if topic != CONSUMER_OFFSETS:
                 plain.append((topic, index))
             elif self._replica_manager.find(topic, index) is None:
-                answers.put((topic, index), self._missing_error(topic, index))
+                answers.append(completed({(topic, index): self._missing_error(topic, index)}))
             else:
-                self._complete(marker, (topic, index), answers)
+                answers.append(self._complete(marker, (topic, index)))
         if plain:
-            self._append(marker, plain, answers)
-        return answers.pending
+            answers.append(self._append(marker, plain))
+        return all_of(answers).then(lambda parts: {key: code for part in parts for key, code in part.items()})
 
     def _missing_error(self, topic: str, index: int) -> ErrorCode:
         """The error for a missing partition."""
@@ -79,23 +78,18 @@ class TxnMarkerWriter:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def _complete(self, marker: TransactionMarker, partition: TopicPartition, answers: _Answers) -> None:
-        def completed(error: ApiError | None) -> None:
+    def _complete(self, marker: TransactionMarker, partition: TopicPartition) -> Pending[Codes]:
+        def code_of(error: ApiError | None) -> Codes:
             code = ErrorCode.NONE if error is None else error.code
-            if code in _NOT_COORDINATED_YET:
-                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            answers.put(partition, code)
+            return {partition: ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_COORDINATED_YET else code}
 
-        self._complete_transaction(partition[1], marker).add_done_callback(completed)
+        return self._complete_transaction(partition[1], marker).then(code_of)
 
-    def _append(
-        self, marker: TransactionMarker, partitions: Sequence[TopicPartition], answers: _Answers
-    ) -> None:
+    def _append(self, marker: TransactionMarker, partitions: Sequence[TopicPartition]) -> Pending[Codes]:
         records = marker.batch(self._now_ms())
 
-        def appended(results: list[AppendResult]) -> None:
-            for partition, result in zip(partitions, results, strict=True):
-                answers.put(partition, append_error_of(result))
+        def codes_of(results: list[AppendResult]) -> Codes:
+            return dict(zip(partitions, map(append_error_of, results), strict=True))
 
         results = self._replica_manager.append_records(
             [(topic, index, ZERO_UUID, records, None) for topic, index in partitions],
@@ -104,23 +98,4 @@ class TxnMarkerWriter:
             origin=AppendOrigin.COORDINATOR,
             transaction_version=marker.transaction_version,
         )
-        if isinstance(results, Pending):
-            results.add_done_callback(appended)
-        else:
-            appended(results)
-
-
-class _Answers:
-    """Collects one code for each partition; `pending` completes with the last of them."""
-
-    def __init__(self, expected: int) -> None:
-        self.pending: Pending[Mapping[TopicPartition, ErrorCode]] = Pending()
-        self._codes: dict[TopicPartition, ErrorCode] = {}
-        self._expected = expected
-        if not expected:
-            self.pending.complete(self._codes)
-
-    def put(self, partition: TopicPartition, code: ErrorCode) -> None:
-        self._codes[partition] = code
-        if len(self._codes) == self._expected:
-            self.pending.complete(self._codes)
+        return results.then(codes_of) if isinstance(results, Pending) else completed(codes_of(results))
