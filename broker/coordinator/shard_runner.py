@@ -105,6 +105,16 @@ class ShardRunner(Generic[S]):
 
     def write(self, operation: Operation[S, R], answer: Answer[R]) -> None:
         """Runs `operation` and appends its records. See CoordinatorRuntime.write."""
+        self._run(operation, answer, self._replay_and_add)
+        self._queue.flush_unless_lingering()
+
+    def _run(
+        self,
+        operation: Operation[S, R],
+        answer: Answer[R],
+        add: Callable[[CoordinatorResult[R]], None],
+    ) -> None:
+        """Runs `operation`; `add` replays its records and has them written, or raises ApiError."""
         probe = self._dependencies.probe
         began = probe.clock()
         result = self._decide(operation, answer)
@@ -112,31 +122,18 @@ class ShardRunner(Generic[S]):
             return
         try:
             if result.records:
-                self._replay_and_add(result.records, replays=result.replays)
+                add(result)
         except ApiError as error:
             _finish(result, answer, errors.as_coordinator(error))
             return
         probe.processing.add(probe.clock() - began)
         self._queue.when_committed(partial(_finish, result, answer))
-        self._queue.flush_unless_lingering()
 
     def read(self, operation: Callable[[S], R], answer: Answer[R]) -> None:
         """Runs a read-only operation. See CoordinatorRuntime.read."""
-        shard = self.shard
-        if shard is None:
-            answer.fail(self.rejection() or errors.bug(self.name))
-            return
-        try:
-            response = operation(shard)
-        except ApiError as error:
-            answer.fail(error)
-        except Exception:
-            logger.exception("a read of %s failed", self.name)
-            answer.fail(errors.bug(self.name))
-        else:
-            self._queue.when_committed(
-                lambda error: answer.give(response) if error is None else answer.fail(error)
-            )
+        result = self._decide(lambda shard: CoordinatorResult(operation(shard)), answer)
+        if result is not None:
+            self._queue.when_committed(partial(_finish, result, answer))
 
     def _decide(self, operation: Operation[S, R], answer: Answer[R]) -> CoordinatorResult[R] | None:
         """The result of the operation; None where it raised, and `answer` has failed."""
@@ -153,14 +150,15 @@ class ShardRunner(Generic[S]):
             answer.fail(errors.bug(self.name))
         return None
 
-    def _replay_and_add(self, records: Sequence[Any], *, replays: bool) -> None:
+    def _replay_and_add(self, result: CoordinatorResult[Any]) -> None:
         """Replays records and adds them to the next batch. Raises ApiError: the state is as before then, or the shard
         is loaded again."""
+        records = result.records
         encoded = self._queue.encode(records)
         is_needed = any(map(self._dependencies.is_needed, records))
         batch = self._queue.batch_for(size_of(encoded), is_needed=is_needed)
         self._check_active()
-        if replays:
+        if result.replays:
             self._replay(records, batch.next_offset, NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         self._queue.add(batch, encoded)
 
@@ -251,20 +249,8 @@ class ShardRunner(Generic[S]):
         answer: Answer[R],
     ) -> None:
         """Runs `operation` and appends its records in a batch of their own, in the producer's transaction."""
-        probe = self._dependencies.probe
-        began = probe.clock()
         self._queue.flush()
-        result = self._decide(operation, answer)
-        if result is None:
-            return
-        try:
-            if result.records:
-                self._write_batch(result.records, producer, guard)
-        except ApiError as error:
-            _finish(result, answer, errors.as_coordinator(error))
-            return
-        probe.processing.add(probe.clock() - began)
-        self._queue.when_committed(partial(_finish, result, answer))
+        self._run(operation, answer, lambda result: self._write_batch(result.records, producer, guard))
 
     def _write_batch(
         self, records: Sequence[Any], producer: TransactionalProducer, guard: VerificationGuard | None
