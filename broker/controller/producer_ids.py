@@ -51,10 +51,7 @@ class ProducerIdManager:
             )
             return Decision(first, [record])
 
-        def refused(_: BaseException) -> int | None:
-            return None
-
-        self._controller.submit(decide, refused).add_done_callback(self._reserved)
+        self._controller.submit(decide, lambda _: None).add_done_callback(self._reserved)
 
     def _reserved(self, first: int | None) -> None:
         if first is None:

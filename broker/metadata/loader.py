@@ -38,34 +38,26 @@ class MetadataLoader:
     def take_over(self, image: MetadataImage, delta: MetadataDelta, published: Callable[[], None]) -> None:
         """Publishes the successor of the last image, then calls `published`.
 
-        One at a time: the next call may publisher once `published` was called.
+        One at a time: the next call may come once `published` was called.
         """
+
+        def prepared(failure: BaseException | None) -> None:
+            if failure is not None:
+                # The records are committed all the same; publishers meet the failure again.
+                logger.error("preparing for new metadata failed: %s", failure)
+            self.image = image
+            self._publish(image, delta)
+            published()
+
         try:
             work = self._prepare(image, delta)
         except Exception:  # pending responses would wait for ever
             logger.exception("preparing for new metadata failed")
             work = None
         if work is None:
-            self._finish(image, delta, published)
+            prepared(None)
         else:
-            self._runner.submit(work, lambda failure: self._prepared(failure, image, delta, published))
-
-    def _prepared(
-        self,
-        failure: BaseException | None,
-        image: MetadataImage,
-        delta: MetadataDelta,
-        published: Callable[[], None],
-    ) -> None:
-        if failure is not None:
-            # The records are committed all the same; publishers meet the failure again.
-            logger.error("preparing for new metadata failed: %s", failure)
-        self._finish(image, delta, published)
-
-    def _finish(self, image: MetadataImage, delta: MetadataDelta, published: Callable[[], None]) -> None:
-        self.image = image
-        self._publish(image, delta)
-        published()
+            self._runner.submit(work, prepared)
 
 
 class MetadataPublishers:
