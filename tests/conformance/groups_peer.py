@@ -87,4 +87,4 @@ class GroupsPeer:
     def matches(self, pattern: str, names: Sequence[str]) -> list[bool] | None:
         """Whether a pattern matches each whole name; None for an invalid pattern."""
         (answer,) = self._ask("match", [pattern, *names])
-        return None if answer == "refused" else [word == "1" for word in answer.split()[1:]]
+        return None if answer == "rejected" else [word == "1" for word in answer.split()[1:]]

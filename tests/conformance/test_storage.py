@@ -29,7 +29,7 @@ from tests.conformance.handover.kafka_side import (
     PARTITIONS,
     TIMES,
     TOPICS,
-    Left,
+    LeftDirectory,
     Written,
     config_of,
     kafka_in,
@@ -59,26 +59,26 @@ ENDS = ("stopped", "killed")
 
 
 @pytest.fixture(params=ENDS)
-def left(request: pytest.FixtureRequest, written: Written) -> Left:
+def left(request: pytest.FixtureRequest, written: Written) -> LeftDirectory:
     """One of Kafka's directories."""
-    found: Left = getattr(written, request.param)
+    found: LeftDirectory = getattr(written, request.param)
     return found
 
 
 @pytest.fixture
-def copy(left: Left, tmp_path: Path) -> Path:
+def copy(left: LeftDirectory, tmp_path: Path) -> Path:
     """A copy of `left` that the test may change."""
     return Path(shutil.copytree(left.directory, tmp_path / "data"))
 
 
-def was_killed(left: Left) -> bool:
+def was_killed(left: LeftDirectory) -> bool:
     return not CleanShutdownFile(RealEnv(), str(left.directory)).exists()
 
 
 # -- reading --
 
 
-def test_our_view_is_that_of_kafkas_clients(left: Left, copy: Path) -> None:
+def test_our_view_is_that_of_kafkas_clients(left: LeftDirectory, copy: Path) -> None:
     """Records for both isolation levels, offsets, producers with their sequences and transactions."""
     manager = open_ours(copy, config_of)
     assert {(log.topic, log.partition) for log in manager.all_logs()} == set(PARTITIONS)
@@ -112,7 +112,7 @@ def test_directories_contain_all_cases(written: Written) -> None:
     assert not was_killed(written.stopped)
 
 
-def test_records_are_found_by_time_as_kafka_finds_them(left: Left, copy: Path) -> None:
+def test_records_are_found_by_time_as_kafka_finds_them(left: LeftDirectory, copy: Path) -> None:
     manager = open_ours(copy, config_of)
     for topic in TIMES:
         expected = left.times[topic, 0]
@@ -125,7 +125,7 @@ def test_records_are_found_by_time_as_kafka_finds_them(left: Left, copy: Path) -
     manager.shutdown()
 
 
-def test_dump_and_verify_read_kafkas_files(left: Left) -> None:
+def test_dump_and_verify_read_kafkas_files(left: LeftDirectory) -> None:
     """Both dump tools print the same lines for every file, and `log verify` has no findings."""
     assert_same_dumps(left.directory)
     assert findings(left.directory) == []
@@ -176,7 +176,7 @@ def epochs(directory: Path) -> list[tuple[int, int]]:
 # -- writing --
 
 
-def test_producers_resume_after_their_last_batch(left: Left, copy: Path) -> None:
+def test_producers_resume_after_their_last_batch(left: LeftDirectory, copy: Path) -> None:
     """Each producer may repeat its last batch and write the next, and nothing else."""
     manager = open_ours(copy, config_of)
     entries = [
@@ -231,7 +231,7 @@ def test_open_transaction_can_be_ended(written: Written, tmp_path: Path, commit:
     manager.shutdown()
 
 
-def test_kafkas_log_is_rolled_deleted_and_truncated(left: Left, copy: Path) -> None:
+def test_kafkas_log_is_rolled_deleted_and_truncated(left: LeftDirectory, copy: Path) -> None:
     manager = open_ours(copy, config_of)
     now_ms = RealEnv().now_ms()
     for topic in ("codec-none", "transactions", "deleted"):
@@ -267,7 +267,7 @@ def end_of_last_batch(log: UnifiedLog) -> int:
     return max(ends)
 
 
-def test_kafkas_log_is_compacted(left: Left, copy: Path) -> None:
+def test_kafkas_log_is_compacted(left: LeftDirectory, copy: Path) -> None:
     """No key loses its last value, no record is added, and the view of read_committed stays right."""
     manager = open_ours(copy, config_of)
     for topic in ("compacted", "compacted-and-deleted"):

@@ -1,1 +1,1 @@
-"""Log directories that go back and forth between Apache Kafka and our storage engine, and what each sees in them."""
+"""Log directories that pass back and forth between Apache Kafka and our storage engine, and their views of them."""

@@ -1,4 +1,4 @@
-"""What a broker tells of its cluster (see ClusterView.java), held against what the one before it has told."""
+"""Compares a broker's description of its cluster (see ClusterView.java) with that of the broker before it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ COORDINATED = ("groups", "transactions")
 _EPOCH = re.compile(r" epoch=-?\d+$")
 
 
-def unlike(expected: object, shown: object, path: str = "") -> Iterator[str]:
-    """A line for each place where two trees of what JSON can hold are not the same."""
+def tree_differences(expected: object, shown: object, path: str = "") -> Iterator[str]:
+    """A line for each place in which two trees of JSON values differ."""
     if isinstance(expected, dict) and isinstance(shown, dict):
         for key in sorted(expected.keys() | shown.keys()):
             at = f"{path}/{key}"
             if key not in shown:
-                yield f"{at}: not there, expected {expected[key]!r}"
+                yield f"{at}: missing, expected {expected[key]!r}"
             elif key not in expected:
                 yield f"{at}: not expected, {shown[key]!r}"
             else:
-                yield from unlike(expected[key], shown[key], at)
+                yield from tree_differences(expected[key], shown[key], at)
     elif isinstance(expected, list) and isinstance(shown, list) and len(expected) == len(shown):
         for index, (one, other) in enumerate(zip(expected, shown, strict=True)):
-            yield from unlike(one, other, f"{path}/{index}")
+            yield from tree_differences(one, other, f"{path}/{index}")
     elif expected != shown:
         yield f"{path}: expected {expected!r}, got {shown!r}"
 
 
-def carried(view: View, *, one_version: bool = True) -> dict[str, Any]:
-    """What has to come through a change of brokers unchanged.
+def durable_parts(view: View, *, one_version: bool = True) -> dict[str, Any]:
+    """The parts that must survive a change of brokers.
 
-    Left out: offsets and epochs of the metadata log (see `assert_went_on`), what a broker's own software supports, and
-    those of its settings that do not come from metadata. Versions of Kafka have other keys and other habits: unless it
-    is `one_version`, of settings only those that were set are kept.
+    Left out: offsets and epochs of the metadata log (see `assert_log_advanced`), the features that a broker supports,
+    and its settings that do not come from metadata. Versions of Kafka differ in keys and defaults: unless it is
+    `one_version`, only settings with an explicit value are kept.
     """
     kept = {name: part for name, part in view.items() if name not in (*COORDINATED, "quorum")}
     kept["features"] = view["features"]["finalized"]
@@ -51,7 +51,7 @@ def carried(view: View, *, one_version: bool = True) -> dict[str, Any]:
 
 
 def _stored(resource: str, entries: Mapping[str, Any], one_version: bool) -> dict[str, Any]:
-    """Of a broker what was set, of others all, without the prose."""
+    """The explicit settings of a broker, or all of another resource, without documentation."""
     if not one_version:
         dynamic = {name: entry for name, entry in entries.items() if entry["source"].startswith("DYNAMIC_")}
         return {name: f"{entry['value']} {entry['source']}" for name, entry in dynamic.items()}
@@ -63,14 +63,18 @@ def _stored(resource: str, entries: Mapping[str, Any], one_version: bool) -> dic
 
 
 def assert_same_cluster(shown: View, expected: View, *, one_version: bool = True) -> None:
-    """Both show the same cluster, and the metadata log has gone on in between."""
-    found = list(unlike(carried(expected, one_version=one_version), carried(shown, one_version=one_version)))
+    """Both show the same cluster, and the metadata log has advanced in between."""
+    found = list(
+        tree_differences(
+            durable_parts(expected, one_version=one_version), durable_parts(shown, one_version=one_version)
+        )
+    )
     assert not found, "\n".join(found)
-    assert_went_on(shown, expected)
+    assert_log_advanced(shown, expected)
 
 
-def assert_went_on(shown: View, before: View) -> None:
-    """A start is an epoch of its own in the metadata log, and no offset goes back."""
+def assert_log_advanced(shown: View, before: View) -> None:
+    """Each start begins an epoch in the metadata log, and no epoch or high watermark decreases."""
     assert shown["quorum"]["epoch"] > before["quorum"]["epoch"]
     assert shown["quorum"]["highWatermark"] > before["quorum"]["highWatermark"]
     for partition, found in before["offsets"].items():

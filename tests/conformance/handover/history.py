@@ -1,8 +1,8 @@
-"""A scripted history for one broker after another on the same directory: everything that metadata can say, and data.
+"""A scripted history for several brokers in turn on the same directory: all kinds of metadata, and data.
 
-The script comes from a seed. Each turn adds to what the turns before it have left, whoever's they were: topics come,
-go and come again, every kind of entity gets, changes and loses its settings, and a producer of ours goes on where it
-was. `Cluster` is what the script needs to know of the cluster to go on.
+The script comes from a seed. Each turn continues from the turns before, of whichever broker: it creates, deletes and
+recreates topics, sets, changes and removes the settings of every kind of entity, and a producer of ours resumes.
+`Cluster` is the state that the script needs for the next turn.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ OVERRIDES = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""What every broker in a history is told."""
+"""The settings of every broker in a history."""
 
 
 class Cluster:
-    """What the turns so far have made: enough to know what may be done next."""
+    """The state that the turns so far have created, as far as the next turn needs it."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.topics: dict[str, int] = {}
-        """By name, the number of partitions, of what comes and goes."""
+        """Number of partitions by name, of the topics that may be deleted."""
         self.deleted: list[str] = []
         self.acls: list[dict[str, str]] = []
         self.users: list[tuple[str, str]] = []
@@ -89,11 +89,11 @@ class Cluster:
         self.last_offset = -1
         self.started_ms = int(time.time() * 1000)
         self.producer_ids: list[int] = []
-        """All that brokers have given out: no two may be the same."""
+        """All producer ids that brokers have given out, which must be unique."""
 
 
 class Turn:
-    """One broker's time with the directory."""
+    """One broker's turn with the directory."""
 
     def __init__(self, cluster: Cluster, number: int, peer: AdminPeer, bootstrap: str) -> None:
         self.cluster = cluster
@@ -102,33 +102,32 @@ class Turn:
         self._peer = peer
         self._bootstrap = bootstrap
 
-    def play(self, data: Path, *, forgets: bool) -> None:
-        """All of a turn.
+    def play(self, data: Path, *, ends_with_kill: bool) -> None:
+        """Plays all of a turn.
 
-        `data`: the log directory. `forgets`: it will be killed, so nothing is done
-        that a broker only writes down at checkpoints.
+        `data`: the log directory. `ends_with_kill`: leaves out changes that a broker writes only at checkpoints.
         """
         if self.number == 0:
-            self.found()
+            self.create_permanent_topics()
         self.work_on_topics()
         self.work_on_configs()
         self.work_on_quotas()
         self.work_on_users()
         self.work_on_acls()
-        self.write(forgets=forgets)
-        self.go_on()
+        self.write(ends_with_kill=ends_with_kill)
+        self.resume_producer()
         self.coordinate()
         self.compact(data)
 
     def do(self, do: str, **more: object) -> Any:
-        """An operation that works, all of it."""
+        """Runs an operation, which must succeed as a whole."""
         answer = self._peer.ask(self._bootstrap, do, **more)
         failed = {key: value for key, value in answer.items() if isinstance(value, dict) and "error" in value}
         assert not failed, f"{do} in turn {self.number}: {failed}"
         return answer
 
     def create(self, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
-        """Topics by name, with their partitions and configs."""
+        """Creates topics by name, with their partitions and configs."""
         wanted = {
             name: {"partitions": count, "configs": dict(configs)} for name, (count, configs) in topics.items()
         }
@@ -136,8 +135,8 @@ class Turn:
 
     # -- topics --
 
-    def found(self) -> None:
-        """The topics that stay."""
+    def create_permanent_topics(self) -> None:
+        """Creates the topics that are never deleted."""
         self.create(
             {
                 GROUP_TOPIC: (1, SMALL),
@@ -152,7 +151,7 @@ class Turn:
         )
 
     def work_on_topics(self) -> None:
-        """New ones, some gone, some gone and there again at once, some with more partitions."""
+        """Creates topics, deletes some, recreates some at once, adds partitions to some."""
         cluster, random = self.cluster, self.random
         free = [name for name in ODD_NAMES if name not in cluster.topics]
         new = {
@@ -192,7 +191,7 @@ class Turn:
     # -- configs --
 
     def work_on_configs(self) -> None:
-        """Of topics, brokers, the cluster, groups and client metrics; and some of them away again."""
+        """Changes configs of topics, brokers, the cluster, groups and client metrics, and removes some of them."""
         topics = self.random.sample(sorted(self.cluster.topics), 2)
         n = self.number
         resources: list[dict[str, object]] = [
@@ -233,7 +232,7 @@ class Turn:
     # -- quotas, users, ACLs --
 
     def work_on_quotas(self) -> None:
-        """Of all kinds of entities, named and default; some of the turn before are taken away."""
+        """Sets quotas of all kinds of entities, named and default, and removes some of the turn before."""
         n = self.number
         named: list[dict[str, str | None]] = [
             {"user": f"user-{n}"},
@@ -263,7 +262,7 @@ class Turn:
         self.do("alterQuotas", entities=entities)
 
     def work_on_users(self) -> None:
-        """SCRAM credentials of both mechanisms: new, changed, gone."""
+        """Adds, changes and removes SCRAM credentials of both mechanisms."""
         users: list[dict[str, object]] = []
         for user, mechanism in ((f"scram-{self.number}", "SCRAM-SHA-256"), ("größe, ✓", "SCRAM-SHA-512")):
             salt = base64.b64encode(self.random.randbytes(20)).decode()
@@ -282,7 +281,7 @@ class Turn:
         self.do("alterScram", users=users)
 
     def work_on_acls(self) -> None:
-        """Bindings of all kinds of resources and patterns; some of the turns before go."""
+        """Creates ACLs of all kinds of resources and patterns, and deletes some of the turns before."""
         n = self.number
         new = [
             {"resource": "TOPIC", "name": f"orders-{n}", "principal": "User:a", "operation": "READ"},
@@ -324,16 +323,16 @@ class Turn:
 
     # -- data --
 
-    def write(self, *, forgets: bool) -> None:
-        """Records with a stock producer, and some deleted from the front."""
+    def write(self, *, ends_with_kill: bool) -> None:
+        """Writes records with a stock producer, and deletes some from the start of a log."""
         kafka_side.produce(self._bootstrap, GROUP_TOPIC, 200, "lz4", first=200 * self.number)
         kafka_side.produce(self._bootstrap, "deleted", 300, first=300 * self.number)
-        if not forgets:
+        if not ends_with_kill:
             low = 250 * self.number + self.random.randrange(250)
             assert self.do("deleteRecords", offsets={"deleted-0": low}) == {"deleted-0": low}
 
-    def go_on(self) -> None:
-        """A producer whose sequence goes through all brokers: it is known, and so are its duplicates."""
+    def resume_producer(self) -> None:
+        """Continues the sequence of one producer through all brokers, which must recognize its duplicates."""
         cluster = self.cluster
         init = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         given = kafka_side.eventually(self._bootstrap, init, 5).producer_id
@@ -359,13 +358,13 @@ class Turn:
         return kafka_side.send(self._bootstrap, SEQUENCED, batch)
 
     def coordinate(self) -> None:
-        """A group that commits, transactions that end either way, and one that does not end."""
+        """Commits offsets of a group, commits and aborts transactions, and leaves one open."""
         kafka_side.commit_offsets(self._bootstrap, "readers" if self.number < 2 else f"readers-{self.number}")
         kafka_side.transact(self._bootstrap, TRANSACTIONS, rounds=2)
         kafka_side.open_transaction(self._bootstrap)
 
     def compact(self, data: Path) -> None:
-        """Keys come again, and the log cleaner has been at it before anybody looks."""
+        """Writes repeated keys, and waits until the log cleaner has compacted them."""
         producer = kafka_side.quiet_producer(self._bootstrap, batch_num_messages=20)
         for topic in COMPACTED:
             for number in range(1500):

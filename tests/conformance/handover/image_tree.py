@@ -1,7 +1,7 @@
-"""A MetadataImage as the tree that Kafka's metadata shell shows of it, in the words of Kafka's own classes.
+"""A MetadataImage as the tree of Kafka's metadata shell, in the format of Kafka's own classes.
 
-Left out: what brokers and controllers tell of themselves beyond their number (the test looks at those one by one), and
-the names of quotas' entities, which Kafka's own nodes do not tell apart.
+Left out: registrations of brokers and controllers beyond their number (tests check those one by one), and the names of
+quotas' entities, which Kafka's own nodes do not distinguish.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
 def image_of(log_dir: Path, node_id: int = 1) -> MetadataImage:
-    """What our loader makes of the metadata log in a directory that nobody works in."""
+    """The image that our loader builds from the metadata log in a directory without a running broker."""
     log = EmbeddedRaftLog(RealEnv(), str(log_dir), node_id)
     image = MetadataImage.empty()
     try:
@@ -49,7 +49,7 @@ def image_of(log_dir: Path, node_id: int = 1) -> MetadataImage:
 
 
 def tree_of(image: MetadataImage) -> dict[str, Any]:
-    """The tree."""
+    """The tree of an image."""
     topics = {
         topic.name: {
             "id": uuid_to_string(topic.topic_id),
@@ -85,7 +85,7 @@ def tree_of(image: MetadataImage) -> dict[str, Any]:
 
 
 def comparable(kafka: dict[str, Any]) -> dict[str, Any]:
-    """Kafka's tree, with what is left out left out."""
+    """Kafka's tree, without the parts that are left out."""
     shown = dict(kafka)
     shown.pop("provenance")
     features = shown["features"]

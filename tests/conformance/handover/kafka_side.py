@@ -1,4 +1,4 @@
-"""What stock clients have an Apache Kafka broker write, so that its log directory holds whatever can be in one."""
+"""Log directories that an Apache Kafka broker and stock clients write, with everything that one may contain."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ TIMES = ("codec-none", "codec-lz4", "broker-time", "transactions", "shapes", "co
 CLEANING_LIMIT_S = 60.0
 
 
-class Left:
-    """A log directory as a broker left it, and what clients had been told of its partitions just before.
+class LeftDirectory:
+    """A log directory as a broker left it, and the clients' views of its partitions just before.
 
     `times`: by partition, the offsets that the broker found for timestamps.
     """
@@ -81,23 +81,23 @@ class Left:
 
 
 def timestamps(view: View) -> list[int]:
-    """Some to look for: of every 23rd record, just before and after it, and those that nobody has."""
+    """Timestamps to search for: of every 23rd record, just before and after it, and some of no record."""
     some = [seen.timestamp[1] for seen in list(view.records.values())[::23]]
     around = {stamp + distance for stamp in some for distance in (-1, 0, 1)}
     return sorted(around | {0, 1, max(some, default=0) + 86_400_000, MAX_TIMESTAMP})
 
 
 class Written:
-    """What an Apache Kafka of one version wrote: `killed` by kill -9, then gone on with and `stopped` in order."""
+    """The directories of one version of Apache Kafka: `killed` by SIGKILL, and `stopped` cleanly after more work."""
 
-    def __init__(self, version: str, killed: Left, stopped: Left) -> None:
+    def __init__(self, version: str, killed: LeftDirectory, stopped: LeftDirectory) -> None:
         self.version = version
         self.killed = killed
         self.stopped = stopped
 
 
 def config_of(topic: str) -> LogConfig:
-    """The configuration of a topic, as ours reads it."""
+    """Our configuration of a topic."""
     return LogConfig.of(BrokerConfig(), TOPICS.get(topic, {}))
 
 
@@ -111,43 +111,43 @@ def kafka_in(directory: Path, version: str, data: Path | None = None) -> ApacheK
 
 
 def write_once(directory: Path, version: str) -> Written:
-    """What is written in `directory` is written by the first who asks; other processes wait for it."""
+    """Writes the directories below `directory` in the first process that calls; others wait for it."""
     directory.mkdir(parents=True, exist_ok=True)
     found = directory / "written.pickle"
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not found.exists():
-            shutil.rmtree(directory / "work", ignore_errors=True)  # of one who failed
+            shutil.rmtree(directory / "work", ignore_errors=True)  # of a process that failed
             made = write(directory / "work", version)
             found.write_bytes(pickle.dumps(made))
-        # Its own of everything for each who asks, also for the first.
+        # Each caller gets its own copy, the first one included.
         written: Written = pickle.loads(found.read_bytes())
         return written
 
 
 def write(directory: Path, version: str) -> Written:
-    """Has Apache Kafka write all there can be. Takes the better part of a minute."""
+    """Has Apache Kafka write everything. Takes most of a minute."""
     kafka = kafka_in(directory / "kafka", version)
     with kafka:
         create(kafka.bootstrap, TOPICS)
         open_transaction(kafka.bootstrap)
         work(kafka.bootstrap)
         if not version.startswith("3."):
-            transact_by_epochs(kafka.bootstrap, "transactions")
+            transact_with_epoch_bumps(kafka.bootstrap, "transactions")
         compact(kafka)
-        killed = Left(directory / "killed", kafka.bootstrap)
+        killed = LeftDirectory(directory / "killed", kafka.bootstrap)
         kafka.kill()
         shutil.copytree(kafka.data_dir, killed.directory)
         kafka.start()
         work_again(kafka.bootstrap)
         await_cleaning(kafka.data_dir, ("compacted", "compacted-and-deleted"))
-        stopped = Left(kafka.data_dir, kafka.bootstrap)
+        stopped = LeftDirectory(kafka.data_dir, kafka.bootstrap)
         kafka.stop()
     return Written(version, killed, stopped)
 
 
 def create(bootstrap: str, topics: Mapping[str, Mapping[str, str]]) -> None:
-    """Topics of one partition."""
+    """Creates topics of one partition."""
     wanted = [
         CreateTopicsRequest.CreatableTopic(
             name=name,
@@ -166,7 +166,7 @@ def create(bootstrap: str, topics: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def ask(bootstrap: str, request: Message, version: int) -> Message:
-    """One question, one answer."""
+    """Sends one request on a new connection."""
     host, _, port = bootstrap.rpartition(":")
     with Peer(host, int(port)) as peer:
         return peer.ask(request, version)
@@ -176,7 +176,7 @@ def ask(bootstrap: str, request: Message, version: int) -> Message:
 
 
 def work(bootstrap: str) -> None:
-    """Before the kill."""
+    """The work before the kill."""
     for number, codec in enumerate(CODECS):
         produce(bootstrap, f"codec-{codec}", 4000 if number == 0 else 2500, codec)
     produce(bootstrap, "deleted", 6000)
@@ -189,7 +189,7 @@ def work(bootstrap: str) -> None:
 
 
 def work_again(bootstrap: str) -> None:
-    """In another leader epoch, after an unclean end: the same transactional ids come back and fence themselves."""
+    """The work after the kill, in a new leader epoch: the same transactional ids return and fence their old epochs."""
     produce(bootstrap, "codec-none", 500, first=6000)
     transact(bootstrap, "transactions", rounds=3)
     commit_offsets(bootstrap, "readers")
@@ -199,7 +199,7 @@ def work_again(bootstrap: str) -> None:
 
 
 def quiet_producer(bootstrap: str, **more: str | int | bool) -> Producer:
-    """One that says nothing on stderr."""
+    """An idempotent producer that writes nothing to stderr."""
     return Producer(
         {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
         | {key.replace("_", "."): value for key, value in more.items()}
@@ -207,11 +207,11 @@ def quiet_producer(bootstrap: str, **more: str | int | bool) -> Producer:
 
 
 def produce(bootstrap: str, topic: str, count: int, codec: str = "none", first: int = 0) -> None:
-    """Records of 400 bytes that no codec can make smaller, by one idempotent producer, in small batches."""
+    """Writes incompressible records of 400 bytes with one idempotent producer, in small batches."""
     producer = quiet_producer(bootstrap, compression_type=codec, batch_num_messages=25)
     now_ms = int(time.time() * 1000)
     for number in range(first, first + count):
-        # Timestamps that go back and forth: every 50th is younger than the next 49.
+        # Timestamps are not in order: every 50th is later than the next 49.
         when_ms = now_ms - 100_000 + number + (500 if number % 50 == 0 else 0)
         value = b"%08d" % number + Random(number).randbytes(400)
         headers: Headers = [("n", b"%d" % number)]
@@ -220,7 +220,7 @@ def produce(bootstrap: str, topic: str, count: int, codec: str = "none", first: 
 
 
 def produce_shapes(bootstrap: str) -> None:
-    """Null and empty keys and values, many headers, headers without values, records as big as may be."""
+    """Writes null and empty keys and values, many headers, headers without values, and records of the largest size."""
     for codec in CODECS:
         producer = quiet_producer(
             bootstrap, compression_type=codec, message_max_bytes=BIG_MESSAGE_BYTES + 5000
@@ -237,7 +237,7 @@ def produce_shapes(bootstrap: str) -> None:
 
 
 def transact(bootstrap: str, topic: str, rounds: int) -> None:
-    """Commits and aborts in turn, two transactions at a time, with plain records in between."""
+    """Commits and aborts in turn, two concurrent transactions, with plain records in between."""
     producers = [
         quiet_producer(bootstrap, transactional_id=name, batch_num_messages=10) for name in ("one", "two")
     ]
@@ -262,7 +262,7 @@ def transact(bootstrap: str, topic: str, rounds: int) -> None:
 
 
 def open_transaction(bootstrap: str) -> None:
-    """A transaction that is never ended; its producer dies without a word. Others write around it."""
+    """Leaves a transaction open whose producer disappears, with records of others around it."""
     producer = quiet_producer(bootstrap, transactional_id=LEFT_OPEN, transaction_timeout_ms=86_400_000)
     producer.init_transactions(30)
     produce(bootstrap, LEFT_OPEN, 50)
@@ -274,7 +274,7 @@ def open_transaction(bootstrap: str) -> None:
 
 
 def delete_records(bootstrap: str, topic: str, offset: int) -> None:
-    """What kafka-delete-records does."""
+    """Deletes records as kafka-delete-records does."""
     partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
     topics = [DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[partition])]
     answer = ask(bootstrap, DeleteRecordsRequest(topics=topics, timeout_ms=30_000), 2)
@@ -283,7 +283,7 @@ def delete_records(bootstrap: str, topic: str, offset: int) -> None:
 
 
 def commit_offsets(bootstrap: str, group: str) -> None:
-    """A group with a member that commits, and leaves."""
+    """Joins a group, commits offsets, and leaves."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -296,7 +296,7 @@ def commit_offsets(bootstrap: str, group: str) -> None:
     consumer.subscribe(["codec-none"])
     deadline = time.monotonic() + 30
     while not consumer.consume(100, 0.2):
-        assert time.monotonic() < deadline, "the group gets nothing"
+        assert time.monotonic() < deadline, "the group receives no records"
     for offset in range(1, 20):
         consumer.commit(offsets=[TopicPartition("codec-none", 0, offset)], asynchronous=False)
     consumer.close()
@@ -306,7 +306,7 @@ def commit_offsets(bootstrap: str, group: str) -> None:
 
 
 def write_keys(bootstrap: str, topic: str, count: int, *, keys: int = 200) -> None:
-    """Values of a kilobyte for a few keys, every 7th of them a tombstone, and transactions in between."""
+    """Writes values of a kilobyte for a few keys, every 7th a tombstone, with transactions in between."""
     plain = quiet_producer(bootstrap, batch_num_messages=20)
     transactional = quiet_producer(bootstrap, transactional_id=f"keys-{topic}", batch_num_messages=5)
     transactional.init_transactions(30)
@@ -326,7 +326,7 @@ def write_keys(bootstrap: str, topic: str, count: int, *, keys: int = 200) -> No
 
 
 def compact(kafka: ApacheKafka) -> None:
-    """Two rounds of writing and cleaning: the second takes the tombstones and markers that the first has dated."""
+    """Writes and cleans twice: the second run removes tombstones and markers whose delete horizon the first has set."""
     for _ in range(2):
         for topic in ("compacted", "compacted-and-deleted"):
             write_keys(kafka.bootstrap, topic, 1500)
@@ -335,7 +335,7 @@ def compact(kafka: ApacheKafka) -> None:
 
 
 def await_cleaning(data: Path, topics: Iterable[str]) -> None:
-    """Waits until the log cleaner has been through all that it may clean."""
+    """Waits until the log cleaner has compacted all inactive segments."""
     deadline = time.monotonic() + CLEANING_LIMIT_S
     checkpoint = OffsetCheckpointFile(RealEnv(), str(data / CLEANER_OFFSET_CHECKPOINT))
     for topic in topics:
@@ -352,7 +352,7 @@ def active_segment(directory: Path) -> int:
 def send(
     bootstrap: str, topic: str, batch: bytes, *, transactional_id: str | None = None, version: int = 11
 ) -> tuple[int, int]:
-    """Has a broker append a batch as it is: error code and base offset."""
+    """Produces a batch unchanged; returns error code and base offset."""
     data = ProduceRequest.PartitionProduceData(index=0, records=batch)
     topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
     request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=30_000, topic_data=topics)
@@ -362,8 +362,8 @@ def send(
     return result.error_code, result.base_offset
 
 
-def transact_by_epochs(bootstrap: str, topic: str, rounds: int = 6) -> None:
-    """Transactions as Kafka 4 has them (KIP-890): a marker is of the next epoch, in which the next one begins."""
+def transact_with_epoch_bumps(bootstrap: str, topic: str, rounds: int = 6) -> None:
+    """Transactions of Kafka 4 (KIP-890): a marker has the next epoch, in which the next transaction begins."""
     name = "by epochs"
     begin = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
     init = eventually(bootstrap, begin, 5)
@@ -389,7 +389,7 @@ def transact_by_epochs(bootstrap: str, topic: str, rounds: int = 6) -> None:
 
 
 def eventually(bootstrap: str, request: Message, version: int) -> Any:
-    """The first answer without an error: coordinators load, and finish one thing before the next."""
+    """Repeats a request until it succeeds: coordinators load, or complete an earlier request first."""
     deadline = time.monotonic() + 30
     while (answer := cast("Any", ask(bootstrap, request, version))).error_code:
         assert time.monotonic() < deadline, answer

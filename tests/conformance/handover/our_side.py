@@ -1,8 +1,8 @@
-"""Our storage engine at work in a log directory: as idempotent and transactional producers would have it write.
+"""Our storage engine at work in a log directory, with idempotent and transactional producers.
 
     python -m tests.conformance.handover.our_side DIRECTORY SEED
 
-works in a directory until it is killed, and says after each append where the log ends now.
+works in a directory until it is killed, and prints the log end offset after each append.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from barnabas.storage.manager.log_manager import LogManager
 from barnabas.storage.offsets import AppendOrigin, LogAppendInfo, LogStartOffsetIncrementReason
 
 OUR_PRODUCERS = 900_000
-"""Producer ids from here on are ours; Apache Kafka does not come so far."""
+"""The first of our producer ids; those of Apache Kafka stay below."""
 
 LIMITS = CleanerLimits(1 << 22, 0.9, 1 << 16, float("inf"))
 
 
 def open_ours(directory: Path, config_of: Callable[[str], LogConfig]) -> LogManager:
-    """Every log of a directory that Apache Kafka, or ours before, has left; the only replica there is."""
+    """Opens all logs of a directory that Apache Kafka or ours has left, as their only replica."""
     manager = LogManager(RealEnv(), [str(directory)], config_of)
     manager.dirs.lock()
     assert manager.dirs.load_meta_properties() is not None
@@ -45,14 +45,14 @@ def open_ours(directory: Path, config_of: Callable[[str], LogConfig]) -> LogMana
 
 
 def log_of(manager: LogManager, topic: str, partition: int = 0) -> UnifiedLog:
-    """One of its logs."""
+    """The log of a partition, which must exist."""
     log = manager.get_log(topic, partition)
     assert log is not None
     return log
 
 
 class Author:
-    """One producer that writes straight into a log; what it needs to go on it finds there."""
+    """One producer that appends directly to a log, and resumes with the epoch and sequence found there."""
 
     def __init__(self, log: UnifiedLog, producer_id: int) -> None:
         known = log.producer_state_manager.producers.get(producer_id)
@@ -62,7 +62,7 @@ class Author:
         self.sequence = known.last_sequence + 1 if known else 0
 
     def batch(self, records: Iterable[Record], *, codec: int = 0, transactional: bool = False) -> bytes:
-        """The next batch, as a client sends it."""
+        """Builds the next batch as a client does."""
         return build_batch(
             list(records),
             compression=CompressionType(codec),
@@ -75,31 +75,31 @@ class Author:
     def write(
         self, records: Iterable[Record], *, codec: int = 0, transactional: bool = False
     ) -> LogAppendInfo:
-        """Appends it, as the leader of the log's latest epoch."""
+        """Appends a batch as the leader in the log's latest epoch."""
         records = list(records)
         info = append(self.log, self.batch(records, codec=codec, transactional=transactional))
         self.sequence += len(records)
         return info
 
     def end_transaction(self, *, commit: bool) -> LogAppendInfo:
-        """What the transaction coordinator has the leader write."""
+        """Appends a transaction marker."""
         return end_transaction(self.log, self.producer_id, self.epoch, commit=commit)
 
     def next_epoch(self) -> None:
-        """As if it had been initialised again."""
+        """Bumps the epoch, as another InitProducerId does."""
         self.epoch += 1
         self.sequence = 0
 
 
 def append(log: UnifiedLog, data: bytes, origin: AppendOrigin = AppendOrigin.CLIENT) -> LogAppendInfo:
-    """Appends batches and moves the high watermark."""
+    """Appends batches and advances the high watermark."""
     info = log.append_as_leader(data, max(log.latest_epoch, 0), origin)
     log.update_high_watermark(log.log_end_offset)
     return info
 
 
 def end_transaction(log: UnifiedLog, producer_id: int, epoch: int, *, commit: bool) -> LogAppendInfo:
-    """Appends a marker, in the name of the coordinator that the producer has known last."""
+    """Appends a marker with the producer's last coordinator epoch."""
     known = log.producer_state_manager.producers.get(producer_id)
     marker = end_transaction_marker(
         commit=commit,
@@ -115,7 +115,7 @@ def end_transaction(log: UnifiedLog, producer_id: int, epoch: int, *, commit: bo
 
 
 def fill(log: UnifiedLog, seed: int, *, rounds: int = 120, keys: int = 150) -> None:
-    """Four producers in turn, two of them in transactions; every codec, epochs that end, keys that come again."""
+    """Writes with four producers in turn, two of them in transactions; every codec, epoch bumps, repeated keys."""
     random = Random(f"{log.name} {seed}")
     plain = [Author(log, OUR_PRODUCERS + number) for number in range(2)]
     transactional = [Author(log, OUR_PRODUCERS + 10 + number) for number in range(2)]
@@ -133,7 +133,7 @@ def fill(log: UnifiedLog, seed: int, *, rounds: int = 120, keys: int = 150) -> N
 
 
 def some_records(random: Random, keys: int) -> list[Record]:
-    """Some that a compacted topic takes too: keys that come again, tombstones, headers, times back and forth."""
+    """Records that a compacted topic accepts too: repeated keys, tombstones, headers, timestamps out of order."""
     now_ms = int(time.time() * 1000)
     return [
         Record(
@@ -147,13 +147,13 @@ def some_records(random: Random, keys: int) -> list[Record]:
 
 
 def delete_records(log: UnifiedLog, offset: int) -> None:
-    """DeleteRecords, and what retention makes of it."""
+    """Advances the log start offset as DeleteRecords does, and deletes segments below it."""
     log.maybe_increment_log_start_offset(offset, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
     log.delete_old_segments()
 
 
 def compact(manager: LogManager, topics: Iterable[str]) -> None:
-    """Has logs compacted all but their last segment, with what a worker process does done here."""
+    """Compacts all but the last segment of logs, in this process in place of a worker process."""
     env = RealEnv()
     manager.cleaner = cleaner = LogCleanerManager(env, manager)
     for topic in topics:
@@ -171,7 +171,7 @@ def compact(manager: LogManager, topics: Iterable[str]) -> None:
 
 
 def work_until_killed(directory: Path, seed: int) -> None:
-    """Turns without an end, said one by one."""
+    """Writes without end, and prints each log end offset."""
     from tests.conformance.handover.kafka_side import config_of
 
     manager = open_ours(directory, config_of)

@@ -1,4 +1,4 @@
-"""Brokers that take turns on one directory: Apache Kafka of any version, and Barnabas, told the same."""
+"""Brokers that take turns on one directory with the same settings: Apache Kafka of any version, and Barnabas."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Broker = ApacheKafka | BrokerProcess
 
 
 class Directory:
-    """A log directory, and the ports that all who work in it listen on: a node keeps its addresses."""
+    """A log directory and the ports of its brokers: a node keeps its addresses."""
 
     def __init__(
         self, place: Path, more: Mapping[str, str] | None = None, *, base: Mapping[str, str] = OVERRIDES
     ) -> None:
-        """`more`: settings that all of them get beside the `base`, which is that of every history."""
+        """`more`: settings of all brokers in addition to the `base`."""
         self.place = place
         self._settings = {**base, **(more or {})}
         self.data = place / "data"
@@ -29,7 +29,7 @@ class Directory:
         self.brokers: dict[str, Broker] = {}
 
     def broker(self, side: str) -> Broker:
-        """The one of that side, not started."""
+        """The broker of that side; does not start it."""
         if side not in self.brokers:
             self.brokers[side] = self._ours() if side == OURS else self._kafka(side)
         return self.brokers[side]
@@ -47,11 +47,11 @@ class Directory:
         return [*sorted(folder.glob("*.checkpoint"))[-1:], *sorted(folder.glob("*.log"))]
 
     def snapshots(self) -> list[Path]:
-        """Those of the metadata log, oldest first."""
+        """The snapshots of the metadata log, oldest first."""
         return sorted((self.data / "__cluster_metadata-0").glob("*.checkpoint"))
 
     def end(self) -> None:
-        """Nobody is left running."""
+        """Kills all brokers."""
         for broker in self.brokers.values():
             broker.kill()
 

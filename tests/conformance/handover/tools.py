@@ -10,7 +10,7 @@ from barnabas.storage.verify.verifier import Severity
 
 
 def findings(directory: Path) -> list[str]:
-    """What `barnabas log verify` finds wrong."""
+    """The findings of `barnabas log verify`, without notes."""
     return [
         f"{finding.path}: {finding.problem} (expected {finding.expected})"
         for finding in Verification(RealEnv()).run([str(directory)])

@@ -1,4 +1,4 @@
-"""What there is to see of a partition, from outside: by a stock client of Apache Kafka, or through our own engine."""
+"""Views of a partition from outside: through stock clients of Apache Kafka, or through our own engine."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Partition = tuple[str, int]
 READ_LIMIT_S = 60.0
 _EARLIEST, _LATEST = -2, -1
 MAX_TIMESTAMP = -3
-"""The special timestamp that asks for the youngest record."""
+"""The special timestamp for the record with the latest timestamp."""
 
 
 class Seen(NamedTuple):
-    """One record, as an application gets it; `timestamp` is (type, ms)."""
+    """One record as an application receives it; `timestamp` is (type, ms)."""
 
     timestamp: tuple[int, int]
     key: bytes | None
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
 
 
 class ProducerSeen(NamedTuple):
-    """What DescribeProducers tells of one producer; -1 where there is nothing."""
+    """One producer in DescribeProducers; -1 for absent values."""
 
     producer_id: int
     producer_epoch: int
@@ -44,7 +44,7 @@ class ProducerSeen(NamedTuple):
 
 
 class View(NamedTuple):
-    """All of a partition: records by offset for both isolation levels, its offsets, and its producers."""
+    """A whole partition: records by offset for both isolation levels, its offsets, and its producers."""
 
     records: dict[int, Seen]
     committed: dict[int, Seen]
@@ -58,7 +58,7 @@ class View(NamedTuple):
 
 
 def views(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partition, View]:
-    """What clients are told of partitions now."""
+    """The present views of partitions through clients."""
     partitions = list(partitions)
     records = consume(bootstrap, partitions)
     committed = consume(bootstrap, partitions, committed=True)
@@ -80,7 +80,7 @@ def views(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partition, Vi
 def consume(
     bootstrap: str, partitions: Iterable[Partition], *, committed: bool = False
 ) -> dict[Partition, dict[int, Seen]]:
-    """Every record of partitions by its offset, as a stock client gets them."""
+    """All records of partitions by offset, as a stock client receives them."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -129,7 +129,7 @@ def _list_offset(peer: Peer, topic: str, partition: int, timestamp: int, isolati
 
 
 def offsets_for_times(bootstrap: str, partition: Partition, timestamps: Iterable[int]) -> dict[int, int]:
-    """By timestamp: the first offset whose record is at least as young; -1 when there is none."""
+    """By timestamp: the first offset whose record has this or a later one; -1 for none."""
     host, _, port = bootstrap.rpartition(":")
     with Peer(host, int(port)) as peer:
         return {timestamp: _list_offset(peer, *partition, timestamp, 0) for timestamp in timestamps}
@@ -158,7 +158,7 @@ def _describe_producers(peer: Peer, topic: str, partition: int) -> list[Producer
 
 
 def our_view(log: UnifiedLog) -> View:
-    """The same as `view`, of one of our logs whose high watermark is its end."""
+    """The view of one of our logs, whose high watermark must be its end."""
     assert log.high_watermark == log.log_end_offset
     return View(
         our_records(log),
@@ -171,7 +171,7 @@ def our_view(log: UnifiedLog) -> View:
 
 
 def our_records(log: UnifiedLog, isolation: FetchIsolation = FetchIsolation.LOG_END) -> dict[int, Seen]:
-    """Every record by its offset, with markers and, where the isolation asks for it, what was aborted left out."""
+    """All records by offset, without markers and, for TXN_COMMITTED, without aborted records."""
     found: dict[int, Seen] = {}
     offset = log.log_start_offset
     while True:
@@ -205,7 +205,7 @@ def our_records(log: UnifiedLog, isolation: FetchIsolation = FetchIsolation.LOG_
 
 
 def _client_type(kind: TimestampType) -> int:
-    """librdkafka's number for it: 0 none, 1 create time, 2 log append time."""
+    """librdkafka's number for a timestamp type: 0 none, 1 create time, 2 log append time."""
     return int(kind) + 1
 
 
@@ -214,7 +214,7 @@ def _bytes(value: bytes | memoryview | None) -> bytes | None:
 
 
 def our_producers(log: UnifiedLog) -> list[ProducerSeen]:
-    """The producers that the log knows."""
+    """The producers in the log's state."""
     return sorted(
         ProducerSeen(
             entry.producer_id,
@@ -229,7 +229,7 @@ def our_producers(log: UnifiedLog) -> list[ProducerSeen]:
 
 
 def our_offsets_for_times(log: UnifiedLog, timestamps: Iterable[int]) -> dict[int, int]:
-    """The same as `offsets_for_times`."""
+    """The result of `offsets_for_times` from one of our logs."""
     found = {}
     for timestamp in timestamps:
         at = (
@@ -242,13 +242,13 @@ def our_offsets_for_times(log: UnifiedLog, timestamps: Iterable[int]) -> dict[in
 
 
 def last_values(records: dict[int, Seen]) -> dict[bytes | None, Seen]:
-    """What compaction may not lose: each key's last record that has a value and no tombstone after it."""
+    """The records that compaction must keep: each key's last record, unless it is a tombstone."""
     last = {records[offset].key: records[offset] for offset in sorted(records)}
     return {key: seen for key, seen in last.items() if seen.value is not None}
 
 
 def since(view: View, start: int) -> View:
-    """What a log shows that has forgotten in a crash where it starts: DeleteRecords is checkpointed a minute later."""
+    """The view from another log start offset: a crash loses one that was not yet checkpointed, up to a minute."""
     return view._replace(
         start=start,
         records={offset: seen for offset, seen in view.records.items() if offset >= start},

@@ -46,7 +46,7 @@ import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
 
-/** What changes a cluster: each operation answers with a map of what it was about, with "ok", a value or the error. */
+/** Operations that change a cluster: each returns a map from its objects to "ok", a value or the error. */
 final class AdminOperations {
     private AdminOperations() {
     }

@@ -19,7 +19,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Apache Kafka's Java AdminClient, its consumer and its command-line tools in one JVM, so that each costs milliseconds.
+ * Apache Kafka's Java AdminClient, its consumer and its command-line tools in one JVM, so that each run takes milliseconds.
  * A request is a line of JSON with "do" and "bootstrap", the answer one of {"answer": ...} or {"error": ..., "message": ...}.
  */
 public final class AdminPeer {
@@ -28,7 +28,7 @@ public final class AdminPeer {
     private static final Switch OUT = new Switch(System.err);
     private static final Switch ERR = new Switch(System.err);
 
-    /** Where the streams of a tool go; everything in this JVM that prints has only this to print to. */
+    /** The output of a tool: the only target for everything that this JVM prints. */
     private static final class Switch extends OutputStream {
         private volatile OutputStream target;
 
@@ -52,14 +52,14 @@ public final class AdminPeer {
         }
     }
 
-    /** What a tool throws here instead of ending the JVM; some catch it, and what they say from then on is not heard. */
+    /** Thrown in a tool in place of ending the JVM; some tools catch it, and their output after that is ignored. */
     private static final class ExitCalled extends Error {
         ExitCalled() {
             super(null, null, false, false);
         }
     }
 
-    /** The first end that a tool called for: its status, and what it had printed by then. */
+    /** The first exit that a tool requested: its status, and the output up to then. */
     private static final class ToolEnd {
         private final ByteArrayOutputStream out;
         private final ByteArrayOutputStream err;
@@ -123,7 +123,7 @@ public final class AdminPeer {
         };
     }
 
-    /** An error as it is compared: the class of the exception and its message. */
+    /** An error for comparison: the class of the exception and its message. */
     static Map<String, Object> failure(Throwable error) {
         Throwable cause = error;
         while ((cause instanceof ExecutionException || cause instanceof InvocationTargetException) && cause.getCause() != null) {
@@ -163,7 +163,7 @@ public final class AdminPeer {
         return null;
     }
 
-    /** What a tool prints on either stream, and its exit status: one of Kafka's classes with a main method. */
+    /** Runs a tool, one of Kafka's classes with a main method; returns its output on both streams and its exit status. */
     private static Object tool(JsonNode request) throws Exception {
         Class<?> tool = Class.forName(request.path("class").asText());
         ByteArrayOutputStream out = new ByteArrayOutputStream();

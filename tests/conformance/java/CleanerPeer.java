@@ -20,12 +20,12 @@ import org.apache.kafka.storage.internals.utils.Throttler;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
- * Apache Kafka's own log cleaner on one partition directory that was closed cleanly:
+ * Runs Apache Kafka's own log cleaner on one partition directory that was closed cleanly:
  * CleanerPeer DIRECTORY FIRST_DIRTY FIRST_UNCLEANABLE NOW_MS DEDUPE_BYTES IO_BUFFER_BYTES [KEY=VALUE...]
- * FIRST_UNCLEANABLE -1: the active segment. The clock stands at NOW_MS. Prints one line of key=value.
+ * FIRST_UNCLEANABLE -1: the active segment. The clock is fixed at NOW_MS. Prints one line of key=value.
  */
 public class CleanerPeer {
-    /** A clock that stands, so that what comes out does not depend on when it is run. */
+    /** A fixed clock, so that the result does not depend on the time of the run. */
     static class FixedTime implements Time {
         private final long nowMs;
 

@@ -39,7 +39,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** Everything that a broker tells of its cluster to the Java clients, as one tree of maps, lists and plain values. */
+/** Everything that a broker reports of its cluster to the Java clients, as one tree of maps, lists and plain values. */
 final class ClusterView {
     private static final long READ_LIMIT_NS = 60_000_000_000L;
 
@@ -48,7 +48,7 @@ final class ClusterView {
     private final Set<String> parts;
     private final Map<String, Object> shown = new LinkedHashMap<>();
 
-    /** "parts": the names of what is asked for; all of it when there are none. */
+    /** "parts": the names of the requested parts; all when it is empty. */
     ClusterView(Admin admin, JsonNode request) {
         this.admin = admin;
         this.bootstrap = request.path("bootstrap").asText();
@@ -258,7 +258,7 @@ final class ClusterView {
         return found;
     }
 
-    /** What a partition's records come to: how many, from where to where, and a digest of all that an application sees. */
+    /** A summary of a partition's records: their number, the offsets, and a digest of all that an application receives. */
     private static final class PartitionDigest {
         private final MessageDigest digest = digest();
         private int count;

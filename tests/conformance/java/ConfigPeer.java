@@ -31,7 +31,7 @@ import org.apache.kafka.storage.internals.log.LogConfig;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Apache Kafka's side of the configuration checks: its catalogue, its validators, its answers to DescribeConfigs.
+ * Apache Kafka's side of the configuration checks: its catalogue, its validators, its responses to DescribeConfigs.
  * A request is a line of words, the answer one line or several, of which the last is "end" or "error MESSAGE".
  * Texts are UTF-8 in hex; "-" is null and "." is empty.
  */
@@ -41,7 +41,7 @@ public final class ConfigPeer {
 
     public static void main(String[] args) throws Exception {
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.US_ASCII);
-        System.setOut(System.err);  // so that no logger speaks between the answers
+        System.setOut(System.err);  // so that no log line comes between the answers
         define();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
         for (String line = in.readLine(); line != null; line = in.readLine()) {

@@ -6,8 +6,8 @@ import java.nio.charset.StandardCharsets;
 import org.apache.kafka.tools.DumpLogSegments;
 
 /**
- * Apache Kafka's DumpLogSegments again and again in one process: a line of arguments, with tabs in between, is answered
- * by a line `CODE OUT_BYTES ERR_BYTES` and what the tool wrote. A stack trace is what the virtual machine would print.
+ * Runs Apache Kafka's DumpLogSegments many times in one process. A request is a line of arguments separated by tabs; the
+ * answer is a line `CODE OUT_BYTES ERR_BYTES` and the tool's output. Stack traces are those that the JVM would print.
  */
 public class DumpPeer {
     public static void main(String[] args) throws Exception {

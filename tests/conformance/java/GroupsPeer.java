@@ -125,7 +125,7 @@ public final class GroupsPeer {
             Optional.empty(), instance, topics, new Assignment(assigned)));
     }
 
-    /** Topics with their racks, each with its hash; then that of all of them. */
+    /** The hash of each topic with its racks, then the hash of all together. */
     private static void hash(Iterator<String> words, List<String> answer) {
         MetadataDelta delta = new MetadataDelta.Builder().setImage(MetadataImage.EMPTY).build();
         int brokers = number(words);
@@ -161,13 +161,13 @@ public final class GroupsPeer {
         }
     }
 
-    /** Whether a pattern is one, and which of some names it matches as a whole. */
+    /** Whether a pattern is valid, and which whole names it matches. */
     private static void match(Iterator<String> words, List<String> answer) {
         Pattern pattern;
         try {
             pattern = Pattern.compile(text(words));
         } catch (PatternSyntaxException refusal) {
-            answer.add("refused");
+            answer.add("rejected");
             return;
         }
         StringBuilder matches = new StringBuilder("matches");

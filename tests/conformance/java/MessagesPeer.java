@@ -23,8 +23,8 @@ import org.apache.kafka.common.protocol.MessageUtil;
  * Apache Kafka's side of the message checks: reads and writes messages with Kafka's generated classes.
  *
  * <p>A request on standard input is an int32 length and then: one byte, the operation; the name of a message class
- * behind an int16 length; an int16 version; the payload. The answer on standard output is an int32 length and then one
- * byte, 0 or 1 for a refusal, and the result or the exception as text.
+ * after an int16 length; an int16 version; the payload. The answer on standard output is an int32 length and then one
+ * byte, 0 or 1 for an error, and the result or the exception as text.
  *
  * <p>The operations: 'j' bytes to JSON, 'b' JSON to bytes, 'r' bytes to bytes (read and written again), 'e' the table of
  * error codes.
@@ -109,7 +109,7 @@ public final class MessagesPeer {
         return MessageUtil.byteBufferToArray(MessageUtil.toByteBufferAccessor(message, version).buffer());
     }
 
-    /** A line per error: code, name, whether it is retriable. */
+    /** A line for each error: code, name, whether it is retriable. */
     private static String errors() {
         StringBuilder table = new StringBuilder();
         for (Errors error : Errors.values()) {

@@ -24,11 +24,11 @@ import org.apache.kafka.snapshot.RecordsSnapshotReader;
  * Apache Kafka's side of the checks of metadata records and snapshots.
  *
  * <p>A request on standard input is an int32 length, one byte for the operation, and its payload; the answer on standard
- * output an int32 length, one byte (0, or 1 for a refusal) and the result.
+ * output an int32 length, one byte (0, or 1 for an error) and the result.
  *
  * <p>The operations: 'f' a framed record, read and written again; 'v' a metadata.version as int16: the versions of
  * RegisterBrokerRecord, PartitionRecord and PartitionChangeRecord; 's' the directory, end offset and epoch of a
- * snapshot, in lines: the timestamp of its header, then its records as Kafka's serde writes them, each behind its length.
+ * snapshot, in lines: the timestamp of its header, then its records as Kafka's serde writes them, each after its length.
  */
 public final class MetadataLogPeer {
     private static final int MAX_BATCH_BYTES = 8 * 1024 * 1024;

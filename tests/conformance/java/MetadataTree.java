@@ -21,12 +21,12 @@ import org.apache.kafka.image.node.printer.MetadataNodeRedactionCriteria;
 import org.apache.kafka.image.node.printer.NodeStringifier;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 
-/** The image that Apache Kafka makes of files of metadata records, as its metadata shell walks through it. */
+/** The image that Apache Kafka builds from files of metadata records, as the tree of its metadata shell. */
 final class MetadataTree {
     private MetadataTree() {
     }
 
-    /** "tree": the image; "records": how many there were of each type. A snapshot comes before the segments after it. */
+    /** "tree": the image; "records": the number of records of each type. A snapshot comes before the segments after it. */
     static Object of(String[] files) throws IOException {
         MetadataDelta delta = new MetadataDelta.Builder().setImage(MetadataImage.EMPTY).build();
         Map<String, Integer> counts = new TreeMap<>();
@@ -81,7 +81,7 @@ final class MetadataTree {
 
     private static Object tree(MetadataNode node) {
         if (node == null) {
-            return null;  // some names of quotas, which Kafka's own nodes do not find again
+            return null;  // Kafka's own nodes do not find some names of quotas that they list
         }
         if (!node.isDirectory()) {
             NodeStringifier text = new NodeStringifier(new MetadataNodeRedactionCriteria.Disabled());

@@ -152,7 +152,7 @@ public final class RecordsPeer {
             offset, timestamp, leaderEpoch, producerId, producerEpoch, marker).buffer());
     }
 
-    /** stamp HEX LAST_OFFSET LEADER_EPOCH TIMESTAMP_TYPE MAX_TIMESTAMP: what a leader writes into a batch. */
+    /** stamp HEX LAST_OFFSET LEADER_EPOCH TIMESTAMP_TYPE MAX_TIMESTAMP: the fields that a leader sets in a batch. */
     private static byte[] stamp(Iterator<String> words) {
         ByteBuffer buffer = ByteBuffer.wrap(bytes(words.next()));
         MutableRecordBatch batch = MemoryRecords.readableRecords(buffer).batches().iterator().next();

@@ -6,7 +6,7 @@ import org.apache.kafka.common.metrics.MetricsReporter;
 import org.apache.kafka.server.telemetry.ClientTelemetry;
 import org.apache.kafka.server.telemetry.ClientTelemetryReceiver;
 
-/** The smallest plugin with which Apache Kafka takes metrics from its clients (KIP-714): it unpacks and forgets them. */
+/** A minimal plugin with which Apache Kafka accepts metrics from its clients (KIP-714): it decodes and drops them. */
 @SuppressWarnings({"deprecation", "removal"})
 public class TelemetryReceiver implements MetricsReporter, ClientTelemetry {
     @Override
