@@ -51,7 +51,7 @@ class ToolRun(NamedTuple):
     err: str
 
 
-class PeerRefusedError(Exception):
+class PeerError(Exception):
     """A whole request failed; the arguments are the class and the message of the Java exception."""
 
 
@@ -75,7 +75,7 @@ class AdminPeer:
         self._process.communicate(timeout=30)
 
     def ask(self, bootstrap: str, do: str, **more: object) -> Answer:
-        """Sends a request and returns its answer. Raises PeerRefusedError when the whole request fails."""
+        """Sends a request and returns its answer. Raises PeerError when the whole request fails."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -83,10 +83,10 @@ class AdminPeer:
         stdin.flush()
         line = stdout.readline()
         if not line:
-            raise PeerRefusedError("AdminPeer", "the peer is gone")
+            raise PeerError("AdminPeer", "the peer is gone")
         answer = json.loads(line)
         if "error" in answer:
-            raise PeerRefusedError(answer["error"], answer["message"])
+            raise PeerError(answer["error"], answer["message"])
         return answer["answer"]
 
     def describe(self, bootstrap: str, *parts: str) -> dict[str, Any]:

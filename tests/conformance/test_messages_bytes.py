@@ -117,8 +117,8 @@ def again_unless_unwritable(
     """The bytes that Kafka encodes again; None where it cannot, since it keeps unknown tags out of order."""
     try:
         return kafka.again(message_type, version, data)
-    except RejectedError as refusal:
-        if UNWRITABLE_TAGS in str(refusal):
+    except RejectedError as error:
+        if UNWRITABLE_TAGS in str(error):
             return None
         raise
 

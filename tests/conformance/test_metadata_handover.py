@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.admin_peer import AdminPeer
-from tests.conformance.handover.cluster_view import COORDINATED, assert_same_cluster, tree_differences
+from tests.conformance.handover.cluster_view import COORDINATED, assert_same_cluster, unlike
 from tests.conformance.handover.history import Cluster, Turn
 from tests.conformance.handover.sides import KAFKA, OLD_KAFKA, OURS, Directory
 
@@ -90,7 +90,7 @@ class Journey:
         if self.shown is not None:
             assert_same_cluster(shown, self.shown, one_version=self._is_one_version)
         if self.coordinated is not None:
-            found = list(tree_differences(self.coordinated, {name: shown[name] for name in COORDINATED}))
+            found = list(unlike(self.coordinated, {name: shown[name] for name in COORDINATED}))
             assert not found, "\n".join(found)
 
     def _note(self, bootstrap: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.admin_peer import AdminPeer
-from tests.conformance.handover.cluster_view import tree_differences
+from tests.conformance.handover.cluster_view import unlike
 from tests.conformance.handover.history import Cluster, Turn
 from tests.conformance.handover.image_tree import comparable, image_of, tree_of
 from tests.conformance.handover.sides import OURS, Directory
@@ -49,7 +49,7 @@ def assert_same_tree(kafka: dict[str, Any], log_dir: Path) -> None:
     shown = comparable(kafka)
     quotas = shown.pop("clientQuotas")
     assert set(_leaves(quotas)) <= set(ours.pop("clientQuotas"))
-    found = list(tree_differences(shown, ours))
+    found = list(unlike(shown, ours))
     assert not found, "\n".join(found)
 
 
@@ -72,7 +72,7 @@ def test_kafka_reads_the_log_and_each_snapshot_as_we_do(left: Directory, peer: A
     segments = [path for path in left.metadata_files() if path.suffix == ".log"]
     whole = peer.tree(segments)["tree"]
     for snapshot in left.snapshots():  # replayed after any of them, the log leads to the same image
-        found = list(tree_differences(_known(peer.tree([snapshot, *segments])["tree"]), _known(whole)))
+        found = list(unlike(_known(peer.tree([snapshot, *segments])["tree"]), _known(whole)))
         assert not found, "\n".join(found)
 
 

@@ -16,7 +16,7 @@ from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.records.entries import batches
 from barnabas.storage.env import RealEnv
 from barnabas.storage.log.checkpoints import MetaProperties
-from tests.conformance.admin_peer import AdminPeer, PeerRefusedError
+from tests.conformance.admin_peer import AdminPeer, PeerError
 
 pytestmark = pytest.mark.conformance
 
@@ -113,7 +113,7 @@ def ours(place: Place, words: tuple[str, ...]) -> Outcome:
 def kafkas(peer: AdminPeer, place: Place, words: tuple[str, ...]) -> Outcome:
     try:
         run = peer.tool("kafka-storage", *words, "-c", str(place.properties))
-    except PeerRefusedError as error:  # an exception that the tool does not catch, which ends a JVM with 1
+    except PeerError as error:  # an exception that the tool does not catch, which ends a JVM with 1
         return place.outcome(1, "", str(error.args[1]))
     return place.outcome(run.status, run.out, run.err)
 

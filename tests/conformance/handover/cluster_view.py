@@ -11,7 +11,7 @@ COORDINATED = ("groups", "transactions")
 _EPOCH = re.compile(r" epoch=-?\d+$")
 
 
-def tree_differences(expected: object, shown: object, path: str = "") -> Iterator[str]:
+def unlike(expected: object, shown: object, path: str = "") -> Iterator[str]:
     """A line for each place in which two trees of JSON values differ."""
     if isinstance(expected, dict) and isinstance(shown, dict):
         for key in sorted(expected.keys() | shown.keys()):
@@ -21,10 +21,10 @@ def tree_differences(expected: object, shown: object, path: str = "") -> Iterato
             elif key not in expected:
                 yield f"{at}: not expected, {shown[key]!r}"
             else:
-                yield from tree_differences(expected[key], shown[key], at)
+                yield from unlike(expected[key], shown[key], at)
     elif isinstance(expected, list) and isinstance(shown, list) and len(expected) == len(shown):
         for index, (one, other) in enumerate(zip(expected, shown, strict=True)):
-            yield from tree_differences(one, other, f"{path}/{index}")
+            yield from unlike(one, other, f"{path}/{index}")
     elif expected != shown:
         yield f"{path}: expected {expected!r}, got {shown!r}"
 
@@ -65,7 +65,7 @@ def _stored(resource: str, entries: Mapping[str, Any], one_version: bool) -> dic
 def assert_same_cluster(shown: View, expected: View, *, one_version: bool = True) -> None:
     """Both show the same cluster, and the metadata log has advanced in between."""
     found = list(
-        tree_differences(
+        unlike(
             durable_parts(expected, one_version=one_version), durable_parts(shown, one_version=one_version)
         )
     )
