@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tests.simulation.cast import THEMES
 from tests.simulation.scenario import Scenario
-from tests.simulation.telling import lines
+from tests.simulation.trace_text import format_trace
 from tests.storage.fault_env import PowerCut
 
 ALL = ",".join(THEMES)
@@ -28,14 +28,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("seed", type=int, nargs="?")
     parser.add_argument(
-        "--steps", type=int, default=60, help="lines of the trace that are shown of a failure"
+        "--steps", type=int, default=60, help="lines of the trace that are shown after a failure"
     )
     parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--count", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no seed after so many")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no seed after this time")
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--themes", default=ALL)
-    parser.add_argument("--go-on", action="store_true", help="after a failure too")
+    parser.add_argument("--go-on", action="store_true", help="continue after a failure")
     options = parser.parse_args(arguments)
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:  # it decides the order of sets of strings
         os.environ["PYTHONHASHSEED"] = HASH_SEED
@@ -50,16 +50,16 @@ def main(arguments: Sequence[str]) -> int:
 def _run(seeds: Sequence[int], options: argparse.Namespace) -> int:
     themes = options.themes.split(",")
     started = time.perf_counter()
-    gc.disable()  # a third of the time otherwise
-    lived = failed = steps = 0
+    gc.disable()  # collections take a third of the time otherwise
+    count = failed = steps = 0
     failures: list[int] = []
     for seed in seeds:
         if time.perf_counter() - started > options.seconds:
             break
-        if lived % SEEDS_BETWEEN_COLLECTIONS == 0:
+        if count % SEEDS_BETWEEN_COLLECTIONS == 0:
             gc.collect()
         scenario = Scenario(seed, themes)
-        lived += 1
+        count += 1
         try:
             scenario.run()
         except (Exception, PowerCut):
@@ -72,16 +72,16 @@ def _run(seeds: Sequence[int], options: argparse.Namespace) -> int:
     gc.enable()
     if failed and options.go_on:
         print("failed:", *failures)
-    seconds, at_work = time.perf_counter() - started, time.process_time()
+    seconds, cpu_s = time.perf_counter() - started, time.process_time()
     print(
-        f"{lived} seeds from {seeds[0]} on, {failed} failed; {steps} steps in {seconds:.1f} s, "
-        f"{at_work:.1f} s of them at work"
+        f"{count} seeds from {seeds[0]} on, {failed} failed; {steps} steps in {seconds:.1f} s, "
+        f"{cpu_s:.1f} s of them CPU time"
     )
     return 1 if failed else 0
 
 
 def _show(scenario: Scenario, steps: int, themes: str) -> None:
-    print(lines(scenario.world.lines, steps))
+    print(format_trace(scenario.world.lines, steps))
     traceback.print_exc(limit=-6, file=sys.stdout)
     about = ", ".join(scenario.themes)
     options = "" if themes == ALL else f" --themes '{themes}'"

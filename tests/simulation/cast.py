@@ -40,8 +40,8 @@ class Group:
         self.members: list[Consumer] = []
         self.is_chain = False
 
-    def someone(self, rng: Random) -> Consumer | None:
-        """Adds a member that stays to the end."""
+    def random_member(self, rng: Random) -> Consumer | None:
+        """A random member that is alive and not leaving; None without one."""
         alive = [one for one in self.members if one.alive and not one.leaving]
         return rng.choice(alive) if alive else None
 

@@ -1,4 +1,4 @@
-"""Invariants of every step. Each class follows the broker's actions and the clients' beliefs, and raises
+"""Invariants of every step. Each class records the broker's actions and the clients' knowledge, and raises
 ViolationError once an invariant is violated.
 """
 
@@ -31,7 +31,7 @@ class ViolationError(AssertionError):
 
 
 class Ownership:
-    """The partitions that clients believe to own. Two may believe so only if the group has removed one of them."""
+    """The partitions that clients regard as theirs. Two clients may do so only if the group has removed one of them."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -75,7 +75,7 @@ class Ownership:
         return generation is None or consumer.instance_id is None or consumer.epoch >= generation
 
     def others(self, consumer: Consumer, partition: TopicPartition) -> list[Consumer]:
-        """The other clients that believe to own it."""
+        """The other clients that regard it as theirs."""
         return [one for one in self._holders.get((consumer.group, partition), ()) if one is not consumer]
 
     def owners(self, group: str) -> dict[TopicPartition, list[Consumer]]:
@@ -83,7 +83,7 @@ class Ownership:
 
 
 class Commits:
-    """Committed offsets: each acknowledged one is present, stays, and does not go back."""
+    """Committed offsets: each acknowledged one is present, stays, and never decreases."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -142,7 +142,7 @@ class Commits:
         ownership = self._world.ownership
         others = [one for one in ownership.others(client, partition) if ownership.is_valid(one)]
         if others:
-            raise ViolationError(f"{client} committed for {partition} of {group}, which is {others[0]}'s")
+            raise ViolationError(f"{client} committed for {partition} of {group}, which {others[0]} owns")
 
     def _fetched(self, client: Any, request: OffsetFetchRequest, response: OffsetFetchResponse) -> None:
         before = self._at_fetch.pop(id(request), {})
@@ -150,11 +150,13 @@ class Commits:
             if not partition[0] or partition[0] in self._world.transient_topics:
                 continue
             if code == ErrorCode.NONE and group not in self.transactional:
-                self._judge(group, partition, offset, before.get((group, partition), -1))
+                self._check_fetched(group, partition, offset, before.get((group, partition), -1))
             elif code == ErrorCode.NONE and request.require_stable:
-                self._judge_transactional(group, partition, offset, before.get((group, partition), -1))
+                self._check_fetched_transactional(
+                    group, partition, offset, before.get((group, partition), -1)
+                )
 
-    def _judge(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
+    def _check_fetched(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
         key = (group, partition)
         possible = {before, self.certain.get(key, -1), *(offset for _, offset in self._begun.get(key, ()))}
         if offset not in possible:
@@ -164,7 +166,9 @@ class Commits:
         if offset > self.certain.get(key, -1):
             self.certain[key] = offset  # a commit without a response that took effect
 
-    def _judge_transactional(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
+    def _check_fetched_transactional(
+        self, group: str, partition: TopicPartition, offset: int, before: int
+    ) -> None:
         committed = [
             one.offsets[group, partition]
             for one in self._world.ledger.all_transactions
@@ -181,7 +185,7 @@ class Commits:
         self.certain[group, partition] = max(self.certain.get((group, partition), -1), offset)
 
     def transaction_committed(self, transaction: Any) -> None:
-        """The producer received a response that says so."""
+        """Called when the producer received the response of its commit."""
         for key, offset in transaction.offsets.items():
             self.certain[key] = max(self.certain.get(key, -1), offset)
 
@@ -204,7 +208,7 @@ class Commits:
 
 
 _UNDECIDED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
-"""Errors after which the records may be in the log nevertheless."""
+"""Errors after which the records may still be in the log."""
 
 
 class Consumption:
@@ -232,7 +236,7 @@ class Visibility:
         self.seen.clear()
         self._sources.clear()
 
-    def saw(self, partition: TopicPartition, records: Sequence[Read], after: int) -> None:
+    def add_read(self, partition: TopicPartition, records: Sequence[Read], after: int) -> None:
         """Checks records that were read, in the order of their offsets."""
         seen = self.seen.setdefault(partition, {})
         sent = self._world.ledger.sent.get(partition, set())
@@ -245,7 +249,7 @@ class Visibility:
             transaction = self._world.ledger.transactions.get(value)
             if transaction is not None and not transaction.wants_commit:
                 raise ViolationError(
-                    f"{value!r} at {offset} of {partition} is visible, and {transaction} is not committed"
+                    f"{value!r} at {offset} of {partition} is visible, but {transaction} is not committed"
                 )
             self._check_source(value, offset)
         self.positions[partition] = after
@@ -278,7 +282,7 @@ class Visibility:
         seen = self.seen.get(partition, {})
         for value in sorted(values):
             if value not in seen:
-                raise ViolationError(f"{value!r} in {partition} is missing, and {why}")
+                raise ViolationError(f"{value!r} in {partition} is missing, but {why}")
 
     def _check_whole(self, transaction: Any) -> None:
         found = {
@@ -288,10 +292,10 @@ class Visibility:
             for value in values
         }
         if len(set(found.values())) > 1:
-            raise ViolationError(f"{transaction} is there in parts: {found}")
+            raise ViolationError(f"{transaction} is only partly present: {found}")
 
     def check_chains(self, inputs: Iterable[TopicPartition]) -> None:
-        """Every record that a chain had to process has arrived at its other end."""
+        """Every record that a chain had to process has been written to its target topic."""
         for topic, index in inputs:
             for offset in self.seen.get((topic, index), {}).values():
                 source = f"{topic}-{index}@{offset}".encode()

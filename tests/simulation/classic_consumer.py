@@ -66,7 +66,7 @@ class ClassicConsumer(Consumer):
     def cooperative(self) -> bool:
         return COOPERATIVE in self.assignors
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         self.spawn(self._heartbeats())
         while not self.leaving:
             try:
@@ -101,7 +101,7 @@ class ClassicConsumer(Consumer):
         if self.owned:
             await self.last_commit()
         if not self.cooperative or self.epoch == NO_GENERATION:
-            await self.before_giving_up()
+            await self.before_revocation()
             self.release(self.owned, lost=self.epoch == NO_GENERATION)
         self._joining = True
         try:
@@ -111,7 +111,7 @@ class ClassicConsumer(Consumer):
                 self.member_id = answer.member_id
                 return
             self.check(answer.error_code)
-            if self._missed_one(answer.generation_id):
+            if self._missed_generation(answer.generation_id):
                 await self._lose_all()
             self.epoch, self.member_id = answer.generation_id, answer.member_id
             self._protocol = answer.protocol_name or ""
@@ -121,9 +121,9 @@ class ClassicConsumer(Consumer):
         finally:
             self._joining = False
         self.rejoin = subscribed != self.subscribed
-        await self._take_over(synced.assignment)
+        await self._apply_assignment(synced.assignment)
 
-    def _missed_one(self, generation: int) -> bool:
+    def _missed_generation(self, generation: int) -> bool:
         """Whether it missed a generation, as only a static member can do and stay in the group.
 
         Others may own its partitions by then. Java's consumer and librdkafka see that in the SyncGroup response, and
@@ -172,17 +172,17 @@ class ClassicConsumer(Consumer):
             assignments=assignments,
         )
 
-    async def _take_over(self, assignment: bytes) -> None:
+    async def _apply_assignment(self, assignment: bytes) -> None:
         assigned = unpack_assignment(assignment)
         revoked = [partition for partition in self.owned if partition not in assigned]
         if revoked:  # only with the cooperative protocol; the others revoked everything before
-            await self.commit_before_giving_up()
-            await self.before_giving_up()
+            await self.commit_before_revocation()
+            await self.before_revocation()
             self.release(revoked)
             self.rejoin = True
         self.claim(assigned)
 
-    async def before_giving_up(self) -> None:
+    async def before_revocation(self) -> None:
         """Called before partitions are revoked; subclasses finish their work in it."""
 
     async def _fenced(self, code: int) -> None:
@@ -228,8 +228,8 @@ class ClassicConsumer(Consumer):
 
     async def _leave(self) -> None:
         if self.owned:
-            await self.commit_before_giving_up()
-        await self.before_giving_up()
+            await self.commit_before_revocation()
+        await self.before_revocation()
         self.release(self.owned)
         if self.instance_id is None and self.member_id:
             try:

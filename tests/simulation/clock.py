@@ -53,7 +53,7 @@ class Clock:
 
 
 class Wait(Generic[R]):
-    """`await Wait(pending)` in a life resumes with the result."""
+    """`await Wait(pending)` in a task resumes with the result."""
 
     __slots__ = ("pending",)
 
@@ -71,26 +71,26 @@ def sleep(clock: Clock, seconds: float) -> Awaitable[None]:
     return Wait(pending)
 
 
-class Bell:
-    """Ends a sleep early."""
+class Wakeup:
+    """A sleep that `wake` ends early."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._pending: Pending[None] | None = None
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.complete(None)
 
     async def wait(self, seconds: float) -> None:
-        """Waits until `ring`, or for `seconds`."""
+        """Waits until `wake`, or for `seconds`."""
         pending = self._pending = Pending()
-        self._clock.call_later(seconds, lambda: self.ring() if self._pending is pending else None)
+        self._clock.call_later(seconds, lambda: self.wake() if self._pending is pending else None)
         await Wait(pending)
 
 
-class Life:
+class Task:
     """A coroutine that runs to its end or until `end`. `frozen_until` suspends it, as a paused process."""
 
     def __init__(self, clock: Clock, coroutine: Coroutine[Pending[Any], Any, None]) -> None:
@@ -98,34 +98,34 @@ class Life:
         self._coroutine = coroutine
         self.ended = False
         self.frozen_until = 0.0
-        self._runs = False
-        clock.call_later(0, lambda: self._go_on(None))
+        self._is_running = False
+        clock.call_later(0, lambda: self._resume(None))
 
     def end(self) -> None:
-        """Ends it where it waits, as the end of a process does: none of its code runs any more."""
+        """Ends it where it waits, as the end of a process does: no more of its code runs."""
         if not self.ended:
             self.ended = True
-            if not self._runs:  # else it ends itself, in _wait_for
+            if not self._is_running:  # else it ended itself, and _wait_for closes it
                 self._coroutine.close()
 
-    def _go_on(self, result: Any) -> None:
+    def _resume(self, result: Any) -> None:
         if self.ended:
             return
         if self._clock.now < self.frozen_until:
-            self._clock.call_at(self.frozen_until, lambda: self._go_on(result))
+            self._clock.call_at(self.frozen_until, lambda: self._resume(result))
             return
-        self._runs = True
+        self._is_running = True
         try:
-            waits_for = self._coroutine.send(result)
+            pending = self._coroutine.send(result)
         except StopIteration:
             self.ended = True
             return
         finally:
-            self._runs = False
-        self._wait_for(waits_for)
+            self._is_running = False
+        self._wait_for(pending)
 
     def _wait_for(self, pending: Pending[Any]) -> None:
         if self.ended:  # it ended itself
             self._coroutine.close()
         else:
-            pending.add_done_callback(self._go_on)
+            pending.add_done_callback(self._resume)

@@ -19,8 +19,8 @@ SEGMENT_BYTES: Final = ("4096", "12288")
 """segment.bytes of the coordinators' topics. One of their batches has to fit in a segment."""
 
 
-class Habits(NamedTuple):
-    """Settings for continuous compaction, while the coordinators write."""
+class CompactionSettings(NamedTuple):
+    """Settings with which the coordinators' topics are compacted continuously."""
 
     broker: dict[str, str]
     """Settings of the broker."""
@@ -28,9 +28,9 @@ class Habits(NamedTuple):
     """Settings of the coordinators' topics, smaller than clients may set them."""
 
 
-def habits(rng: Random) -> Habits:
-    """Draws random habits."""
-    return Habits(
+def draw_settings(rng: Random) -> CompactionSettings:
+    """Draws random settings."""
+    return CompactionSettings(
         broker={"log.cleaner.backoff.ms": rng.choice(("100", "800")), **LITTLE_MEMORY},
         topics={
             "cleanup.policy": "compact",
@@ -70,17 +70,17 @@ def stop_cleaner(cleaner: LogCleaner) -> None:
 
 
 class SimulatedWorker:
-    """A worker process with a job, which it does in one go some time later; the result arrives later still."""
+    """A worker process with a job, which it does at once after a delay; the result arrives after another."""
 
     def __init__(self, on_done: Callable[[Done | Failed], None]) -> None:
         self._on_done = on_done
         self._is_killed = False
 
     def kill(self) -> None:
-        """Kills it before it began, or after it wrote everything and before it reported."""
+        """Kills it, either before it begins or after it wrote everything and before it reports."""
         self._is_killed = True
 
-    def live(self, workers: SimulatedWorkers, job: Job, on_progress: Callable[[float], None]) -> None:
+    def run(self, workers: SimulatedWorkers, job: Job, on_progress: Callable[[float], None]) -> None:
         answer: Done | Failed = Failed(FailureKind.ENDED, "killed before it began", "")
         if not self._is_killed:
             answer = perform(workers.disk, job, on_progress)
@@ -105,7 +105,7 @@ class SimulatedWorkers:
     ) -> SimulatedWorker:
         """Schedules the start of a worker within a second."""
         worker = SimulatedWorker(on_done)
-        self.later(1.0, lambda: worker.live(self, job, on_progress))
+        self.later(1.0, lambda: worker.run(self, job, on_progress))
         return worker
 
     def later(self, within_s: float, callback: Callable[[], object]) -> None:

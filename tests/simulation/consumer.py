@@ -23,7 +23,7 @@ _Partition = OffsetCommitRequest.OffsetCommitRequestPartition
 
 
 class FencedError(Exception):
-    """The group does not know this member (any more), or not in this epoch."""
+    """The group does not have this member, or has it in another epoch."""
 
     def __init__(self, code: int) -> None:
         super().__init__(ErrorCode(code).name)
@@ -39,7 +39,7 @@ FENCED: Final = frozenset(
         ErrorCode.GROUP_ID_NOT_FOUND,
     }
 )
-LATER: Final = COORDINATOR_ERRORS | {
+RETRIABLE: Final = COORDINATOR_ERRORS | {
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.STALE_MEMBER_EPOCH,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
@@ -61,7 +61,7 @@ class Consumer(Node):
         self.instance_id = instance_id
         self.member_id = ""
         self.epoch = -1
-        self.owned: dict[TopicPartition, int | None] = {}  # and the position in it, once that is known
+        self.owned: dict[TopicPartition, int | None] = {}  # the position, None while unknown
         self.known_topics: dict[str, tuple[Uuid, int]] = {}
         self.committed: dict[TopicPartition, int] = {}
         self.leaving = False
@@ -74,7 +74,9 @@ class Consumer(Node):
 
     def freeze(self, seconds: float) -> None:
         super().freeze(seconds)
-        self._commits_at = 0.0  # after a pause it commits first, whoever owns its partitions by then
+        self._commits_at = (
+            0.0  # after a pause it commits first, even if its partitions have other owners by then
+        )
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Changes the subscription to these topics."""
@@ -88,14 +90,14 @@ class Consumer(Node):
     def claim(self, partitions: Iterable[TopicPartition]) -> None:
         new = [partition for partition in partitions if partition not in self.owned]
         if new:
-            self.say("takes", new)
+            self.say("claims", new)
         for partition in new:
             self.owned[partition] = None
             self.world.ownership.claim(self, partition)
 
     def release(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
         if partitions:
-            self.say("loses" if lost else "gives up", list(partitions))
+            self.say("loses" if lost else "releases", list(partitions))
         for partition in list(partitions):
             self.owned.pop(partition, None)
             self.committed.pop(partition, None)
@@ -241,12 +243,12 @@ class Consumer(Node):
         )
 
     def check(self, code: int) -> None:
-        """Raises RetryError or FencedError for such an error code, AssertionError for any other."""
+        """Raises RetryError or FencedError by the error code, AssertionError for an unexpected one."""
         if code == ErrorCode.NONE:
             return
         if code in COORDINATOR_ERRORS:
             self.forget_coordinator()
-        if code in LATER:
+        if code in RETRIABLE:
             raise RetryError(ErrorCode(code).name)
         if code in FENCED:
             raise FencedError(code)
@@ -255,7 +257,7 @@ class Consumer(Node):
     # -- reading --
 
     async def poll(self) -> None:
-        """Reads from one of its partitions, and a moment later from the next one."""
+        """Fetches once from its partitions, then sleeps."""
         await self.find_positions()
         readable = [one for one, position in self.owned.items() if position is not None]
         if not readable:
@@ -269,7 +271,7 @@ class Consumer(Node):
                 partition = (str(name), data.partition_index)
                 if data.error_code == ErrorCode.NONE:
                     if partition in self.owned and self.owned[partition] == wanted.get(partition):
-                        await self._take(partition, wanted[partition], data)
+                        await self._process_data(partition, wanted[partition], data)
                 else:
                     self._refreshes_at = 0.0
                     if (
@@ -279,15 +281,15 @@ class Consumer(Node):
                         self.owned[partition] = 0  # auto.offset.reset
         await self.sleep(self.world.pace_s * (0.5 + self.rng.random()))
 
-    async def _take(self, partition: TopicPartition, position: int, data: Any) -> None:
+    async def _process_data(self, partition: TopicPartition, position: int, data: Any) -> None:
         records, after = read(data.records, position, data.aborted_transactions)
         if after == position or not await self.process(partition, records, after):
             return
-        if self.owned.get(partition, -1) == position:  # else it has lost the partition meanwhile
+        if self.owned.get(partition, -1) == position:  # else the partition was lost meanwhile
             self.owned[partition] = after
 
     async def process(self, partition: TopicPartition, records: Sequence[Read], after: int) -> bool:
-        """Processes the records; returns whether they are done."""
+        """Processes the records; returns whether that succeeded."""
         self.world.consumption.processed(self.group, partition, records)
         return True
 
@@ -316,7 +318,7 @@ class Consumer(Node):
             self._commits_at = self.world.clock.now + self.commit_interval_s
             await self.commit()
 
-    async def commit_before_giving_up(self) -> None:
+    async def commit_before_revocation(self) -> None:
         """Commits a last time; a fenced member continues as if the commit had succeeded."""
         with suppress(FencedError):
             await self.last_commit()

@@ -1,7 +1,7 @@
 """Replay equivalence: the state of a coordinator is that of a fresh replay of its log.
 
-So a restarted broker has the state of the one before, as far as that was written. Left out is the state that no
-record has: timers, members of a classic group that rebalances, and the like.
+So a restarted broker has the written state of the one before. State that no record has is left out: timers, members of
+a classic group that rebalances, and the like.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTLED: Final = frozenset({"Stable", "Empty"})
 """States of a classic group whose record holds all of its durable state."""
 
 _NOT_RECORDED: Final = frozenset({"last_producer_epoch", "table", "refresh_deadline_ms", "refresh_epoch"})
-"""`table` is how large a hash table Kafka would have, by which it orders what it writes."""
+"""`table` is the size of the hash table that Kafka would have, which decides the order of its records."""
 
 
 class NoTimers:
@@ -71,7 +71,7 @@ def _compare(runner: ShardRunner[Any]) -> None:
     for key in sorted({*one, *other} - unsettled, key=repr):
         if one.get(key) != other.get(key):
             found = "\n".join(_differences("", one.get(key), other.get(key)))
-            raise ViolationError(f"{runner.name} does not know of {key} what its log says:\n{found}")
+            raise ViolationError(f"{runner.name}: the state of {key} is not what its log says:\n{found}")
 
 
 def _differences(path: str, live: Any, replayed: Any) -> Iterator[str]:
@@ -79,24 +79,24 @@ def _differences(path: str, live: Any, replayed: Any) -> Iterator[str]:
         for key in sorted({*live, *replayed}):
             yield from _differences(f"{path}.{key}", live.get(key), replayed.get(key))
     elif live != replayed:
-        yield f"  {path}: it knows {live}, the log says {replayed}"
+        yield f"  {path}: {live} in memory, {replayed} in the log"
 
 
 def replay(runner: ShardRunner[Any]) -> CoordinatorShard:
     """A new shard that has replayed the log of another one."""
-    parts = runner._dependencies
+    dependencies = runner._dependencies
     context = ShardContext(
         partition=runner.partition,
         epoch=runner.epoch,
-        config=parts.config,
+        config=dependencies.config,
         timer=NoTimers(),
-        now_ms=parts.now_ms,
-        image=parts.image,
+        now_ms=dependencies.now_ms,
+        image=dependencies.image,
         new_uuid=lambda: UUID(int=0),
     )
-    shard: CoordinatorShard = parts.new_shard(context)
-    loader = ShardLoader(runner.name, parts.serde, 1 << 20, lambda: True)
-    loader.load(parts.logs.contents(runner.partition), shard)
+    shard: CoordinatorShard = dependencies.new_shard(context)
+    loader = ShardLoader(runner.name, dependencies.serde, 1 << 20, lambda: True)
+    loader.load(dependencies.logs.contents(runner.partition), shard)
     return shard
 
 

@@ -36,7 +36,7 @@ class Ledger:
         self.all_transactions.append(transaction)
         return transaction
 
-    def will_send(
+    def add_sent(
         self, partition: TopicPartition, values: list[bytes], transaction: Transaction | None
     ) -> None:
         """Registers values that are about to be sent."""
@@ -46,6 +46,6 @@ class Ledger:
             for value in values:
                 self.transactions[value] = transaction
 
-    def was_acknowledged(self, partition: TopicPartition, values: list[bytes]) -> None:
+    def add_acknowledged(self, partition: TopicPartition, values: list[bytes]) -> None:
         """Values outside of transactions were acknowledged: they must be present."""
         self.acknowledged.setdefault(partition, set()).update(values)

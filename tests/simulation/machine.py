@@ -21,7 +21,7 @@ from tests.storage.fault_env import DISK_BLOCK_BYTES, UNLIMITED, Directory, Faul
 
 DISK = "/disk"
 IDS_A_RUN = 1_000_000
-LOG_COMES_IN_S = 13.0
+LOG_RETRIED_IN_S = 13.0
 """How long a disk counts as full after a write failed for lack of space (`DiskSpace`), until it is measured again."""
 
 
@@ -39,7 +39,7 @@ class SimulatedDisk(FaultEnv):
 
     @ms.setter
     def ms(self, ms: int) -> None:
-        raise AssertionError("the simulation's clock turns by itself")
+        raise AssertionError("the simulation advances the clock")
 
     def now_ms(self) -> int:
         return self._clock.now_ms
@@ -123,7 +123,7 @@ class Machine:
         self.on_start: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Starts the broker; if it is killed meanwhile, or finds the disk full, it stays down."""
+        """Starts the broker; it stays down if it is killed meanwhile or finds the disk full."""
         assert self.running is None
         self.process = Process(self._clock, self._rng, self.guard)
         try:
@@ -156,7 +156,7 @@ class Machine:
         self.on_start()
 
     def stop(self) -> None:
-        """A clean stop: pending requests get no response any more."""
+        """Stops the broker cleanly; pending requests get no response."""
         if self.running is None:
             return
         self.guard(self._stop_in_order)
@@ -171,15 +171,15 @@ class Machine:
         self.running.stop()
 
     def kill(self) -> None:
-        """kill -9: completed writes are on the disk."""
+        """Kills the broker as kill -9 does: completed writes are on the disk."""
         self._end(self.disk.kill)
 
     def cut_power(self) -> None:
-        """A crash of the machine: writes that were not synced may be lost."""
+        """Crashes the machine: writes that were not synced may be lost."""
         self._end(lambda: self.disk.crash(self._rng))
 
     def kill_at_operation(self, number: int, *, power_cut: bool) -> None:
-        """The broker, or the machine, crashes at the disk's n-th operation from now on, before its effect."""
+        """Crashes the broker, or the machine, at the disk's n-th operation from now on, before its effect."""
         self.lost_power = power_cut
 
         def plan(count: int, _kind: str, _path: str) -> None:
@@ -213,12 +213,12 @@ class Machine:
         return self.running is not None and self.running.replica_manager.has_offline_partitions
 
     @property
-    def lacks_logs_in_vain(self) -> bool:
-        """Whether a partition has no log though the broker has had space, and time, to create it."""
+    def lacks_logs_despite_space(self) -> bool:
+        """Whether a partition has no log though the broker had space and time to create it."""
         return (
             self.lacks_logs
             and not self.is_disk_full
-            and self._clock.now > self._has_room_since + LOG_COMES_IN_S
+            and self._clock.now > self._has_room_since + LOG_RETRIED_IN_S
         )
 
     @contextmanager

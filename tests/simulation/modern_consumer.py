@@ -10,7 +10,7 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.wire import Uuid
-from tests.simulation.clock import Bell
+from tests.simulation.clock import Wakeup
 from tests.simulation.consumer import Consumer, FencedError, grouped
 from tests.simulation.network import DisconnectedError
 from tests.simulation.node import GROUP, RetryError
@@ -18,11 +18,11 @@ from tests.simulation.node import GROUP, RetryError
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
+JOINING, LEAVING, LEAVING_TEMPORARILY = 0, -1, -2
 
 
 class ModernConsumer(Consumer):
-    """One member: its heartbeats report what it owns, and bring its assignment."""
+    """One member: its heartbeats report its partitions and receive its assignment."""
 
     def __init__(
         self,
@@ -44,8 +44,10 @@ class ModernConsumer(Consumer):
         self.rebalance_timeout_s = self.rng.choice((6.0, 15.0))
         self.heartbeat_interval_s = 1.0
         self.target: dict[Uuid, list[int]] | None = None  # the assignment, while it is not reconciled yet
-        self._told: tuple[Any, ...] | None = None  # the contents of the last heartbeat that was answered
-        self._bell = Bell(world.clock)
+        self._last_content: tuple[Any, ...] | None = (
+            None  # the contents of the last heartbeat that was answered
+        )
+        self._wakeup = Wakeup(world.clock)
 
     def _new_id(self) -> None:
         self.member_id = str(UUID(int=self.rng.getrandbits(128), version=4))
@@ -57,7 +59,7 @@ class ModernConsumer(Consumer):
     def fetching_member(self) -> tuple[str | None, int]:
         return self.member_id, self.epoch
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         self.spawn(self._heartbeats())
         while not self.leaving:
             try:
@@ -93,17 +95,17 @@ class ModernConsumer(Consumer):
         ]
         revoked = [partition for partition in self.owned if partition not in wanted]
         if revoked:
-            await self.commit_before_giving_up()
-            await self.before_giving_up()
+            await self.commit_before_revocation()
+            await self.before_revocation()
         if self.target is not target:
             return  # a newer target came in the meantime, or the member was fenced
         self.release([partition for partition in revoked if partition in self.owned])
         self.claim(wanted)
         if all(self.named(topic_id) is not None for topic_id in target):
             self.target = None
-        self._bell.ring()
+        self._wakeup.wake()
 
-    async def before_giving_up(self) -> None:
+    async def before_revocation(self) -> None:
         """Called before partitions are revoked; subclasses finish their work in it."""
 
     async def lost(self) -> None:
@@ -115,19 +117,19 @@ class ModernConsumer(Consumer):
         while True:
             if not self.leaving and self.known_topics:
                 await self._heartbeat()
-            await self._bell.wait(self.heartbeat_interval_s)
+            await self._wakeup.wait(self.heartbeat_interval_s)
 
     async def _heartbeat(self) -> None:
         request = self._request()
-        said = self._content(request)
-        if self.epoch != JOINING and said == self._told:
+        content = self._content(request)
+        if self.epoch != JOINING and content == self._last_content:
             request.rebalance_timeout_ms, request.subscribed_topic_names = -1, None
             request.server_assignor = request.topic_partitions = request.subscribed_topic_regex = None
         try:
             await self.find_coordinator(self.group, GROUP)
             answer = await self.ask(request)
         except DisconnectedError:
-            self._told = None  # the next heartbeat has all fields again
+            self._last_content = None  # the next heartbeat has all fields again
             return
         if self.leaving or not self.alive:
             return
@@ -139,13 +141,13 @@ class ModernConsumer(Consumer):
                 return
             self.check(answer.error_code)
         except RetryError:
-            self._told = None
+            self._last_content = None
             return
         except FencedError as fenced:
             await self._fenced(fenced.code)
             return
-        self._told = said
-        self._obey(answer)
+        self._last_content = content
+        self._apply_response(answer)
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
         owned = {} if self.epoch == JOINING else grouped(self.owned)
@@ -173,7 +175,7 @@ class ModernConsumer(Consumer):
         topics = (*(request.subscribed_topic_names or ()), request.subscribed_topic_regex)
         return tuple(sorted(partitions)), topics
 
-    def _obey(self, answer: Any) -> None:
+    def _apply_response(self, answer: Any) -> None:
         if answer.member_id:
             self.member_id = answer.member_id
         self.epoch = answer.member_epoch
@@ -184,7 +186,7 @@ class ModernConsumer(Consumer):
     async def _fenced(self, code: int) -> None:
         self.say("is fenced:", ErrorCode(code).name)
         self.epoch = JOINING
-        self.target = self._told = None
+        self.target = self._last_content = None
         await self.lost()
         self.release(self.owned, lost=True)
         if code == ErrorCode.FENCED_INSTANCE_ID:
@@ -192,19 +194,19 @@ class ModernConsumer(Consumer):
 
     async def _leave(self) -> None:
         if self.owned:
-            await self.commit_before_giving_up()
-        await self.before_giving_up()
+            await self.commit_before_revocation()
+        await self.before_revocation()
         self.release(self.owned)
         if self.member_id and self.epoch > 0:
-            goodbye = ConsumerGroupHeartbeatRequest(
+            request = ConsumerGroupHeartbeatRequest(
                 group_id=self.group,
                 member_id=self.member_id,
-                member_epoch=LEAVING if self.instance_id is None else LEAVING_FOR_A_WHILE,
+                member_epoch=LEAVING if self.instance_id is None else LEAVING_TEMPORARILY,
                 instance_id=self.instance_id,
             )
             try:
                 await self.find_coordinator(self.group, GROUP)
-                await self.ask(goodbye)
+                await self.ask(request)
             except DisconnectedError:
                 pass  # its session will expire
         self.die()

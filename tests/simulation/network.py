@@ -1,9 +1,8 @@
 """Connections between clients and the broker, and their faults.
 
-A connection keeps the order of what is sent, as TCP does, until it breaks. A request may get lost on the way (the
-broker never receives it), its response may (the broker did what was asked, and the client does not know), and either
-may be slow. A client whose wait times out closes the connection; its requests may still arrive, where the protocol
-has to cope with that (LATE).
+A connection keeps the order of what is sent, as TCP does, until it breaks. A request may get lost (the broker
+never receives it), a response may get lost (the broker has executed the request, but the client does not know), and
+either may be slow. A client whose wait times out closes the connection; requests in LATE may still arrive.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ RECONNECTS_AFTER_S: Final = 0.25
 
 
 class DisconnectedError(Exception):
-    """No response came, and whether the request was received is not known."""
+    """The connection closed before the response: the broker may or may not have executed the request."""
 
 
 class Weather:
-    """How bad the network is; probabilities are for each request. Delays apply only while `is_bad`."""
+    """The faults of the network, as probabilities for each request. Delays apply only while `is_bad`."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -48,7 +47,7 @@ class Weather:
         self.slowest_s = 3.0
 
     def worsen(self) -> None:
-        """Random weather of the seed."""
+        """Draws random faults."""
         rng = self._rng
         self.is_bad = True
         self.lost_requests = rng.choice((0.0, 0.01, 0.05))
@@ -57,7 +56,7 @@ class Weather:
         self.slowest_s = rng.choice((1.0, 4.0, 9.0))
 
     def clear(self) -> None:
-        """From here on nothing gets lost or takes long."""
+        """Ends losses and delays."""
         self.is_bad = False
         self.lost_requests = self.lost_responses = self.slow = 0.0
 
@@ -81,11 +80,11 @@ class Observer(Protocol):
         """The broker begins with a request."""
 
     def answered(self, client: Any, request: Message, version: int, response: Message) -> None:
-        """The broker has given its response."""
+        """The broker has answered."""
 
 
 class Network:
-    """The connectivity of the broker."""
+    """All connections to the broker."""
 
     def __init__(self, clock: Clock, machine: Machine, weather: Weather, observer: Observer) -> None:
         self.clock = clock
@@ -103,7 +102,7 @@ class Network:
 
 
 class Link:
-    """One connection of a client to the broker that runs when it is made."""
+    """One connection of a client, to the broker that runs at its creation."""
 
     def __init__(self, network: Network, client: Any, late: frozenset[ApiKey] = LATE) -> None:
         self._network = network
@@ -193,11 +192,19 @@ class Link:
         assert network.machine.running is not None
         network.observer.executed(self._client, request, version)
 
-        def heard(response: Message) -> None:
-            # A response of the moment in which the broker ends is not sent any more.
+        def on_response(response: Message) -> None:
+            # A response at the moment in which the broker ends is not sent.
             process.call_soon(lambda: self._respond(request, version, response, pending))
 
-        send(network.machine.running.apis, self.info, key, version, frame, heard=heard, closed=self.close)
+        send(
+            network.machine.running.apis,
+            self.info,
+            key,
+            version,
+            frame,
+            on_response=on_response,
+            on_close=self.close,
+        )
 
     def _respond(
         self, request: Message, version: int, response: Message, pending: Pending[Message | None]
@@ -221,23 +228,23 @@ def send(
     version: int,
     frame: bytes,
     *,
-    heard: Callable[[Message], None],
-    closed: Callable[[], None],
+    on_response: Callable[[Message], None],
+    on_close: Callable[[], None],
 ) -> None:
-    """Hands a frame to the broker; `heard` gets the response, at once or later."""
+    """Hands a frame to the broker; `on_response` gets the response, at once or later."""
 
     def decoded(chunks: Any) -> None:
         if isinstance(chunks, NoResponse):
-            closed()
+            on_close()
             return
         data = join_chunks(chunks)
         head = len(encode(ResponseHeader(), response_header_version(key, version)))
-        heard(decode(response_type(key), version, data[head:]))
+        on_response(decode(response_type(key), version, data[head:]))
 
     try:
         answer = apis.handle(info, frame)
     except ProtocolError as error:
-        raise AssertionError(f"{key.name} v{version} was not understood: {error}") from error
+        raise AssertionError(f"{key.name} v{version} could not be decoded: {error}") from error
     if isinstance(answer, Pending):
         answer.add_done_callback(decoded)
     else:

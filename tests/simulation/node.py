@@ -13,7 +13,7 @@ from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import Uuid
-from tests.simulation.clock import Life, sleep
+from tests.simulation.clock import Task, sleep
 from tests.simulation.network import LATE, DisconnectedError, Link
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ COORDINATOR_ERRORS: Final = frozenset(
 
 
 class RetryError(Exception):
-    """A retriable error of the broker, or no broker."""
+    """The broker answered with a retriable error."""
 
 
 class Node:
@@ -70,7 +70,7 @@ class Node:
         self.rng = Random(f"{world.seed}/{name}")
         self.alive = True
         self.frozen_until = 0.0
-        self._lives: list[Life] = []
+        self._tasks: list[Task] = []
         self._links: dict[str, Link] = {}
         self._known: set[tuple[str, int]] = set()
         self._versions: dict[ApiKey, int] = {}
@@ -81,38 +81,38 @@ class Node:
     # -- its coroutines --
 
     def start(self) -> None:
-        self.spawn(self.live())
+        self.spawn(self.run())
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         raise NotImplementedError
 
-    def spawn(self, coroutine: Coroutine[Pending[Any], Any, None]) -> Life:
-        life = Life(self.world.clock, coroutine)
-        life.frozen_until = self.frozen_until
-        self._lives = [life, *(other for other in self._lives if not other.ended)]
-        return life
+    def spawn(self, coroutine: Coroutine[Pending[Any], Any, None]) -> Task:
+        task = Task(self.world.clock, coroutine)
+        task.frozen_until = self.frozen_until
+        self._tasks = [task, *(other for other in self._tasks if not other.ended)]
+        return task
 
     def freeze(self, seconds: float) -> None:
-        """Pauses the process; it finds out when it resumes."""
+        """Pauses the process; it notices when it resumes."""
         self.frozen_until = self.world.clock.now + seconds
         self.say("is frozen", seconds)
-        for life in self._lives:
-            life.frozen_until = self.frozen_until
+        for task in self._tasks:
+            task.frozen_until = self.frozen_until
 
     def thaw(self) -> None:
         """Resumes the process."""
         self.frozen_until = 0.0
-        for life in self._lives:
-            life.frozen_until = self.world.clock.now
+        for task in self._tasks:
+            task.frozen_until = self.world.clock.now
 
     def die(self) -> None:
-        """Ends the process; its requests under way still arrive."""
+        """Ends the process; its requests in flight still arrive."""
         if not self.alive:
             return
         self.say("dies")
         self.alive = False
-        for life in self._lives:
-            life.end()
+        for task in self._tasks:
+            task.end()
         for link in self._links.values():
             link.close()
         self.died()
@@ -147,14 +147,14 @@ class Node:
             found = self._links[link] = Link(self.world.network, self, self.late)
         assert request.api_key is not None
         version = self.version(ApiKey(request.api_key))
-        self.world.trace(self.name, "asks", request, version)
+        self.world.trace(self.name, "sends", request, version)
         try:
             response = await found.ask(request, version, timeout_s)
         except DisconnectedError:
-            self.world.trace(self.name, "has no answer to", type(request).__name__)
+            self.world.trace(self.name, "gets no response to", type(request).__name__)
             self._known.clear()
             raise
-        self.world.trace(self.name, "hears", response)
+        self.world.trace(self.name, "receives", response)
         return response
 
     async def find_coordinator(self, key: str, kind: int) -> None:

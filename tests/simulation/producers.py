@@ -20,7 +20,7 @@ from tests.simulation.producing import (
     FatalError,
     TransactionalProducer,
     produce_request,
-    transactional_lateness,
+    transactional_late_apis,
     transactional_needs,
 )
 from tests.simulation.reading import Read
@@ -52,7 +52,7 @@ class Writer(Node):
             await self.sleep(0.2)
 
     def some_partition(self) -> TopicPartition:
-        """The first topic as a rule, and now and then another."""
+        """A partition of the first topic as a rule, sometimes of another."""
         others = [name for name in self.known if name != self.topic_names[0]]
         topic = self.rng.choice(others) if others and self.rng.random() < 0.2 else self.topic_names[0]
         return topic, self.rng.randrange(self.known[topic][1])
@@ -68,7 +68,7 @@ class Writer(Node):
 class IdempotentWriter(Writer):
     """A producer without transactions: every acknowledged record is present once."""
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         await self.learn_topic()
         producer_id = await self._producer_id()
         sequences: dict[TopicPartition, int] = {}
@@ -80,10 +80,10 @@ class IdempotentWriter(Writer):
                 producer_epoch=0,
                 base_sequence=sequences.get(partition, 0),
             )
-            self.world.ledger.will_send(partition, values, None)
+            self.world.ledger.add_sent(partition, values, None)
             await self._write(partition, batch)
             sequences[partition] = sequences.get(partition, 0) + len(values)
-            self.world.ledger.was_acknowledged(partition, values)
+            self.world.ledger.add_acknowledged(partition, values)
             await self.sleep(self.world.pace_s * (0.5 + self.rng.random()))
         self.stopped = True
 
@@ -113,7 +113,7 @@ class IdempotentWriter(Writer):
             assert code not in (
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 ErrorCode.UNKNOWN_PRODUCER_ID,
-            ), f"{self} was answered {ErrorCode(code).name}: what was acknowledged is forgotten"
+            ), f"{self} was answered {ErrorCode(code).name}: an acknowledged batch is forgotten"
             await self.sleep(0.1)
 
 
@@ -125,11 +125,11 @@ class TransactionalWriter(Writer):
     ) -> None:
         super().__init__(world, name, topics)
         self.needs = transactional_needs(version)
-        self.late = transactional_lateness(version)
+        self.late = transactional_late_apis(version)
         self.transaction_version = version
         self.transactional_id = transactional_id
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         await self.learn_topic()
         timeout_s = self.rng.choice((4.0, 8.0, 20.0))
         while not self.stopping:
@@ -154,7 +154,7 @@ class TransactionalWriter(Writer):
                     await self.sleep(producer.timeout_s * self.rng.choice((0.5, 1.0, 1.5)))
             await producer.end(commit=self.rng.random() < 0.7)
         except AbortableError as error:
-            self.say("gives up its transaction:", error)
+            self.say("abandons its transaction:", error)
             await producer.abort()
             await self.learn_topic()
 
@@ -162,7 +162,7 @@ class TransactionalWriter(Writer):
 class TransientWriter(Writer):
     """Writes to a topic that is deleted and created again; its records are not checked."""
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         while not self.stopping:
             try:
                 self.known = await self.topics(self.topic_names)
@@ -195,7 +195,7 @@ class ChainMixin(Consumer):
             ApiKey.OFFSET_FETCH: (7, 10)
         }  # older versions cannot wait for stable offsets (KIP-447)
         self.needs = {**stable_offsets, **self.needs, **transactional_needs(version)}
-        self.late = transactional_lateness(version)
+        self.late = transactional_late_apis(version)
         self.timeout_s = self.rng.choice((4.0, 8.0, 30.0))
 
     async def commit(self) -> None:
@@ -216,13 +216,13 @@ class ChainMixin(Consumer):
             try:
                 await self._transact(producer, partition, records, after, member)
             except AbortableError as error:
-                self.say("gives up its transaction:", error)
+                self.say("abandons its transaction:", error)
                 await producer.abort()
             else:
                 self.world.consumption.processed(self.group, partition, records)
                 return True
         except FatalError as fatal:
-            self.say("has no producer any more:", fatal)
+            self.say("closes its producer:", fatal)
             self.producer = None
             await self.sleep(self.rng.uniform(0.1, 1.0))
         if partition in self.owned:
@@ -238,17 +238,17 @@ class ChainMixin(Consumer):
         member: tuple[str, int],
     ) -> None:
         if records:
-            found = await self._target()
+            target = await self._target()
             values = [f"{partition[0]}-{partition[1]}@{one.offset}".encode() for one in records]
-            place = (self.target_topic, partition[1] % found[1])
-            await producer.send(place, self.world.chain_values(self, values), found[0])
+            place = (self.target_topic, partition[1] % target[1])
+            await producer.send(place, self.world.chain_values(self, values), target[0])
         if self.rng.random() < 0.05 and self.world.weather.is_bad:
             await self.sleep(self.timeout_s * self.rng.choice((0.5, 1.2)))
         await producer.send_offsets(self, {partition: after}, member)
         if self.rng.random() < 0.08 and self.world.weather.is_bad:  # long enough to be removed from the group
             await self.sleep(self.timeout_s * self.rng.choice((0.5, 0.7, 1.2)))
         if self.rng.random() < 0.05:
-            raise AbortableError("so it wants")
+            raise AbortableError("as drawn")
         await producer.end(commit=True)
 
     async def _target(self) -> tuple[Uuid, int]:
@@ -257,7 +257,7 @@ class ChainMixin(Consumer):
                 return (await self.topics([self.target_topic]))[self.target_topic]
             except (DisconnectedError, KeyError):
                 await self.sleep(0.1)
-        raise AbortableError("does not find where to write")
+        raise AbortableError("does not find the target topic")
 
 
 class ClassicChain(ChainMixin, ClassicConsumer):

@@ -25,8 +25,8 @@ from tests.simulation.node import COORDINATOR_ERRORS, GROUP, TRANSACTION, Node, 
 if TYPE_CHECKING:
     from tests.simulation.consumer import Consumer
 
-PATIENCE: Final = 12
-"""How often a request of a transaction is tried before the transaction is aborted."""
+MAX_ATTEMPTS: Final = 12
+"""The attempts of a request before its transaction is aborted."""
 
 _RETRIED: Final = COORDINATOR_ERRORS | {
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -94,7 +94,7 @@ def transactional_needs(version: int) -> Mapping[ApiKey, tuple[int, int]]:
     return SECOND_VERSION if version == 2 else FIRST_VERSION
 
 
-def transactional_lateness(version: int) -> frozenset[ApiKey]:
+def transactional_late_apis(version: int) -> frozenset[ApiKey]:
     return LATE_WITH_EPOCH_BUMPS if version == 2 else LATE
 
 
@@ -116,14 +116,14 @@ class TransactionalProducer:
         self._world.transactional_ids.add(transactional_id)
 
     async def init(self) -> None:
-        """Gets an epoch. Raises FatalError where another producer with the same id fenced it."""
+        """Obtains an epoch. Raises FatalError if another producer with the same id has fenced it."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=int(self.timeout_s * 1000),
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
         )
-        answer = await self._ask(request, patience=10_000)
+        answer = await self._ask(request, attempts=10_000)
         self._check(answer.error_code)
         self._begin_epoch(answer.producer_id, answer.producer_epoch)
 
@@ -145,7 +145,7 @@ class TransactionalProducer:
     ) -> None:
         """Writes values in the transaction. Raises AbortableError, FatalError."""
         assert self.transaction is not None
-        self._world.ledger.will_send(partition, list(values), self.transaction)
+        self._world.ledger.add_sent(partition, list(values), self.transaction)
         if not self._bumps and partition not in self._added:
             await self._add_partition(partition)
         self._added.add(partition)
@@ -167,10 +167,10 @@ class TransactionalProducer:
         self._check_produced(partition, answer.responses[0].partition_responses[0].error_code)
 
     def _check_produced(self, partition: TopicPartition, code: int) -> None:
-        """Whether each transaction has its own epoch, so that late requests cannot put it out of order."""
+        """Raises the error of a response. With an epoch for each transaction, late requests cause no wrong order."""
         is_kept = partition[0] not in self._world.transient_topics
         assert not (self._bumps and is_kept and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (
-            f"{self._node} is out of order in {partition}, and sends one batch at a time"
+            f"{self._node} is out of order in {partition}, but sends one batch at a time"
         )
         if code in _ABORTABLE_IN_PRODUCE:
             self._must_raise_epoch = True
@@ -254,7 +254,7 @@ class TransactionalProducer:
             producer_epoch=self.epoch,
             committed=commit,
         )
-        answer = await self._ask(request, patience=10_000)
+        answer = await self._ask(request, attempts=10_000)
         if answer.error_code in _ABORTABLE:
             self.transaction = transaction
         self._check(answer.error_code)
@@ -278,9 +278,9 @@ class TransactionalProducer:
 
     # -- requests --
 
-    async def _ask(self, request: Any, link: str = "coordinator", patience: int = PATIENCE) -> Any:
+    async def _ask(self, request: Any, link: str = "coordinator", attempts: int = MAX_ATTEMPTS) -> Any:
         """Returns the response, after retries of transient errors. Raises AbortableError when retries run out."""
-        for _ in range(patience):
+        for _ in range(attempts):
             try:
                 if link == "coordinator" and not isinstance(request, TxnOffsetCommitRequest):
                     await self._node.find_coordinator(self.transactional_id, TRANSACTION)
@@ -296,7 +296,7 @@ class TransactionalProducer:
                 if isinstance(request, TxnOffsetCommitRequest):
                     await self._node.find_coordinator(request.group_id, GROUP)
             await self._node.sleep(0.02 if code == ErrorCode.CONCURRENT_TRANSACTIONS else 0.1)
-        raise AbortableError(f"no answer to {type(request).__name__}")
+        raise AbortableError(f"no response to {type(request).__name__}")
 
     def _check(self, code: int) -> None:
         if code in _ABORTABLE:

@@ -1,4 +1,4 @@
-"""One simulation: its set-up from a seed, and the quiet phase at the end, in which everything has to settle."""
+"""One simulation: its set-up from a seed, and the quiet phase at the end, in which all clients have to finish."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from barnabas.protocol.errors import ErrorCode
 from tests.simulation import compaction
 from tests.simulation.cast import THEMES, Cast, Group
 from tests.simulation.checks import ViolationError
-from tests.simulation.clock import Life, sleep
+from tests.simulation.clock import Task, sleep
 from tests.simulation.equivalence import check_replay
 from tests.simulation.machine import DISK
 from tests.simulation.troubles import Troubles
 from tests.simulation.world import AUDIT_INTERVAL_S, World
 
 SETTLES_IN_S: Final = 90.0
-"""How long, in virtual time, everything may take to settle once nothing disturbs it."""
+"""The virtual time within which all clients have to finish once there are no more faults."""
 
 
 LONG: Final = (10, 25)
@@ -38,7 +38,7 @@ EXCUSED: Final = (
 """Log lines that a broker may write under the faults of a simulation."""
 
 
-class BugsLogged(logging.Handler):
+class ErrorLines(logging.Handler):
     """Collects the broker's log lines of level ERROR, but for EXCUSED ones."""
 
     def __init__(self) -> None:
@@ -78,11 +78,11 @@ class Scenario:
             settings["barnabas.log.dir.min.free.bytes"] = "0"
         if rng.random() < 0.3:
             settings["log.flush.interval.ms"] = "1500"
-        habits = None
+        compaction_settings = None
         compacting = Random(f"{seed}/compaction")
         if compacting.random() < COMPACTING:
-            habits = compaction.habits(compacting)
-        self.world = World(seed, settings, pace_s=rng.choice((0.3, 0.6)), compaction=habits)
+            compaction_settings = compaction.draw_settings(compacting)
+        self.world = World(seed, settings, pace_s=rng.choice((0.3, 0.6)), compaction=compaction_settings)
         self.themes = rng.sample(list(themes), min(len(themes), rng.choice((1, 1, 2))))
         self.cast = Cast(self.world, rng)
         self._troubles = Troubles(self.cast, rng, flushes=flushes, allowed=troubles)
@@ -90,50 +90,50 @@ class Scenario:
 
     def run(self) -> None:
         """Runs it from beginning to end. Raises ViolationError, or any other failure."""
-        bugs = BugsLogged()
+        error_lines = ErrorLines()
         logger = logging.getLogger("barnabas")
-        logger.addHandler(bugs)
+        logger.addHandler(error_lines)
         try:
             self._run()
         finally:
-            logger.removeHandler(bugs)
-        if bugs.found:
-            raise ViolationError("the broker logged: " + "\n".join(bugs.found))
+            logger.removeHandler(error_lines)
+        if error_lines.found:
+            raise ViolationError("the broker logged: " + "\n".join(error_lines.found))
 
     def _run(self) -> None:
         world = self.world
         world.machine.start()
-        world.make_internal_topics()
+        world.create_internal_topics()
         for theme in self.themes:
             self.cast.set_up(theme)
         world.weather.worsen()
-        Life(world.clock, self._watch())
-        troubles = Life(world.clock, self._troubles.live())
+        Task(world.clock, self._check_periodically())
+        troubles = Task(world.clock, self._troubles.run())
         world.run_until(
             world.clock.now + self._rng.uniform(*(self._troubled_s or self._rng.choice(TROUBLED_S)))
         )
         troubles.end()
-        self._make_peace()
+        self._end_faults()
         self._settle()
-        self._judge()
+        self._check_end_state()
 
     # -- periodic checks --
 
-    async def _watch(self) -> None:
+    async def _check_periodically(self) -> None:
         while True:
             await sleep(self.world.clock, AUDIT_INTERVAL_S)
             self.world.audit()
             if self._rng.random() < 0.3:
                 self.compared += check_replay(self.world.machine)
             self.world.check_transactions()
-            if self.world.machine.lacks_logs_in_vain:
-                raise ViolationError("a partition has no log, and there is room for it")
+            if self.world.machine.lacks_logs_despite_space:
+                raise ViolationError("a partition has no log, though there is space for it")
 
     # -- the quiet phase --
 
-    def _make_peace(self) -> None:
+    def _end_faults(self) -> None:
         world = self.world
-        world.trace("PEACE")
+        world.trace("NO MORE FAULTS")
         world.weather.clear()
         world.machine.disk.inject(None)
         world.machine.empty_disk()
@@ -147,7 +147,7 @@ class Scenario:
             for consumer in group.members:
                 if consumer.alive and not consumer.leaving:
                     consumer.subscribe(group.topics)
-            if group.someone(self._rng) is None:
+            if group.random_member(self._rng) is None:
                 self.cast.join(group)
 
     def _settle(self) -> None:
@@ -156,22 +156,22 @@ class Scenario:
         quiet = 0
         while quiet < 3:
             world.run_until(world.clock.now + 1.0)
-            unrest = self._unrest()
-            quiet = 0 if unrest else quiet + 1
+            unmet = self._unmet_condition()
+            quiet = 0 if unmet else quiet + 1
             if world.clock.now > deadline:
-                raise ViolationError(f"after {SETTLES_IN_S:.0f} s without any trouble: {unrest}")
+                raise ViolationError(f"after {SETTLES_IN_S:.0f} s without faults: {unmet}")
 
-    def _unrest(self) -> str | None:
-        """The conditions that are not met yet."""
+    def _unmet_condition(self) -> str | None:
+        """The first condition of the end that is not met yet; None once all are."""
         if self.world.machine.lacks_logs:
             return "a partition has no log"
         for writer in self.cast.writers:
             if writer.alive and not writer.stopped:
-                return f"{writer} has not come to its end"
+                return f"{writer} has not finished"
         for group in self.cast.groups:
-            unrest = self._unrest_in(group)
-            if unrest:
-                return unrest
+            unmet = self._unmet_in(group)
+            if unmet:
+                return unmet
         for topic in self.world.audited_topics:
             for index in range(self.world.partition_count(topic)):
                 data = self.world.read_at((topic, index), 0)
@@ -181,7 +181,7 @@ class Scenario:
                     return f"{topic}-{index} has an open transaction"
         return None
 
-    def _unrest_in(self, group: Group) -> str | None:
+    def _unmet_in(self, group: Group) -> str | None:
         state = self.world.group_state(group.name)
         if state != "Stable":
             return f"group {group.name} is {state}"
@@ -200,8 +200,8 @@ class Scenario:
                     return f"{group.name} has committed {committed} in {topic}-{index}, not {end}"
         return None
 
-    def _judge(self) -> None:
-        """Reads everything once more from the beginning, from a restarted broker."""
+    def _check_end_state(self) -> None:
+        """Reads everything again from the beginning, from a restarted broker."""
         world = self.world
         world.audit()
         self.compared += check_replay(world.machine)
@@ -235,5 +235,5 @@ class Scenario:
                     for value, offset in self.world.visibility.seen.get(partition, {}).items():
                         if offset not in done:
                             raise ViolationError(
-                                f"nobody in {group.name} has read {value!r} at {offset} of {partition}"
+                                f"no member of {group.name} has read {value!r} at {offset} of {partition}"
                             )

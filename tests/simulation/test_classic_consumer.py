@@ -1,4 +1,4 @@
-"""The simulated consumer of the classic protocol releases its partitions where real consumers have to."""
+"""The simulated consumer of the classic protocol releases its partitions when real consumers do."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ PARTITIONS = [("t", index) for index in range(4)]
 FOREVER_S = 1000.0
 REBALANCE_S = 5.0
 AWAY_S = 1.5 * REBALANCE_S
-"""Longer than JoinGroup waits for members, and too short for a member that does not sync to be removed."""
+"""Longer than JoinGroup waits for members, but too short for the removal of a member that does not sync."""
 
 RARELY_S = 25.0
 """The first times out after all others."""
 
 
 def member(world: World, name: str, instance_id: str | None = None) -> ClassicConsumer:
-    """A member that commits only when it has to, and, if static, sends heartbeats rarely."""
-    made = ClassicConsumer(world, name, "g", ["t"], [COOPERATIVE], instance_id=instance_id)
-    made.session_timeout_s = made.commit_interval_s = FOREVER_S
-    made.rebalance_timeout_s = REBALANCE_S
-    made.heartbeat_interval_s = 1.0 if instance_id is None else RARELY_S
-    world.add(made)
-    return made
+    """A member that commits only when it must, and, if static, rarely sends heartbeats."""
+    member = ClassicConsumer(world, name, "g", ["t"], [COOPERATIVE], instance_id=instance_id)
+    member.session_timeout_s = member.commit_interval_s = FOREVER_S
+    member.rebalance_timeout_s = REBALANCE_S
+    member.heartbeat_interval_s = 1.0 if instance_id is None else RARELY_S
+    world.add(member)
+    return member
 
 
-def live(world: World, seconds: float) -> None:
+def run(world: World, seconds: float) -> None:
     world.run_until(world.clock.now + seconds)
 
 
@@ -40,21 +40,21 @@ def test_a_static_member_that_missed_a_generation_loses_its_partitions_before_it
     world.machine.start()
     world.create_topic("t", len(PARTITIONS))
     absent = member(world, "a", "i")
-    live(world, 5.0)
+    run(world, 5.0)
     if reads:  # and has records to commit then
         world.add(IdempotentWriter(world, "w", ["t"]))
-        live(world, 3.0)
+        run(world, 3.0)
     assert sorted(absent.owned) == PARTITIONS
     absent.freeze(AWAY_S)
     other = member(world, "b")
-    live(world, AWAY_S - 1)
+    run(world, AWAY_S - 1)
     assert other.owned  # its leader knows the absent member's subscription of the join, which owned nothing
 
     absent.rejoin = True
-    live(world, 2 * RARELY_S)
+    run(world, 2 * RARELY_S)
     assert sorted([*absent.owned, *other.owned]) == PARTITIONS
     assert absent.owned
     assert other.owned
-    said = [line[2:] for line in world.lines if line[1] == "a"]
-    assert ("loses", PARTITIONS) in said
-    assert (("is fenced:", "ILLEGAL_GENERATION") in said) == reads
+    trace = [line[2:] for line in world.lines if line[1] == "a"]
+    assert ("loses", PARTITIONS) in trace
+    assert (("is fenced:", "ILLEGAL_GENERATION") in trace) == reads

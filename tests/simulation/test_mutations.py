@@ -30,7 +30,7 @@ from tests.simulation import scenario
 from tests.simulation.scenario import LONG, Scenario
 
 SEEDS = range(100)
-PAUSES = ("freeze", "one_more", "lose_member")
+PAUSES = ("freeze", "add_member", "lose_member")
 """Troubles that make fenced members act before they know that they are fenced."""
 
 
@@ -167,4 +167,4 @@ def test_finds_transactional_offsets_of_fenced_members(monkeypatch: pytest.Monke
 @pytest.mark.slow
 def test_finds_compaction_that_removes_offsets_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CleanedTransactions, "may_discard", lambda self, batch: not batch.is_control)
-    assert "what its log says" in found(["classic chain"], "stop", "one_more")
+    assert "what its log says" in found(["classic chain"], "stop", "add_member")

@@ -17,7 +17,7 @@ import pytest
 from tests.simulation.__main__ import HASH_SEED, main
 from tests.simulation.checks import ViolationError
 from tests.simulation.scenario import Scenario
-from tests.simulation.telling import lines
+from tests.simulation.trace_text import format_trace
 from tests.support.chance import explores, seed_or
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def test_a_seed_determines_everything(seed: int) -> None:
     first.run()
     second.run()
     assert first.world.steps == second.world.steps
-    assert lines(first.world.lines, 100_000) == lines(second.world.lines, 100_000)
+    assert format_trace(first.world.lines, 100_000) == format_trace(second.world.lines, 100_000)
 
 
 def test_a_failed_seed_reports_how_to_run_it_again(

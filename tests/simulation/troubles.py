@@ -1,4 +1,4 @@
-"""The faults of a simulation: brokers that crash, clients that are paused, members that join and leave."""
+"""The faults of a simulation: crashes of the broker, paused clients, members that join and leave."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Troubles:
         self._allowed = allowed
         self._replacements = 0
 
-    async def live(self) -> None:
-        """Continues until it is ended."""
+    async def run(self) -> None:
+        """Causes faults until the task ends."""
         rng, world = self._rng, self._world
         gap_s = rng.choice((0.7, 1.5, 4.0))
         possible = self._possible()
@@ -54,7 +54,14 @@ class Troubles:
         if self._cast.groups or self._cast.transient:
             found += [self.run_out_of_inodes]
         if self._cast.groups:
-            found += [self.lose_member, self.leave, self.one_more, self.one_more, self.grow, self.resubscribe]
+            found += [
+                self.lose_member,
+                self.leave,
+                self.add_member,
+                self.add_member,
+                self.add_partition,
+                self.resubscribe,
+            ]
         if any(isinstance(writer, TransactionalWriter) for writer in self._cast.writers):
             found += [self.replace_writer]
         if self._cast.transient:
@@ -100,7 +107,7 @@ class Troubles:
         self._start()
 
     def fill_disk(self) -> None:
-        """Leaves little or no space for a while."""
+        """Fills the disk, or nearly, for a while."""
         machine = self._world.machine
         machine.fill_disk(self._rng.choice((0, 1, 4, 16)) * DISK_BLOCK_BYTES)
         self._world.clock.call_later(self._rng.uniform(0.2, 6.0), machine.empty_disk)
@@ -111,7 +118,7 @@ class Troubles:
         machine.run_out_of_inodes()
         self._world.clock.call_later(self._rng.uniform(0.2, 6.0), machine.empty_disk)
         if self._cast.groups:
-            self.grow()
+            self.add_partition()
         if self._cast.transient:
             self.delete_or_make_topic()
 
@@ -127,9 +134,9 @@ class Troubles:
         self._world.weather.worsen()
 
     def lose_member(self) -> None:
-        """Ends a member; another may take its place."""
+        """Ends a member; another may replace it."""
         group = self._rng.choice(self._cast.groups)
-        consumer = group.someone(self._rng)
+        consumer = group.random_member(self._rng)
         if consumer is not None:
             consumer.die()
             if self._rng.random() < 0.6:
@@ -137,11 +144,11 @@ class Troubles:
 
     def leave(self) -> None:
         """A member leaves cleanly."""
-        consumer = self._rng.choice(self._cast.groups).someone(self._rng)
+        consumer = self._rng.choice(self._cast.groups).random_member(self._rng)
         if consumer is not None:
             consumer.leaving = True
 
-    def one_more(self) -> None:
+    def add_member(self) -> None:
         """A member joins."""
         group = self._rng.choice(self._cast.groups)
         if sum(one.alive for one in group.members) < MAX_MEMBERS:
@@ -150,7 +157,7 @@ class Troubles:
     def resubscribe(self) -> None:
         """A member changes its subscription."""
         group = self._rng.choice(self._cast.groups)
-        consumer = group.someone(self._rng)
+        consumer = group.random_member(self._rng)
         if consumer is not None and not group.is_chain:
             some = [topic for topic in group.topics if self._rng.random() < 0.6]
             consumer.subscribe(some or group.topics)
@@ -177,12 +184,12 @@ class Troubles:
 
     # -- topics --
 
-    def grow(self) -> None:
+    def add_partition(self) -> None:
         """Adds a partition to a topic."""
         topic = self._rng.choice(self._rng.choice(self._cast.groups).topics)
         count = self._world.partition_count(topic)
         if 0 < count < MAX_PARTITIONS:
-            self._world.grow_topic(topic, count + 1)
+            self._world.add_partitions(topic, count + 1)
 
     def delete_or_make_topic(self) -> None:
         """Deletes a topic, or creates it again under the same name."""

@@ -25,7 +25,7 @@ from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import Uuid
 from tests.simulation.checks import Commits, Consumption, Ownership, ViolationError, Visibility
 from tests.simulation.clock import Clock
-from tests.simulation.compaction import Habits
+from tests.simulation.compaction import CompactionSettings
 from tests.simulation.ledger import Ledger
 from tests.simulation.machine import Machine
 from tests.simulation.network import Network, Weather, send
@@ -35,7 +35,7 @@ from tests.simulation.reading import read
 TRACE_LENGTH: Final = 100_000
 AUDIT_INTERVAL_S: Final = 1.5
 ENDS_WITHIN_MS: Final = 5000
-"""By how much a transaction may outlast its timeout, the broker's start, or the decision about its end."""
+"""The time in which a transaction has to end after its timeout, the broker's start, or the decision to end it."""
 
 SETTINGS: Final = {
     "offsets.topic.num.partitions": "1",
@@ -75,7 +75,7 @@ class World:
         settings: Mapping[str, str],
         *,
         pace_s: float = 0.4,
-        compaction: Habits | None = None,
+        compaction: CompactionSettings | None = None,
     ) -> None:
         self.seed = seed
         self.rng = Random(seed)
@@ -163,18 +163,18 @@ class World:
         self.commits.answered(client, request, response)
 
     def _broker_ended(self) -> None:
-        self.trace("the broker is gone")
+        self.trace("the broker has ended")
         self.network.broker_ended()
 
     def _broker_started(self) -> None:
-        self.trace("the broker is there")
+        self.trace("the broker has started")
         self.visibility.forget()
         self._started_ms = self.clock.now_ms
 
-    # -- requests to the broker past the network --
+    # -- requests to the broker, without the network --
 
-    def look(self, request: Message, version: int) -> Any:
-        """The broker's immediate response; None where it is pending, or the broker is down."""
+    def ask_broker(self, request: Message, version: int) -> Any:
+        """Returns the broker's immediate response; None if it is pending or the broker is down."""
         broker, process = self.machine.running, self.machine.process
         if broker is None or process is None:
             return None
@@ -187,7 +187,13 @@ class World:
         answers: list[Message] = []
         process.run(
             lambda: send(
-                broker.apis, self._info, key, version, frame, heard=answers.append, closed=lambda: None
+                broker.apis,
+                self._info,
+                key,
+                version,
+                frame,
+                on_response=answers.append,
+                on_close=lambda: None,
             )
         )
         return answers[0] if answers else None
@@ -236,15 +242,15 @@ class World:
     # -- the auditor --
 
     def audit(self) -> None:
-        """Reads on, as a read_committed consumer does, in every partition."""
+        """Reads the new records of every partition, as a read_committed consumer does."""
         if self.machine.running is None:
             return
         with self.machine.spared():
             for topic in self.audited_topics:
                 for index in range(self.partition_count(topic)):
-                    self._read_on((topic, index))
+                    self._read_new((topic, index))
 
-    def _read_on(self, partition: TopicPartition) -> None:
+    def _read_new(self, partition: TopicPartition) -> None:
         while True:
             position = self.visibility.positions.get(partition, 0)
             data = self.read_at(partition, position)
@@ -253,7 +259,7 @@ class World:
             records, after = read(data.records, position, data.aborted_transactions)
             if after == position:
                 return
-            self.visibility.saw(partition, records, after)
+            self.visibility.add_read(partition, records, after)
             if after >= data.last_stable_offset:
                 return
 
@@ -269,7 +275,7 @@ class World:
             isolation_level=1,
             topics=[FetchRequest.FetchTopic(topic=partition[0], partitions=[wanted])],
         )
-        answer = self.look(request, 12)
+        answer = self.ask_broker(request, 12)
         return None if answer is None else answer.responses[0].partitions[0]
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int:
@@ -277,8 +283,8 @@ class World:
         topic = OffsetFetchRequest.OffsetFetchRequestTopics(
             name=partition[0], partition_indexes=[partition[1]]
         )
-        asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=[topic])
-        answer = self.look(OffsetFetchRequest(groups=[asked], require_stable=True), 8)
+        group_request = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=[topic])
+        answer = self.ask_broker(OffsetFetchRequest(groups=[group_request], require_stable=True), 8)
         if answer is None or answer.groups[0].error_code != ErrorCode.NONE:
             return -1
         return int(answer.groups[0].topics[0].partitions[0].committed_offset)
@@ -300,13 +306,13 @@ class World:
                     continue
                 if now > max(since, self._started_ms) + ENDS_WITHIN_MS:
                     raise ViolationError(
-                        f"{metadata.transactional_id} is {metadata.state.name} still: {metadata}"
+                        f"{metadata.transactional_id} is still {metadata.state.name}: {metadata}"
                     )
 
     # -- topics --
 
-    def make_internal_topics(self) -> None:
-        """Creates the coordinators' topics early, where they are to be compacted."""
+    def create_internal_topics(self) -> None:
+        """Creates the coordinators' topics at the start, if they are to be compacted."""
         if self._compaction is not None:
             for name, count in INTERNAL_TOPICS.items():
                 self.create_topic(name, int(self._settings[count]), self._compaction.topics)
@@ -321,15 +327,15 @@ class World:
                 for key, value in configs.items()
             ],
         )
-        self.look(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7)
+        self.ask_broker(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7)
 
     def delete_topic(self, name: str) -> None:
-        self.look(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
+        self.ask_broker(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
 
     def lasting(self, topics: Sequence[str]) -> list[str]:
         """The topics that exist from beginning to end."""
         return [topic for topic in topics if topic not in self.transient_topics]
 
-    def grow_topic(self, name: str, partitions: int) -> None:
+    def add_partitions(self, name: str, partitions: int) -> None:
         topic = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=partitions, assignments=None)
-        self.look(CreatePartitionsRequest(topics=[topic], timeout_ms=1000), 3)
+        self.ask_broker(CreatePartitionsRequest(topics=[topic], timeout_ms=1000), 3)
