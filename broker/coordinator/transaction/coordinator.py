@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.coordinator.transaction.listing import (
-    ListedTransaction,
-    TransactionDescription,
+    Described,
+    Listed,
     TransactionFilter,
     describe,
     list_transactions,
@@ -33,6 +34,7 @@ from barnabas.config.catalogue.transactions import (
     TRANSACTION_TWO_PHASE_COMMIT_ENABLE,
 )
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.producers import ListTransactionsResponse
 from barnabas.storage.offsets import TopicPartition
 
 logger = logging.getLogger("barnabas.transactions")
@@ -155,33 +157,26 @@ class TransactionCoordinator:
 
     # ---- descriptions
 
-    def describe(self, transactional_id: str) -> Pending[TransactionDescription]:
+    def describe(self, transactional_id: str) -> Pending[Described]:
         """The state of a transactional id, or TRANSACTIONAL_ID_NOT_FOUND."""
         if not transactional_id:
-            return completed(TransactionDescription(transactional_id, ErrorCode.INVALID_REQUEST))
+            return completed(_undescribed(transactional_id, ErrorCode.INVALID_REQUEST))
         return self._runtime.read(
             transactional_id,
             lambda shard: describe(shard, transactional_id),
-            lambda error: TransactionDescription(transactional_id, error.code),
+            lambda error: _undescribed(transactional_id, error.code),
         )
 
-    def list_transactions(
-        self, wanted: TransactionFilter
-    ) -> Pending[tuple[ErrorCode, Sequence[ListedTransaction]]]:
+    def list_transactions(self, wanted: TransactionFilter) -> Pending[ListTransactionsResponse]:
         """The transactional ids of this coordinator that match `wanted`; an error where a partition is being loaded."""
 
-        def failed(error: ApiError) -> tuple[ErrorCode, Sequence[ListedTransaction]]:
-            is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            return error.code if is_loading else ErrorCode.NONE, ()
+        def failed(error: ApiError) -> Listed | ErrorCode:
+            return error.code if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else []
 
-        answers = self._runtime.read_all(
-            lambda shard: (
-                ErrorCode.NONE,
-                list_transactions(shard.transactions.values(), wanted, shard.context.now_ms()),
-            ),
-            failed,
-        )
-        return all_of(answers).then(_listing)
+        def matching(shard: TransactionCoordinatorShard) -> Listed | ErrorCode:
+            return list_transactions(shard.transactions.values(), wanted, shard.context.now_ms())
+
+        return all_of(self._runtime.read_all(matching, failed)).then(partial(_all_listed, wanted))
 
     # ---- new producer ids
 
@@ -224,10 +219,15 @@ def _idempotent(producer_id: int | None) -> ProducerAnswer:
     return ProducerAnswer(ErrorCode.NONE, producer_id, 0)
 
 
-def _listing(
-    answers: Sequence[tuple[ErrorCode, Sequence[ListedTransaction]]],
-) -> tuple[ErrorCode, Sequence[ListedTransaction]]:
-    for error, _ in answers:
-        if error is not ErrorCode.NONE:
-            return error, ()
-    return ErrorCode.NONE, [transaction for _, transactions in answers for transaction in transactions]
+def _undescribed(transactional_id: str, error: ErrorCode) -> Described:
+    return Described(transactional_id=transactional_id, error_code=error)
+
+
+def _all_listed(wanted: TransactionFilter, parts: Sequence[Listed | ErrorCode]) -> ListTransactionsResponse:
+    failed = next((part for part in parts if isinstance(part, ErrorCode)), None)
+    if failed is not None:
+        return ListTransactionsResponse(error_code=failed)
+    return ListTransactionsResponse(
+        unknown_state_filters=wanted.unknown_states,
+        transaction_states=[it for part in parts if not isinstance(part, ErrorCode) for it in part],
+    )

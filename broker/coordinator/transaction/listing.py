@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from barnabas.broker.coordinator.transaction.metadata import TransactionMetadata
 from barnabas.broker.coordinator.transaction.state import BY_LABEL, TransactionState
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.producers import DescribeTransactionsResponse, ListTransactionsResponse
 from barnabas.protocol.records.layout import NO_TIMESTAMP
-from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard
 
 
-class TransactionDescription(NamedTuple):
-    """One transactional id, or its error. `start_timestamp_ms` is -1 before the first transaction."""
-
-    transactional_id: str
-    error: ErrorCode
-    state: str = ""
-    timeout_ms: int = 0
-    start_timestamp_ms: int = 0
-    producer_id: int = 0
-    producer_epoch: int = 0
-    partitions: Sequence[TopicPartition] = ()
-
-
-class ListedTransaction(NamedTuple):
-    """One transactional id of a list."""
-
-    transactional_id: str
-    producer_id: int
-    state: str
+Described = DescribeTransactionsResponse.TransactionState
+Listed = list[ListTransactionsResponse.TransactionState]
 
 
 class TransactionFilter:
@@ -71,28 +54,37 @@ class TransactionFilter:
 
 def list_transactions(
     transactions: Iterable[TransactionMetadata], wanted: TransactionFilter, now_ms: int
-) -> list[ListedTransaction]:
+) -> Listed:
     """The transactional ids that match `wanted`."""
     return [
-        ListedTransaction(metadata.transactional_id, metadata.producer_id, metadata.state.label)
+        ListTransactionsResponse.TransactionState(
+            transactional_id=metadata.transactional_id,
+            producer_id=metadata.producer_id,
+            transaction_state=metadata.state.label,
+        )
         for metadata in transactions
         if wanted.accepts(metadata, now_ms)
     ]
 
 
-def describe(shard: TransactionCoordinatorShard, transactional_id: str) -> TransactionDescription:
+def describe(shard: TransactionCoordinatorShard, transactional_id: str) -> Described:
     """Raises ApiError(TRANSACTIONAL_ID_NOT_FOUND)."""
     metadata = shard.transactions.get(transactional_id)
     if metadata is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     assert metadata.start_timestamp_ms >= NO_TIMESTAMP, metadata
-    return TransactionDescription(
+    topics: dict[str, list[int]] = {}
+    for topic, index in shard.partitions_of(metadata):
+        topics.setdefault(topic, []).append(index)
+    return Described(
         transactional_id=transactional_id,
-        error=ErrorCode.NONE,
-        state=metadata.state.label,
-        timeout_ms=metadata.timeout_ms,
-        start_timestamp_ms=metadata.start_timestamp_ms,
+        transaction_state=metadata.state.label,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_start_time_ms=metadata.start_timestamp_ms,
         producer_id=metadata.producer_id,
         producer_epoch=metadata.producer_epoch,
-        partitions=shard.partitions_of(metadata),
+        topics=[
+            DescribeTransactionsResponse.TopicData(topic=topic, partitions=partitions)
+            for topic, partitions in topics.items()
+        ],
     )

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.coordinator.group.consumer.regexes import InvalidRegexError, full_matcher
 from barnabas.broker.coordinator.transaction.listing import (
-    ListedTransaction,
-    TransactionDescription,
     TransactionFilter,
 )
 from barnabas.broker.coordinator.transaction.metadata import TV_0, TV_2
@@ -233,30 +231,7 @@ def describe_transactions(
     answers = [
         broker.transactions.describe(transactional_id) for transactional_id in request.transactional_ids
     ]
-    return all_of(answers).then(
-        lambda descriptions: DescribeTransactionsResponse(
-            transaction_states=[_described(description) for description in descriptions]
-        )
-    )
-
-
-def _described(description: TransactionDescription) -> DescribeTransactionsResponse.TransactionState:
-    topics: dict[str, list[int]] = {}
-    for topic, index in description.partitions:
-        topics.setdefault(topic, []).append(index)
-    return DescribeTransactionsResponse.TransactionState(
-        error_code=description.error,
-        transactional_id=description.transactional_id,
-        transaction_state=description.state,
-        transaction_timeout_ms=description.timeout_ms,
-        transaction_start_time_ms=description.start_timestamp_ms,
-        producer_id=description.producer_id,
-        producer_epoch=description.producer_epoch,
-        topics=[
-            DescribeTransactionsResponse.TopicData(topic=topic, partitions=partitions)
-            for topic, partitions in topics.items()
-        ],
-    )
+    return all_of(answers).then(lambda states: DescribeTransactionsResponse(transaction_states=states))
 
 
 @api(ApiKey.LIST_TRANSACTIONS, versions=(0, 2))
@@ -268,23 +243,7 @@ def list_transactions(
     except InvalidRegexError:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
 
-    def respond(found: tuple[ErrorCode, Sequence[ListedTransaction]]) -> ListTransactionsResponse:
-        error, transactions = found
-        if error is not ErrorCode.NONE:
-            return ListTransactionsResponse(error_code=error)
-        return ListTransactionsResponse(
-            unknown_state_filters=wanted.unknown_states,
-            transaction_states=[
-                ListTransactionsResponse.TransactionState(
-                    transactional_id=transaction.transactional_id,
-                    producer_id=transaction.producer_id,
-                    transaction_state=transaction.state,
-                )
-                for transaction in transactions
-            ],
-        )
-
-    return broker.transactions.list_transactions(wanted).then(respond)
+    return broker.transactions.list_transactions(wanted)
 
 
 def _filter(request: ListTransactionsRequest) -> TransactionFilter:
