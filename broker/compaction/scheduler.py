@@ -148,7 +148,6 @@ class LogCleaner:
 
     @property
     def running(self) -> list[Cleaning]:
-        """The running cleanings."""
         return list(self._running.values())
 
     # ---- when

@@ -104,7 +104,6 @@ class FetchPartition:
         self.update(wanted)
 
     def update(self, wanted: FetchRequest.FetchPartition) -> None:
-        """Applies the reader's request."""
         self.fetch_offset = wanted.fetch_offset
         self.max_bytes = wanted.partition_max_bytes
         self.current_leader_epoch = max(NO_EPOCH, wanted.current_leader_epoch)

@@ -83,7 +83,6 @@ class StartLines(logging.Handler):
             self.flush()
 
     def flush(self) -> None:
-        """Writes the lines kept."""
         kept, self._kept = self._kept, []
         for record in kept:
             self._target.handle(record)

@@ -47,7 +47,6 @@ class QuorumState(NamedTuple):
         return 1 if self.voters is None else 0
 
     def to_json(self) -> str:
-        """The contents of the file."""
         fields: dict[str, Any] = {} if self.version else {"clusterId": ""}
         fields |= {
             "leaderId": self.leader_id,

@@ -58,7 +58,6 @@ class SnapshotGenerator:
         self._is_stopped = True
 
     def apply(self, image: MetadataImage, _delta: MetadataDelta) -> None:
-        """Applies a new image."""
         self._image = image
         self._maybe_write()
 

@@ -100,7 +100,6 @@ class Feature(NamedTuple):
 
     @property
     def latest(self) -> int:
-        """The highest level."""
         return self.levels[-1].level
 
     def default_level(self, metadata_version: int) -> int:

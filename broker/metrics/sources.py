@@ -154,7 +154,6 @@ def _rate_source(probe: SocketServerProbe, total: str) -> Callable[[], list[Samp
 
 
 def add_purgatories(metrics: Metrics, *purgatories: DelayedOperationPurgatory) -> None:
-    """The waiting requests."""
     prefix = "kafka_server_delayedoperationpurgatory"
     metrics.add(f"{prefix}_purgatorysize", lambda: [((it.name,), it.watched) for it in purgatories])
     metrics.add(
@@ -163,7 +162,6 @@ def add_purgatories(metrics: Metrics, *purgatories: DelayedOperationPurgatory) -
 
 
 def add_fetch_sessions(metrics: Metrics, cache: FetchSessionCache) -> None:
-    """Fetch sessions (KIP-227)."""
     prefix = "kafka_server_fetchsessioncache"
     metrics.add_value(f"{prefix}_numincrementalfetchsessions", lambda: len(cache))
     metrics.add_value(f"{prefix}_numincrementalfetchpartitionscached", cache.partition_count)

@@ -41,11 +41,9 @@ class ConnectionSweep:
         self._records: dict[Connection, _Record] = {}
 
     def watch(self, connection: Connection, now: float) -> None:
-        """Adds a new connection."""
         self._records[connection] = _Record(now)
 
     def forget(self, connection: Connection) -> None:
-        """The connection has ended."""
         del self._records[connection]
 
     def sweep(self, now: float) -> None:

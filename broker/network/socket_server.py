@@ -201,11 +201,9 @@ class SocketServer:
 
     @property
     def limits(self) -> ConnectionLimits:
-        """The present limits of connections."""
         return self._quotas.limits
 
     def change_limits(self, limits: ConnectionLimits) -> None:
-        """Applies other limits."""
         self._quotas.change_limits(limits)
         self._resume_accepting()
 

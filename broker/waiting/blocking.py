@@ -52,7 +52,6 @@ class ThreadRunner:
         thread.start()
 
     def _run(self) -> None:
-        """The loop of each thread."""
         while (item := self._queue.get()) is not None:
             work, done = item
             error: BaseException | None = None

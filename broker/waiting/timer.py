@@ -76,7 +76,6 @@ class DeadlineQueue:
             self._set(when)
 
     def clear(self) -> None:
-        """Drops all entries."""
         self._entries.clear()
         if self._handle is not None:
             self._handle.cancel()

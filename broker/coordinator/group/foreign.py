@@ -52,7 +52,6 @@ class _ForeignGroup:
 
     @property
     def members(self) -> list[str]:
-        """The ids of its members."""
         return [member_id for kind, member_id in self.records if kind == self.member_key.api_key]
 
     @property

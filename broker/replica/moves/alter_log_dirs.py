@@ -106,7 +106,6 @@ class ReplicaAlterLogDirsManager:
 
     @property
     def moves(self) -> list[LogDirMove]:
-        """The running moves."""
         return list(self._moves.values())
 
     def target_of(self, key: TopicPartition) -> str | None:

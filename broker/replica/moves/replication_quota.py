@@ -32,7 +32,6 @@ class ReplicationQuota:
         self._samples: deque[tuple[float, int]] = deque()  # when each began, and its bytes
 
     def record(self, size: int) -> None:
-        """Counts `size` bytes."""
         now = self._clock()
         if self._samples and now - self._samples[-1][0] < self._window_s:
             began, before = self._samples.pop()

@@ -75,8 +75,6 @@ class ClassicGroupService:
         return None
 
     def sync(self, request: SyncGroupRequest) -> Pending[SyncGroupResponse]:
-        """SyncGroup."""
-
         def operation(shard: GroupCoordinatorShard) -> CoordinatorResult[SyncGroupResponse]:
             group = shard.groups.find(request.group_id)
             if group is not None and group.is_empty:
@@ -92,8 +90,6 @@ class ClassicGroupService:
         )
 
     def heartbeat(self, request: HeartbeatRequest) -> Pending[HeartbeatResponse]:
-        """Heartbeat."""
-
         def operation(shard: GroupCoordinatorShard) -> CoordinatorResult[HeartbeatResponse]:
             if _is_consumer_group(shard, request.group_id):
                 return shard.classic_members.heartbeat(request)

@@ -41,7 +41,6 @@ def client_host_of(host: str) -> str:
 
 
 def protocols_of(request: JoinGroupRequest) -> SupportedProtocols:
-    """The protocols of a JoinGroup."""
     return tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
 
 

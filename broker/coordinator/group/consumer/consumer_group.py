@@ -150,7 +150,6 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def update_member(self, member: ConsumerGroupMember) -> None:
-        """Adds or replaces a member."""
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
         self._count(old, member)

@@ -21,7 +21,6 @@ _Target = state.ConsumerGroupTargetAssignmentMemberValue
 
 
 def member_subscription(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    """A member's identity and subscription."""
     value = state.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -44,7 +43,6 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRec
 
 
 def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> CoordinatorRecord:
-    """A member's target assignment."""
     topics = [
         _Target.TopicPartition(topic_id=topic_id, partitions=sorted(indexes))
         for topic_id, indexes in partitions.items()
@@ -62,7 +60,6 @@ def target_assignment_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Coo
 
 
 def current_assignment(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    """A member's partitions and epoch."""
     value = _Current(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,

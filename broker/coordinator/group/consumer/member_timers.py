@@ -33,7 +33,6 @@ class MemberTimers:
         self._fence = fence
 
     def session(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """Restarts the member's session."""
         self._schedule(_SESSION, group_id, member_id, timeout_ms, "its session has expired")
 
     def rebalance(self, group_id: str, member: ConsumerGroupMember) -> None:
