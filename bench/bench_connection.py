@@ -21,6 +21,7 @@ from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.network.transport import StreamReader
 from barnabas.broker.probes import ListenerProbe, SocketServerProbe
 from barnabas.broker.request import ConnectionInfo
+from barnabas.config.listeners import Listener
 from barnabas.protocol.framing import Frame, size_prefix
 from barnabas.protocol.wire import Chunk
 from barnabas.storage.env import RealFile
@@ -96,14 +97,9 @@ async def through_sockets(file: RealFile) -> dict[str, float]:
     def handle(info: ConnectionInfo, frame: Frame) -> Answer:
         return [FileRecords(file, 0, MIB)] * 50 if len(frame) < 10 else list(ANSWER)
 
-    class Address:
-        name = "bench"
-        host = "127.0.0.1"
-        port = 0
-
     server = SocketServer(
         loop=asyncio.get_running_loop(),
-        listeners=[Address()],
+        listeners=[Listener("bench", "127.0.0.1", 0)],
         settings=SocketSettings(),
         quotas=ConnectionQuotas(),
         memory=RequestMemory(1 << 30),

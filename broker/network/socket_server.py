@@ -14,7 +14,7 @@ import logging
 import math
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from barnabas.broker.logging.setup import RateLimit
 from barnabas.broker.network.connection import Connection, ConnectionContext
@@ -26,6 +26,7 @@ from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.transport import SocketTransport
 from barnabas.broker.probes import ListenerProbe, SocketServerProbe
 from barnabas.broker.request import ConnectionInfo
+from barnabas.config.listeners import Listener
 
 logger = logging.getLogger("barnabas.network")
 
@@ -34,17 +35,6 @@ _LEAST_SWEEP_INTERVAL_S = 0.01
 _ACCEPTS_AT_ONCE = 64
 _OUT_OF_FILES_PAUSE_S = 1.0
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-
-class ListenerAddress(Protocol):
-    """A listener of the configuration. No host means all interfaces, port 0 any that is free."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def host(self) -> str | None: ...
-    @property
-    def port(self) -> int: ...
 
 
 class SocketSettings(NamedTuple):
@@ -84,7 +74,7 @@ class SocketServer:
         self,
         *,
         loop: asyncio.AbstractEventLoop,
-        listeners: Sequence[ListenerAddress],
+        listeners: Sequence[Listener],
         settings: SocketSettings,
         quotas: ConnectionQuotas,
         memory: RequestMemory,
@@ -131,7 +121,7 @@ class SocketServer:
         """The ports of the listeners that are open, by name."""
         return {name: listening.port for name, listening in self._listening.items()}
 
-    def _bind(self, address: ListenerAddress) -> list[socket.socket]:
+    def _bind(self, address: Listener) -> list[socket.socket]:
         return bind(
             address.host or "",
             address.port,
@@ -207,7 +197,7 @@ class SocketServer:
         self._quotas.change_limits(limits)
         self._resume_accepting()
 
-    def change_listeners(self, listeners: Sequence[ListenerAddress]) -> None:
+    def change_listeners(self, listeners: Sequence[Listener]) -> None:
         """Opens and closes listeners until these are open; connections of a closed listener finish their requests.
 
         A listener that gets another address keeps its connections. An address that cannot be bound is logged and
@@ -228,7 +218,7 @@ class SocketServer:
             ]  # another listener may have released the port now
         self._resume_accepting()
 
-    def _open(self, address: ListenerAddress) -> ListenError | None:
+    def _open(self, address: Listener) -> ListenError | None:
         """Opens a listener, or moves it to the address; returns the error where that fails."""
         try:
             sockets = self._bind(address)

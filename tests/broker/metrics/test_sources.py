@@ -20,6 +20,7 @@ from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.waiting.purgatory import DelayedOperation, DelayedOperationPurgatory
+from barnabas.config.listeners import Listener
 from barnabas.protocol.messages.cluster_records import RegisterBrokerRecord
 from barnabas.storage.log.disk_space import DiskSpace
 from tests.broker.fakes import ManualTimer
@@ -88,16 +89,11 @@ def test_times_are_in_milliseconds(which: str, expected: float) -> None:
 
 
 async def test_network() -> None:
-    class Address:
-        name = "PLAINTEXT"
-        host = "127.0.0.1"
-        port = 0
-
     probe = SocketServerProbe(lambda: 0.0)
     memory = RequestMemory(1000)
     server = SocketServer(
         loop=asyncio.get_running_loop(),
-        listeners=[Address()],
+        listeners=[Listener("PLAINTEXT", "127.0.0.1", 0)],
         settings=SocketSettings(),
         quotas=ConnectionQuotas(),
         memory=memory,

@@ -12,17 +12,16 @@ from barnabas.broker.network.connection_quotas import ConnectionLimits, Connecti
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.probes import SocketServerProbe
+from barnabas.config.listeners import Listener
 from tests.broker.scripted import ScriptedHandler, framed
 
 MIB = 1024 * 1024
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
-class Address:
+class Address(Listener):
     def __init__(self, host: str = "127.0.0.1", port: int = 0, name: str = "PLAINTEXT") -> None:
-        self.name = name
-        self.host = host
-        self.port = port
+        super().__init__(name, host, port)
 
 
 class ServerHarness:
