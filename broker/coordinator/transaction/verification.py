@@ -5,10 +5,10 @@ Source: org.apache.kafka.server.transaction.AddPartitionsToTxnManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
 
 from barnabas.broker.coordinator.runtime_probe import RecentTimes
+from barnabas.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from barnabas.broker.coordinator.transaction.metadata import TV_2
 from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
 from barnabas.broker.coordinator.txn import TransactionalProducer
@@ -17,24 +17,6 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.storage.offsets import TopicPartition
 
 Codes = Mapping[TopicPartition, ErrorCode]
-
-
-class TransactionPartitions(Protocol):
-    """The methods of a TransactionCoordinator that verification needs."""
-
-    def add_partitions(
-        self,
-        transactional_id: str,
-        producer: ProducerIdAndEpoch,
-        partitions: Collection[TopicPartition],
-        client_version: int,
-    ) -> Pending[ErrorCode]:
-        """Adds partitions to the producer's transaction, which begins if none is open."""
-
-    def verify_partitions(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
-    ) -> Pending[Codes]:
-        """Whether each partition belongs to the producer's open transaction; TRANSACTION_ABORTABLE if it does not."""
 
 
 class VerificationProbe:
@@ -49,7 +31,7 @@ class AddPartitionsToTxnManager:
     """A TransactionVerifier over the coordinator in this process. `time` is a monotonic clock in seconds."""
 
     def __init__(
-        self, coordinator: TransactionPartitions, probe: VerificationProbe, time: Callable[[], float]
+        self, coordinator: TransactionCoordinator, probe: VerificationProbe, time: Callable[[], float]
     ) -> None:
         self._coordinator = coordinator
         self._probe = probe

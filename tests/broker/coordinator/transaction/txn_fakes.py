@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from barnabas.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from barnabas.broker.coordinator.transaction.metadata import TV_2
 from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
 from barnabas.broker.pending import Pending
@@ -30,7 +31,7 @@ def txn_batch(
     )
 
 
-class FakeTransactions:
+class FakeTransactions(TransactionCoordinator):
     """A transaction coordinator. `says` has the codes of partitions that it rejects; all others are in the transaction.
 
     With `holds` it answers when the test calls `release`.
