@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.broker.metrics.families import CLEANER_MANAGER_PREFIX, CLEANER_PREFIX, CLEANING_PREFIX
-from barnabas.broker.metrics.prometheus import Metrics, Sample
+from barnabas.broker.metrics.prometheus import Metrics
 
 if TYPE_CHECKING:
     from barnabas.broker.compaction.scheduler import LogCleaner
-    from barnabas.storage.manager.log_dir import LogDir
     from barnabas.storage.manager.log_manager import LogManager
 
 
@@ -37,18 +36,13 @@ def add_cleaner(
         "uncleanable_partitions_count": lambda directory: len(manager.uncleanable_partitions(directory)),
         "uncleanable_bytes": manager.uncleanable_bytes,
     }.items():
-        metrics.add(f"{CLEANER_MANAGER_PREFIX}_{metric}", _each_directory(log_manager, count))
-    metrics.add(f"{CLEANING_PREFIX}_progress_ratio", _progress(cleaner))
-    metrics.add_value(f"{CLEANING_PREFIX}_finished_total", lambda: last.cleanings)
-
-
-def _each_directory(
-    log_manager: LogManager, count: Callable[[LogDir], int]
-) -> Callable[[], Iterator[Sample]]:
-    return lambda: (((directory.path,), count(directory)) for directory in log_manager.dirs)
-
-
-def _progress(cleaner: LogCleaner) -> Callable[[], Iterator[Sample]]:
-    return lambda: (
-        ((cleaning.log.topic, str(cleaning.log.partition)), cleaning.fraction) for cleaning in cleaner.running
+        metrics.add_each(
+            f"{CLEANER_MANAGER_PREFIX}_{metric}", lambda: log_manager.dirs, lambda it: (it.path,), count
+        )
+    metrics.add_each(
+        f"{CLEANING_PREFIX}_progress_ratio",
+        lambda: cleaner.running,
+        lambda it: (it.log.topic, str(it.log.partition)),
+        lambda it: it.fraction,
     )
+    metrics.add_value(f"{CLEANING_PREFIX}_finished_total", lambda: last.cleanings)

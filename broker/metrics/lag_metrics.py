@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.broker.metrics.prometheus import Metrics, Sample
+from barnabas.broker.metrics.sources import partition_labels
 
 if TYPE_CHECKING:
     from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
@@ -121,15 +122,8 @@ def add_lag(
         f"{_TOPIC}_partitions",
         lambda: [((topic.name,), len(topic.partitions)) for topic in list(image().topics.values())],
     )
-    metrics.add(f"{_TOPIC}_partition_current_offset", _offsets(replica_manager, oldest=False))
-    metrics.add(f"{_TOPIC}_partition_oldest_offset", _offsets(replica_manager, oldest=True))
-
-
-def _offsets(replica_manager: ReplicaManager, *, oldest: bool) -> Callable[[], Iterator[Sample]]:
-    def source() -> Iterator[Sample]:
-        for partition in list(replica_manager.partitions()):
-            log = partition.log
-            offset = log.log_start_offset if oldest else log.high_watermark
-            yield (partition.topic, str(partition.index)), offset
-
-    return source
+    for metric, read in {
+        "current_offset": lambda it: it.log.high_watermark,
+        "oldest_offset": lambda it: it.log.log_start_offset,
+    }.items():
+        metrics.add_each(f"{_TOPIC}_partition_{metric}", replica_manager.partitions, partition_labels, read)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from barnabas.broker.metrics.families import FAMILIES, QUANTILES, Family, Kind
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
+
+T = TypeVar("T")
 
 Labels: TypeAlias = tuple[str | None, ...]
 
@@ -58,6 +60,21 @@ class Metrics:
     def add_value(self, name: str, read: Callable[[], float]) -> None:
         """Adds the source of a metric without labels."""
         self.add(name, lambda: [((), read())])
+
+    def add_each(
+        self,
+        name: str,
+        items: Callable[[], Iterable[T]],
+        labels: Callable[[T], Labels],
+        read: Callable[[T], float],
+    ) -> None:
+        """Adds the source of a metric that has one sample for each of `items`."""
+
+        def source() -> Iterator[Sample]:
+            for item in list(items()):
+                yield labels(item), read(item)
+
+        self.add(name, source)
 
     def snapshot(self) -> Generator[None, None, Snapshot]:
         """Reads all sources, in steps between which the event loop does other work; returns their samples."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.metadata.topics import NO_LEADER
 from barnabas.broker.metrics.families import LISTENER_PREFIX, LOG_DIR_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
-from barnabas.broker.metrics.prometheus import Distribution, Metrics, Sample
+from barnabas.broker.metrics.prometheus import Distribution, Labels, Metrics, Sample
 from barnabas.broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServerProbe, TopicCounters
 
 if TYPE_CHECKING:
@@ -194,14 +194,14 @@ def add_partitions(
         "insyncreplicascount": lambda it: len(it.isr) if _leads(it) else 0,
         "laststableoffsetlag": lambda it: it.log.high_watermark - it.log.last_stable_offset,
     }.items():
-        metrics.add(f"kafka_cluster_partition_{metric}", _each_of(partitions, read))
+        metrics.add_each(f"kafka_cluster_partition_{metric}", partitions, partition_labels, read)
     for metric, read in {
         "size": lambda it: it.log.size,
         "logstartoffset": lambda it: it.log.log_start_offset,
         "logendoffset": lambda it: it.log.log_end_offset,
         "numlogsegments": lambda it: it.log.segment_count,
     }.items():
-        metrics.add(f"kafka_log_log_{metric}", _each_of(partitions, read))
+        metrics.add_each(f"kafka_log_log_{metric}", partitions, partition_labels, read)
 
 
 def add_late_transactions(
@@ -227,13 +227,7 @@ def add_disk_space(metrics: Metrics, spaces: Callable[[], Iterable[DiskSpace]]) 
         "full": lambda it: int(it.is_full),
         "refused_batches_total": lambda it: it.rejections,
     }.items():
-        metrics.add(f"{LOG_DIR_PREFIX}_{metric}", _each_space(spaces, read))
-
-
-def _each_space(
-    spaces: Callable[[], Iterable[DiskSpace]], read: Callable[[DiskSpace], float]
-) -> Callable[[], list[Sample]]:
-    return lambda: [((space.path,), read(space)) for space in spaces()]
+        metrics.add_each(f"{LOG_DIR_PREFIX}_{metric}", spaces, lambda it: (it.path,), read)
 
 
 def add_controller(
@@ -294,11 +288,5 @@ def _sum_of(
     return lambda: sum(map(counts, partitions()))
 
 
-def _each_of(
-    partitions: Callable[[], Iterable[Partition]], read: Callable[[Partition], float]
-) -> Callable[[], Iterator[Sample]]:
-    def source() -> Iterator[Sample]:
-        for partition in list(partitions()):
-            yield (partition.topic, str(partition.index)), read(partition)
-
-    return source
+def partition_labels(partition: Partition) -> Labels:
+    return partition.topic, str(partition.index)
