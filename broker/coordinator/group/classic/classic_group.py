@@ -277,6 +277,12 @@ class ClassicGroup:
         waiting.complete(response)
         return True
 
+    def fail_waiting(self, code: ErrorCode) -> None:
+        """Completes all pending JoinGroups and SyncGroups with an error."""
+        for member in self:
+            self.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
+            member.complete_sync(SyncGroupResponse(error_code=code))
+
     def joined_response(self, member_id: str, *, skip_assignment: bool = False) -> JoinGroupResponse:
         """The JoinGroup response of a member of the current generation; the leader gets the metadata of all."""
         leads = self.is_leader(member_id)

@@ -13,7 +13,6 @@ from barnabas.broker.coordinator.shard import ShardContext
 from barnabas.config.catalogue import groups as keys
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.group_state import GroupMetadataKey, GroupMetadataValue
-from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 
 class ClassicGroups:
@@ -91,12 +90,5 @@ class ClassicGroups:
         """Fails pending JoinGroups and SyncGroups with NOT_COORDINATOR."""
         for group in list(self._groups):
             if isinstance(group, ClassicGroup):
-                _dismiss_all(group)
-
-
-def _dismiss_all(group: ClassicGroup) -> None:
-    group.transition_to(State.DEAD)
-    code = ErrorCode.NOT_COORDINATOR
-    for member in group:
-        group.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
-        member.complete_sync(SyncGroupResponse(error_code=code))
+                group.transition_to(State.DEAD)
+                group.fail_waiting(ErrorCode.NOT_COORDINATOR)

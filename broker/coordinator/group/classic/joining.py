@@ -118,8 +118,7 @@ class Joining:
         self._groups.remove(group.group_id)
         if before is not None:
             self._groups.put(before)
-        for member in group:
-            group.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
+        group.fail_waiting(code)
 
     def _join_group(self, join: _Join, group: ClassicGroup) -> Result:
         member_id = join.request.member_id

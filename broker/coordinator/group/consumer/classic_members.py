@@ -51,14 +51,7 @@ class ClassicMembers:
     """The requests of classic members of the consumer groups of a shard. Every method raises ApiError."""
 
     def __init__(self, shared: GroupDependencies) -> None:
-        self._context = shared.context
-        self._groups = shared.groups
-        self._settings = shared.settings
-        self._timers = shared.timers
-        self._updates = shared.updates
-        self._regexes = shared.regexes
-        self._fencing = shared.fencing
-        self._migration = shared.migration
+        self._shared = shared
 
     # ---- joining
 
@@ -66,9 +59,9 @@ class ClassicMembers:
         self, context: RequestContext, request: JoinGroupRequest
     ) -> CoordinatorResult[JoinGroupResponse]:
         """JoinGroup to a consumer group that has members."""
-        group = member_lookup.find_group(self._groups, request.group_id)
+        group = member_lookup.find_group(self._shared.groups, request.group_id)
         self._check_may_join(group, request)
-        member_id = request.member_id or member_lookup.new_member_id(self._context.new_uuid)
+        member_id = request.member_id or member_lookup.new_member_id(self._shared.context.new_uuid)
         if _needs_known_id(context, request):
             return CoordinatorResult(
                 JoinGroupResponse(
@@ -82,17 +75,17 @@ class ClassicMembers:
         change = MemberChange(group, member, _updated(member, context, request, subscription), out)
         if replaced is None or replaced.uses_classic_protocol:
             return self._join(change, request, subscription)
-        if not self._migration.may_downgrade(group, [replaced], replaced=True):
+        if not self._shared.migration.may_downgrade(group, [replaced], replaced=True):
             return self._join(change, request, subscription)
         return self._join_and_downgrade(change, subscription, replaced)
 
     def _check_may_join(self, group: ConsumerGroup, request: JoinGroupRequest) -> None:
-        if self._settings.migration_policy is MigrationPolicy.DISABLED:
+        if self._shared.settings.migration_policy is MigrationPolicy.DISABLED:
             raise ApiError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
                 f"Group {group.group_id} is a consumer group, and migration is disabled.",
             )
-        member_lookup.check_size(group, request.member_id, self._settings.max_size)
+        member_lookup.check_size(group, request.member_id, self._shared.settings.max_size)
         names = dict.fromkeys(protocol.name for protocol in request.protocols)
         if not group.supports_classic_protocols(request.protocol_type, names):
             raise ApiError(
@@ -117,24 +110,24 @@ class ClassicMembers:
     def _record_subscription(self, change: MemberChange) -> bool:
         """Records the member's subscription; whether a new epoch is due."""
         names_other_topics = change.write_subscription()
-        regex = self._regexes.update(change.group, change.old, change.new, change.out)
+        regex = self._shared.regexes.update(change.group, change.old, change.new, change.out)
         return names_other_topics or regex is not RegexChange.NONE
 
     def _join(
         self, change: MemberChange, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription
     ) -> CoordinatorResult[JoinGroupResponse]:
         has_changed = self._record_subscription(change)
-        epoch = self._updates.next_epoch(change, is_due=has_changed)
-        target = self._updates.assign(change, epoch)
+        epoch = self._shared.updates.next_epoch(change, is_due=has_changed)
+        target = self._shared.updates.assign(change, epoch)
         after = self._reconcile(change, target, subscription, has_changed=has_changed)
         group_id = change.group.group_id
 
         def committed(error: ApiError | None) -> None:
             if error is not None:
                 return
-            self._timers.joined(group_id, after.member_id)
-            self._timers.session(group_id, after.member_id, request.session_timeout_ms)
-            self._timers.sync(group_id, after.member_id, request.rebalance_timeout_ms)
+            self._shared.timers.joined(group_id, after.member_id)
+            self._shared.timers.session(group_id, after.member_id, request.session_timeout_ms)
+            self._shared.timers.sync(group_id, after.member_id, request.rebalance_timeout_ms)
 
         return CoordinatorResult(_joined(after), change.out, on_committed=committed)
 
@@ -148,7 +141,7 @@ class ClassicMembers:
         """
         group, after = change.group, change.new
         has_changed = self._record_subscription(change)
-        epoch = self._updates.next_epoch(change, is_due=has_changed)
+        epoch = self._shared.updates.next_epoch(change, is_due=has_changed)
         is_classic = f"Group {group.group_id} is a classic group again"
         reason = None
         if group.assignment_epoch < epoch.number:
@@ -158,7 +151,7 @@ class ClassicMembers:
             after = self._reconcile(change, last, subscription, has_changed=has_changed)
             if is_reconciling(group, [replaced]):
                 reason = f"{is_classic}, and members do not own their assignment yet."
-        return self._migration.downgrade(
+        return self._shared.migration.downgrade(
             group, [replaced], after, change.out, response=_joined(after), rebalance_reason=reason
         )
 
@@ -170,14 +163,16 @@ class ClassicMembers:
         *,
         has_changed: bool,
     ) -> ConsumerGroupMember:
-        owned = embedded.by_id(subscription.owned_partitions, self._context.image())
-        return self._updates.reconcile(change, target, has_subscription_changed=has_changed, owned=owned)
+        owned = embedded.by_id(subscription.owned_partitions, self._shared.context.image())
+        return self._shared.updates.reconcile(
+            change, target, has_subscription_changed=has_changed, owned=owned
+        )
 
     # ---- syncing, and staying alive
 
     def sync(self, request: SyncGroupRequest) -> CoordinatorResult[SyncGroupResponse]:
         """SyncGroup: returns the partitions that the member owns from now on."""
-        group = member_lookup.find_group(self._groups, request.group_id)
+        group = member_lookup.find_group(self._shared.groups, request.group_id)
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         _check_protocol(member, request)
@@ -185,7 +180,7 @@ class ClassicMembers:
             group.assignment_epoch > member.member_epoch
             and member.state is not MemberState.UNREVOKED_PARTITIONS
         ):
-            self._timers.join(group.group_id, member)
+            self._shared.timers.join(group.group_id, member)
             raise ApiError(
                 ErrorCode.REBALANCE_IN_PROGRESS,
                 f"Member {member.member_id} of group {group.group_id} has to join again.",
@@ -194,30 +189,30 @@ class ClassicMembers:
         response = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignment=embedded.write_assignment(member.assigned, self._context.image(), metadata),
+            assignment=embedded.write_assignment(member.assigned, self._shared.context.image(), metadata),
         )
 
         def committed(error: ApiError | None) -> None:
             if error is None:
-                self._timers.synced(group.group_id, member.member_id)
+                self._shared.timers.synced(group.group_id, member.member_id)
                 self._extend_session(group, member)
 
         return CoordinatorResult(response, on_committed=committed)
 
     def heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
         """Heartbeat: extends the member's session; the response may ask it to join again."""
-        group = member_lookup.find_group(self._groups, request.group_id)
+        group = member_lookup.find_group(self._shared.groups, request.group_id)
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         self._extend_session(group, member)
-        if not _must_join(group, member) and not self._updates.waits_for_a_join(group):
+        if not _must_join(group, member) and not self._shared.updates.waits_for_a_join(group):
             return CoordinatorResult(HeartbeatResponse())
-        self._timers.join(group.group_id, member)
+        self._shared.timers.join(group.group_id, member)
         return CoordinatorResult(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def _extend_session(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
         assert member.classic is not None
-        self._timers.session(group.group_id, member.member_id, member.classic.session_timeout_ms)
+        self._shared.timers.session(group.group_id, member.member_id, member.classic.session_timeout_ms)
 
     def _classic_member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None
@@ -237,7 +232,7 @@ class ClassicMembers:
 
     def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
         """LeaveGroup in the form of version 3: removes members of either protocol."""
-        group = member_lookup.find_group(self._groups, request.group_id)
+        group = member_lookup.find_group(self._shared.groups, request.group_id)
         answers: list[LeaveGroupResponse.MemberResponse] = []
         leaving: dict[str, ConsumerGroupMember] = {}
         for identity in request.members:
@@ -253,7 +248,7 @@ class ClassicMembers:
             leaving[member.member_id] = member
             reason = identity.reason or "no reason given"
             logger.info("group %s: member %s leaves: %s", group.group_id, member.member_id, reason)
-        return self._fencing.fence(group, list(leaving.values()), LeaveGroupResponse(members=answers))
+        return self._shared.fencing.fence(group, list(leaving.values()), LeaveGroupResponse(members=answers))
 
 
 def _leaving(group: ConsumerGroup, identity: LeaveGroupRequest.MemberIdentity) -> ConsumerGroupMember:

@@ -42,32 +42,27 @@ class Heartbeats:
     """Handles the heartbeats of members of the consumer protocol."""
 
     def __init__(self, shared: GroupDependencies) -> None:
-        self._context = shared.context
-        self._groups = shared.groups
-        self._settings = shared.settings
-        self._timers = shared.timers
-        self._updates = shared.updates
-        self._regexes = shared.regexes
-        self._fencing = shared.fencing
-        self._migration = shared.migration
+        self._shared = shared
 
     def heartbeat(self, context: RequestContext, request: Request) -> Result:
         """Raises ApiError."""
         if request.member_epoch in {LEAVE_EPOCH, STATIC_LEAVE_EPOCH}:
             return self._leave(request)
         out: list[CoordinatorRecord] = []
-        before = self._groups.find(request.group_id)
+        before = self._shared.groups.find(request.group_id)
         group = self._group(request, before, out)
-        member_lookup.check_size(group, request.member_id, self._settings.max_size)
+        member_lookup.check_size(group, request.member_id, self._shared.settings.max_size)
         owned = _owned(request)
         member = self._member(group, request, owned, out)
         change = MemberChange(group, member, _updated(member, context, request), out)
         after = self._advance(change, owned)
-        self._timers.session(
-            group.group_id, after.member_id, self._settings.session_timeout_ms(group.group_id)
+        self._shared.timers.session(
+            group.group_id, after.member_id, self._shared.settings.session_timeout_ms(group.group_id)
         )
         if isinstance(before, ClassicGroup):
-            self._migration.redirect_members(before)
+            before.fail_waiting(
+                ErrorCode.REBALANCE_IN_PROGRESS
+            )  # so that its members join the consumer group
         return CoordinatorResult(self._response(request, member, after), out)
 
     # ---- the group and the member
@@ -83,14 +78,14 @@ class Heartbeats:
                 out += group.tombstones()
                 return ConsumerGroup(request.group_id)
             if isinstance(group, ClassicGroup):
-                return self._migration.upgrade(group, out)
+                return self._shared.migration.upgrade(group, out)
         what = "not found" if group is None else "is not a consumer group"
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}.")
 
     def _member(
         self, group: ConsumerGroup, request: Request, owned: Owned | None, out: list[CoordinatorRecord]
     ) -> ConsumerGroupMember:
-        member_id = request.member_id or member_lookup.new_member_id(self._context.new_uuid)
+        member_id = request.member_id or member_lookup.new_member_id(self._shared.context.new_uuid)
         joins = request.member_epoch == JOIN_EPOCH
         if request.instance_id is None:
             member = member_lookup.dynamic_member(group, member_id, may_join=joins)
@@ -105,12 +100,14 @@ class Heartbeats:
 
     def _advance(self, change: MemberChange, owned: Owned | None) -> ConsumerGroupMember:
         names_other_topics = change.write_subscription()
-        regex = self._regexes.update(change.group, change.old, change.new, change.out)
+        regex = self._shared.regexes.update(change.group, change.old, change.new, change.out)
         is_due = names_other_topics or regex is RegexChange.RESOLVED
-        epoch = self._updates.next_epoch(change, is_due=is_due)
-        target = self._updates.assign(change, epoch)
+        epoch = self._shared.updates.next_epoch(change, is_due=is_due)
+        target = self._shared.updates.assign(change, epoch)
         has_changed = names_other_topics or regex is not RegexChange.NONE
-        return self._updates.reconcile(change, target, has_subscription_changed=has_changed, owned=owned)
+        return self._shared.updates.reconcile(
+            change, target, has_subscription_changed=has_changed, owned=owned
+        )
 
     def _response(
         self, request: Request, before: ConsumerGroupMember, after: ConsumerGroupMember
@@ -127,14 +124,14 @@ class Heartbeats:
         return Response(
             member_id=after.member_id,
             member_epoch=after.member_epoch,
-            heartbeat_interval_ms=self._settings.heartbeat_interval_ms(request.group_id),
+            heartbeat_interval_ms=self._shared.settings.heartbeat_interval_ms(request.group_id),
             assignment=_assignment(after.assigned) if has_assignment else None,
         )
 
     # ---- leaving
 
     def _leave(self, request: Request) -> Result:
-        group = member_lookup.find_group(self._groups, request.group_id)
+        group = member_lookup.find_group(self._shared.groups, request.group_id)
         if request.instance_id is None:
             member = group.member(request.member_id)
         else:
@@ -146,7 +143,7 @@ class Heartbeats:
                 return _leave_temporarily(group, member)
         logger.info("group %s: member %s leaves", group.group_id, member.member_id)
         response = Response(member_id=request.member_id, member_epoch=request.member_epoch)
-        return self._fencing.fence(group, [member], response)
+        return self._shared.fencing.fence(group, [member], response)
 
 
 def _leave_temporarily(group: ConsumerGroup, member: ConsumerGroupMember) -> Result:

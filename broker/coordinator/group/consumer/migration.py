@@ -34,7 +34,6 @@ from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.group_state import ConsumerGroupMemberMetadataValue, GroupMetadataValue
-from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 logger = logging.getLogger("barnabas.groups")
 
@@ -65,7 +64,7 @@ class Migration:
     # ---- up
 
     def upgrade(self, classic: ClassicGroup, out: list[CoordinatorRecord]) -> ConsumerGroup:
-        """The consumer group that a classic one becomes; the caller follows with `redirect_members`.
+        """The consumer group that a classic one becomes; the caller fails what waits for the classic group.
 
         Raises ApiError(GROUP_ID_NOT_FOUND) where the upgrade is impossible or disabled.
         """
@@ -78,14 +77,6 @@ class Migration:
             self._timers.session(group.group_id, consumer.member_id, consumer.classic.session_timeout_ms)
         logger.info("group %s is a consumer group now", group.group_id)
         return group
-
-    @staticmethod
-    def redirect_members(classic: ClassicGroup) -> None:
-        """Fails pending responses of the classic group, so that its members join the consumer group."""
-        code = ErrorCode.REBALANCE_IN_PROGRESS
-        for member in classic:
-            classic.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
-            member.complete_sync(SyncGroupResponse(error_code=code))
 
     def _check_upgrade(self, classic: ClassicGroup) -> None:
         if not self._settings.migration_policy.allows_upgrade:
