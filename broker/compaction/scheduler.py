@@ -21,7 +21,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.broker.compaction.reports import LastCleanings, cleaning_line
-from barnabas.broker.waiting.blocking import BlockingRunner, Work
+from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.broker.waiting.timer import Timer, TimerHandle
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import log as keys
@@ -409,16 +409,9 @@ class LogCleaner:
 
     # ---- the disk
 
-    def log_dir_failed(self, path: str) -> None:
-        """Stops the compaction of logs in this directory."""
-        self.manager.handle_log_dir_failure(path)
-
     def _save_offsets(self, directory: LogDir) -> None:
-        self._in_background("writing the cleaner offset checkpoint", directory.cleaner_offset_job())
-
-    def _in_background(self, what: str, work: Work) -> None:
         def done(error: BaseException | None) -> None:
             if error is not None:
-                logger.error("%s failed: %s", what, error)
+                logger.error("writing the cleaner offset checkpoint failed: %s", error)
 
-        self._runner.submit(work, done)
+        self._runner.submit(directory.cleaner_offset_job(), done)

@@ -78,11 +78,6 @@ class ReplicaManager:
 
     # ---- the partitions
 
-    @property
-    def offline_log_dirs(self) -> set[str]:
-        """The log directories that have failed."""
-        return set(self.log_manager.dirs.offline)
-
     def partitions(self) -> Iterable[Partition]:
         return self._partitions.values()
 
@@ -391,10 +386,6 @@ class ReplicaManager:
         return operation.pending
 
     # ---- flushing
-
-    def flush(self, log: UnifiedLog) -> None:
-        """Makes the contents of `log` durable, soon and off the event loop."""
-        self.flusher.flush(log)
 
     def _flushed(self, log: UnifiedLog) -> None:
         self.produce_purgatory.check_and_complete((log.topic, log.partition))

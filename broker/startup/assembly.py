@@ -148,7 +148,7 @@ class BrokerComponents:
             log_dir_failed=self.replica_manager.log_dir_failed,
         )
         log_manager.cleaner = self.log_cleaner.manager
-        self._on_log_dir_failed.append(self.log_cleaner.log_dir_failed)
+        self._on_log_dir_failed.append(self.log_cleaner.manager.handle_log_dir_failure)
         self.housekeeping = Housekeeping(config, log_manager, self.replica_manager, given.runner, timer)
 
     def _make_metadata(self) -> None:

@@ -46,10 +46,10 @@ class Housekeeping:
         self._runner = runner
         self._timer = timer
         self._rate_limit = RateLimit()
-        self._handles: dict[Callable[[], None], TimerHandle] = {}
+        self._handles: dict[Callable[[], object], TimerHandle] = {}
         self._missing_logs: deque[tuple[str, int]] = deque()
         self._initial_delay_ms = config[log_keys.LOG_INITIAL_TASK_DELAY_MS]
-        self._tasks: list[tuple[Callable[[], None], int]] = [
+        self._tasks: list[tuple[Callable[[], object], int]] = [
             (self.retain, config[log_keys.LOG_RETENTION_CHECK_INTERVAL_MS]),
             (self.flush, config[log_keys.LOG_FLUSH_SCHEDULER_INTERVAL_MS]),
             (self.checkpoint_recovery_points, config[log_keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS]),
@@ -63,7 +63,7 @@ class Housekeeping:
             ),
             (self.check_disk_space, config[BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS]),
             (self.open_missing_logs, config[BARNABAS_LOG_DIR_SPACE_CHECK_INTERVAL_MS]),
-            (self.expire_producers, config[PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]),
+            (log_manager.remove_expired_producers, config[PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]),
         ]
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class Housekeeping:
             handle.cancel()
         self._handles.clear()
 
-    def _schedule(self, task: Callable[[], None], delay_ms: int, interval_ms: int) -> None:
+    def _schedule(self, task: Callable[[], object], delay_ms: int, interval_ms: int) -> None:
         def run() -> None:
             self._schedule(task, interval_ms, interval_ms)
             task()
@@ -96,7 +96,7 @@ class Housekeeping:
     def flush(self) -> None:
         """Syncs the logs whose flush.ms is over."""
         for log in self._log_manager.logs_to_flush():
-            self._replica_manager.flush(log)
+            self._replica_manager.flusher.flush(log)
 
     def delete_due(self) -> None:
         """Removes files whose file.delete.delay.ms is over."""
@@ -117,9 +117,6 @@ class Housekeeping:
     def _checkpoint(self, what: str, jobs: Sequence[Work]) -> None:
         for directory, job in zip(self._log_manager.dirs, jobs, strict=True):
             self._in_background(what, job, directory)
-
-    def expire_producers(self) -> None:
-        self._log_manager.remove_expired_producers()
 
     def check_disk_space(self) -> None:
         """Measures the free space of the log directories, by which producers are let in or rejected."""

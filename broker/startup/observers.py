@@ -111,5 +111,5 @@ def _not_ready(server: Observed) -> str | None:
     """Why clients should not be sent here; None when the broker is ready."""
     if server.is_stopping:
         return "the broker is stopping"
-    offline = server.components.replica_manager.offline_log_dirs
+    offline = server.components.replica_manager.log_manager.dirs.offline
     return f"failed log directories: {', '.join(sorted(offline))}" if offline else None

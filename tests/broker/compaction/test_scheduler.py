@@ -455,7 +455,7 @@ def test_a_log_that_is_truncated(harness: CleanerHarness, moment: str) -> None:
 
 def test_a_failed_directory_ends_it(harness: CleanerHarness) -> None:
     worker = harness.begin()
-    harness.cleaner.log_dir_failed(str(harness.directory))
+    harness.cleaner.manager.handle_log_dir_failure(str(harness.directory))
     assert worker.is_killed
     worker.die()
     harness.settle()

@@ -353,7 +353,7 @@ def test_epochs_that_a_full_disk_rejected_are_written_once_there_is_space(
     assert "flush of t-0 has to wait" in caplog.text
     assert node.failed_dirs == []
     node.env.broken.clear()
-    node.manager.flush(node.manager.partition("t", 0).log)
+    node.manager.flusher.flush(node.manager.partition("t", 0).log)
     node.disk.release_all()
     assert errors(answer) == [ErrorCode.NONE]
 
@@ -433,7 +433,7 @@ def test_a_duplicate_is_acknowledged_once_the_first_copy_is_durable(node: Node) 
     node.create()
     once = batch("a", producer_id=7, producer_epoch=0, base_sequence=0)
     node.append(("t", 0, once))
-    node.manager.flush(node.manager.partition("t", 0).log)
+    node.manager.flusher.flush(node.manager.partition("t", 0).log)
     again = node.append(("t", 0, once))
     assert not again.done
     node.disk.release()
@@ -449,7 +449,7 @@ def test_a_failed_sync_takes_only_its_directory_offline(durable: Node) -> None:
     durable.disk.release()
     assert errors(waiting) == [ErrorCode.KAFKA_STORAGE_ERROR]
     (failed,) = durable.failed_dirs
-    assert durable.manager.offline_log_dirs == {failed}
+    assert set(durable.manager.log_manager.dirs.offline) == {failed}
     offline = [durable.manager.is_offline("t", index) for index in range(3)]
     assert offline == [
         durable.manager.partition("t", index).log.directory.startswith(failed) for index in range(3)
