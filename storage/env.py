@@ -14,6 +14,7 @@ import struct
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Protocol
 
 from mypy_extensions import mypyc_attr
@@ -384,13 +385,10 @@ def write_atomically(env: Env, path: str, data: bytes) -> None:
     Temporary file, sync, rename, sync of the directory (Kafka's Utils.atomicMoveWithFallback with flush).
     """
     temporary = path + ".tmp"
-    file = env.open(temporary, create=True)
-    try:
+    with closing(env.open(temporary, create=True)) as file:
         file.truncate(0)
         write_fully(file, (data,), 0, len(data))
         file.sync()
-    finally:
-        file.close()
     env.rename(temporary, path)
     env.sync_dir(os.path.dirname(path))
 
@@ -408,11 +406,8 @@ def make_directory(env: Env, path: str) -> None:
 
 def sync_path(env: Env, path: str) -> None:
     """Returns once the contents of a file are on stable storage. Raises FileNotFoundError, OSError."""
-    file = env.open(path)
-    try:
+    with closing(env.open(path)) as file:
         file.sync()
-    finally:
-        file.close()
 
 
 def remove_if_exists(env: Env, path: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -134,11 +135,8 @@ class HadoopFiles:
     def read(self, path: str) -> bytes | None:
         if not self._fs.exists(self._path(path)):
             return None
-        stream = self._fs.open(self._path(path))
-        try:
+        with closing(self._fs.open(self._path(path))) as stream:
             return bytes(stream.readAllBytes())
-        finally:
-            stream.close()
 
     def create(self, path: str, data: bytes) -> bool:
         """Writes a file beside its place and renames it."""
@@ -146,11 +144,8 @@ class HadoopFiles:
         if self._fs.exists(target):
             return False
         temporary = self._path(f"{path}.{uuid.uuid4().hex}.tmp")
-        stream = self._fs.create(temporary, False)
-        try:
+        with closing(self._fs.create(temporary, False)) as stream:
             stream.write(data)
-        finally:
-            stream.close()
         if self._fs.rename(temporary, target):
             return True
         self._fs.delete(temporary, False)

@@ -5,6 +5,7 @@ in memory, which segment.index.bytes bounds, and written when the segment is com
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Final
 
 from barnabas.protocol.records.layout import NO_TIMESTAMP
@@ -106,13 +107,10 @@ class CleanedSegmentWriter:
             self._env.set_mtime_ms(self._path(suffix), last_modified_ms)
 
     def _write(self, suffix: str, data: Buffer) -> None:
-        file = self._env.open(self._path(suffix), create=True)
-        try:
+        with closing(self._env.open(self._path(suffix), create=True)) as file:
             if data:
                 write_fully(file, (data,), 0, len(data))
             file.sync()
-        finally:
-            file.close()
 
     def remove(self) -> None:
         """Removes its files. Raises OSError."""

@@ -17,6 +17,7 @@ plus 300 bytes for each aborted transaction in the log.
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from barnabas.protocol.records.batch import MAGIC_V2, CorruptRecordError, RecordBatch, entry_header
 from barnabas.protocol.records.cleaning import KeyMapper
@@ -205,16 +206,13 @@ class Cleaner:
     ) -> None:
         position = self._first_position(segment, mapper.first_offset)
         self._advance(position)
-        file = self._open(segment)
-        try:
+        with closing(self._open(segment)) as file:
             while position < segment.size and not mapper.is_full:
                 chunk = self._read_chunk(file, position, segment)
                 size = self._map_chunk(chunk, mapper, transactions)
                 position += size
                 self._map_bytes_read += size
                 self._advance(size)
-        finally:
-            file.close()
 
     def _first_position(self, segment: SegmentToClean, first_offset: int) -> int:
         """The position in a segment to start from for an offset, by its index; 0 without a valid index."""
@@ -321,15 +319,12 @@ class Cleaner:
         self, segment: SegmentToClean, batch_filter: BatchFilter, writer: CleanedSegmentWriter
     ) -> None:
         position = 0
-        file = self._open(segment)
-        try:
+        with closing(self._open(segment)) as file:
             while position < segment.size:
                 chunk = self._read_chunk(file, position, segment)
                 size = self._clean_chunk(chunk, batch_filter, writer)
                 position += size
                 self._advance(size)
-        finally:
-            file.close()
 
     def _clean_chunk(self, chunk: bytes, batch_filter: BatchFilter, writer: CleanedSegmentWriter) -> int:
         """Filters the whole batches of a chunk; returns their bytes."""

@@ -6,6 +6,7 @@ CorruptCheckpointError, and the caller continues as without the file, which cost
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from threading import Lock
 from typing import Final
 
@@ -214,12 +215,9 @@ class PartitionMetadataFile:
         """
         text = self._text(topic_id)
         temporary = f"{self.path}.tmp"
-        file = self._env.open(temporary, create=True)
-        try:
+        with closing(self._env.open(temporary, create=True)) as file:
             write_fully(file, (text,), 0, len(text))
             file.truncate(len(text))
-        finally:
-            file.close()
         self._env.rename(temporary, self.path)
 
     @staticmethod

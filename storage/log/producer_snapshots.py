@@ -6,6 +6,7 @@ equal.
 
 import struct
 from bisect import insort
+from contextlib import closing
 from typing import Final, NamedTuple
 
 from barnabas.protocol.records.checksum import crc32c
@@ -101,12 +102,9 @@ class ProducerSnapshotFiles:
             write_atomically(self._env, path, data)
         else:
             # The CRC reveals a torn file, so it may be written in place.
-            file = self._env.open(path, create=True)
-            try:
+            with closing(self._env.open(path, create=True)) as file:
                 file.truncate(0)
                 write_fully(file, (data,), 0, len(data))
-            finally:
-                file.close()
         if offset not in self._offsets:
             insort(self._offsets, offset)
         return path

@@ -5,6 +5,7 @@ before Kafka 1.0 wrote such segments by compaction; their records are valid, onl
 when it scans a segment.
 """
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from barnabas.protocol.records.batch import CorruptRecordError
@@ -65,12 +66,9 @@ def split_segment(env: Env, directory: str, split: SplitNeededError) -> None:
     """
     head = segment_path(directory, split.base_offset, LOG_SUFFIX)
     tail = segment_path(directory, split.first_offset, LOG_SUFFIX)
-    source = env.open(head, write=False)
-    try:
+    with closing(env.open(head, write=False)) as source:
         _copy(env, source, 0, split.position, head + CLEANED_SUFFIX)
         _copy(env, source, split.position, source.size(), tail + CLEANED_SUFFIX)
-    finally:
-        source.close()
     env.sync_dir(directory)
     for path in (tail, head):  # while the head is a .cleaned, loading reverts both
         env.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
@@ -79,12 +77,9 @@ def split_segment(env: Env, directory: str, split: SplitNeededError) -> None:
 
 
 def _copy(env: Env, source: File, start: int, end: int, path: str) -> None:
-    target = env.open(path, create=True)
-    try:
+    with closing(env.open(path, create=True)) as target:
         target.truncate(0)
         for position in range(start, end, _COPY_BYTES):
             data = read_fully(source, min(_COPY_BYTES, end - position), position)
             write_fully(target, (data,), position - start, len(data))
         target.sync()
-    finally:
-        target.close()

@@ -17,6 +17,7 @@ In Kafka's order (LocalLog.replaceSegments), so that loading completes or revert
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -77,11 +78,8 @@ class SwapClaim:
 
     def _sync(self) -> None:
         for path in self._paths_to_sync:
-            file = self._env.open(path)
-            try:
+            with closing(self._env.open(path)) as file:
                 file.sync()
-            finally:
-                file.close()
         if self._paths_to_sync:
             self._env.sync_dir(self._directory)
 

@@ -15,6 +15,7 @@ offset; after a crash the indexes of every segment that is recovered are rebuilt
 """
 
 import struct
+from contextlib import closing
 from typing import ClassVar, Final, Self
 
 from barnabas.protocol.records.layout import NO_TIMESTAMP
@@ -70,12 +71,9 @@ class SparseIndex:
     def preallocate(self) -> None:
         """Extends the file with zeros to its full length; creates it if missing."""
         self.unmap()
-        file = self._env.open(self.path, create=True)
-        try:
+        with closing(self._env.open(self.path, create=True)) as file:
             file.truncate(self._written * self.ENTRY.size)
             file.truncate(self.max_entries * self.ENTRY.size)
-        finally:
-            file.close()
         self._is_preallocated = True
 
     @property
@@ -136,10 +134,8 @@ class SparseIndex:
             file = self._env.open(self.path)
         except FileNotFoundError:
             return
-        try:
+        with closing(file):
             file.truncate(0)  # frees its blocks for the new index
-        finally:
-            file.close()
 
     def clear(self) -> None:
         """Removes every entry, in memory and in the file; needs no room on the disk."""
@@ -151,11 +147,8 @@ class SparseIndex:
         if not self._is_preallocated:
             self.unmap()  # the map ends before the new entries
         try:
-            file = self._env.open(self.path, create=True)
-            try:
+            with closing(self._env.open(self.path, create=True)) as file:
                 write_fully(file, (self._tail,), self._written * self.ENTRY.size, len(self._tail))
-            finally:
-                file.close()
         except OSError as error:
             if not (self._is_bulk and is_no_space(error)):
                 raise
@@ -184,12 +177,9 @@ class SparseIndex:
             self._write_tail()
         self.unmap()
         self._is_preallocated = False
-        file = self._env.open(self.path, create=True)
-        try:
+        with closing(self._env.open(self.path, create=True)) as file:
             if file.size() != self.size_in_bytes:
                 file.truncate(self.size_in_bytes)
-        finally:
-            file.close()
 
     def reset(self) -> None:
         """Removes all entries."""
@@ -246,11 +236,9 @@ def _before_the_room(env: Env, path: str) -> bytes:
     except FileNotFoundError:
         return b""
     data = bytearray()
-    try:
+    with closing(file):
         while (piece := file.pread(BULK_BYTES, len(data))).count(0) < len(piece):
             data += piece
-    finally:
-        file.close()
     return bytes(data)
 
 

@@ -4,6 +4,7 @@ Indexes are read before the .log's length is asked: what is appended meanwhile i
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.protocol.records.batch import (
@@ -104,11 +105,9 @@ class SegmentVerifier:
             self._indexes.append(offsets)
         if time_data is not None:
             self._indexes.append(TimeIndexCheck(time_path, self._base_offset, time_data, self._is_active))
-        try:
+        with closing(self._file):
             for batch, position in self._batches(self._file):
                 self._take(batch, position)
-        finally:
-            self._file.close()
         self._report_indexes(offset_path, offset_data, time_path, time_data)
 
     def _read(self, path: str) -> bytes | None:
