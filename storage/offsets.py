@@ -1,7 +1,7 @@
 """Small values that storage takes and returns; each is named as in Kafka's storage module."""
 
 from enum import Enum, IntEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.protocol.records.layout import NO_TIMESTAMP
 from barnabas.storage.env import File, read_fully
@@ -69,64 +69,26 @@ class LogOffsetMetadata:
         return f"LogOffsetMetadata({self.message_offset}, {self.segment_base_offset}, {self.position})"
 
 
-class TimestampAndOffset:
+class TimestampAndOffset(NamedTuple):
     """A record's timestamp (ms) and offset, and the epoch of the leader that appended it (-1 when unknown)."""
 
-    __slots__ = ("leader_epoch", "offset", "timestamp")
-
-    def __init__(self, timestamp: int, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
-        self.timestamp = timestamp
-        self.offset = offset
-        self.leader_epoch = leader_epoch
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TimestampAndOffset):
-            return NotImplemented
-        return (self.timestamp, self.offset, self.leader_epoch) == (
-            other.timestamp,
-            other.offset,
-            other.leader_epoch,
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.timestamp, self.offset, self.leader_epoch))
-
-    def __repr__(self) -> str:
-        return f"TimestampAndOffset({self.timestamp}, {self.offset}, {self.leader_epoch})"
+    timestamp: int
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
 
 
-class EpochEndOffset:
+class EpochEndOffset(NamedTuple):
     """A leader epoch and the offset at which the next one begins (the log's end for the latest)."""
 
-    __slots__ = ("end_offset", "epoch")
-
-    def __init__(self, epoch: int, end_offset: int) -> None:
-        self.epoch = epoch
-        self.end_offset = end_offset
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, EpochEndOffset):
-            return NotImplemented
-        return (self.epoch, self.end_offset) == (other.epoch, other.end_offset)
-
-    def __hash__(self) -> int:
-        return hash((self.epoch, self.end_offset))
-
-    def __repr__(self) -> str:
-        return f"EpochEndOffset({self.epoch}, {self.end_offset})"
+    epoch: int
+    end_offset: int
 
 
-class AbortedTransaction:
+class AbortedTransaction(NamedTuple):
     """A transaction whose records, from `first_offset` on, a read_committed consumer must skip."""
 
-    __slots__ = ("first_offset", "producer_id")
-
-    def __init__(self, producer_id: int, first_offset: int) -> None:
-        self.producer_id = producer_id
-        self.first_offset = first_offset
-
-    def __repr__(self) -> str:
-        return f"AbortedTransaction({self.producer_id}, {self.first_offset})"
+    producer_id: int
+    first_offset: int
 
 
 class FileRecords:

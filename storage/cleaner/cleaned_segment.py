@@ -102,7 +102,9 @@ class CleanedSegmentWriter:
         self._write(OFFSET_INDEX_SUFFIX, self._offset_entries)
         self._write(TIME_INDEX_SUFFIX, self._time_entries)
         if aborted:
-            self._write(TXN_INDEX_SUFFIX, b"".join(map(_as_entry, aborted)))
+            self._write(
+                TXN_INDEX_SUFFIX, b"".join(TransactionIndex.ENTRY.pack(0, *entry) for entry in aborted)
+            )
         for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             self._env.set_mtime_ms(self._path(suffix), last_modified_ms)
 
@@ -116,13 +118,3 @@ class CleanedSegmentWriter:
         """Removes its files. Raises OSError."""
         for suffix in SEGMENT_SUFFIXES:
             remove_if_exists(self._env, self._path(suffix))
-
-
-def _as_entry(transaction: AbortedTxn) -> bytes:
-    return TransactionIndex.ENTRY.pack(
-        0,
-        transaction.producer_id,
-        transaction.first_offset,
-        transaction.last_offset,
-        transaction.last_stable_offset,
-    )

@@ -1,6 +1,6 @@
 """The state of one producer in a log: its epoch, its last five batches, and its open transaction."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
 from barnabas.protocol.records.layout import MAX_SEQUENCE, NO_TIMESTAMP
@@ -81,13 +81,10 @@ class ProducerStateEntry:
         return None
 
 
-class CompletedTxn:
+class CompletedTxn(NamedTuple):
     """A transaction that a marker has ended."""
 
-    __slots__ = ("first_offset", "is_aborted", "last_offset", "producer_id")
-
-    def __init__(self, producer_id: int, first_offset: int, last_offset: int, is_aborted: bool) -> None:
-        self.producer_id = producer_id
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.is_aborted = is_aborted
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool

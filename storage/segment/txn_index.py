@@ -1,28 +1,21 @@
 """TransactionIndex (.txnindex): which transactions were aborted in a segment."""
 
 import struct
-from typing import Final
+from contextlib import closing
+from typing import Final, NamedTuple
 
 from barnabas.storage.env import Env, remove_if_exists, write_fully
 from barnabas.storage.errors import CorruptIndexError, suppress_no_space
 from barnabas.storage.offsets import AbortedTransaction
 
 
-class AbortedTxn:
+class AbortedTxn(NamedTuple):
     """One entry of the transaction index."""
 
-    __slots__ = ("first_offset", "last_offset", "last_stable_offset", "producer_id")
-
-    def __init__(
-        self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int
-    ) -> None:
-        self.producer_id = producer_id
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.last_stable_offset = last_stable_offset
-
-    def as_aborted_transaction(self) -> AbortedTransaction:
-        return AbortedTransaction(self.producer_id, self.first_offset)
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
 
 
 class TransactionIndex:
@@ -95,15 +88,9 @@ class TransactionIndex:
             return
         entries = self.transactions
         written = len(entries) - self._unwritten
-        data = b"".join(
-            self.ENTRY.pack(0, it.producer_id, it.first_offset, it.last_offset, it.last_stable_offset)
-            for it in entries[written:]
-        )
-        file = self._env.open(self.path, create=True)
-        try:
+        data = b"".join(self.ENTRY.pack(0, *entry) for entry in entries[written:])
+        with closing(self._env.open(self.path, create=True)) as file:
             write_fully(file, (data,), written * self.ENTRY.size, len(data))
-        finally:
-            file.close()
         self._unwritten = 0
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
@@ -111,7 +98,7 @@ class TransactionIndex:
         found = []
         for transaction in self.transactions:
             if transaction.last_offset >= fetch_offset and transaction.first_offset < upper_bound_offset:
-                found.append(transaction.as_aborted_transaction())
+                found.append(AbortedTransaction(transaction.producer_id, transaction.first_offset))
             if transaction.last_stable_offset >= upper_bound_offset:
                 return found, True
         return found, False
@@ -122,11 +109,8 @@ class TransactionIndex:
         keep = sum(1 for entry in entries if entry.last_offset < offset)
         if keep < len(entries):
             self._unwritten = max(self._unwritten - (len(entries) - keep), 0)
-            file = self._env.open(self.path, create=True)
-            try:
+            with closing(self._env.open(self.path, create=True)) as file:
                 file.truncate((keep - self._unwritten) * self.ENTRY.size)
-            finally:
-                file.close()
             del entries[keep:]
 
     def reset(self) -> None:

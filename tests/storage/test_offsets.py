@@ -31,7 +31,7 @@ def test_values_compare_by_their_fields() -> None:
         assert value != different
         assert value != "something else"
         assert repr(value) == repr(same) != repr(different)
-    assert repr(AbortedTransaction(7, 8)) == "AbortedTransaction(7, 8)"
+    assert repr(AbortedTransaction(7, 8)) == "AbortedTransaction(producer_id=7, first_offset=8)"
 
 
 def test_file_records() -> None:
