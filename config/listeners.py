@@ -5,7 +5,7 @@ KafkaConfig.validateValues.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from barnabas.config.catalogue.network import ADVERTISED_LISTENERS, LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS
 from barnabas.config.catalogue.replication import INTER_BROKER_LISTENER_NAME, SECURITY_PROTOCOLS
@@ -15,38 +15,19 @@ SERVED_PROTOCOLS = ("PLAINTEXT",)
 LISTENER_FORM = "NAME://host:port"
 
 
-class Listener:
+class Listener(NamedTuple):
     """One address to listen on.
 
     `host` is None for every interface; port 0 takes a free port. `advertised_host` and `advertised_port` are sent
     to clients; None stands for the address that the client connected to.
     """
 
-    __slots__ = ("advertised_host", "advertised_port", "host", "name", "port", "security_protocol")
-
-    def __init__(
-        self,
-        name: str,
-        host: str | None,
-        port: int,
-        *,
-        security_protocol: str = "PLAINTEXT",
-        advertised_host: str | None = None,
-        advertised_port: int | None = None,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
-        self.security_protocol = security_protocol
-        self.advertised_host = advertised_host
-        self.advertised_port = advertised_port
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Listener) and all(
-            getattr(self, name) == getattr(other, name) for name in self.__slots__
-        )
-
-    __hash__ = None  # type: ignore[assignment]
+    name: str
+    host: str | None
+    port: int
+    security_protocol: str = "PLAINTEXT"
+    advertised_host: str | None = None
+    advertised_port: int | None = None
 
     def __repr__(self) -> str:
         advertised = (
@@ -74,11 +55,11 @@ def build_listeners(
         raise LISTENERS.error(
             ",".join(listeners), "more than the controller's listeners: clients need one, too"
         )
-    for listener in named:
-        listener.security_protocol = _protocol_of(listener.name, protocols, ",".join(listeners))
-    if advertised is not None:
-        _advertise(named, advertised, controllers)
-    return named
+    named = [
+        each._replace(security_protocol=_protocol_of(each.name, protocols, ",".join(listeners)))
+        for each in named
+    ]
+    return named if advertised is None else _advertised(named, advertised, controllers)
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
@@ -165,8 +146,10 @@ def _protocol_of(name: str, protocols: Mapping[str, str], listeners: str) -> str
     return protocol
 
 
-def _advertise(listeners: Sequence[Listener], advertised: Sequence[str], controllers: set[str]) -> None:
-    """Sets the advertised address of each listener."""
+def _advertised(
+    listeners: Sequence[Listener], advertised: Sequence[str], controllers: set[str]
+) -> list[Listener]:
+    """The listeners with their advertised addresses."""
 
     def reject(requirement: str) -> NoReturn:
         raise ADVERTISED_LISTENERS.error(",".join(advertised), requirement)
@@ -185,9 +168,10 @@ def _advertise(listeners: Sequence[Listener], advertised: Sequence[str], control
                 f"an address that clients can reach; {endpoint.host} is not. "
                 "Left unset, each client gets the address that it connected to"
             )
-        listener = by_name[endpoint.name]
-        listener.advertised_host = endpoint.host
-        listener.advertised_port = endpoint.port if endpoint.host else None
+        by_name[endpoint.name] = by_name[endpoint.name]._replace(
+            advertised_host=endpoint.host, advertised_port=endpoint.port if endpoint.host else None
+        )
+    return list(by_name.values())
 
 
 def controller_listeners(
@@ -210,6 +194,8 @@ def controller_listeners(
     }
     names = [name.upper() for name in controller_names]
     found = [advertised_by_name.get(name) or by_name.get(name) for name in names]
-    for listener in filter(None, found):
-        listener.security_protocol = protocols.get(listener.name, "PLAINTEXT")
-    return [listener for listener in found if listener is not None]
+    return [
+        each._replace(security_protocol=protocols.get(each.name, "PLAINTEXT"))
+        for each in found
+        if each is not None
+    ]
