@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from tests.conformance.handover.sides import KAFKA, OLD_KAFKA, OURS, Directory
-from tests.interop.arriving import Arriving
+from tests.interop.background_producer import BackgroundProducer
 from tests.interop.clients.confluent import AdminClient, NewTopic, OffsetSpec
 from tests.interop.conftest import OVERRIDES, wait_for_leaders
 from tests.interop.members.commands import CONFLUENT, Command, java
@@ -93,7 +93,7 @@ class LiveGroups:
         copied = Counter(map(int, values(self._bootstrap, self.target, PARTITIONS)))
         doubled = [number for number, times in copied.items() if times > 1]
         missing = sorted(set(range(sum(ends.values()))) - set(copied))
-        assert (doubled, missing) == ([], []), self.chain.ledger.refusals[-5:]
+        assert (doubled, missing) == ([], []), self.chain.ledger.rejections[-5:]
 
     def kill(self) -> None:
         """Kills all members."""
@@ -110,7 +110,7 @@ def test_groups_resume_at_the_next_broker(
     live = LiveGroups(broker.bootstrap, command)
     live.start()
     try:
-        with Arriving(broker.bootstrap, live.source, PARTITIONS, per_second=200) as arriving:
+        with BackgroundProducer(broker.bootstrap, live.source, PARTITIONS, per_second=200) as arriving:
             arriving.wait_for(100)
             for side in sides[1:]:
                 live.await_progress(arriving.acknowledged(), side)

@@ -1,8 +1,8 @@
-"""The broker for stock clients: a Barnabas of the tests' own, or the one that the environment names.
+"""The broker for stock clients: a Barnabas that the tests start, or a broker that the environment names.
 
 BARNABAS_TEST_BOOTSTRAP=host:port points every test here at an external broker, which needs the settings of OVERRIDES,
-and BARNABAS_TEST_BOOTSTRAP=kafka starts an Apache Kafka for them, of the version in BARNABAS_TEST_KAFKA (4.3.1). That
-validates the tests: a failure there is a mistake of the test.
+and BARNABAS_TEST_BOOTSTRAP=kafka starts an Apache Kafka for them, of the version in BARNABAS_TEST_KAFKA (4.3.1). This
+validates the tests: a failure there is a mistake in the test.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ OVERRIDES = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
 }
-"""So that groups notice soon who has died, and the internal topics are there soon."""
+"""Short sessions and small internal topics keep the tests fast."""
 
 _ADMIN_LIMIT_S = 30.0
 
 
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """host:port of a broker that serves all tests of the session; ours must stop cleanly in the end."""
+    """host:port of a broker that serves all tests of the session; one started here must stop cleanly at the end."""
     outside = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
     if outside and outside != "kafka":
         yield outside
@@ -55,12 +55,12 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def own_broker(directory: Path, overrides: Mapping[str, str]) -> ApacheKafka | BrokerProcess:
-    """A broker that the test itself starts, kills and stops; skipped where an external broker is named."""
+    """A broker that the test itself starts, kills and stops; skips the test where an external broker is named."""
     outside = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
     if not outside:
         return BrokerProcess(directory / "data", overrides)
     if outside != "kafka":
-        pytest.skip("this one starts and kills its broker")
+        pytest.skip("the test starts and kills its broker")
     classpath = require_classpath(os.environ.get("BARNABAS_TEST_KAFKA", KAFKA_VERSION))
     return ApacheKafka(directory, classpath, overrides)
 
@@ -92,7 +92,7 @@ def topic(admin: AdminClient) -> Iterator[TopicFactory]:
 
 
 def wait_for_leaders(admin: AdminClient, name: str, partitions: int) -> None:
-    """Returns once each partition has a leader that answers; Apache Kafka names leaders before they have their logs."""
+    """Waits until each partition has a leader that answers; Apache Kafka names leaders before they have logs."""
     deadline = time.monotonic() + _ADMIN_LIMIT_S
     while not (have_leaders(admin, name, partitions) and have_logs(admin, name, partitions)):
         if time.monotonic() > deadline:

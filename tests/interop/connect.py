@@ -37,7 +37,7 @@ appender.out.layout.pattern=[%d] %p [%t] %m (%c)%n
 
 
 class Worker:
-    """One process; `settings` are those of the worker, `connectors` those of a standalone one."""
+    """One worker process with its `settings`; `connectors` makes it a standalone one."""
 
     def __init__(
         self,
@@ -90,11 +90,12 @@ class Worker:
     def put(self, name: str, config: Mapping[str, str]) -> None:
         """Creates or changes the connector; retries while the worker is not ready."""
         self.wait(
-            lambda: self.ask(f"connectors/{name}/config", "PUT", dict(config)) is not None, f"it takes {name}"
+            lambda: self.ask(f"connectors/{name}/config", "PUT", dict(config)) is not None,
+            f"{name} is created",
         )
 
     def await_running(self, name: str, tasks: int = 1) -> None:
-        """Waits until the connector has so many running tasks, on live workers."""
+        """Waits until the connector has `tasks` running tasks, on live workers."""
 
         def running() -> bool:
             status = self.ask(f"connectors/{name}/status")
@@ -104,13 +105,13 @@ class Worker:
 
         self.wait(running, f"{name} runs")
 
-    def wait(self, is_so: Callable[[], bool], what: str) -> None:
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Waits for the condition; retries requests that the REST interface rejects or cannot answer yet."""
         deadline = time.monotonic() + LIMIT_S
         while True:
             assert self._process.poll() is None, self._tail()
             try:
-                if is_so():
+                if condition():
                     return
             except (urllib.error.URLError, ConnectionError, TimeoutError):
                 pass
@@ -160,7 +161,7 @@ def file_sink(path: Path, topic: str) -> dict[str, str]:
 
 
 def _classpath() -> str:
-    """With what writes the log, which Connect itself leaves to whoever runs it."""
+    """The jars of Connect and of log4j, which Connect expects from its installation."""
     jars = require_compiled(SOURCE, jars=require_connect())
     return os.pathsep.join([jars, *map(str, sorted(jars_directory().glob("log4j-*.jar")))])
 

@@ -13,7 +13,7 @@ LIMIT_S = 60.0
 def read_all(
     bootstrap: str, topic: str, partitions: int = 1, *, isolation: str = "read_committed"
 ) -> list[Message]:
-    """Every record of a topic up to its end; with read_committed, up to the last stable offset."""
+    """Returns every record of a topic up to its end; with read_committed, up to the last stable offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

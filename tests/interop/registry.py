@@ -1,8 +1,8 @@
 """A small schema registry: its state is the last value of every key of a compacted topic.
 
-Its shape is that of the registries in use. At the start it reads the topic to its end, by a consumer without a group;
-a write is answered when it has been read back; one of all registries is the primary, which alone writes, and a group
-of a protocol type of its own finds out which. The leader of the group names the first by name.
+It is built like the registries in use. At the start it reads the topic to its end, by a consumer without a group; a
+write is acknowledged when it has been read back; only the primary writes, and a group with its own protocol type elects
+the primary: the leader of the group chooses the member whose name sorts first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FETCH_WAIT_MS = 50
 
 
 class NotPrimaryError(Exception):
-    """Another registry writes now."""
+    """Another registry is the primary."""
 
 
 class Election:
@@ -52,10 +52,10 @@ class Election:
     async def start(self) -> None:
         """Joins the election."""
         await self._client.bootstrap()
-        self._task = asyncio.create_task(self._take_part())
+        self._task = asyncio.create_task(self._run())
 
     async def wait_for(self, primary: str) -> None:
-        """Waits until it is the primary."""
+        """Waits until `primary` is the primary."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.primary == primary)
 
@@ -68,7 +68,7 @@ class Election:
         await self._client.close()
 
     async def ask(self, request: Any) -> Any:
-        """The answer of the group's coordinator; whatever error it names is raised."""
+        """Returns the coordinator's response. Raises the exception of its error code."""
         node = await self._client.coordinator_lookup(CoordinationType.GROUP, self.group)
         if not await self._client.ready(node, group=ConnectionGroup.COORDINATION):
             await self._client.force_metadata_update()
@@ -87,7 +87,7 @@ class Election:
             self.group, self.session_ms, REBALANCE_MS, self._member, None, protocol_type, protocols
         )
 
-    async def _take_part(self) -> None:
+    async def _run(self) -> None:
         while True:
             try:
                 if self._is_member:
@@ -101,7 +101,7 @@ class Election:
                 self._is_member = False
             except UnknownMemberIdError:
                 self._is_member, self._member = False, ""
-            except KafkaError:  # the coordinator is away: who was a member is still one when it comes back
+            except KafkaError:  # the coordinator is unavailable: members are still members when it returns
                 await asyncio.sleep(INTERVAL_S)
 
     async def _join(self) -> None:
@@ -128,7 +128,7 @@ class Registry:
         self.state: dict[str, str] = {}
         self.election = Election(bootstrap, group, name, session_ms)
         self._part = TopicPartition(topic, 0)
-        # What it asks on the same connection waits for the fetch before it.
+        # Requests on the same connection wait for the fetch before them.
         self._consumer: Any = AIOKafkaConsumer(
             bootstrap_servers=bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=FETCH_WAIT_MS
         )
@@ -139,11 +139,11 @@ class Registry:
 
     @property
     def is_primary(self) -> bool:
-        """Whether this registry last knew itself as the primary."""
+        """Whether the last election that it heard of made it the primary."""
         return self.election.primary == self.name
 
     async def write(self, key: str, value: str | None) -> None:
-        """Returns when the write has been read back; None deletes. NotPrimaryError, or what the client raises."""
+        """Returns when the write has been read back; None deletes. Raises NotPrimaryError and errors of the client."""
         if not self.is_primary:
             raise NotPrimaryError
         data = None if value is None else value.encode()

@@ -32,7 +32,7 @@ def unused() -> str:
     return f"interop-{uuid.uuid4().hex[:12]}"
 
 
-def refused(call: Callable[[], Any]) -> int:
+def error_code_of(call: Callable[[], Any]) -> int:
     """The code of the KafkaException that the call raises."""
     with pytest.raises(KafkaException) as caught:
         call()
@@ -86,16 +86,16 @@ def test_a_topic_can_be_validated_without_being_created(admin: AdminClient) -> N
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_a_topic_that_cannot_be_is_refused(admin: AdminClient, new: NewTopic, code: int) -> None:
-    assert refused(lambda: create(admin, new)) == code
+def test_an_invalid_topic_is_rejected(admin: AdminClient, new: NewTopic, code: int) -> None:
+    assert error_code_of(lambda: create(admin, new)) == code
 
 
-def test_a_name_is_taken_once(admin: AdminClient, topic: TopicFactory) -> None:
+def test_an_existing_topic_cannot_be_created_again(admin: AdminClient, topic: TopicFactory) -> None:
     name = topic()
-    assert refused(lambda: create(admin, NewTopic(name, 1, 1))) == KafkaError.TOPIC_ALREADY_EXISTS
+    assert error_code_of(lambda: create(admin, NewTopic(name, 1, 1))) == KafkaError.TOPIC_ALREADY_EXISTS
 
 
-def test_a_deleted_topic_is_gone_and_its_name_free(admin: AdminClient) -> None:
+def test_a_deleted_topic_is_gone_and_can_be_created_again(admin: AdminClient) -> None:
     name = unused()
     ids = []
     for _ in range(2):
@@ -106,9 +106,9 @@ def test_a_deleted_topic_is_gone_and_its_name_free(admin: AdminClient) -> None:
     assert ids[0] != ids[1]
 
 
-def test_a_topic_that_is_not_there_cannot_be_deleted(admin: AdminClient) -> None:
+def test_an_unknown_topic_cannot_be_deleted(admin: AdminClient) -> None:
     name = unused()
-    code = refused(lambda: admin.delete_topics([name])[name].result(LIMIT_S))
+    code = error_code_of(lambda: admin.delete_topics([name])[name].result(LIMIT_S))
     assert code == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
@@ -119,9 +119,7 @@ def test_the_cluster_is_described(admin: AdminClient, bootstrap: str) -> None:
     assert cluster.controller.id == cluster.nodes[0].id
 
 
-def test_the_configuration_of_a_topic_names_values_and_where_they_come_from(
-    admin: AdminClient, topic: TopicFactory
-) -> None:
+def test_the_configuration_of_a_topic_has_values_and_sources(admin: AdminClient, topic: TopicFactory) -> None:
     name = topic(1, retention_ms="86400000", cleanup_policy="compact")
     entries = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)])
     (future,) = entries.values()
@@ -143,9 +141,9 @@ def test_the_configuration_of_the_broker_is_described(admin: AdminClient) -> Non
     assert found["log.segment.bytes"].value == "1073741824"
 
 
-def test_the_configuration_of_an_unknown_topic_is_refused(admin: AdminClient) -> None:
+def test_the_configuration_of_an_unknown_topic_is_an_error(admin: AdminClient) -> None:
     (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, unused())]).values()
-    assert refused(lambda: future.result(LIMIT_S)) == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert error_code_of(lambda: future.result(LIMIT_S)) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def test_kafka_python_administers(bootstrap: str) -> None:
@@ -192,9 +190,9 @@ def describe(admin: AdminClient, name: str) -> Any:
 
 
 def eventually(condition: Callable[[], Any]) -> Any:
-    """What the condition answers as soon as that is true (Apache Kafka's metadata is a little behind its answers)."""
+    """Waits for a true result and returns it (Apache Kafka's metadata is slightly behind its responses)."""
     deadline = time.monotonic() + LIMIT_S
     while not (answer := condition()):
-        assert time.monotonic() < deadline, "it did not come to be"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.02)
     return answer

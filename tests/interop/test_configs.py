@@ -1,4 +1,4 @@
-"""Configurations as stock clients alter and describe them, and records that meet what was altered."""
+"""Configurations as stock clients alter and describe them, and their effect on records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def alter(
     key: str,
     value: str | None,
 ) -> None:
-    """Raises KafkaException when it is refused."""
+    """Raises KafkaException if it is rejected."""
     kind, name = of
     entry = ConfigEntry(key, value, incremental_operation=operation)
     resource = ConfigResource(kind, name, incremental_configs=[entry])
@@ -50,8 +50,8 @@ def described(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, An
     return found
 
 
-def becomes(admin: AdminClient, kind: ResourceType, name: str, key: str, value: str) -> Any:
-    """The entry, once it has this value: Apache Kafka answers before its broker has heard of it."""
+def wait_for_value(admin: AdminClient, kind: ResourceType, name: str, key: str, value: str) -> Any:
+    """Waits until the entry has this value, and returns it: Apache Kafka answers before its broker has the change."""
     deadline = time.monotonic() + LIMIT_S
     while (entry := described(admin, kind, name)[key]).value != value:
         assert time.monotonic() < deadline, entry
@@ -59,7 +59,7 @@ def becomes(admin: AdminClient, kind: ResourceType, name: str, key: str, value: 
     return entry
 
 
-def produced(bootstrap: str, topic: str, value: bytes) -> int:
+def produce_error(bootstrap: str, topic: str, value: bytes) -> int:
     """The error code of one record, produced by itself; 0 for none."""
     codes: list[int] = []
     producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 20_000, "linger.ms": 0})
@@ -77,12 +77,12 @@ def broker_id(admin: AdminClient) -> str:
 
 @pytest.fixture
 def clean_broker(admin: AdminClient, broker_id: str) -> Iterator[str]:
-    """The broker's id; its message.max.bytes is taken back after the test."""
+    """The broker's id; its message.max.bytes is reset after the test."""
     yield broker_id
     alter(admin, (ResourceType.BROKER, broker_id), DELETE, "message.max.bytes", None)
 
 
-def test_a_topics_list_grows_and_shrinks(admin: AdminClient, topic: TopicFactory) -> None:
+def test_list_values_are_appended_to_and_subtracted_from(admin: AdminClient, topic: TopicFactory) -> None:
     name = topic()
     for operation, value, after in (
         (APPEND, "compact", "delete,compact"),
@@ -90,22 +90,22 @@ def test_a_topics_list_grows_and_shrinks(admin: AdminClient, topic: TopicFactory
         (SET, "delete", "delete"),
     ):
         alter(admin, (ResourceType.TOPIC, name), operation, "cleanup.policy", value)
-        entry = becomes(admin, ResourceType.TOPIC, name, "cleanup.policy", after)
+        entry = wait_for_value(admin, ResourceType.TOPIC, name, "cleanup.policy", after)
         assert entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 
 
-def test_records_meet_what_was_altered(
+def test_altered_limits_apply_to_records(
     admin: AdminClient, topic: TopicFactory, bootstrap: str, clean_broker: str
 ) -> None:
     name = topic()
-    assert produced(bootstrap, name, b"x" * 5000) == 0
+    assert produce_error(bootstrap, name, b"x" * 5000) == 0
     alter(admin, (ResourceType.BROKER, clean_broker), SET, "message.max.bytes", "1000")
-    entry = becomes(admin, ResourceType.TOPIC, name, "max.message.bytes", "1000")
+    entry = wait_for_value(admin, ResourceType.TOPIC, name, "max.message.bytes", "1000")
     assert entry.source == ConfigSource.DYNAMIC_BROKER_CONFIG.value
-    assert produced(bootstrap, name, b"x" * 5000) == KafkaError.MSG_SIZE_TOO_LARGE
+    assert produce_error(bootstrap, name, b"x" * 5000) == KafkaError.MSG_SIZE_TOO_LARGE
     alter(admin, (ResourceType.TOPIC, name), SET, "max.message.bytes", "10000")
-    becomes(admin, ResourceType.TOPIC, name, "max.message.bytes", "10000")
-    assert produced(bootstrap, name, b"x" * 5000) == 0
+    wait_for_value(admin, ResourceType.TOPIC, name, "max.message.bytes", "10000")
+    assert produce_error(bootstrap, name, b"x" * 5000) == 0
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_records_meet_what_was_altered(
         (ResourceType.BROKER, "message.max.bytes", "many", KafkaError.INVALID_REQUEST),
     ],
 )
-def test_what_is_refused(
+def test_invalid_alterations_are_rejected(
     admin: AdminClient,
     topic: TopicFactory,
     broker_id: str,
@@ -133,8 +133,8 @@ def test_what_is_refused(
     assert caught.value.args[0].code() == code
 
 
-def test_kafka_pythons_alter_configs_replaces(bootstrap: str, admin: AdminClient) -> None:
-    """The older API; kafka-python is told of each resource whether it worked."""
+def test_alter_configs_of_kafka_python_replaces(bootstrap: str, admin: AdminClient) -> None:
+    """The older API; kafka-python checks the result of each resource."""
     from kafka.admin import ConfigResource as Resource
     from kafka.admin import ConfigResourceType, NewTopic
 
@@ -143,7 +143,7 @@ def test_kafka_pythons_alter_configs_replaces(bootstrap: str, admin: AdminClient
     try:
         client.create_topics([NewTopic(name, 1, 1, topic_configs={"segment.ms": "5000"})])
         client.alter_configs([Resource(ConfigResourceType.TOPIC, name, configs={"retention.ms": "9000"})])
-        becomes(admin, ResourceType.TOPIC, name, "retention.ms", "9000")
+        wait_for_value(admin, ResourceType.TOPIC, name, "retention.ms", "9000")
         client.delete_topics([name])
     finally:
         client.close()

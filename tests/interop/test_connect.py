@@ -1,4 +1,4 @@
-"""Kafka Connect: lines of a file through a topic into another file, by one worker or two, one of which is killed."""
+"""Kafka Connect: lines of a file through a topic into another file, by one worker, or by two of which one is killed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Lines:
         self._count = 0
 
     def write(self, count: int) -> None:
-        """Writes so many further lines."""
+        """Writes `count` further lines."""
         with self.source.open("a") as file:
             for _ in range(count):
                 file.write(f"line {self._count}\n")
@@ -51,14 +51,14 @@ def lines(tmp_path: Path) -> Lines:
 
 @pytest.fixture
 def workers() -> Iterator[list[Worker]]:
-    """Workers that are ended after the test."""
+    """Workers, which are killed after the test."""
     started: list[Worker] = []
     yield started
     for worker in started:
         worker.kill()
 
 
-def test_a_standalone_worker_goes_on_where_it_stopped(
+def test_a_standalone_worker_continues_where_it_stopped(
     bootstrap: str, topic: TopicFactory, tmp_path: Path, lines: Lines, workers: list[Worker]
 ) -> None:
     name, group = topic(), uuid.uuid4().hex[:8]
@@ -86,7 +86,7 @@ def test_a_standalone_worker_goes_on_where_it_stopped(
 def test_two_workers_share_the_work_and_one_is_killed(
     bootstrap: str, topic: TopicFactory, tmp_path: Path, lines: Lines, workers: list[Worker]
 ) -> None:
-    """Its topics are compacted ones, its source is exactly once: transactions, and fencing of the killed one's."""
+    """The worker topics are compacted, and the source is exactly once: the producer of the killed worker is fenced."""
     name, group = topic(), f"connect-{uuid.uuid4().hex[:8]}"
     settings = {
         "bootstrap.servers": bootstrap,
@@ -121,7 +121,7 @@ def test_two_workers_share_the_work_and_one_is_killed(
     lines.write(LINES)
     one.kill()
     lines.write(LINES)
-    # The sink may have lines twice, of which the offset was not committed yet; the topic may not.
+    # The sink may have duplicates of lines without a committed offset; the topic may not.
     two.wait(lambda: set(lines.copied) >= set(lines.written), "every line is copied after the kill")
     assert values(bootstrap, name) == [line.encode() for line in lines.written]
     two.ask(f"connectors/source-{group}", "DELETE")

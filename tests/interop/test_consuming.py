@@ -1,4 +1,4 @@
-"""How consumers wait, move about and keep up with many partitions."""
+"""Consumers: long polls, seeks, fetch sizes, and sessions over many partitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
 LIMIT_S = 30.0
 LONG_WAIT_MS = 20_000
 AT_ONCE_S = 5.0
-"""Far below LONG_WAIT_MS: who gets a record within this time was woken by it. (In truth it takes milliseconds.)"""
+"""Far below LONG_WAIT_MS: a fetch that returns a record within this time was completed by it."""
 
 
 def send(bootstrap: str, topic: str, *values: bytes, partition: int = 0) -> None:
@@ -34,12 +34,12 @@ def send(bootstrap: str, topic: str, *values: bytes, partition: int = 0) -> None
 
 
 def reader(bootstrap: str, **config: int | str) -> KafkaConsumer:
-    """A kafka-python consumer whose iterator ends (StopIteration) when nothing comes."""
+    """A kafka-python consumer whose iterator ends (StopIteration) when no record arrives."""
     return KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=LIMIT_S * 1000, **config)
 
 
 def later(call: Callable[[], None]) -> threading.Thread:
-    """Runs the call in a thread once the reader in front has had time to send its fetch."""
+    """Runs the call in a thread after a delay, in which the reader sends its fetch."""
     timer = threading.Timer(0.5, call)
     timer.start()
     return timer
@@ -64,7 +64,7 @@ def test_a_waiting_librdkafka_gets_a_record_at_once(bootstrap: str, topic: Topic
         assert time.monotonic() - started < AT_ONCE_S
         sender.join()
     finally:
-        send(bootstrap, name, b"lets a fetch that waits go, and close() with it")
+        send(bootstrap, name, b"completes a waiting fetch, for which close() waits")
         consumer.close()
 
 
@@ -97,7 +97,7 @@ def test_a_waiting_kafka_python_gets_a_record_at_once(bootstrap: str, topic: Top
         consumer.close()
 
 
-def test_a_fetch_waits_for_its_least_bytes_but_not_for_ever(bootstrap: str, topic: TopicFactory) -> None:
+def test_a_fetch_waits_for_fetch_min_bytes_but_not_forever(bootstrap: str, topic: TopicFactory) -> None:
     name = topic()
     send(bootstrap, name, b"little")
     consumer = reader(bootstrap, fetch_min_bytes=100_000, fetch_max_wait_ms=1000)
@@ -193,10 +193,10 @@ def collect(consumer: KafkaConsumer, got: dict[int, list[bytes]]) -> None:
         got[partition.partition] += [record.value for record in records]
 
 
-def test_a_consumer_moves_on_to_the_topic_that_takes_the_place_of_its_own(
+def test_a_consumer_continues_in_the_recreated_topic(
     bootstrap: str, admin: AdminClient, topic: TopicFactory
 ) -> None:
-    """Deleted under its reader and made again: ids, metadata and fetches settle on the new topic."""
+    """The topic is deleted and created again under its reader, which gets the new id by its metadata."""
     name = topic()
     send(bootstrap, name, b"old 0", b"old 1", b"old 2")
     consumer = Consumer(
@@ -221,7 +221,7 @@ def test_a_consumer_moves_on_to_the_topic_that_takes_the_place_of_its_own(
 
 
 def next_values(consumer: Consumer, count: int) -> list[bytes | None]:
-    """The next values; errors in between, such as of a topic that is not there for a while, are passed over."""
+    """The next values; errors in between, as of a topic that is absent for a while, are skipped."""
     values: list[bytes | None] = []
     deadline = time.monotonic() + LIMIT_S
     while len(values) < count:

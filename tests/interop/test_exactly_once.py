@@ -1,4 +1,4 @@
-"""Consume, process, produce: chains of members that copy by transactions, abort, are killed, and double nothing."""
+"""Consume, process, produce: chains of members that copy in transactions, abort and are killed, without duplicates."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ EACH = 2
 """Members of each stage in each program."""
 
 PROTOCOLS = ["consumer"] if RECORDS <= 6000 else ["consumer", "cooperative"]
-"""A long run has both kinds of groups with every client."""
+"""A long run tests both kinds of groups with every client."""
 
 
 class Chain:
-    """Two stages, of the members of two programs each; what comes out at the end is what went in, each record once."""
+    """Two stages, each with members in two programs; every record arrives at the end once."""
 
     def __init__(self, bootstrap: str, topic: TopicFactory, programs: Programs, protocol: str) -> None:
         self.bootstrap = bootstrap
@@ -37,46 +37,48 @@ class Chain:
         self._sent = 0
 
     def feed(self, count: int) -> None:
-        """So many more records, numbered."""
+        """Produces more records, with numbers as values."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0, "batch.num.messages": 50})
         for number in range(self._sent, self._sent + count):
             producer.produce(self.topics[0], b"%d" % number, b"%d" % (number % 97), number % PARTITIONS)
         assert producer.flush(30) == 0
         self._sent += count
 
-    def people(self, program: Program, label: str) -> None:
-        """Members for both stages; every fifth transaction is aborted."""
+    def add_members(self, program: Program, label: str) -> None:
+        """Adds members to both stages; every fifth transaction is aborted."""
         for stage, (source, target) in enumerate(zip(self.topics, self.topics[1:], strict=False)):
             for number in range(EACH):
                 name = f"{self.name}-{label}-{stage}-{number}"
                 program.chain(name, source, target, f"{self.name}-{stage}", self.protocol, abort_every=5)
 
     def check(self) -> None:
-        """Waits for the last, and counts."""
+        """Waits for the last record; none may be missing or duplicated."""
         last = self.topics[-1]
         deadline_reads = 40
         for _ in range(deadline_reads):
             found = Counter(map(int, values(self.bootstrap, last, PARTITIONS)))
             if len(found) >= self._sent:
                 break
-        doubled = [number for number, times in found.items() if times > 1]
+        duplicated = [number for number, times in found.items() if times > 1]
         missing = sorted(set(range(self._sent)) - set(found))
-        assert not doubled, f"{len(doubled)} doubled: {doubled[:10]}; {self.programs.ledger.refusals[-5:]}"
-        assert not missing, f"{len(missing)} missing: {missing[:10]}; {self.programs.ledger.refusals[-5:]}"
+        assert not duplicated, (
+            f"{len(duplicated)} duplicated: {duplicated[:10]}; {self.programs.ledger.rejections[-5:]}"
+        )
+        assert not missing, f"{len(missing)} missing: {missing[:10]}; {self.programs.ledger.rejections[-5:]}"
 
 
 def run_chain(bootstrap: str, topic: TopicFactory, command: Command, protocol: str) -> None:
-    """Fed in three parts; one program is killed in the middle, and its members come again under the same ids."""
+    """Feeds three parts; one program is killed in between, and its members return with the same transactional ids."""
     with Programs(command(bootstrap)) as programs:
         chain = Chain(bootstrap, topic, programs, protocol)
         chain.feed(RECORDS // 3)
         doomed, other = programs.start(), programs.start()
-        chain.people(doomed, "a")
-        chain.people(other, "b")
-        programs.wait(lambda ledger: ledger.told, "somebody gets something")
+        chain.add_members(doomed, "a")
+        chain.add_members(other, "b")
+        programs.wait(lambda ledger: ledger.events, "a member receives records")
         chain.feed(RECORDS // 3)
         programs.kill(doomed)
-        chain.people(programs.start(), "a")
+        chain.add_members(programs.start(), "a")
         chain.feed(RECORDS // 3)
         chain.check()
         assert not programs.ledger.failures, programs.ledger.failures

@@ -1,4 +1,4 @@
-"""franz-go, a Go client with a protocol implementation of its own; where there is a Go tool chain."""
+"""franz-go, a Go client with a protocol implementation of its own; if a Go tool chain is installed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def go(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lin
         check=False,
     )
     if built.returncode != 0:
-        # A Go too old for the module, or no way to its dependencies.
+        # Go is too old for the module, or its dependencies are not available.
         pytest.skip(f"go build: {built.stderr.strip().splitlines()[-1:]}")
     client = LineClient([str(program), bootstrap])
     yield client

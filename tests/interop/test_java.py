@@ -55,7 +55,7 @@ def test_java_and_librdkafka_read_each_other(
     assert_same(other.produce(bootstrap, name, other.workload(count, 3), codec), java.consume(name, 3, count))
 
 
-def test_a_name_that_comes_back_is_written_and_read_at_once(
+def test_a_recreated_topic_is_written_and_read_at_once(
     java: JavaClients, admin: AdminClient, topic: TopicFactory
 ) -> None:
     name, count = topic(3), 3000
@@ -73,7 +73,7 @@ def test_the_admin_client_creates_a_topic_once(java: JavaClients) -> None:
 
 
 def tool(name: str, *words: str, text: str = "", heap: str = "512m") -> str:
-    """Runs one of Kafka's command-line tools; its output."""
+    """Runs one of Kafka's command-line tools; returns its output."""
     command = [*JAVA, f"-Xmx{heap}", "-cp", require_classpath(), name, *words]
     done = subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=TOOL_LIMIT_S, check=False
@@ -83,8 +83,8 @@ def tool(name: str, *words: str, text: str = "", heap: str = "512m") -> str:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_console_tools_bring_lines_back(bootstrap: str, topic: TopicFactory, codec: str) -> None:
-    """Headers, keys, nulls among them, and values; a million lines over all codecs, and one value of a megabyte."""
+def test_the_console_tools_write_and_read_lines(bootstrap: str, topic: TopicFactory, codec: str) -> None:
+    """Headers, keys and values, some of them null; a million lines over all codecs, and one value of a megabyte."""
     name, count = topic(), TOTAL_RECORDS // len(CODECS)
     lines = [f"trace:{number:x},b:\tkey-{number % 1000}\tthe value of {number}" for number in range(count)]
     lines[1::7] = [f"trace:1\tNULL\tno key {number}" for number in range(1, count, 7)]
@@ -121,11 +121,11 @@ def test_the_performance_tool_gets_every_record_acknowledged(bootstrap: str, top
     assert sum(int(line.rpartition(":")[2]) for line in offsets.splitlines()) == count
 
 
-@pytest.mark.skipif("BARNABAS_TEST_BOOTSTRAP" in os.environ, reason="Apache Kafka takes such a batch")
-def test_a_batch_that_unpacks_to_too_much_is_split(
+@pytest.mark.skipif("BARNABAS_TEST_BOOTSTRAP" in os.environ, reason="Apache Kafka accepts such a batch")
+def test_a_batch_that_decompresses_to_too_much_is_split(
     bootstrap: str, topic: TopicFactory, tmp_path: Path
 ) -> None:
-    """And nothing of it is lost."""
+    """No record of the batch is lost."""
     name, payload = topic(), tmp_path / "payload"
     payload.write_bytes(b"x" * (UNPACKED_BYTES_FLOOR // 128))
     settings = {

@@ -1,4 +1,4 @@
-"""Finding offsets: earliest, latest, by timestamp, the largest timestamp; and reading from where they point."""
+"""Lists offsets (earliest, latest, by timestamp, of the largest timestamp) and reads from them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_kafka_python_seeks_by_timestamp_and_offset(bootstrap: str, filled: tupl
 
 
 def next_offset(consumer: Consumer) -> int:
-    """The offset of the next record; fails when there is none in time."""
+    """The offset of the next record; fails on a timeout."""
     message = consumer.poll(LIMIT_S)
     assert message is not None
     assert message.error() is None, message.error()
@@ -144,6 +144,6 @@ def test_librdkafka_deletes_records(admin: AdminClient, filled: tuple[str, int])
         deleted = admin.delete_records([partition])[partition].result(LIMIT_S)
         assert deleted.low_watermark == start
     beyond = TopicPartition(name, 0, COUNT + 1)
-    with pytest.raises(KafkaException) as refusal:
+    with pytest.raises(KafkaException) as rejected:
         admin.delete_records([beyond])[beyond].result(LIMIT_S)
-    assert refusal.value.args[0].code() == KafkaError.OFFSET_OUT_OF_RANGE
+    assert rejected.value.args[0].code() == KafkaError.OFFSET_OUT_OF_RANGE

@@ -1,4 +1,4 @@
-"""Requests that follow each other without waiting are answered in their order, whatever each of them takes."""
+"""Pipelined requests are answered in order, however long each takes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def list_offsets(correlation_id: int, topic: str) -> bytes:
 
 
 def correlation_ids(connection: RawConnection, count: int) -> list[int]:
-    """Of the next answers."""
+    """The correlation ids of the next responses."""
     return [struct.unpack_from(">i", connection.read_frame())[0] for _ in range(count)]
 
 
@@ -62,7 +62,7 @@ def test_a_thousand_requests_in_one_write(bootstrap: str, topic: TopicFactory) -
         assert correlation_ids(connection, 1000) == list(range(1000))
 
 
-def test_an_answer_waits_for_the_fetch_in_front(bootstrap: str, topic: TopicFactory) -> None:
+def test_a_response_waits_for_the_fetch_before_it(bootstrap: str, topic: TopicFactory) -> None:
     name = topic()
     with RawConnection(bootstrap) as connection:
         started = time.monotonic()
@@ -71,7 +71,7 @@ def test_an_answer_waits_for_the_fetch_in_front(bootstrap: str, topic: TopicFact
         assert time.monotonic() - started > 0.6
 
 
-def test_a_waiting_fetch_is_woken_by_another_connection(bootstrap: str, topic: TopicFactory) -> None:
+def test_a_waiting_fetch_is_completed_by_another_connection(bootstrap: str, topic: TopicFactory) -> None:
     name = topic()
     with RawConnection(bootstrap) as waiting, RawConnection(bootstrap) as writing:
         waiting.send(fetch(1, name, wait_ms=20_000) + metadata_request(2, [name]))
@@ -80,7 +80,7 @@ def test_a_waiting_fetch_is_woken_by_another_connection(bootstrap: str, topic: T
         assert correlation_ids(waiting, 2) == [1, 2]
 
 
-def test_a_look_at_the_end_of_the_log_is_no_older_than_the_fetch_in_front_of_it(
+def test_listed_end_offsets_are_not_older_than_the_fetch_before_them(
     bootstrap: str, topic: TopicFactory
 ) -> None:
     """A Java consumer computes its lag from the two."""
@@ -98,7 +98,7 @@ def test_a_look_at_the_end_of_the_log_is_no_older_than_the_fetch_in_front_of_it(
         assert (high_watermark, end_offset) == (1, 1)
 
 
-def test_acks_0_has_no_answer(bootstrap: str, topic: TopicFactory) -> None:
+def test_acks_0_has_no_response(bootstrap: str, topic: TopicFactory) -> None:
     name = topic()
     with RawConnection(bootstrap) as connection:
         connection.send(
@@ -107,8 +107,8 @@ def test_acks_0_has_no_answer(bootstrap: str, topic: TopicFactory) -> None:
         assert correlation_ids(connection, 2) == [2, 3]
 
 
-def test_what_acks_0_cannot_be_told_closes_the_connection(bootstrap: str) -> None:
-    """The only way to say that something went wrong, so that the client looks for the leader anew."""
+def test_an_error_with_acks_0_closes_the_connection(bootstrap: str) -> None:
+    """The only way to report an error, so that the client refreshes its metadata."""
     with RawConnection(bootstrap) as connection:
         connection.send(produce(1, "no-such-topic", acks=0))
         assert connection.is_closed()

@@ -1,4 +1,4 @@
-"""Partitions administered by librdkafka, and names that come back while its producers and consumers are at work."""
+"""Partitions administered by librdkafka, and topics that are recreated under its producers and consumers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def code_of(future: Any) -> int:
 
 
 def produce(producer: Producer, topic: str, partition: int, values: list[str]) -> list[int]:
-    """Offsets of the records, each acknowledged."""
+    """Produces the records; returns their offsets once all are acknowledged."""
     offsets: list[int] = []
 
     def delivered(error: KafkaError | None, message: Any) -> None:
@@ -56,9 +56,7 @@ def test_partitions_are_added_and_written_to(admin: AdminClient, bootstrap: str,
     assert code_of(unknown) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_a_producer_finds_the_partitions_that_came_later(
-    admin: AdminClient, bootstrap: str, topic: TopicFactory
-) -> None:
+def test_a_producer_finds_added_partitions(admin: AdminClient, bootstrap: str, topic: TopicFactory) -> None:
     name = topic(1)
     producer = Producer({"bootstrap.servers": bootstrap, "topic.metadata.refresh.interval.ms": 500})
     assert produce(producer, name, 0, ["a"]) == [0]
@@ -69,7 +67,7 @@ def test_a_producer_finds_the_partitions_that_came_later(
     assert produce(producer, name, 1, ["b"]) == [0]
 
 
-def test_who_leads_need_not_be_elected(admin: AdminClient, topic: TopicFactory) -> None:
+def test_a_preferred_leader_that_leads_needs_no_election(admin: AdminClient, topic: TopicFactory) -> None:
     name = topic(1)
     results = admin.elect_leaders(ElectionType.PREFERRED, [Partition(name, 0), Partition(name, 9)])
     errors = {one.partition: error for one, error in results.result(LIMIT_S).items()}
@@ -80,16 +78,16 @@ def test_who_leads_need_not_be_elected(admin: AdminClient, topic: TopicFactory) 
 
 
 def recreate(admin: AdminClient, name: str, partitions: int = 1) -> None:
-    """Deleted, and at once made again."""
+    """Deletes a topic and creates it again at once."""
     admin.delete_topics([name])[name].result(LIMIT_S)
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(LIMIT_S)
 
 
 @pytest.mark.parametrize("idempotence", [False, True])
-def test_a_producer_goes_on_in_a_topic_that_came_back(
+def test_a_producer_continues_in_a_recreated_topic(
     admin: AdminClient, bootstrap: str, topic: TopicFactory, idempotence: bool
 ) -> None:
-    """Without idempotence every record that is acknowledged is there; with it librdkafka may give up, and say so."""
+    """An idempotent producer of librdkafka may fail after a deletion, so that a new one is used."""
     name = topic(1)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": idempotence, "linger.ms": 0})
     assert produce(producer, name, 0, ["a", "b", "c"]) == [0, 1, 2]
@@ -100,10 +98,10 @@ def test_a_producer_goes_on_in_a_topic_that_came_back(
         assert produce(producer, name, 0, ["d", "e"]) == [0, 1]
 
 
-def test_records_on_their_way_arrive_though_the_topic_is_made_anew(
+def test_records_in_flight_arrive_while_the_topic_is_recreated(
     admin: AdminClient, bootstrap: str, topic: TopicFactory
 ) -> None:
-    """A producer that never stops: each record is acknowledged, and the last incarnation holds the last of them."""
+    """A producer never pauses: each record is acknowledged or fails, and the last topic holds the last of them."""
     name = topic(1)
     acknowledged: list[int] = []
     failed: list[KafkaError] = []
@@ -145,10 +143,8 @@ def test_records_on_their_way_arrive_though_the_topic_is_made_anew(
     assert set(held) <= set(acknowledged)
 
 
-def test_a_consumer_reads_the_topic_that_came_back(
-    admin: AdminClient, bootstrap: str, topic: TopicFactory
-) -> None:
-    """Its position is beyond the end of the new one: auto.offset.reset takes it to the beginning."""
+def test_a_consumer_reads_a_recreated_topic(admin: AdminClient, bootstrap: str, topic: TopicFactory) -> None:
+    """Its position is beyond the end of the new topic, so that auto.offset.reset moves it to the beginning."""
     name = topic(1)
     producer = Producer({"bootstrap.servers": bootstrap})
     assert produce(producer, name, 0, ["old"] * 5) == [0, 1, 2, 3, 4]

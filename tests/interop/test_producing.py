@@ -30,12 +30,12 @@ from tests.interop.conftest import TopicFactory
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
 
 LIMIT_S = 30.0
-TOO_MUCH = most_unpacked_bytes(1_048_588) + 1
-"""What no batch may unpack to, with the max.message.bytes that topics have."""
+TOO_MANY_BYTES = most_unpacked_bytes(1_048_588) + 1
+"""More than a batch may decompress to, with the default max.message.bytes of topics."""
 
 
 class Outbox:
-    """A librdkafka producer that keeps what became of each record, in the order of the answers."""
+    """A librdkafka producer that keeps the result of each record, in the order of the responses."""
 
     def __init__(self, bootstrap: str, **config: str | int | bool) -> None:
         dotted = {key.replace("_", "."): value for key, value in config.items()}
@@ -46,7 +46,7 @@ class Outbox:
     def send(
         self, topic: str, value: bytes | None, *, key: bytes | None = None, timestamp_ms: int = 0
     ) -> None:
-        self._producer.produce(topic, value, key, 0, on_delivery=self._answered, timestamp=timestamp_ms)
+        self._producer.produce(topic, value, key, 0, on_delivery=self._on_delivery, timestamp=timestamp_ms)
 
     def flush(self) -> Outbox:
         assert self._producer.flush(LIMIT_S) == 0
@@ -55,7 +55,7 @@ class Outbox:
     def codes(self) -> list[int]:
         return [error.code() for error in self.failed]
 
-    def _answered(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.delivered.append(message)
         else:
@@ -106,7 +106,7 @@ def test_many_small_requests_in_flight_keep_their_order(
     assert [message.value() for message in read(bootstrap, name, 500)] == values
 
 
-def test_a_record_too_large_is_refused_alone(bootstrap: str, topic: TopicFactory) -> None:
+def test_a_record_too_large_is_rejected_alone(bootstrap: str, topic: TopicFactory) -> None:
     name = topic(1, max_message_bytes="2000")
     outbox = Outbox(bootstrap, batch_num_messages=1)
     for size in (1500, 2500, 1600):
@@ -116,7 +116,7 @@ def test_a_record_too_large_is_refused_alone(bootstrap: str, topic: TopicFactory
     assert [len(message.value() or b"") for message in read(bootstrap, name, 2)] == [1500, 1600]
 
 
-def test_a_batch_of_exactly_the_largest_size_is_taken(bootstrap: str, topic: TopicFactory) -> None:
+def test_a_batch_of_exactly_the_largest_size_is_accepted(bootstrap: str, topic: TopicFactory) -> None:
     # A batch has 61 bytes of its own, and a record of this size without key and headers 11 around its value.
     limit, overhead = 20_000, 61 + 11
     name = topic(1, max_message_bytes=str(limit))
@@ -130,23 +130,23 @@ def test_a_batch_of_exactly_the_largest_size_is_taken(bootstrap: str, topic: Top
 
 @pytest.fixture
 def bounded(topic: TopicFactory) -> str:
-    """A topic of a broker that bounds what a batch unpacks to, as Apache Kafka does not."""
+    """A topic of a broker that limits the decompressed size of a batch, which Apache Kafka does not."""
     if os.environ.get("BARNABAS_TEST_BOOTSTRAP"):
-        pytest.skip("Apache Kafka takes such a batch")
+        pytest.skip("Apache Kafka accepts such a batch")
     return topic()
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_librdkafka_does_not_send_again_what_unpacks_to_too_much(
+def test_librdkafka_does_not_retry_a_batch_that_decompresses_to_too_much(
     bootstrap: str, bounded: str, idempotent: bool
 ) -> None:
     outbox = Outbox(
         bootstrap,
         enable_idempotence=idempotent,
         compression_type="zstd",
-        message_max_bytes=2 * TOO_MUCH,
+        message_max_bytes=2 * TOO_MANY_BYTES,
     )
-    outbox.send(bounded, bytes(TOO_MUCH))
+    outbox.send(bounded, bytes(TOO_MANY_BYTES))
     outbox.flush()
     assert outbox.codes() == [KafkaError.MSG_SIZE_TOO_LARGE]
     outbox.send(bounded, b"after")
@@ -154,50 +154,50 @@ def test_librdkafka_does_not_send_again_what_unpacks_to_too_much(
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-async def test_aiokafka_does_not_send_again_what_unpacks_to_too_much(
+async def test_aiokafka_does_not_retry_a_batch_that_decompresses_to_too_much(
     bootstrap: str, bounded: str, idempotent: bool
 ) -> None:
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap,
         enable_idempotence=idempotent,
         compression_type="zstd",
-        max_request_size=2 * TOO_MUCH,
+        max_request_size=2 * TOO_MANY_BYTES,
     )
     await producer.start()
     try:
         with pytest.raises(aiokafka.errors.MessageSizeTooLargeError):
-            await asyncio.wait_for(producer.send_and_wait(bounded, bytes(TOO_MUCH)), LIMIT_S)
+            await asyncio.wait_for(producer.send_and_wait(bounded, bytes(TOO_MANY_BYTES)), LIMIT_S)
         assert (await producer.send_and_wait(bounded, b"after")).offset == 0
     finally:
         await producer.stop()
 
 
-def packing_kafka_python(bootstrap: str, **config: Any) -> KafkaProducer:
+def compressing_kafka_python(bootstrap: str, **config: Any) -> KafkaProducer:
     return KafkaProducer(
         bootstrap_servers=bootstrap,
         compression_type="zstd",
-        max_request_size=2 * TOO_MUCH,
-        batch_size=2 * TOO_MUCH,
+        max_request_size=2 * TOO_MANY_BYTES,
+        batch_size=2 * TOO_MANY_BYTES,
         **config,
     )
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_kafka_python_does_not_send_again_what_unpacks_to_too_much(
+def test_kafka_python_does_not_retry_a_batch_that_decompresses_to_too_much(
     bootstrap: str, bounded: str, idempotent: bool
 ) -> None:
-    producer = packing_kafka_python(bootstrap, enable_idempotence=idempotent)
+    producer = compressing_kafka_python(bootstrap, enable_idempotence=idempotent)
     try:
         with pytest.raises(MessageSizeTooLargeError):
-            producer.send(bounded, bytes(TOO_MUCH)).get(timeout=LIMIT_S)
+            producer.send(bounded, bytes(TOO_MANY_BYTES)).get(timeout=LIMIT_S)
     finally:
         producer.close()
 
 
-def test_kafka_python_splits_what_unpacks_to_too_much(bootstrap: str, bounded: str) -> None:
-    """As the Java producer does; so nothing is lost."""
-    producer = packing_kafka_python(bootstrap, linger_ms=1000)
-    value = bytes(TOO_MUCH // 16)
+def test_kafka_python_splits_a_batch_that_decompresses_to_too_much(bootstrap: str, bounded: str) -> None:
+    """As the Java producer does, so that no record is lost."""
+    producer = compressing_kafka_python(bootstrap, linger_ms=1000)
+    value = bytes(TOO_MANY_BYTES // 16)
     try:
         sent = [producer.send(bounded, value, partition=0) for _ in range(17)]
         assert [future.get(timeout=LIMIT_S).offset for future in sent] == list(range(17))
@@ -205,7 +205,7 @@ def test_kafka_python_splits_what_unpacks_to_too_much(bootstrap: str, bounded: s
         producer.close()
 
 
-def test_a_topic_comes_into_being_when_it_is_first_written_to(bootstrap: str, admin: AdminClient) -> None:
+def test_a_topic_is_created_by_the_first_produce(bootstrap: str, admin: AdminClient) -> None:
     name = f"interop-{uuid.uuid4().hex[:12]}"
     outbox = Outbox(bootstrap)
     outbox.send(name, b"first")
@@ -216,7 +216,7 @@ def test_a_topic_comes_into_being_when_it_is_first_written_to(bootstrap: str, ad
         admin.delete_topics([name])[name].result(LIMIT_S)
 
 
-def test_a_topic_comes_into_being_for_kafka_python(bootstrap: str, admin: AdminClient) -> None:
+def test_a_topic_is_created_for_kafka_python(bootstrap: str, admin: AdminClient) -> None:
     name = f"interop-{uuid.uuid4().hex[:12]}"
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     try:
@@ -226,14 +226,14 @@ def test_a_topic_comes_into_being_for_kafka_python(bootstrap: str, admin: AdminC
         admin.delete_topics([name])[name].result(LIMIT_S)
 
 
-def test_a_topic_with_an_impossible_name_does_not(bootstrap: str) -> None:
+def test_a_topic_with_an_invalid_name_is_not_created(bootstrap: str) -> None:
     outbox = Outbox(bootstrap, message_timeout_ms=5000)
     outbox.send("no/such/topic", b"never")
     outbox.flush()
     assert outbox.codes() == [KafkaError.TOPIC_EXCEPTION]
 
 
-def test_create_time_is_the_producers(bootstrap: str, topic: TopicFactory) -> None:
+def test_create_time_is_set_by_the_producer(bootstrap: str, topic: TopicFactory) -> None:
     name, when_ms = topic(), int(time.time() * 1000) - 100_000
     outbox = Outbox(bootstrap)
     outbox.send(name, b"then", timestamp_ms=when_ms)
@@ -242,7 +242,7 @@ def test_create_time_is_the_producers(bootstrap: str, topic: TopicFactory) -> No
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_log_append_time_is_the_brokers(bootstrap: str, topic: TopicFactory, codec: str) -> None:
+def test_log_append_time_is_set_by_the_broker(bootstrap: str, topic: TopicFactory, codec: str) -> None:
     name = topic(1, message_timestamp_type="LogAppendTime")
     before_ms = int(time.time() * 1000)
     outbox = Outbox(bootstrap, acks="all", compression_type=codec)
@@ -256,7 +256,7 @@ def test_log_append_time_is_the_brokers(bootstrap: str, topic: TopicFactory, cod
 
 
 @pytest.mark.parametrize("late_ms", [7_200_000, -7_200_000])
-def test_a_timestamp_outside_the_topics_bounds_is_refused(
+def test_a_timestamp_outside_the_bounds_of_the_topic_is_rejected(
     bootstrap: str, topic: TopicFactory, late_ms: int
 ) -> None:
     name = topic(1, message_timestamp_after_max_ms="3600000", message_timestamp_before_max_ms="3600000")
@@ -266,7 +266,7 @@ def test_a_timestamp_outside_the_topics_bounds_is_refused(
     assert outbox.codes() == [KafkaError.INVALID_TIMESTAMP]
 
 
-def test_a_compacted_topic_wants_keys(bootstrap: str, topic: TopicFactory) -> None:
+def test_a_compacted_topic_requires_keys(bootstrap: str, topic: TopicFactory) -> None:
     name = topic(1, cleanup_policy="compact")
     outbox = Outbox(bootstrap)
     outbox.send(name, b"with", key=b"a key")

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
 LIMIT_S = 60.0
 ANSWER_LIMIT_S = 3.0
 LONG_MS = 20_000
-"""A session that is not over when a broker comes back."""
+"""A session timeout that outlasts a restart of the broker."""
 SHORT_MS = 1000
 TOPIC = "_registry"
 GROUP = "registries"
@@ -35,12 +35,12 @@ COMPACTED = {
     "delete.retention.ms": "0",
 }
 TICK = "tick"
-"""A key of no meaning, written so that the segment with all that was written before is closed."""
+"""A key that is written only to roll the segment with the records before it."""
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[ApacheKafka | BrokerProcess]:
-    """Whose compaction is never idle for long; it must stop cleanly in the end."""
+    """A broker that compacts often; it must stop cleanly at the end."""
     broker = own_broker(tmp_path, OVERRIDES | {"log.cleaner.backoff.ms": "200"})
     broker.start()
     try:
@@ -50,8 +50,8 @@ def broker(tmp_path: Path) -> Iterator[ApacheKafka | BrokerProcess]:
         broker.kill()
 
 
-class House:
-    """The registries of one broker, and what was answered by them."""
+class RegistryHarness:
+    """The registries of one broker, and the acknowledged writes."""
 
     def __init__(self, broker: ApacheKafka | BrokerProcess) -> None:
         self.broker = broker
@@ -59,19 +59,19 @@ class House:
         self.expected: dict[str, str] = {}
 
     async def open(self, name: str, session_ms: int = LONG_MS) -> Registry:
-        """One more, that knows what is there."""
+        """Starts another registry, which has read the topic."""
         registry = Registry(self.broker.bootstrap, TOPIC, GROUP, name, session_ms)
         await within(registry.__aenter__())
         self.registries.append(registry)
         return registry
 
     async def vanish(self, registry: Registry) -> None:
-        """One less, without a word."""
+        """Ends a registry as a kill does."""
         self.registries.remove(registry)
         await registry.vanish()
 
     async def put(self, key: str, value: str | None) -> None:
-        """Asks whoever is the primary, again and again until it is answered."""
+        """Writes by the primary, with retries until the write is acknowledged."""
         while True:
             if await self._put_once(key, value):
                 break
@@ -91,26 +91,26 @@ class House:
         return False
 
     async def versions(self, subjects: int, versions: int, era: str) -> None:
-        """Of each subject so many in turn, and each fifth subject is deleted."""
+        """Writes `versions` versions of each subject in turn, then deletes every fifth subject."""
         for number in range(subjects * versions):
             await self.put(f"subject-{number % subjects}", f"{era}, version {number // subjects}")
         for number in range(0, subjects, 5):
             await self.put(f"subject-{number}", None)
 
     async def crash(self) -> None:
-        """kill -9, and up again."""
+        """Kills the broker (kill -9) and starts it again."""
         await asyncio.to_thread(self.broker.kill)
         await asyncio.to_thread(self.broker.start)
 
-    async def agree(self, primary: str) -> None:
-        """All that are there know who is the primary, and know what was answered."""
+    async def await_agreement(self, primary: str) -> None:
+        """Waits until all registries know the primary and have all acknowledged writes."""
         for registry in self.registries:
             await within(registry.election.wait_for(primary))
             await within(registry.catch_up())
             assert registry.state == self.expected, registry.name
 
     async def close(self) -> None:
-        """All of them."""
+        """Closes all registries."""
         for registry in list(self.registries):
             await self.vanish(registry)
 
@@ -125,22 +125,22 @@ def create_topic(bootstrap: str) -> None:
     wait_for_leaders(admin, TOPIC, 1)
 
 
-async def crash_while_writing(house: House) -> None:
-    """Whoever writes does not stop asking."""
-    await within(house.versions(20, 5, "second"))
-    crash = asyncio.create_task(house.crash())
+async def crash_while_writing(harness: RegistryHarness) -> None:
+    """Keeps writing while the broker is killed and restarted."""
+    await within(harness.versions(20, 5, "second"))
+    crash = asyncio.create_task(harness.crash())
     for number in itertools.count():
-        await within(house.put(f"subject-{number % 20}", f"crash, version {number}"))
+        await within(harness.put(f"subject-{number % 20}", f"crash, version {number}"))
         if crash.done():
             break
     await crash
 
 
-async def compact(house: House) -> None:
-    """Writes until there is one record of each key."""
+async def compact(harness: RegistryHarness) -> None:
+    """Writes until compaction leaves one record of each key."""
     while True:
-        await within(house.put(TICK, "tock"))
-        records = await asyncio.to_thread(read_all, house.broker.bootstrap, TOPIC)
+        await within(harness.put(TICK, "tock"))
+        records = await asyncio.to_thread(read_all, harness.broker.bootstrap, TOPIC)
         found = Counter(record.key() for record in records)
         found.pop(TICK.encode())
         if max(found.values()) == 1:
@@ -148,34 +148,36 @@ async def compact(house: House) -> None:
         await asyncio.sleep(0.25)
 
 
-async def live(broker: ApacheKafka | BrokerProcess) -> None:
-    house = House(broker)
+async def scenario(broker: ApacheKafka | BrokerProcess) -> None:
+    harness = RegistryHarness(broker)
     try:
-        first = await house.open("m")
-        await within(house.versions(10, 3, "first"))
-        await house.open("n")
-        await house.agree("m")
+        first = await harness.open("m")
+        await within(harness.versions(10, 3, "first"))
+        await harness.open("n")
+        await harness.await_agreement("m")
         with pytest.raises(InconsistentGroupProtocolError):
             await first.election.ask(first.election.join_request("consumer"))
 
         generation = first.election.generation
-        await crash_while_writing(house)
-        await house.agree("m")
-        assert first.election.generation == generation, "an election outlives the broker"
+        await crash_while_writing(harness)
+        await harness.await_agreement("m")
+        assert first.election.generation == generation, "a generation outlives the broker process"
 
-        better = await house.open("a", SHORT_MS)
-        await house.agree("a")
-        await house.vanish(better)
-        await within(house.versions(30, 2, "third"))
-        await house.agree("m")
-        await within(compact(house))
-        await house.crash()
-        await house.open("o")
-        await house.agree("m")
+        better = await harness.open("a", SHORT_MS)
+        await harness.await_agreement("a")
+        await harness.vanish(better)
+        await within(harness.versions(30, 2, "third"))
+        await harness.await_agreement("m")
+        await within(compact(harness))
+        await harness.crash()
+        await harness.open("o")
+        await harness.await_agreement("m")
     finally:
-        await house.close()
+        await harness.close()
 
 
-def test_its_state_outlives_crashes_compaction_and_primaries(broker: ApacheKafka | BrokerProcess) -> None:
+def test_the_registry_keeps_its_state_through_crashes_compaction_and_elections(
+    broker: ApacheKafka | BrokerProcess,
+) -> None:
     create_topic(broker.bootstrap)
-    asyncio.run(live(broker))
+    asyncio.run(scenario(broker))

@@ -50,7 +50,9 @@ def test_a_million_records_come_back(
     "codec",
     [pytest.param(codec, marks=pytest.mark.slow) for codec in CODECS if codec != "snappy"] + ["snappy"],
 )
-def test_what_one_client_wrote_every_other_reads(bootstrap: str, topic: TopicFactory, codec: str) -> None:
+def test_every_client_reads_the_records_of_every_other(
+    bootstrap: str, topic: TopicFactory, codec: str
+) -> None:
     for writer in LIBRARIES:
         name = topic()
         workload = writer.workload(1000, 1)

@@ -19,7 +19,7 @@ from tests.support.broker_process import BrokerProcess
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(120)]
 
-ADMIN: Any = confluent_kafka.admin  # its types know neither what it exports nor what may be None
+ADMIN: Any = confluent_kafka.admin  # its stubs lack exports and optional types
 
 LIMIT_S = 30.0
 CLIENT_METRICS = 16
@@ -32,32 +32,32 @@ HTTP = re.compile(r"metrics on (http://\S+/metrics)")
 
 @pytest.fixture(scope="module")
 def authorized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that keeps ACLs, and shows metrics over HTTP."""
+    """A broker with an authorizer, and metrics over HTTP."""
     with BrokerProcess(tmp_path_factory.mktemp("security") / "data", SETTINGS) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
-def keeper(authorized: BrokerProcess) -> Any:
+def authorized_admin(authorized: BrokerProcess) -> Any:
     return AdminClient({"bootstrap.servers": authorized.bootstrap})
 
 
-def test_scram_users(keeper: Any) -> None:
+def test_scram_users(authorized_admin: Any) -> None:
     mechanism = ADMIN.ScramMechanism.SCRAM_SHA_512
     info = ADMIN.ScramCredentialInfo(mechanism, 8192)
-    keeper.alter_user_scram_credentials([ADMIN.UserScramCredentialUpsertion("alice", info, b"secret")])[
-        "alice"
-    ].result(LIMIT_S)
-    described = keeper.describe_user_scram_credentials(["alice"])["alice"].result(LIMIT_S)
+    authorized_admin.alter_user_scram_credentials(
+        [ADMIN.UserScramCredentialUpsertion("alice", info, b"secret")]
+    )["alice"].result(LIMIT_S)
+    described = authorized_admin.describe_user_scram_credentials(["alice"])["alice"].result(LIMIT_S)
     (found,) = described.scram_credential_infos
     assert (found.mechanism, found.iterations) == (mechanism, 8192)
-    everybody = keeper.describe_user_scram_credentials().result(LIMIT_S)
-    assert list(everybody) == ["alice"]
-    keeper.alter_user_scram_credentials([ADMIN.UserScramCredentialDeletion("alice", mechanism)])[
+    all_users = authorized_admin.describe_user_scram_credentials().result(LIMIT_S)
+    assert list(all_users) == ["alice"]
+    authorized_admin.alter_user_scram_credentials([ADMIN.UserScramCredentialDeletion("alice", mechanism)])[
         "alice"
     ].result(LIMIT_S)
     with pytest.raises(KafkaException) as caught:
-        keeper.describe_user_scram_credentials(["alice"])["alice"].result(LIMIT_S)
+        authorized_admin.describe_user_scram_credentials(["alice"])["alice"].result(LIMIT_S)
     assert caught.value.args[0].code() == KafkaError.RESOURCE_NOT_FOUND
 
 
@@ -73,9 +73,9 @@ def binding(name: str, operation: Any) -> Any:
     )
 
 
-def test_acls(keeper: AdminClient) -> None:
+def test_acls(authorized_admin: AdminClient) -> None:
     read, write = binding("t", ADMIN.AclOperation.READ), binding("t", ADMIN.AclOperation.WRITE)
-    for future in keeper.create_acls([read, write]).values():
+    for future in authorized_admin.create_acls([read, write]).values():
         future.result(LIMIT_S)
     of_alice = ADMIN.AclBindingFilter(
         ADMIN.ResourceType.ANY,
@@ -86,7 +86,7 @@ def test_acls(keeper: AdminClient) -> None:
         ADMIN.AclOperation.ANY,
         ADMIN.AclPermissionType.ANY,
     )
-    assert set(keeper.describe_acls(of_alice).result(LIMIT_S)) == {read, write}
+    assert set(authorized_admin.describe_acls(of_alice).result(LIMIT_S)) == {read, write}
     reading = ADMIN.AclBindingFilter(
         ADMIN.ResourceType.TOPIC,
         "t",
@@ -96,8 +96,8 @@ def test_acls(keeper: AdminClient) -> None:
         ADMIN.AclOperation.READ,
         ADMIN.AclPermissionType.ANY,
     )
-    assert keeper.delete_acls([reading])[reading].result(LIMIT_S) == [read]
-    assert keeper.describe_acls(of_alice).result(LIMIT_S) == [write]
+    assert authorized_admin.delete_acls([reading])[reading].result(LIMIT_S) == [read]
+    assert authorized_admin.describe_acls(of_alice).result(LIMIT_S) == [write]
 
 
 def test_without_an_authorizer_there_are_no_acls(admin: AdminClient) -> None:
@@ -145,7 +145,7 @@ def test_a_producer_pushes_its_metrics(authorized: BrokerProcess) -> None:
 
 
 def until_pushed(url: str, producer: Producer) -> list[str]:
-    """The lines at /metrics with metrics of our client, once there are some."""
+    """Waits for lines at /metrics with metrics of this client, and returns them."""
     deadline = time.monotonic() + LIMIT_S
     while True:
         producer.poll(0.05)

@@ -1,4 +1,4 @@
-"""Tests a user's first start."""
+"""The first start of a broker: the shipped configuration, two brokers on one machine, start time and memory."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_two_brokers_share_a_machine(tmp_path: Path) -> None:
 
 REFERENCE = "import asyncio, http.client, sqlite3, unittest, xml.dom.minidom"
 SLOWDOWN = 7.0
-"""How many times as long as an interpreter that imports these modules a broker may take; about 3.5 is usual.
+"""The start of a broker may take this many times that of an interpreter that imports these modules; usual is 3.5.
 
-`make bench` measures it beside Apache Kafka, on a machine that does nothing else; here others may be at work.
+`make bench` measures it beside Apache Kafka, on an idle machine; here other processes may run.
 """
 
 
 @pytest.mark.slow
-def test_it_starts_as_fast_as_an_interpreter_lets_it_and_as_small_as_claimed() -> None:
+def test_start_time_relative_to_an_interpreter_and_idle_memory() -> None:
     interpreter, broker = [], []
     for _ in range(startup.STARTS):
         started = time.perf_counter()

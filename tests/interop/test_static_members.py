@@ -1,5 +1,5 @@
-"""Static members (KIP-345): one that returns in time continues without a rebalance; one of two with the same id is
-fenced."""
+"""Static members (KIP-345): one that returns in time continues without a rebalance, and of two with the same
+group.instance.id one is fenced."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ LIMIT_S = 40.0
 PARTITIONS = 4
 TIMING = {
     "classic": {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200},
-    "consumer": {},  # the broker says
+    "consumer": {},  # the broker decides
 }
 FENCED = {"classic": "fenced by other consumer", "consumer": "instance ID is still used"}
 
 
 class Static:
-    """A consumer that keeps its instance id, and counts how often it is told what it owns."""
+    """A static member; counts the changes of its assignment."""
 
     def __init__(self, bootstrap: str, protocol: str, group: str, topic: str, instance: str) -> None:
         self.owned: set[int] = set()
-        self.told = 0
+        self.assignment_changes = 0
         self.fenced = False
         self._protocol = protocol
         settings = {
@@ -48,7 +48,7 @@ class Static:
         )
 
     def poll(self) -> None:
-        """A short turn; fatal is for this client what it cannot go on after."""
+        """Polls once. librdkafka reports fencing as a fatal error."""
         message = self._consumer.poll(0.02)
         error = None if message is None else message.error()
         if error is not None and error.code() == KafkaError._FATAL:
@@ -56,45 +56,45 @@ class Static:
             self.fenced = True
 
     def close(self) -> None:
-        """By which a static member does not leave for good."""
+        """Closes the consumer; a static member stays in the group."""
         self._consumer.close()
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self.told += 1
+        self.assignment_changes += 1
         self.owned |= {one.partition for one in partitions}
 
     def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self.told += 1
+        self.assignment_changes += 1
         self.owned -= {one.partition for one in partitions}
 
 
 class Members:
-    """Of one group."""
+    """The members of one group."""
 
     def __init__(self, bootstrap: str, protocol: str, topic: str) -> None:
-        self.there: list[Static] = []
+        self.active: list[Static] = []
         self._bootstrap = bootstrap
         self._protocol = protocol
         self._topic = topic
         self._group = f"static-{uuid.uuid4().hex[:8]}"
 
     def join(self, instance: str) -> Static:
-        """Whether or not there is another of that name."""
+        """Adds a member, even if another has the same instance id."""
         member = Static(self._bootstrap, self._protocol, self._group, self._topic, instance)
-        self.there.append(member)
+        self.active.append(member)
         return member
 
     def close(self, member: Static) -> None:
-        """It may come back."""
-        self.there.remove(member)
+        """Closes a member, which may return."""
+        self.active.remove(member)
         member.close()
 
-    def wait(self, is_so: Callable[[], object]) -> None:
-        """Has everybody poll until it is so."""
+    def wait(self, condition: Callable[[], object]) -> None:
+        """Polls all members until the condition holds."""
         deadline = time.monotonic() + LIMIT_S
-        while not is_so():
-            assert time.monotonic() < deadline, [(member.owned, member.fenced) for member in self.there]
-            for member in self.there:
+        while not condition():
+            assert time.monotonic() < deadline, [(member.owned, member.fenced) for member in self.active]
+            for member in self.active:
                 if not member.fenced:
                     member.poll()
 
@@ -103,26 +103,26 @@ class Members:
 def members(request: pytest.FixtureRequest, bootstrap: str, topic: TopicFactory) -> Iterator[Members]:
     members = Members(bootstrap, request.param, topic(PARTITIONS))
     yield members
-    for member in members.there:
+    for member in members.active:
         member.close()
 
 
-def test_who_comes_back_goes_on_and_a_twin_is_fenced(members: Members) -> None:
+def test_a_returning_member_keeps_its_partitions_and_a_duplicate_is_fenced(members: Members) -> None:
     stays, goes = members.join("stays"), members.join("goes")
     members.wait(lambda: len(stays.owned) == len(goes.owned) == PARTITIONS // 2)
-    told, owned = stays.told, set(goes.owned)
+    changes, owned = stays.assignment_changes, set(goes.owned)
 
     members.close(goes)
     back = members.join("goes")
     members.wait(lambda: back.owned == owned)
 
-    twin = members.join("goes")
-    members.wait(lambda: back.fenced or twin.fenced)
-    # In the classic protocol the later member wins; in the other, the one that has the id.
-    winner = back if twin.fenced else twin
+    duplicate = members.join("goes")
+    members.wait(lambda: back.fenced or duplicate.fenced)
+    # In the classic protocol the later member wins; in the other, the earlier one.
+    winner = back if duplicate.fenced else duplicate
     members.wait(lambda: winner.owned == owned)
     assert not winner.fenced
-    assert stays.told == told
+    assert stays.assignment_changes == changes
 
 
 @pytest.mark.conformance
@@ -133,19 +133,19 @@ def test_java(bootstrap: str, topic: TopicFactory, protocol: str) -> None:
         host, ledger = programs.start(), programs.ledger
         for instance in ("stays", "goes"):
             host.join(instance, name, group, protocol, instance=instance)
-        programs.wait(lambda it: [*map(len, it.owned.values())] == [2, 2], "both settle")
-        tellings, owned = ledger.tellings["stays"], set(ledger.owned["goes"])
+        programs.wait(lambda it: [*map(len, it.owned.values())] == [2, 2], "both have partitions")
+        count, owned = ledger.assignment_counts["stays"], set(ledger.owned["goes"])
 
         host.leave("goes")
         programs.wait(lambda it: "goes" in it.left, "one goes")
         host.join("back", name, group, protocol, instance="goes")
         programs.wait(lambda it: it.owned.get("back") == owned, "it comes back")
 
-        host.join("twin", name, group, protocol, instance="goes")
-        programs.wait(lambda it: it.failures, "of the twins one is fenced")
+        host.join("duplicate", name, group, protocol, instance="goes")
+        programs.wait(lambda it: it.failures, "one of the two is fenced")
         loser, error = (
-            ("twin", "UnreleasedInstanceId") if protocol == "consumer" else ("back", "FencedInstanceId")
+            ("duplicate", "UnreleasedInstanceId") if protocol == "consumer" else ("back", "FencedInstanceId")
         )
         assert ledger.failures[0].startswith(loser), ledger.failures
         assert error in ledger.failures[0], ledger.failures
-        assert ledger.tellings["stays"] == tellings
+        assert ledger.assignment_counts["stays"] == count

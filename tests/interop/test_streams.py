@@ -1,4 +1,4 @@
-"""Kafka Streams: counts with exactly_once_v2 while an instance is killed; topics of a pattern that appear meanwhile."""
+"""Kafka Streams: counts with exactly_once_v2 while an instance is killed; new topics that match a pattern."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ WORDS = [f"word-{number}" for number in range(40)]
 PARTITIONS = 4
 LIMIT_S = 90.0
 TOPICS_OF_A_PATTERN = 4
-FETCHES_BY_THEN_S = 1.0
-"""By then a fetch waits, as a rule. Where it does not, the test proves less, and fails for nothing all the same."""
+FETCH_WAITS_AFTER_S = 1.0
+"""After this time a fetch usually waits. If none does, the test checks less, but does not fail."""
 
 
 class Instance:
-    """One process of an application, which is a class beside this file."""
+    """One process of an application, a Java class in java/."""
 
     def __init__(self, application: str, words: list[str], directory: Path) -> None:
         jars = require_compiled(JAVA / f"{application}.java", jars=require_streams())
@@ -49,18 +49,18 @@ class Instance:
         self._output = Output(self._process.stdout)
 
     def await_running(self, topic: str = "") -> None:
-        """Until it says that it runs, and reads this topic."""
+        """Waits until it reports that it runs and reads this topic."""
         assert self._output.wait_for(re.compile(f"^running.*{topic}"), LIMIT_S), self._output.text
 
     def end(self) -> None:
-        """In order."""
+        """Ends it cleanly."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         assert self._process.wait(LIMIT_S) == 0, self._output.text
         assert "error" not in self._output.text.splitlines()
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kills it (kill -9)."""
         self._process.kill()
         self._process.wait()
         self._output.join()
@@ -68,8 +68,8 @@ class Instance:
         self._process.stdin.close()
 
 
-class Counting:
-    """The lines that go in, and what must come out."""
+class CountHarness:
+    """Produces lines of words, and checks their counts."""
 
     def __init__(self, bootstrap: str, source: str, target: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap})
@@ -78,7 +78,7 @@ class Counting:
         self._expected: Counter[str] = Counter()
 
     def feed(self, lines: int) -> None:
-        """So many more."""
+        """Produces more lines."""
         for _ in range(lines):
             words = self._dice.choices(WORDS, k=3)
             self._expected.update(words)
@@ -86,34 +86,40 @@ class Counting:
         assert self._producer.flush(30) == 0
 
     def check(self) -> None:
-        """Of each word all counts from one on, in order, none twice: waits until the last is there."""
-        told: dict[str, list[int]] = {}
+        """Waits for the last count; the counts of each word must ascend from one without duplicates."""
+        counts_by_word: dict[str, list[int]] = {}
         for _ in range(100):
-            told = {}
+            counts_by_word = {}
             for message in read_all(self._bootstrap, self._target, PARTITIONS):
-                told.setdefault((message.key() or b"").decode(), []).append(int(message.value() or b"0"))
-            if sum(map(len, told.values())) >= self._expected.total():
+                counts_by_word.setdefault((message.key() or b"").decode(), []).append(
+                    int(message.value() or b"0")
+                )
+            if sum(map(len, counts_by_word.values())) >= self._expected.total():
                 break
-        wrong = {word: counts for word, counts in told.items() if counts != list(range(1, len(counts) + 1))}
+        wrong = {
+            word: counts
+            for word, counts in counts_by_word.items()
+            if counts != list(range(1, len(counts) + 1))
+        }
         assert not wrong, {word: counts[:20] for word, counts in wrong.items()}
-        assert {word: len(counts) for word, counts in told.items()} == dict(self._expected)
+        assert {word: len(counts) for word, counts in counts_by_word.items()} == dict(self._expected)
 
 
-def test_every_count_is_told_once(bootstrap: str, topic: TopicFactory, tmp_path: Path) -> None:
+def test_every_count_is_written_once(bootstrap: str, topic: TopicFactory, tmp_path: Path) -> None:
     source, target, name = topic(PARTITIONS), topic(PARTITIONS), f"counts-{uuid.uuid4().hex[:8]}"
-    counting = Counting(bootstrap, source, target)
-    counting.feed(LINES // 3)
+    harness = CountHarness(bootstrap, source, target)
+    harness.feed(LINES // 3)
     words = [bootstrap, name, source, target]
     instances = [Instance("StreamsCount", words, tmp_path / "one")]
     try:
         instances[0].await_running()
         instances.append(Instance("StreamsCount", words, tmp_path / "two"))
         instances[1].await_running()
-        counting.feed(LINES // 3)
+        harness.feed(LINES // 3)
         instances[0].kill()
-        counting.feed(LINES // 3)
+        harness.feed(LINES // 3)
         instances.append(Instance("StreamsCount", words, tmp_path / "one"))
-        counting.check()
+        harness.check()
         for instance in instances[1:]:
             instance.end()
     finally:
@@ -121,21 +127,21 @@ def test_every_count_is_told_once(bootstrap: str, topic: TopicFactory, tmp_path:
             instance.kill()
 
 
-def test_topics_of_a_pattern_appear_while_it_runs(
+def test_topics_that_match_a_pattern_are_created_while_the_application_runs(
     bootstrap: str, topic: TopicFactory, admin: AdminClient, tmp_path: Path
 ) -> None:
-    """Each record of each topic comes out.
+    """Each record of each topic is copied.
 
-    The task asks for the end of a partition that is new to it behind a fetch that waits on the same connection, and the
-    partition's only record comes then. If the end is from before the record, the lag is below zero; and the task waits
-    for the partition for ever as soon as another one gives it something.
+    The task requests the end offset of a new partition on the connection on which a fetch waits, and the only record
+    of the partition arrives then. If the end offset is from before the record, the lag is negative, and the task waits
+    for the partition forever once another partition has records.
     """
     target, prefix = topic(), f"pattern-{uuid.uuid4().hex[:8]}"
     producer = Producer({"bootstrap.servers": bootstrap})
     expected: set[bytes] = set()
     known: list[str] = []
 
-    def appear(number: int) -> None:
+    def create_next_topic(number: int) -> None:
         known.append(f"{prefix}-{number}")
         admin.create_topics([NewTopic(known[-1], 1, 1)])[known[-1]].result(LIMIT_S)
 
@@ -146,19 +152,19 @@ def test_topics_of_a_pattern_appear_while_it_runs(
             producer.produce(name, value)
             assert producer.flush(LIMIT_S) == 0
 
-    appear(0)
-    appear(1)
+    create_next_topic(0)
+    create_next_topic(1)
     words = [bootstrap, prefix, f"{prefix}-.*", target]
     instance = Instance("StreamsRegex", words, tmp_path / "state")
     try:
         for number in range(1, TOPICS_OF_A_PATTERN):
             instance.await_running(known[number])
-            time.sleep(FETCHES_BY_THEN_S)
+            time.sleep(FETCH_WAITS_AFTER_S)
             feed(known[number])
-            copied(bootstrap, target, expected)
+            wait_until_copied(bootstrap, target, expected)
             feed(known[0])
-            copied(bootstrap, target, expected)
-            appear(number + 1)
+            wait_until_copied(bootstrap, target, expected)
+            create_next_topic(number + 1)
         instance.end()
     finally:
         instance.kill()
@@ -166,8 +172,8 @@ def test_topics_of_a_pattern_appear_while_it_runs(
             deleted.result(LIMIT_S)
 
 
-def copied(bootstrap: str, target: str, expected: set[bytes]) -> None:
-    """Waits until all of `expected` has come out. Raises AssertionError after LIMIT_S."""
+def wait_until_copied(bootstrap: str, target: str, expected: set[bytes]) -> None:
+    """Waits until all of `expected` is copied. Raises AssertionError after LIMIT_S."""
     deadline = time.monotonic() + LIMIT_S
     while (found := set(values(bootstrap, target))) != expected:
         assert found <= expected, found - expected

@@ -1,7 +1,7 @@
-"""Topics made, deleted and made again by several clients at once: each answer is true when it is given.
+"""Several clients create, delete and recreate topics at once: each response is true when it is sent.
 
-Each client has names of its own, of which it knows all that there is to know: what it was told last is so, at once and
-without exception. Other names they share: there the answers of all have to fit together in the end.
+Each client has topic names of its own, for which every response has to agree with the responses before it. Other names
+are shared: there the responses of all clients have to be consistent at the end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 class Topic:
-    """A topic as its owner knows it: `ends` are where its partitions end."""
+    """The state of a topic that one client owns: `ends` are its log end offsets."""
 
     def __init__(self, topic_id: Uuid, partitions: int) -> None:
         self.topic_id = topic_id
@@ -51,17 +51,17 @@ class Topic:
 
 
 class Client:
-    """One connection, and what its owner knows."""
+    """One connection, and the state of the client's topics."""
 
     def __init__(self, peer: Peer, number: int) -> None:
         self.peer = peer
         self.random = Random(SEED * 1000 + number)
         self.own: dict[str, Topic | None] = {f"own-{number}-{word}": None for word in "ab"}
         self.gone: list[Uuid] = []
-        self.made: list[tuple[str, Uuid]] = []
+        self.created: list[tuple[str, Uuid]] = []
         self.removed: list[tuple[str, Uuid]] = []
 
-    # ---- what it asks
+    # ---- requests
 
     def create(self, name: str, partitions: int) -> tuple[int, Uuid]:
         topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
@@ -78,7 +78,7 @@ class Client:
         answer: Any = self.peer.ask(request, 12)
         return answer.topics[0]
 
-    # ---- steps on names of its own: what is known is so
+    # ---- steps on topics of its own: every response is checked
 
     def step(self) -> None:
         name = self.random.choice(sorted(self.own))
@@ -86,12 +86,12 @@ class Client:
         if self.random.random() < 0.3:
             self.share(self.random.choice(SHARED))
         elif topic is None:
-            self.without(name)
+            self.create_absent(name)
         else:
-            self.random.choice((self.write, self.grow, self.look, self.remove))(name, topic)
+            self.random.choice((self.write, self.add_partitions, self.check, self.remove))(name, topic)
 
-    def without(self, name: str) -> None:
-        """There is no such topic, and then there is."""
+    def create_absent(self, name: str) -> None:
+        """Checks that the topic is absent, then creates it."""
         if self.random.random() < 0.5:
             assert self.describe(name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert self.delete(name)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -99,9 +99,9 @@ class Client:
         code, topic_id = self.create(name, partitions)
         assert code == ErrorCode.NONE
         self.own[name] = topic = Topic(topic_id, partitions)
-        self.random.choice((self.look, self.write))(name, topic)
+        self.random.choice((self.check, self.write))(name, topic)
 
-    def look(self, name: str, topic: Topic) -> None:
+    def check(self, name: str, topic: Topic) -> None:
         by_id = self.random.random() < 0.5
         found = self.describe(None, topic.topic_id) if by_id else self.describe(name)
         assert (found.error_code, found.name, found.topic_id) == (0, name, topic.topic_id)
@@ -114,8 +114,8 @@ class Client:
         if self.gone:
             gone = self.random.choice(self.gone)
             assert self.describe(None, gone).error_code == ErrorCode.UNKNOWN_TOPIC_ID
-            refused: Any = self.peer.ask(produce(gone, batch(b"late")), 13)
-            assert refused.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+            rejected: Any = self.peer.ask(produce(gone, batch(b"late")), 13)
+            assert rejected.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
     def write(self, name: str, topic: Topic) -> None:
         index = self.random.randrange(len(topic.ends))
@@ -126,14 +126,14 @@ class Client:
         assert (result.error_code, result.base_offset) == (0, topic.ends[index])
         topic.ends[index] += 1
 
-    def grow(self, name: str, topic: Topic) -> None:
+    def add_partitions(self, name: str, topic: Topic) -> None:
         count = len(topic.ends) + self.random.randint(0, 1)
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
         answer: Any = self.peer.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=30_000), 3)
         code = answer.results[0].error_code
         assert code == (ErrorCode.NONE if count > len(topic.ends) else ErrorCode.INVALID_PARTITIONS)
         topic.ends += [0] * (count - len(topic.ends))
-        self.look(name, topic)
+        self.check(name, topic)
 
     def remove(self, name: str, topic: Topic) -> None:
         code, topic_id = (
@@ -143,16 +143,16 @@ class Client:
         self.gone.append(topic_id)
         self.own[name] = None
         if self.random.random() < 0.7:
-            self.without(name)
+            self.create_absent(name)
 
-    # ---- steps on shared names: what is told is noted
+    # ---- steps on shared topics: successes are recorded
 
     def share(self, name: str) -> None:
         if self.random.random() < 0.5:
             code, topic_id = self.create(name, 2)
             assert code in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
             if code == ErrorCode.NONE:
-                self.made.append((name, topic_id))
+                self.created.append((name, topic_id))
         else:
             code, topic_id = self.delete(name)
             assert code in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -161,19 +161,19 @@ class Client:
 
 
 @explores
-def test_what_each_client_was_told_last_is_so(broker: BrokerProcess) -> None:
+def test_every_response_agrees_with_the_responses_before_it(broker: BrokerProcess) -> None:
     failures: list[BaseException] = []
     clients = [Client(Peer(broker.host, broker.port), number) for number in range(CLIENTS)]
 
-    def live(client: Client) -> None:
+    def run(client: Client) -> None:
         try:
             with client.peer:
                 for _ in range(STEPS):
                     client.step()
-        except BaseException as error:  # told in the thread of the test
+        except BaseException as error:  # raised in the thread of the test
             failures.append(error)
 
-    threads = [threading.Thread(target=live, args=(client,)) for client in clients]
+    threads = [threading.Thread(target=run, args=(client,)) for client in clients]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -181,20 +181,20 @@ def test_what_each_client_was_told_last_is_so(broker: BrokerProcess) -> None:
     if failures:
         raise failures[0]
 
-    made = [one for client in clients for one in client.made]
+    created = [one for client in clients for one in client.created]
     removed = [one for client in clients for one in client.removed]
-    assert len({topic_id for _, topic_id in made}) == len(made), "an id was given twice"
+    assert len({topic_id for _, topic_id in created}) == len(created), "two topics have the same id"
     assert len(set(removed)) == len(removed), "a topic was deleted twice"
-    assert set(removed) <= set(made)
-    left = set(made) - set(removed)
-    judge = Client(Peer(broker.host, broker.port), CLIENTS)
-    with judge.peer:
-        found = {name: judge.describe(name) for name in SHARED}
+    assert set(removed) <= set(created)
+    left = set(created) - set(removed)
+    last_client = Client(Peer(broker.host, broker.port), CLIENTS)
+    with last_client.peer:
+        found = {name: last_client.describe(name) for name in SHARED}
     assert left == {(name, topic.topic_id) for name, topic in found.items() if topic.error_code == 0}
 
 
-def test_one_of_those_who_create_at_once_succeeds(broker: BrokerProcess) -> None:
-    """Requests of many clients that are all there before the first is answered."""
+def test_one_of_concurrent_creations_succeeds(broker: BrokerProcess) -> None:
+    """All requests are sent before the first response is read."""
     for turn in range(10):
         name = f"wanted-{turn}"
         peers = [Peer(broker.host, broker.port) for _ in range(8)]
@@ -203,7 +203,7 @@ def test_one_of_those_who_create_at_once_succeeds(broker: BrokerProcess) -> None
         question = MetadataRequest(topics=named(name), allow_auto_topic_creation=False)
         for peer in peers:
             peer.say(request, 7)
-            peer.say(question, 12)  # it comes by the same connection, so it sees what the creation led to
+            peer.say(question, 12)  # on the same connection, so that it is executed after the creation
         answers: list[Any] = [peer.hear(request, 7) for peer in peers]
         seen: list[Any] = [peer.hear(question, 12) for peer in peers]
         codes = sorted(answer.topics[0].error_code for answer in answers)

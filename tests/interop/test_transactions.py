@@ -1,4 +1,4 @@
-"""Transactions of stock producers: what is committed is there whole, what is aborted is not, and zombies are fenced."""
+"""Transactions of stock producers: committed ones are read whole, aborted ones are not, older producers are fenced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMIT_S = 30.0
 
 
 def transactional(bootstrap: str, name: str, **more: str | int) -> Producer:
-    """One of librdkafka's, initialised."""
+    """Returns an initialised transactional producer of librdkafka."""
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0}
     producer = Producer(settings | {key.replace("_", "."): value for key, value in more.items()})
     producer.init_transactions(LIMIT_S)
@@ -29,18 +29,18 @@ def transactional(bootstrap: str, name: str, **more: str | int) -> Producer:
 
 
 def unique() -> str:
-    """A name for an id or a group."""
+    """Returns an unused name for a transactional id or a group."""
     return f"interop-{uuid.uuid4().hex[:12]}"
 
 
 def send(producer: Producer, topic: str, *sent: bytes) -> None:
-    """All of it acknowledged, in the transaction that is open."""
+    """Sends the values in the open transaction, and waits until all are acknowledged."""
     for value in sent:
         producer.produce(topic, value, partition=0)
     assert producer.flush(LIMIT_S) == 0
 
 
-def test_only_what_is_committed_is_read(bootstrap: str, topic: TopicFactory) -> None:
+def test_only_committed_transactions_are_read(bootstrap: str, topic: TopicFactory) -> None:
     name = topic()
     one, other = transactional(bootstrap, unique()), transactional(bootstrap, unique())
     kept: list[bytes] = []
@@ -64,7 +64,7 @@ def test_only_what_is_committed_is_read(bootstrap: str, topic: TopicFactory) -> 
     assert len(values(bootstrap, name, isolation="read_uncommitted")) == 36
 
 
-def test_nothing_behind_an_open_transaction_is_read(
+def test_no_record_behind_an_open_transaction_is_read(
     bootstrap: str, admin: AdminClient, topic: TopicFactory
 ) -> None:
     name = topic()
@@ -91,10 +91,10 @@ def test_a_second_producer_of_the_same_id_fences_the_first(bootstrap: str, topic
     second = transactional(bootstrap, identity)
     second.begin_transaction()
     send(second, name, b"of the second")
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         first.commit_transaction(LIMIT_S)
-    assert refused.value.args[0].fatal()
-    assert refused.value.args[0].code() == KafkaError._FENCED
+    assert rejected.value.args[0].fatal()
+    assert rejected.value.args[0].code() == KafkaError._FENCED
     second.commit_transaction(LIMIT_S)
     assert values(bootstrap, name) == [b"of the second"]
 
@@ -108,7 +108,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(bootstrap: str, topic: Top
     send(Producer({"bootstrap.servers": bootstrap}), name, b"behind it")
     deadline = time.monotonic() + LIMIT_S
     while values(bootstrap, name) != [b"behind it"]:
-        assert time.monotonic() < deadline, "it hangs"
+        assert time.monotonic() < deadline, "the transaction is not aborted"
     with pytest.raises(KafkaException):
         producer.commit_transaction(LIMIT_S)
 

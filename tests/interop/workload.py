@@ -1,8 +1,8 @@
 """Records to send through a broker, and the proof that the same ones came back.
 
-Everything follows from (seed, index), so that nothing has to be kept: whoever produces and whoever consumes each run
-the records through a `Digests`, and two equal digests mean the same bytes in the same order in every partition. A
-digest keeps a mark every thousand records, so that a difference is found to within a thousand.
+A record is a function of (seed, index), so that none is kept: the producer and the consumer each add the records to a
+`Digests`, and equal digests mean the same bytes in the same order in every partition. A digest keeps a mark every
+thousand records, so that a difference is found to within a thousand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BIG_VALUE_BYTES = 1_000_000
-"""A value of 1 MB: below the 1,048,588 bytes that a broker takes at its defaults, overhead included."""
+"""A value of 1 MB: below the 1,048,588 bytes that a broker accepts by default, overhead included."""
 
 _MARK_EVERY = 1000
 _POOL_BYTES = 1 << 16
@@ -38,7 +38,7 @@ _NULL_HEADER: Headers = (("nothing", None), ("something", b"x"))
 
 
 class Record(NamedTuple):
-    """One record as a producer is asked to send it."""
+    """One record as a producer has to send it."""
 
     partition: int
     key: bytes | None
@@ -50,8 +50,8 @@ class Record(NamedTuple):
 class Workload:
     """`count` records, in short runs over `partitions`: keys, headers, nulls, empty values, and `big` values of 1 MB.
 
-    `null_headers` is off for clients whose producer refuses a header without a value, `bare` for those that refuse a
-    record with neither key nor value.
+    `null_headers` is off for clients whose producer rejects a header without a value, `bare` for those that reject
+    a record with neither key nor value.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Workload:
         self._sizes = [dice.randrange(1, 200) for _ in range(997)]
 
     def records(self) -> Iterator[Record]:
-        """The records in the order in which they are to be sent."""
+        """The records in sending order."""
         partitions, started_ms = self.partitions, self.started_ms
         for index in range(self.count):
             partition = index // _RUN % partitions
@@ -116,7 +116,7 @@ def _key(index: int) -> bytes | None:
 
 
 class Digest:
-    """What is left of one partition's records: how many there were, and a running checksum over all their bytes."""
+    """The count of one partition's records, and a running checksum over all their bytes."""
 
     __slots__ = ("checksum", "count", "marks")
 
@@ -126,7 +126,7 @@ class Digest:
         self.marks: list[int] = []
 
     def add(self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> None:
-        """Takes the next record of the partition in."""
+        """Adds the next record of the partition."""
         lengths = _LENGTHS.pack(timestamp_ms, _length(key), _length(value), len(headers))
         parts = [lengths, key or b"", value or b""]
         for name, content in headers:
@@ -140,13 +140,13 @@ class Digest:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Digest) and (self.count, self.checksum) == (other.count, other.checksum)
 
-    __hash__ = None  # type: ignore[assignment]  # it grows
+    __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __repr__(self) -> str:
         return f"{self.count}:{self.checksum:08x}"
 
     def difference(self, other: Digest) -> str:
-        """Where two digests part, in words."""
+        """Describes where two digests begin to differ."""
         pairs = zip(self.marks, other.marks, strict=False)
         same = next(
             (number for number, (a, b) in enumerate(pairs) if a != b), min(len(self.marks), len(other.marks))
@@ -166,16 +166,16 @@ class Digests:
 
     @property
     def count(self) -> int:
-        """How many records all partitions took in."""
+        """The records of all partitions."""
         return sum(digest.count for digest in self.of)
 
     def add(self, record: Record) -> None:
-        """Takes a produced record in."""
+        """Adds a produced record."""
         self.of[record.partition].add(record.key, record.value, record.headers, record.timestamp_ms)
 
 
 def expected(workload: Workload) -> Digests:
-    """What a reader of the whole workload must arrive at."""
+    """The digests of a reader of the whole workload."""
     digests = Digests(workload.partitions)
     for record in workload.records():
         digests.add(record)

@@ -6,7 +6,7 @@ import asyncio
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from tests.interop.clients.base import Patience, StockClient
+from tests.interop.clients.base import SilenceTimer, StockClient
 from tests.interop.workload import Digests, Workload
 
 
@@ -14,7 +14,7 @@ class Aiokafka(StockClient):
     """The asyncio client; by default neither idempotent nor acks=all."""
 
     name = "aiokafka"
-    # AIOKafkaProducer.send() wants a value in every header, and a key or a value in every record.
+    # AIOKafkaProducer.send() requires a value in every header, and a key or a value in every record.
     null_headers = False
     bare = False
 
@@ -23,7 +23,7 @@ class Aiokafka(StockClient):
         return asyncio.run(_produce(bootstrap, topic, workload, codec))
 
     def consume(self, bootstrap: str, topic: str, partitions: int, count: int) -> Digests:
-        """Assigned, from the beginning."""
+        """Assigns the partitions and reads from the beginning."""
         return asyncio.run(_consume(bootstrap, topic, partitions, count))
 
 
@@ -60,7 +60,7 @@ async def _produce(bootstrap: str, topic: str, workload: Workload, codec: str) -
 
 
 async def _consume(bootstrap: str, topic: str, partitions: int, count: int) -> Digests:
-    digests, patience = Digests(partitions), Patience()
+    digests, silence = Digests(partitions), SilenceTimer()
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
     await consumer.start()
     try:
@@ -75,8 +75,8 @@ async def _consume(bootstrap: str, topic: str, partitions: int, count: int) -> D
                     assert record.offset == digest.count
                     digest.add(record.key, record.value, record.headers, record.timestamp)
             if fetched:
-                patience.heard()
-            patience.check(digests, count)
+                silence.received()
+            silence.check(digests, count)
     finally:
         await consumer.stop()
     return digests

@@ -9,11 +9,11 @@ from typing import ClassVar
 from tests.interop.workload import BIG_VALUE_BYTES, CODECS, Digests, Workload
 
 SILENCE_S = 30.0
-"""A client that has heard nothing new for so long has lost records."""
+"""A client that receives no record for this long has lost some."""
 
 
 class StockClient(ABC):
-    """One client library or tool at its defaults; only what a call names is set."""
+    """One client library or tool at its defaults; a call sets only its arguments."""
 
     name: ClassVar[str]
     codecs: ClassVar[tuple[str, ...]] = CODECS
@@ -32,7 +32,7 @@ class StockClient(ABC):
         )
 
     def missing(self) -> str | None:
-        """Why this client cannot run here, or None when it can."""
+        """The reason why this client cannot run here, or None."""
         return None
 
     @abstractmethod
@@ -47,19 +47,19 @@ class StockClient(ABC):
         return self.name
 
 
-class Patience:
-    """Fails a reader that gets nothing for too long; call `heard()` on every arrival."""
+class SilenceTimer:
+    """Fails a reader that gets nothing for too long; call `received()` on every arrival."""
 
     def __init__(self, silence_s: float = SILENCE_S) -> None:
         self._silence_s = silence_s
         self._deadline = time.monotonic() + silence_s
 
-    def heard(self) -> None:
-        """Something arrived."""
+    def received(self) -> None:
+        """Restarts the timer."""
         self._deadline = time.monotonic() + self._silence_s
 
     def check(self, digests: Digests, count: int) -> None:
-        """Raises AssertionError when nothing arrived for too long."""
+        """Raises AssertionError once the silence is too long."""
         assert time.monotonic() < self._deadline, (
             f"{digests.count} of {count} records, then nothing for {self._silence_s:g} s"
         )

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs d
     ResourceType,
 )
 
-from tests.interop.clients.base import Patience, StockClient
+from tests.interop.clients.base import SilenceTimer, StockClient
 from tests.interop.workload import Digests, Workload
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "NewTopic",
     "OffsetSpec",
     "ResourceType",
-    "take",
+    "add_message",
 ]
 
 OffsetSpec: Any = confluent_kafka.admin.OffsetSpec  # type: ignore[attr-defined]  # and its methods have no types
@@ -39,7 +39,7 @@ class ConfluentKafka(StockClient):
     big_value_bytes = 999_900
 
     def produce(self, bootstrap: str, topic: str, workload: Workload, codec: str) -> Digests:
-        """Idempotent, because that is the one default that a careful user of librdkafka changes."""
+        """Idempotent, the one default that a careful user of librdkafka changes."""
         failed: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -73,24 +73,24 @@ class ConfluentKafka(StockClient):
         return digests
 
     def consume(self, bootstrap: str, topic: str, partitions: int, count: int) -> Digests:
-        """Assigned, not subscribed."""
+        """Assigns the partitions, without a subscription."""
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "enable.auto.commit": False})
-        digests, patience = Digests(partitions), Patience()
+        digests, silence = Digests(partitions), SilenceTimer()
         try:
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
             while digests.count < count:
                 messages = consumer.consume(5000, 1.0)
                 for message in messages:
-                    take(digests, message)
+                    add_message(digests, message)
                 if messages:
-                    patience.heard()
-                patience.check(digests, count)
+                    silence.received()
+                silence.check(digests, count)
         finally:
             consumer.close()
         return digests
 
 
-def take(digests: Digests, message: Message) -> None:
+def add_message(digests: Digests, message: Message) -> None:
     """Adds one message, which must be a record and the next one of its partition."""
     error = message.error()
     assert error is None, error

@@ -1,4 +1,4 @@
-"""Apache Kafka's own Java clients, in a JVM that lives as long as the tests need it."""
+"""Apache Kafka's own Java clients, in one JVM for all tests."""
 
 from __future__ import annotations
 

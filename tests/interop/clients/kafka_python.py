@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from tests.interop.clients.base import Patience, StockClient
+from tests.interop.clients.base import SilenceTimer, StockClient
 from tests.interop.workload import Digests, Workload
 
 with warnings.catch_warnings():
@@ -27,12 +27,12 @@ class KafkaPython(StockClient):
     """The pure Python client; idempotent by default."""
 
     name = "kafka-python"
-    # KafkaProducer.send() wants a value in every header, and a key or a value in every record.
+    # KafkaProducer.send() requires a value in every header, and a key or a value in every record.
     null_headers = False
     bare = False
 
     def produce(self, bootstrap: str, topic: str, workload: Workload, codec: str) -> Digests:
-        """Keeps the futures of the last ten thousand records, to fail when one of them did."""
+        """Keeps the futures of the last ten thousand records, to check their results."""
         digests = Digests(workload.partitions)
         producer = KafkaProducer(
             bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec
@@ -52,15 +52,15 @@ class KafkaPython(StockClient):
                 )
                 digests.add(record)
                 if len(waiting) == 10_000:
-                    _settle(producer, waiting)
-            _settle(producer, waiting)
+                    _await_acknowledged(producer, waiting)
+            _await_acknowledged(producer, waiting)
         finally:
             producer.close(timeout=30)
         return digests
 
     def consume(self, bootstrap: str, topic: str, partitions: int, count: int) -> Digests:
-        """Without a group, assigned."""
-        digests, patience = Digests(partitions), Patience()
+        """Assigns the partitions, without a group."""
+        digests, silence = Digests(partitions), SilenceTimer()
         consumer = KafkaConsumer(bootstrap_servers=bootstrap)
         try:
             assigned = [TopicPartition(topic, number) for number in range(partitions)]
@@ -74,14 +74,14 @@ class KafkaPython(StockClient):
                         assert record.offset == digest.count
                         digest.add(record.key, record.value, record.headers, record.timestamp)
                 if fetched:
-                    patience.heard()
-                patience.check(digests, count)
+                    silence.received()
+                silence.check(digests, count)
         finally:
             consumer.close()
         return digests
 
 
-def _settle(producer: KafkaProducer, waiting: list[object]) -> None:
+def _await_acknowledged(producer: KafkaProducer, waiting: list[object]) -> None:
     producer.flush(timeout=120)
     for future in waiting:
         assert future.succeeded(), future.exception  # type: ignore[attr-defined]

@@ -21,19 +21,19 @@ class Kcat(StockClient):
     """Its input is text with delimiters: no empty values beside null ones, one set of headers a run, no timestamps."""
 
     name = "kcat"
-    # It counts what it has read beyond a record towards the record's size.
+    # It counts bytes read beyond a record towards the size of the record.
     big_value_bytes = 990_000
 
     def missing(self) -> str | None:
-        """A system package, not a Python one."""
+        """kcat is a system package, not a Python one."""
         return None if shutil.which("kcat") else "kcat is not installed"
 
     def produce(self, bootstrap: str, topic: str, workload: Workload, codec: str) -> Digests:
-        """One run for each partition."""
+        """Runs kcat once for each partition."""
         digests = Digests(workload.partitions)
         lines: list[list[bytes]] = [[] for _ in range(workload.partitions)]
         for record in workload.records():
-            plain = _plain(record)
+            plain = _expressible(record)
             digests.add(plain)
             lines[record.partition].append(_line(plain))
         for partition, texts in enumerate(lines):
@@ -41,7 +41,7 @@ class Kcat(StockClient):
         return digests
 
     def consume(self, bootstrap: str, topic: str, partitions: int, count: int) -> Digests:
-        """One run for all partitions, up to the end of each."""
+        """Runs kcat once for all partitions, up to the end of each."""
         words = ["kcat", "-C", "-b", bootstrap, "-t", topic, "-o", "beginning", "-e", "-q", "-f", _FORMAT]
         digests = Digests(partitions)
         with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
@@ -63,7 +63,7 @@ class _Read(NamedTuple):
     headers: Headers
 
 
-def _plain(record: Record) -> Record:
+def _expressible(record: Record) -> Record:
     """The record in the form that kcat can express."""
     key, value = (data.translate(_PLAIN) if data else None for data in (record.key, record.value))
     return Record(record.partition, key, value, _HEADERS, 0)
@@ -85,11 +85,11 @@ def _parse(stream: IO[bytes]) -> Iterator[_Read]:
     """The output in _FORMAT; lengths of -1 are nulls."""
     while head := stream.readline():
         partition, offset, key_size, value_size = map(int, head.split())
-        key, value = _take(stream, key_size), _take(stream, value_size)
+        key, value = _read_sized(stream, key_size), _read_sized(stream, value_size)
         headers = stream.readline().rstrip(b"\n")
         pairs = (pair.partition(b"=") for pair in headers.split(b",") if pair)
         yield _Read(partition, offset, key, value, [(name.decode(), content) for name, _, content in pairs])
 
 
-def _take(stream: IO[bytes], size: int) -> bytes | None:
+def _read_sized(stream: IO[bytes], size: int) -> bytes | None:
     return None if size < 0 else stream.read(size)

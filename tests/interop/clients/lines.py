@@ -1,4 +1,4 @@
-"""A client in another language: a program that reads a command a line and answers each with a line."""
+"""A client in another language: a program that answers each command line with a line."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class LineClientError(Exception):
 
 
 class LineClient:
-    """Drives the program, which lives until `close`."""
+    """Drives the program, which runs until `close`."""
 
     def __init__(self, command: list[str]) -> None:
-        # Loggers without a configuration complain on the error stream; what matters is in the answers.
+        # Unconfigured loggers write warnings to the error stream; failures are in the answers.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -31,7 +31,7 @@ class LineClient:
         threading.Thread(target=self._read, daemon=True).start()
 
     def produce(self, topic: str, partitions: int, count: int, codec: str) -> Digests:
-        """Has the program send its own records, of every kind; returns their digests."""
+        """Makes the program send its own records, of every kind; returns their digests."""
         return _digests(self.ask("produce", topic, partitions, count, codec))
 
     def consume(self, topic: str, partitions: int, count: int) -> Digests:
@@ -39,7 +39,7 @@ class LineClient:
         return _digests(self.ask("consume", topic, partitions, count))
 
     def ask(self, *words: object) -> str:
-        """The answer to one line; LineClientError when it is not `ok`."""
+        """Returns the rest of the answer to one line. Raises LineClientError unless it is `ok`."""
         stdin = self._process.stdin
         assert stdin is not None
         stdin.write(" ".join(map(str, words)) + "\n")

@@ -3,8 +3,8 @@
 //	produce TOPIC PARTITIONS COUNT CODEC  records of every kind, in runs over the partitions
 //	consume TOPIC PARTITIONS COUNT        all partitions from the beginning
 //
-// Each is answered by one line: "ok" and, for each partition, how many records and a CRC-32 over all their bytes
-// (count:crc), as tests/interop/workload.py computes it; or "failed" and why.
+// Each is answered by one line: "ok" and, for each partition, the count of records and a CRC-32 over all their bytes
+// (count:crc), as tests/interop/workload.py computes it; or "failed" and the reason.
 package main
 
 import (
@@ -87,7 +87,7 @@ func pool() []byte {
 	return data
 }
 
-// record makes the record with a number: nulls, empty keys and values, headers, two big values among them all.
+// record makes the record with a number: with nulls, empty keys and values, headers, and two big values.
 func record(number, count int, noise []byte, started time.Time) *kgo.Record {
 	made := &kgo.Record{Timestamp: started.Add(time.Duration(number) * time.Millisecond)}
 	if number == count/4 || number == count*3/4 {

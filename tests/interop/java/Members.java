@@ -52,12 +52,12 @@ public final class Members {
             member.join();
     }
 
-    private static synchronized void say(String line) {
+    private static synchronized void print(String line) {
         System.out.println(line);
         System.out.flush();
     }
 
-    /** One that reads, and commits what it has read. */
+    /** A member that reads records and commits them. */
     private static class Member extends Thread {
         final AtomicBoolean leaves = new AtomicBoolean();
         final String name;
@@ -83,25 +83,25 @@ public final class Members {
         public void run() {
             try {
                 while (!leaves.get())
-                    live();
+                    consume();
             } catch (Exception error) {
-                say("failed " + name + " " + error.toString().replace('\n', ' '));
+                print("failed " + name + " " + error.toString().replace('\n', ' '));
                 return;
             } finally {
                 end();
             }
-            say("left " + name);
+            print("left " + name);
         }
 
-        /** Until it is to leave, or does not know where it is and has to begin anew. */
-        private void live() {
+        /** Reads until the member leaves, or until its position is unknown, so that it needs a new consumer. */
+        private void consume() {
             try (var closing = new KafkaConsumer<>(properties(), new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
                 consumer = closing;
                 closing.subscribe(List.of(topic), new Owned());
-                boolean knows = true;
-                while (knows && !leaves.get()) {
+                boolean knowsPosition = true;
+                while (knowsPosition && !leaves.get()) {
                     ConsumerRecords<byte[], byte[]> records = closing.poll(Duration.ofMillis(100));
-                    knows = records.isEmpty() || take(records);
+                    knowsPosition = records.isEmpty() || process(records);
                 }
             }
         }
@@ -113,23 +113,23 @@ public final class Members {
         void end() {
         }
 
-        /** False when it failed and cannot go back to what is committed either. */
-        private boolean take(ConsumerRecords<byte[], byte[]> records) {
+        /** Returns false if the commit failed and the committed offsets are unknown too. */
+        private boolean process(ConsumerRecords<byte[], byte[]> records) {
             Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
             for (TopicPartition partition : records.partitions())
-                ends.put(partition, new OffsetAndMetadata(sayGot(partition.partition(), records.records(partition)) + 1));
+                ends.put(partition, new OffsetAndMetadata(printReceived(partition.partition(), records.records(partition)) + 1));
             try {
                 handle(records, ends);
             } catch (KafkaException error) {
-                say("uncommitted " + name + " " + error.toString().replace('\n', ' '));
-                return goBack(records);
+                print("uncommitted " + name + " " + error.toString().replace('\n', ' '));
+                return seekToCommitted(records);
             }
-            ends.forEach((partition, end) -> say("committed " + name + " " + partition.partition() + " " + end.offset()));
+            ends.forEach((partition, end) -> print("committed " + name + " " + partition.partition() + " " + end.offset()));
             return true;
         }
 
-        /** To what is committed: a commit of which nothing was heard may have happened. */
-        private boolean goBack(ConsumerRecords<byte[], byte[]> records) {
+        /** Seeks to the committed offsets: a commit without a response may have happened. */
+        private boolean seekToCommitted(ConsumerRecords<byte[], byte[]> records) {
             Set<TopicPartition> partitions = new HashSet<>(records.partitions());
             partitions.retainAll(consumer.assignment());
             try {
@@ -145,17 +145,17 @@ public final class Members {
             }
         }
 
-        private long sayGot(int partition, List<ConsumerRecord<byte[], byte[]>> records) {
+        private long printReceived(int partition, List<ConsumerRecord<byte[], byte[]>> records) {
             long first = records.get(0).offset();
             long last = first - 1;
             for (ConsumerRecord<byte[], byte[]> record : records) {
                 if (record.offset() != last + 1) {
-                    say("got " + name + " " + partition + " " + first + "-" + last);
+                    print("got " + name + " " + partition + " " + first + "-" + last);
                     first = record.offset();
                 }
                 last = record.offset();
             }
-            say("got " + name + " " + partition + " " + first + "-" + last);
+            print("got " + name + " " + partition + " " + first + "-" + last);
             return last;
         }
 
@@ -180,29 +180,29 @@ public final class Members {
             return properties;
         }
 
-        /** Tells what the consumer owns, as its callbacks say. */
+        /** Prints the consumer's partitions after each callback. */
         private final class Owned implements ConsumerRebalanceListener {
             private final TreeSet<Integer> now = new TreeSet<>();
 
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
                 partitions.forEach(partition -> now.add(partition.partition()));
-                tell();
+                printOwned();
             }
 
             @Override
             public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
                 partitions.forEach(partition -> now.remove(partition.partition()));
-                tell();
+                printOwned();
             }
 
-            private void tell() {
-                say("assigned " + name + " " + now.stream().map(String::valueOf).collect(Collectors.joining(",")));
+            private void printOwned() {
+                print("assigned " + name + " " + now.stream().map(String::valueOf).collect(Collectors.joining(",")));
             }
         }
     }
 
-    /** One that copies by transactions. */
+    /** A member that copies records in transactions. */
     private static final class Chain extends Member {
         private final String target;
         private final int abortEvery;
@@ -228,7 +228,7 @@ public final class Members {
                     throw new KafkaException("on purpose");
                 commit();
             } catch (KafkaException error) {
-                giveUp();
+                abort();
                 throw error;
             }
         }
@@ -239,7 +239,7 @@ public final class Members {
                     producer.commitTransaction();
                     return;
                 } catch (TimeoutException error) {
-                    // Whoever has not heard how a commit ended asks again, and may do nothing else.
+                    // Without the result of a commit a producer may only retry it.
                     if (attempt == 5)
                         throw error;
                 }
@@ -251,7 +251,7 @@ public final class Members {
             producer.close();
         }
 
-        private void giveUp() {
+        private void abort() {
             try {
                 producer.abortTransaction();
             } catch (KafkaException | IllegalStateException fatal) {
@@ -266,9 +266,9 @@ public final class Members {
             properties.put("transactional.id", name);
             properties.put("transaction.timeout.ms", "5000");
             properties.put("max.block.ms", "20000");
-            var made = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
-            made.initTransactions();
-            return made;
+            var created = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
+            created.initTransactions();
+            return created;
         }
     }
 }

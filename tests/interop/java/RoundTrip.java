@@ -28,8 +28,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *   produce TOPIC PARTITIONS COUNT CODEC  records of every kind, in runs over the partitions
  *   consume TOPIC PARTITIONS COUNT        all partitions from the beginning
  *
- * Each is answered by one line: "ok" and, for each partition, how many records and a CRC-32 over all their bytes
- * (count:crc), as tests/interop/workload.py computes it; or "failed" and why.
+ * Each is answered by one line: "ok" and, for each partition, the count of records and a CRC-32 over all their bytes
+ * (count:crc), as tests/interop/workload.py computes it; or "failed" and the reason.
  */
 public final class RoundTrip {
     private static final int RUN = 20;
@@ -174,7 +174,7 @@ public final class RoundTrip {
         }
     }
 
-    /** How many records of a partition, and a checksum over all of them. */
+    /** The count of the records of a partition, and a checksum over all of them. */
     private static final class Digest {
         private final CRC32 crc = new CRC32();
         private int count = 0;

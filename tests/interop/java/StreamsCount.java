@@ -13,8 +13,8 @@ import org.apache.kafka.streams.state.KeyValueStore;
 /**
  * One instance of an application that counts words exactly once: StreamsCount BOOTSTRAP APPLICATION FROM TO DIRECTORY
  *
- * Every record of FROM is a line of words; TO gets a record for each, the word as its key and as its value how many of
- * it there were so far.
+ * Every record of FROM is a line of words; TO gets a record for each word, with the word as key and its count so far as
+ * value.
  */
 public final class StreamsCount {
     private StreamsCount() {
@@ -43,6 +43,6 @@ public final class StreamsCount {
             .mapValues(String::valueOf)
             .to(args[3], Produced.with(Serdes.String(), Serdes.String()));
 
-        StreamsLife.live(new KafkaStreams(builder.build(), properties));
+        StreamsRunner.run(new KafkaStreams(builder.build(), properties));
     }
 }

@@ -10,8 +10,8 @@ import org.apache.kafka.streams.kstream.Produced;
 /**
  * An application that copies the records of all topics of a pattern: StreamsRegex BOOTSTRAP APPLICATION PATTERN TO DIRECTORY
  *
- * Its group has the classic protocol. One task reads the first partitions of all topics: before it goes on it asks how
- * far its fetches lag behind those that have given it nothing.
+ * Its group has the classic protocol. One task reads the first partitions of all topics: before it processes records
+ * it requests the lag of the partitions that have returned none.
  */
 public final class StreamsRegex {
     private StreamsRegex() {
@@ -31,6 +31,6 @@ public final class StreamsRegex {
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(Pattern.compile(args[2]), Consumed.with(Serdes.String(), Serdes.String()))
             .to(args[3], Produced.with(Serdes.String(), Serdes.String()));
-        StreamsLife.live(new KafkaStreams(builder.build(), properties));
+        StreamsRunner.run(new KafkaStreams(builder.build(), properties));
     }
 }

@@ -12,41 +12,48 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import IllegalStateError, KafkaError
 
-from tests.interop.members.lines import Member, run, say, say_assigned, say_committed, say_got
+from tests.interop.members.lines import (
+    Member,
+    print_assigned,
+    print_committed,
+    print_line,
+    print_received,
+    run_program,
+)
 
 BOOTSTRAP = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
-class Owned(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Tells what the consumer owns: it knows only the eager protocol.
+class OwnershipListener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """Reports the consumer's partitions; aiokafka has only the eager protocol.
 
-    No partition is revoked in the middle of a turn, and no turn begins before the next assignment: aiokafka sends the
-    offsets of a transaction without member and generation, so that the group cannot keep it from committing late.
+    No partition is revoked while records are processed, and processing waits for the next assignment: aiokafka sends
+    the offsets of a transaction without member and generation, so that the group cannot reject a late commit.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.turn = asyncio.Lock()
-        self.settled = False
+        self.processing = asyncio.Lock()
+        self.is_assigned = False
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        """All of them."""
-        say_assigned(self._name, {one.partition for one in assigned})
-        self.settled = True
+        """Called with all partitions."""
+        print_assigned(self._name, {one.partition for one in assigned})
+        self.is_assigned = True
 
     async def on_partitions_revoked(self, _: Any) -> None:
-        """All of them."""
-        self.settled = False
-        async with self.turn:
-            say_assigned(self._name, ())
+        """Called with all partitions."""
+        self.is_assigned = False
+        async with self.processing:
+            print_assigned(self._name, ())
 
 
-def play(member: Member, leave: threading.Event) -> None:
-    """Reads, or copies, until told to leave."""
-    asyncio.run(_play(member, leave))
+def run_member(member: Member, leave: threading.Event) -> None:
+    """Reads or copies records until `leave` is set."""
+    asyncio.run(_run_member(member, leave))
 
 
-async def _play(member: Member, leave: threading.Event) -> None:
+async def _run_member(member: Member, leave: threading.Event) -> None:
     consumer = AIOKafkaConsumer(
         bootstrap_servers=BOOTSTRAP,
         client_id=member.name,
@@ -60,28 +67,28 @@ async def _play(member: Member, leave: threading.Event) -> None:
         session_timeout_ms=8000 if member.target else 1500,
         heartbeat_interval_ms=300,
     )
-    owned = Owned(member.name)
+    owned = OwnershipListener(member.name)
     consumer.subscribe([member.topic], listener=owned)
     await consumer.start()
     chain = await Chain(member, consumer).start() if member.target else None
     try:
         while not leave.is_set():
-            # Not within the turn: while the group rebalances this waits for the next assignment.
+            # Not under the lock: while the group rebalances this waits for the next assignment.
             fetched = await consumer.getmany(timeout_ms=100, max_records=500)
-            async with owned.turn:
-                if owned.settled:
-                    await _take(fetched, member, consumer, chain)
+            async with owned.processing:
+                if owned.is_assigned:
+                    await _process(fetched, member, consumer, chain)
     finally:
         await consumer.stop()
         if chain:
             await chain.stop()
 
 
-async def _take(fetched: Any, member: Member, consumer: Any, chain: Chain | None) -> None:
+async def _process(fetched: Any, member: Member, consumer: Any, chain: Chain | None) -> None:
     offsets = {part: [record.offset for record in records] for part, records in fetched.items() if records}
     if not offsets:
         return
-    say_got(member.name, {part.partition: handed for part, handed in offsets.items()})
+    print_received(member.name, {part.partition: handed for part, handed in offsets.items()})
     ends = {part: handed[-1] + 1 for part, handed in offsets.items()}
     try:
         if chain:
@@ -89,10 +96,10 @@ async def _take(fetched: Any, member: Member, consumer: Any, chain: Chain | None
         else:
             await consumer.commit(ends)
     except (KafkaError, IllegalStateError) as error:
-        say("uncommitted", member.name, repr(error))
+        print_line("uncommitted", member.name, repr(error))
         await _rewind(consumer, {part: handed[0] for part, handed in offsets.items()})
     else:
-        say_committed(member.name, {part.partition: offset for part, offset in ends.items()})
+        print_committed(member.name, {part.partition: offset for part, offset in ends.items()})
 
 
 async def _rewind(consumer: Any, offsets: dict[TopicPartition, int]) -> None:
@@ -102,7 +109,7 @@ async def _rewind(consumer: Any, offsets: dict[TopicPartition, int]) -> None:
 
 
 class AbortedError(KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """The transaction was to be aborted."""
+    """The transaction is aborted on purpose."""
 
 
 class Chain:
@@ -115,7 +122,7 @@ class Chain:
         self._producer: Any = None
 
     async def start(self) -> Chain:
-        """A producer, also after one that was fenced."""
+        """Starts a producer, also after one that was fenced."""
         await self.stop()
         self._producer = AIOKafkaProducer(
             bootstrap_servers=BOOTSTRAP, transactional_id=self._member.name, transaction_timeout_ms=5000
@@ -124,12 +131,12 @@ class Chain:
         return self
 
     async def stop(self) -> None:
-        """Closes it."""
+        """Closes the producer."""
         if self._producer is not None:
             await self._producer.stop()
 
     async def copy(self, fetched: Any, ends: dict[TopicPartition, int]) -> None:
-        """Commits, or raises what it failed with."""
+        """Commits, or raises the error of the transaction."""
         self._count += 1
         fails = self._member.abort_every and self._count % self._member.abort_every == 0
         try:
@@ -148,4 +155,4 @@ class Chain:
 
 
 if __name__ == "__main__":
-    run(play)
+    run_program(run_member)

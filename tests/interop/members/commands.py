@@ -1,4 +1,4 @@
-"""How the programs that hold members are started; a test is skipped where one cannot be built."""
+"""The commands that start programs with members; skips the test where a program cannot be built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.conformance.kafka_jars import WORKER, require_compiled
 
 Command = Callable[[str], list[str]]
-"""Takes host:port."""
+"""Returns the command line for a bootstrap server, host:port."""
 
 HERE = Path(__file__).parents[1]
 GO_BUILD_LIMIT_S = 600
@@ -39,19 +39,19 @@ def _go_program() -> Path:
         check=False,
     )
     if built.returncode != 0:
-        # A Go too old for the module, or no way to its dependencies.
+        # Go is too old for the module, or its dependencies are not available.
         pytest.skip(f"go build: {built.stderr.strip().splitlines()[-1:]}")
     return program
 
 
 def java(bootstrap: str) -> list[str]:
-    """The program that has Kafka's own clients."""
+    """The program with Kafka's own clients."""
     flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
     return ["java", *flags, "-cp", _java_classpath(), "Members", bootstrap]
 
 
 def go(bootstrap: str) -> list[str]:
-    """The program that has franz-go."""
+    """The program with franz-go."""
     return [str(_go_program()), bootstrap]
 
 

@@ -9,14 +9,21 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from tests.interop.members.lines import Member, run, say, say_assigned, say_committed, say_got
+from tests.interop.members.lines import (
+    Member,
+    print_assigned,
+    print_committed,
+    print_line,
+    print_received,
+    run_program,
+)
 
 BOOTSTRAP = sys.argv[1] if len(sys.argv) > 1 else ""
 STRATEGIES = {"eager": "range,roundrobin", "cooperative": "cooperative-sticky"}
 
 
 def config(member: Member) -> dict[str, Any]:
-    """Of the consumer."""
+    """The configuration of the consumer."""
     common: dict[str, Any] = {
         "bootstrap.servers": BOOTSTRAP,
         "group.id": member.group,
@@ -37,7 +44,7 @@ def config(member: Member) -> dict[str, Any]:
     }
 
 
-class Owned:
+class OwnershipListener:
     """Reports the consumer's partitions, by its callbacks."""
 
     def __init__(self, name: str) -> None:
@@ -45,20 +52,22 @@ class Owned:
         self._now: set[int] = set()
 
     def assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        """With the cooperative protocols, those that are new."""
+        """Adds the new partitions."""
         self._now |= {one.partition for one in partitions}
-        say_assigned(self._name, self._now)
+        print_assigned(self._name, self._now)
 
-    def gone(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        """Revoked, or lost."""
+    def removed(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        """Removes revoked or lost partitions."""
         self._now -= {one.partition for one in partitions}
-        say_assigned(self._name, self._now)
+        print_assigned(self._name, self._now)
 
 
-def play(member: Member, leave: threading.Event) -> None:
-    """Reads, or copies, until told to leave."""
-    consumer, owned = Consumer(config(member)), Owned(member.name)
-    consumer.subscribe([member.topic], on_assign=owned.assigned, on_revoke=owned.gone, on_lost=owned.gone)
+def run_member(member: Member, leave: threading.Event) -> None:
+    """Reads or copies records until `leave` is set."""
+    consumer, owned = Consumer(config(member)), OwnershipListener(member.name)
+    consumer.subscribe(
+        [member.topic], on_assign=owned.assigned, on_revoke=owned.removed, on_lost=owned.removed
+    )
     chain = Chain(member, consumer) if member.target else None
     try:
         while not leave.is_set():
@@ -66,7 +75,7 @@ def play(member: Member, leave: threading.Event) -> None:
             offsets = by_partition(messages)
             if not offsets:
                 continue
-            say_got(member.name, offsets)
+            print_received(member.name, offsets)
             if chain:
                 chain.copy(messages, offsets)
             else:
@@ -76,7 +85,7 @@ def play(member: Member, leave: threading.Event) -> None:
 
 
 def by_partition(messages: list[Message]) -> dict[int, list[int]]:
-    """Their offsets."""
+    """The offsets of the messages by partition."""
     offsets: dict[int, list[int]] = {}
     for message in messages:
         partition, offset = message.partition(), message.offset()
@@ -86,41 +95,41 @@ def by_partition(messages: list[Message]) -> dict[int, list[int]]:
     return offsets
 
 
-def behind(topic: str, offsets: dict[int, list[int]]) -> list[TopicPartition]:
-    """Where to go on."""
+def next_offsets(topic: str, offsets: dict[int, list[int]]) -> list[TopicPartition]:
+    """The offset after the last received one of each partition."""
     return [TopicPartition(topic, partition, handed[-1] + 1) for partition, handed in offsets.items()]
 
 
 def commit(consumer: Consumer, member: Member, offsets: dict[int, list[int]]) -> None:
     """Commits and reports the result; records of a rejected commit are read again if the member still owns them."""
     try:
-        done = consumer.commit(offsets=behind(member.topic, offsets), asynchronous=False) or []
+        done = consumer.commit(offsets=next_offsets(member.topic, offsets), asynchronous=False) or []
     except KafkaException as error:
-        say("uncommitted", member.name, error)
-        go_back(consumer, member, offsets)
+        print_line("uncommitted", member.name, error)
+        seek_to_committed(consumer, member, offsets)
         return
-    say_committed(member.name, {one.partition: one.offset for one in done if one.error is None})
-    refused = {one.partition: one.error for one in done if one.error is not None}
-    if refused:
-        say("uncommitted", member.name, refused)
-        go_back(consumer, member, {partition: offsets[partition] for partition in refused})
+    print_committed(member.name, {one.partition: one.offset for one in done if one.error is None})
+    rejected = {one.partition: one.error for one in done if one.error is not None}
+    if rejected:
+        print_line("uncommitted", member.name, rejected)
+        seek_to_committed(consumer, member, {partition: offsets[partition] for partition in rejected})
 
 
-def go_back(consumer: Consumer, member: Member, offsets: dict[int, list[int]]) -> None:
+def seek_to_committed(consumer: Consumer, member: Member, offsets: dict[int, list[int]]) -> None:
     """Seeks to the committed offsets: a commit without a response may have happened.
 
     A cooperative member keeps its partitions, and its position in them, through a rebalance in which its commit was
     rejected. Without seeking, the last records before a silence would stay uncommitted.
     """
-    ends = found(consumer, behind(member.topic, offsets))
-    say_committed(member.name, ends)
+    ends = committed_offsets(consumer, next_offsets(member.topic, offsets))
+    print_committed(member.name, ends)
     for partition, handed in offsets.items():
         start = max(ends.get(partition, 0), handed[0])
         with contextlib.suppress(KafkaException):  # another member has the partition now
             consumer.seek(TopicPartition(member.topic, partition, start))
 
 
-def found(consumer: Consumer, partitions: list[TopicPartition]) -> dict[int, int]:
+def committed_offsets(consumer: Consumer, partitions: list[TopicPartition]) -> dict[int, int]:
     """The committed offsets; without partitions that have none, and empty without a response."""
     for _ in range(3):
         with contextlib.suppress(KafkaException):
@@ -148,25 +157,25 @@ class Chain:
             for message in messages:
                 self._producer.produce(self._member.target, message.value(), message.key())
             self._producer.send_offsets_to_transaction(
-                behind(self._member.topic, offsets), self._consumer.consumer_group_metadata(), 10
+                next_offsets(self._member.topic, offsets), self._consumer.consumer_group_metadata(), 10
             )
             if fails:
                 self._give_up("on purpose", offsets)
             else:
                 self._commit()
-                say_committed(
+                print_committed(
                     self._member.name, {number: handed[-1] + 1 for number, handed in offsets.items()}
                 )
         except KafkaException as error:
             self._give_up(str(error), offsets)
 
     def _give_up(self, reason: str, offsets: dict[int, list[int]]) -> None:
-        say("uncommitted", self._member.name, reason)
+        print_line("uncommitted", self._member.name, reason)
         try:
             self._producer.abort_transaction(10)
         except KafkaException:
             self._producer = self._start()
-        go_back(self._consumer, self._member, offsets)
+        seek_to_committed(self._consumer, self._member, offsets)
 
     def _commit(self) -> None:
         for attempt in range(5):
@@ -192,4 +201,4 @@ class Chain:
 
 
 if __name__ == "__main__":
-    run(play)
+    run_program(run_member)

@@ -1,4 +1,4 @@
-"""The test's side of the programs that run members: starts, commands and kills them."""
+"""Starts, commands and kills the programs that run members."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Programs:
 
     def start(self) -> Program:
         """Starts another program."""
-        program = Program(self._command, self._take)
+        program = Program(self._command, self._add_line)
         self._running.append(program)
         return program
 
-    def wait(self, is_so: Callable[[Ledger], object], what: str, limit_s: float = 60.0) -> None:
+    def wait(self, condition: Callable[[Ledger], object], what: str, limit_s: float = 60.0) -> None:
         """Waits until the ledger meets a condition; fails the test on a timeout, or when a member has failed."""
         deadline = time.monotonic() + limit_s
         with self._changed:
-            while not is_so(self.ledger):
+            while not condition(self.ledger):
                 assert not self.ledger.failures, self.ledger.failures
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
@@ -48,15 +48,15 @@ class Programs:
         program.kill()
         with self._changed:
             for name in program.members:
-                self.ledger.gone(name)
+                self.ledger.remove_member(name)
 
     def _state(self) -> str:
-        ends = {number: self.ledger.end(number) for number in sorted(self.ledger.told)}
-        return f"owned: {self.ledger.owned}, committed: {ends}, refused: {self.ledger.refusals[-5:]}"
+        ends = {number: self.ledger.end(number) for number in sorted(self.ledger.events)}
+        return f"owned: {self.ledger.owned}, committed: {ends}, rejected: {self.ledger.rejections[-5:]}"
 
-    def _take(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         with self._changed:
-            self.ledger.take(line)
+            self.ledger.add_line(line)
             self._changed.notify_all()
 
     def __enter__(self) -> Programs:
@@ -74,9 +74,9 @@ class Programs:
 class Program:
     """One process with its members."""
 
-    def __init__(self, command: list[str], take: Callable[[str], None]) -> None:
+    def __init__(self, command: list[str], add_line: Callable[[str], None]) -> None:
         self.members: list[str] = []
-        self._take = take
+        self._add_line = add_line
         # The output of their loggers is ignored.
         self._process = subprocess.Popen(
             command,
@@ -90,18 +90,18 @@ class Program:
         self._reader.start()
 
     def join(self, name: str, topic: str, group: str, protocol: str, *, instance: str = "") -> None:
-        """A member that reads."""
+        """Adds a member that reads."""
         self._start(name, "join", name, topic, group, protocol, *filter(None, [instance]))
 
     def chain(
         self, name: str, source: str, target: str, group: str, protocol: str, *, abort_every: int = 0
     ) -> None:
-        """A member that copies by transactions."""
+        """Adds a member that copies in transactions."""
         self._start(name, "chain", name, source, target, group, protocol, str(abort_every))
 
     def leave(self, name: str) -> None:
         """Closes the member cleanly, which the ledger records."""
-        self._say("leave", name)
+        self._send("leave", name)
 
     def end(self) -> None:
         """Has all members leave, and ends the program."""
@@ -122,9 +122,9 @@ class Program:
 
     def _start(self, name: str, *words: str) -> None:
         self.members.append(name)
-        self._say(*words)
+        self._send(*words)
 
-    def _say(self, *words: str) -> None:
+    def _send(self, *words: str) -> None:
         stdin = self._process.stdin
         assert stdin is not None
         stdin.write(" ".join(words) + "\n")
@@ -136,4 +136,4 @@ class Program:
             for line in stream:
                 # The incomplete last line of a killed program.
                 if line.endswith("\n"):
-                    self._take(line)
+                    self._add_line(line)

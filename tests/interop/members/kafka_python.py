@@ -7,7 +7,14 @@ import threading
 import warnings
 from typing import Any
 
-from tests.interop.members.lines import Member, run, say, say_assigned, say_committed, say_got
+from tests.interop.members.lines import (
+    Member,
+    print_assigned,
+    print_committed,
+    print_line,
+    print_received,
+    run_program,
+)
 
 with warnings.catch_warnings():
     # It loads its message definitions with a deprecated function of the standard library.
@@ -21,13 +28,13 @@ with warnings.catch_warnings():
 BOOTSTRAP = sys.argv[1] if len(sys.argv) > 1 else ""
 
 POLL_MS = 2000
-"""Longer than a rebalance: a join that is answered just when a poll's time is over is lost (kafka-python 3.0.12).
+"""Longer than a rebalance: kafka-python 3.0.12 loses a JoinGroup response that arrives just when a poll times out.
 
-It takes itself for a member then and never hears what it was assigned, nor does it send heartbeats.
+It then regards itself as a member, but gets no assignment and sends no heartbeats.
 """
 
 
-class Owned(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+class OwnershipListener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
     """Reports the consumer's partitions after each change."""
 
     def __init__(self, name: str) -> None:
@@ -35,18 +42,18 @@ class Owned(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ha
         self._now: set[int] = set()
 
     def on_partitions_assigned(self, assigned: Any) -> None:
-        """Those that are new."""
+        """Adds the new partitions."""
         self._now |= {one.partition for one in assigned}
-        say_assigned(self._name, self._now)
+        print_assigned(self._name, self._now)
 
     def on_partitions_revoked(self, revoked: Any) -> None:
-        """Those that are gone."""
+        """Removes the revoked partitions."""
         self._now -= {one.partition for one in revoked}
-        say_assigned(self._name, self._now)
+        print_assigned(self._name, self._now)
 
 
-def play(member: Member, leave: threading.Event) -> None:
-    """Reads, or copies, until told to leave."""
+def run_member(member: Member, leave: threading.Event) -> None:
+    """Reads or copies records until `leave` is set."""
     cooperative = member.protocol == "cooperative"
     consumer = KafkaConsumer(
         bootstrap_servers=BOOTSTRAP,
@@ -60,7 +67,7 @@ def play(member: Member, leave: threading.Event) -> None:
         session_timeout_ms=1500,
         heartbeat_interval_ms=300,
     )
-    consumer.subscribe([member.topic], listener=Owned(member.name))
+    consumer.subscribe([member.topic], listener=OwnershipListener(member.name))
     chain = Chain(member, consumer) if member.target else None
     try:
         while not leave.is_set():
@@ -69,15 +76,15 @@ def play(member: Member, leave: threading.Event) -> None:
                 part: [record.offset for record in records] for part, records in fetched.items() if records
             }
             if offsets:
-                say_got(member.name, {part.partition: handed for part, handed in offsets.items()})
-                finish(consumer, member, chain, fetched)
+                print_received(member.name, {part.partition: handed for part, handed in offsets.items()})
+                commit(consumer, member, chain, fetched)
     finally:
         consumer.close()
         if chain:
             chain.stop()
 
 
-def finish(consumer: Any, member: Member, chain: Chain | None, fetched: dict[Any, list[Any]]) -> None:
+def commit(consumer: Any, member: Member, chain: Chain | None, fetched: dict[Any, list[Any]]) -> None:
     """Commits and reports the result; records of a failed commit are read again if the member still owns them."""
     ends = {
         part: OffsetAndMetadata(records[-1].offset + 1, "", -1)
@@ -90,15 +97,15 @@ def finish(consumer: Any, member: Member, chain: Chain | None, fetched: dict[Any
         else:
             consumer.commit(ends)
     except KafkaError as error:
-        say("uncommitted", member.name, repr(error))
+        print_line("uncommitted", member.name, repr(error))
         for part in consumer.assignment() & set(ends):
             consumer.seek(part, fetched[part][0].offset)
     else:
-        say_committed(member.name, {part.partition: end.offset for part, end in ends.items()})
+        print_committed(member.name, {part.partition: end.offset for part, end in ends.items()})
 
 
 class AbortedError(KafkaError):  # type: ignore[misc]  # kafka-python has no types
-    """The transaction was to be aborted."""
+    """The transaction is aborted on purpose."""
 
 
 class Chain:
@@ -111,7 +118,7 @@ class Chain:
         self._producer = self._start()
 
     def copy(self, fetched: dict[Any, list[Any]], ends: dict[Any, Any]) -> None:
-        """Commits, or raises what it failed with."""
+        """Commits, or raises the error of the transaction."""
         self._count += 1
         try:
             self._producer.begin_transaction()
@@ -123,14 +130,14 @@ class Chain:
                 raise AbortedError
             self._producer.commit_transaction()
         except KafkaError:
-            self._give_up()
+            self._abort()
             raise
 
     def stop(self) -> None:
         """Closes the producer."""
         self._producer.close(timeout=30)
 
-    def _give_up(self) -> None:
+    def _abort(self) -> None:
         try:
             self._producer.abort_transaction()
         except KafkaError:
@@ -146,4 +153,4 @@ class Chain:
 
 
 if __name__ == "__main__":
-    run(play)
+    run_program(run_member)

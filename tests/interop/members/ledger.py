@@ -1,4 +1,4 @@
-"""Records the output of a group's members, and checks that no record is lost or handed out again after its commit."""
+"""Records the output of a group's members, and checks that no record is lost or delivered again after its commit."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 
-class Handed(NamedTuple):
-    """A run of offsets that a member was handed, both ends inclusive."""
+class Received(NamedTuple):
+    """A run of offsets that a member received, both ends inclusive."""
 
     first: int
     last: int
@@ -20,60 +20,60 @@ class Committed(NamedTuple):
     end: int
 
 
-class Refused(NamedTuple):
+class Rejected(NamedTuple):
     """A commit that the broker rejected."""
 
 
-Told = Handed | Committed | Refused
+Event = Received | Committed | Rejected
 
 
 class Ledger:
-    """The lines of all members of one group; `take` is called for each, in the order of each member's."""
+    """The lines of all members of one group; `add_line` is called for each, in the order of each member."""
 
     def __init__(self) -> None:
-        self.told: dict[int, dict[str, list[Told]]] = {}
+        self.events: dict[int, dict[str, list[Event]]] = {}
         """By partition and member, in order."""
         self.owned: dict[str, set[int]] = {}
-        self.tellings: Counter[str] = Counter()
-        """How often each member has said what it owns."""
+        self.assignment_counts: Counter[str] = Counter()
+        """How many assignments each member has reported."""
         self.left: set[str] = set()
         self.failures: list[str] = []
-        self.refusals: list[str] = []
+        self.rejections: list[str] = []
         self._ends: dict[int, int] = {}
 
-    def take(self, line: str) -> None:
+    def add_line(self, line: str) -> None:
         """Adds one line of one member."""
         kind, name, *words = line.split(maxsplit=2)
         rest = words[0] if words else ""
         if kind == "assigned":
-            self.tellings[name] += 1
+            self.assignment_counts[name] += 1
             self.owned[name] = {int(number) for number in rest.split(",") if number}
         elif kind == "got":
             partition, _, run = rest.partition(" ")
             first, _, last = run.partition("-")
-            self._told(partition, name).append(Handed(int(first), int(last)))
+            self._events_of(partition, name).append(Received(int(first), int(last)))
         elif kind == "committed":
             partition, _, end = rest.partition(" ")
-            self._told(partition, name).append(Committed(int(end)))
+            self._events_of(partition, name).append(Committed(int(end)))
             self._ends[int(partition)] = max(int(end), self._ends.get(int(partition), 0))
         elif kind == "uncommitted":
-            self.refusals.append(f"{name}: {rest}")
-            for members in self.told.values():
-                members.get(name, []).append(Refused())
+            self.rejections.append(f"{name}: {rest}")
+            for members in self.events.values():
+                members.get(name, []).append(Rejected())
         elif kind in {"left", "failed"}:
-            self.gone(name)
+            self.remove_member(name)
             if kind == "failed":
                 self.failures.append(f"{name}: {rest}")
         else:
             raise ValueError(line)
 
-    def gone(self, member: str) -> None:
-        """Notes that a member left or was killed."""
+    def remove_member(self, member: str) -> None:
+        """Removes a member that left or was killed."""
         self.owned.pop(member, None)
         self.left.add(member)
 
     def end(self, partition: int) -> int:
-        """The highest offset that was committed; 0 when none was."""
+        """The highest committed offset; 0 without one."""
         return self._ends.get(partition, 0)
 
     def has_committed(self, ends: Mapping[int, int]) -> bool:
@@ -81,7 +81,7 @@ class Ledger:
         return all(self.end(partition) >= end for partition, end in ends.items())
 
     def is_balanced(self, members: int, partitions: int) -> bool:
-        """Whether exactly so many members own all partitions, each partition once."""
+        """Whether exactly `members` members own all partitions, each partition once."""
         owned = [number for numbers in self.owned.values() for number in numbers]
         return len(self.owned) == members and sorted(owned) == list(range(partitions))
 
@@ -89,39 +89,42 @@ class Ledger:
         """The contradictions; the partitions hold the offsets from 0 to `ends`, all of them records."""
         yield from (f"failed: {failure}" for failure in self.failures)
         for partition, end in ends.items():
-            yield from self.doubled(partition)
-            missing = set(range(end)) - self._handed(partition)
+            yield from self.duplicates(partition)
+            missing = set(range(end)) - self._received(partition)
             if missing:
-                yield f"{partition}: {len(missing)} of {end} were never handed out, the first is {min(missing)}"
+                yield f"{partition}: {len(missing)} of {end} were never received, the first is {min(missing)}"
 
-    def doubled(self, partition: int) -> Iterator[str]:
-        """Offsets that two members, or one of them twice, were handed and have committed."""
+    def duplicates(self, partition: int) -> Iterator[str]:
+        """Offsets that two members, or one member twice, received and committed."""
         kept: dict[int, str] = {}
-        for member, told in self.told.get(partition, {}).items():
-            for number, run in enumerate(told):
-                if not (isinstance(run, Handed) and _is_kept(run, told[number + 1 :])):
+        for member, events in self.events.get(partition, {}).items():
+            for number, run in enumerate(events):
+                if not (isinstance(run, Received) and _is_kept(run, events[number + 1 :])):
                     continue
                 for offset in range(run.first, run.last + 1):
                     if offset in kept:
-                        yield f"{partition}@{offset}: processed for good by {kept[offset]} and by {member}"
+                        yield f"{partition}@{offset}: committed by {kept[offset]} and by {member}"
                         break
                     kept[offset] = member
 
-    def _told(self, partition: str, member: str) -> list[Told]:
-        return self.told.setdefault(int(partition), {}).setdefault(member, [])
+    def _events_of(self, partition: str, member: str) -> list[Event]:
+        return self.events.setdefault(int(partition), {}).setdefault(member, [])
 
-    def _handed(self, partition: int) -> set[int]:
+    def _received(self, partition: int) -> set[int]:
         runs = [
-            run for told in self.told.get(partition, {}).values() for run in told if isinstance(run, Handed)
+            run
+            for events in self.events.get(partition, {}).values()
+            for run in events
+            if isinstance(run, Received)
         ]
         return {offset for run in runs for offset in range(run.first, run.last + 1)}
 
 
-def _is_kept(run: Handed, later: list[Told]) -> bool:
-    """Whether the member's next step with this run was to commit it."""
+def _is_kept(run: Received, later: list[Event]) -> bool:
+    """Whether the member committed the run before it received any of it again."""
     for one in later:
         if isinstance(one, Committed):
             return one.end > run.last
-        if isinstance(one, Refused) or one.first <= run.last:
+        if isinstance(one, Rejected) or one.first <= run.last:
             return False
     return False

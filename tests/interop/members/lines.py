@@ -1,4 +1,4 @@
-"""The common part of the programs in Python: their lines, and a thread for each member."""
+"""The common part of the programs in Python: reads commands, prints events, and runs a thread for each member."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ class Member(NamedTuple):
     abort_every: int = 0
 
 
-Play = Callable[[Member, threading.Event], None]
-"""Plays one member, in a thread of its own, until it is told to leave."""
+RunMember = Callable[[Member, threading.Event], None]
+"""Runs one member in a thread of its own, until the event is set."""
 
 
-def say(kind: str, name: str, *words: object) -> None:
-    """One line."""
+def print_line(kind: str, name: str, *words: object) -> None:
+    """Prints one line."""
     with _lock:
         print(kind, name, *words, flush=True)
 
 
-def say_assigned(name: str, partitions: Iterable[int]) -> None:
-    """All that the member owns now."""
-    say("assigned", name, ",".join(map(str, sorted(partitions))))
+def print_assigned(name: str, partitions: Iterable[int]) -> None:
+    """Prints all partitions that the member owns now."""
+    print_line("assigned", name, ",".join(map(str, sorted(partitions))))
 
 
-def say_got(name: str, offsets: Mapping[int, list[int]]) -> None:
-    """What was handed out, by partition; its offsets rise."""
-    for partition, handed in offsets.items():
-        first = last = handed[0]
-        for offset in handed[1:]:
+def print_received(name: str, offsets: Mapping[int, list[int]]) -> None:
+    """Prints the received records by partition; `offsets` are in ascending order."""
+    for partition, received in offsets.items():
+        first = last = received[0]
+        for offset in received[1:]:
             if offset != last + 1:
-                say("got", name, partition, f"{first}-{last}")
+                print_line("got", name, partition, f"{first}-{last}")
                 first = offset
             last = offset
-        say("got", name, partition, f"{first}-{last}")
+        print_line("got", name, partition, f"{first}-{last}")
 
 
-def say_committed(name: str, ends: Mapping[int, int]) -> None:
-    """What the broker has taken."""
+def print_committed(name: str, ends: Mapping[int, int]) -> None:
+    """Prints accepted commits."""
     for partition, offset in ends.items():
-        say("committed", name, partition, offset)
+        print_line("committed", name, partition, offset)
 
 
-def run(play: Play) -> None:
-    """Reads lines until there are no more, then has every member leave."""
+def run_program(run_member: RunMember) -> None:
+    """Executes commands until the input ends, then has every member leave."""
     leaving: dict[str, threading.Event] = {}
     threads: list[threading.Thread] = []
     for line in sys.stdin:
@@ -65,7 +65,9 @@ def run(play: Play) -> None:
             leaving[name].set()
             continue
         leaving[name] = threading.Event()
-        thread = threading.Thread(target=_guarded, args=(play, _member(verb, name, words), leaving[name]))
+        thread = threading.Thread(
+            target=_run_and_report, args=(run_member, _member(verb, name, words), leaving[name])
+        )
         thread.start()
         threads.append(thread)
     for event in leaving.values():
@@ -82,10 +84,10 @@ def _member(verb: str, name: str, words: list[str]) -> Member:
     return Member(name, source, group, protocol, target=target, abort_every=int(abort_every))
 
 
-def _guarded(play: Play, member: Member, leave: threading.Event) -> None:
+def _run_and_report(run_member: RunMember, member: Member, leave: threading.Event) -> None:
     try:
-        play(member, leave)
+        run_member(member, leave)
     except Exception as error:
-        say("failed", member.name, repr(error).replace("\n", " "))
+        print_line("failed", member.name, repr(error).replace("\n", " "))
     else:
-        say("left", member.name)
+        print_line("left", member.name)

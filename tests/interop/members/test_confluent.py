@@ -14,7 +14,7 @@ from tests.interop.members.ledger import Ledger
 from tests.interop.members.lines import Member
 
 MEMBER = Member("a", "topic", "group", "cooperative")
-REFUSED = KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
+REJECTED = KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
 GONE = KafkaException(KafkaError(KafkaError._STATE))
 SILENT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
@@ -26,13 +26,13 @@ class Consumer:
         self.positions: dict[int, int] = {}
         self._committed = committed
         self._lost = lost
-        self._refuses = True
+        self._rejects = True
 
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
         assert not asynchronous
-        if self._refuses:
-            self._refuses = False
-            raise REFUSED
+        if self._rejects:
+            self._rejects = False
+            raise REJECTED
         return offsets
 
     def committed(self, partitions: list[TopicPartition], _: float) -> list[TopicPartition]:
@@ -49,13 +49,15 @@ class Consumer:
         self.positions[to.partition] = to.offset
 
 
-def handed(consumer: Consumer, offsets: dict[int, list[int]], capsys: pytest.CaptureFixture[str]) -> Ledger:
+def after_rejection(
+    consumer: Consumer, offsets: dict[int, list[int]], capsys: pytest.CaptureFixture[str]
+) -> Ledger:
     """The member's output after a rejected commit."""
-    confluent.commit(consumer, MEMBER, offsets)  # type: ignore[arg-type]  # as much of a consumer as it takes
+    confluent.commit(consumer, MEMBER, offsets)  # type: ignore[arg-type]  # the methods that it calls
     ledger = Ledger()
     for line in capsys.readouterr().out.splitlines(keepends=True):
-        ledger.take(line)
-    assert len(ledger.refusals) == 1
+        ledger.add_line(line)
+    assert len(ledger.rejections) == 1
     return ledger
 
 
@@ -63,7 +65,7 @@ def test_records_of_a_rejected_commit_are_read_again_and_committed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     consumer = Consumer({0: 3, 1: 0})
-    ledger = handed(consumer, {0: [3, 4], 1: [0, 1], 2: [0]}, capsys)
+    ledger = after_rejection(consumer, {0: [3, 4], 1: [0, 1], 2: [0]}, capsys)
     assert consumer.positions == {0: 3, 1: 0, 2: 0}
     assert ledger.end(0) == 3
     confluent.commit(consumer, MEMBER, {0: [3, 4]})  # type: ignore[arg-type]
@@ -72,7 +74,7 @@ def test_records_of_a_rejected_commit_are_read_again_and_committed(
 
 def test_a_commit_that_happened_counts(capsys: pytest.CaptureFixture[str]) -> None:
     consumer = Consumer({0: 5})
-    ledger = handed(consumer, {0: [3, 4]}, capsys)
+    ledger = after_rejection(consumer, {0: [3, 4]}, capsys)
     assert consumer.positions == {0: 5}
     assert ledger.end(0) == 5
 
@@ -81,11 +83,11 @@ def test_a_partition_of_another_member_does_not_block_the_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     consumer = Consumer({0: 3, 1: 3, 2: 3}, lost=0)
-    handed(consumer, {0: [3], 1: [3], 2: [3]}, capsys)
+    after_rejection(consumer, {0: [3], 1: [3], 2: [3]}, capsys)
     assert consumer.positions == {1: 3, 2: 3}
 
 
 def test_a_member_without_committed_offsets_reads_again(capsys: pytest.CaptureFixture[str]) -> None:
     consumer = Consumer(None)
-    handed(consumer, {0: [3, 4]}, capsys)
+    after_rejection(consumer, {0: [3, 4]}, capsys)
     assert consumer.positions == {0: 3}

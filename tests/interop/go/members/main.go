@@ -20,13 +20,13 @@ var (
 	output    sync.Mutex
 )
 
-func say(words ...any) {
+func printLine(words ...any) {
 	output.Lock()
 	defer output.Unlock()
 	fmt.Println(words...)
 }
 
-// owned tells all that a member owns after each change.
+// owned prints all partitions that a member owns after each change.
 type owned struct {
 	name string
 	lock sync.Mutex
@@ -54,13 +54,13 @@ func (o *owned) change(changed map[string][]int32, there bool) {
 	for i, number := range numbers {
 		texts[i] = strconv.Itoa(number)
 	}
-	say("assigned", o.name, strings.Join(texts, ","))
+	printLine("assigned", o.name, strings.Join(texts, ","))
 }
 
 func (o *owned) assigned(_ context.Context, _ *kgo.Client, changed map[string][]int32) {
 	o.change(changed, true)
 }
-func (o *owned) gone(_ context.Context, _ *kgo.Client, changed map[string][]int32) {
+func (o *owned) removed(_ context.Context, _ *kgo.Client, changed map[string][]int32) {
 	o.change(changed, false)
 }
 
@@ -76,8 +76,8 @@ func options(name, topic, group, protocol string) []kgo.Opt {
 		kgo.FetchMaxWait(100 * time.Millisecond),
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(o.assigned),
-		kgo.OnPartitionsRevoked(o.gone),
-		kgo.OnPartitionsLost(o.gone),
+		kgo.OnPartitionsRevoked(o.removed),
+		kgo.OnPartitionsLost(o.removed),
 	}
 	switch protocol {
 	case "consumer":
@@ -91,10 +91,10 @@ func options(name, topic, group, protocol string) []kgo.Opt {
 	return append(all, kgo.SessionTimeout(1500*time.Millisecond), kgo.HeartbeatInterval(300*time.Millisecond))
 }
 
-func sayGot(name string, records []*kgo.Record) {
+func printReceived(name string, records []*kgo.Record) {
 	runs := map[int32][2]int64{}
-	tell := func(partition int32, run [2]int64) {
-		say("got", name, partition, fmt.Sprintf("%d-%d", run[0], run[1]))
+	printRun := func(partition int32, run [2]int64) {
+		printLine("got", name, partition, fmt.Sprintf("%d-%d", run[0], run[1]))
 	}
 	for _, record := range records {
 		run, there := runs[record.Partition]
@@ -102,34 +102,34 @@ func sayGot(name string, records []*kgo.Record) {
 			run[1] = record.Offset
 		} else {
 			if there {
-				tell(record.Partition, run)
+				printRun(record.Partition, run)
 			}
 			run = [2]int64{record.Offset, record.Offset}
 		}
 		runs[record.Partition] = run
 	}
 	for partition, run := range runs {
-		tell(partition, run)
+		printRun(partition, run)
 	}
 }
 
 func ends(records []*kgo.Record) map[int32]int64 {
-	behind := map[int32]int64{}
+	next := map[int32]int64{}
 	for _, record := range records {
-		behind[record.Partition] = record.Offset + 1
+		next[record.Partition] = record.Offset + 1
 	}
-	return behind
+	return next
 }
 
-func sayCommitted(name string, records []*kgo.Record) {
+func printCommitted(name string, records []*kgo.Record) {
 	for partition, end := range ends(records) {
-		say("committed", name, partition, end)
+		printLine("committed", name, partition, end)
 	}
 }
 
-// goBack has records handed out again, where their partitions are still this member's: a cooperative member keeps its
-// position through a rebalance in which its commit was refused.
-func goBack(client *kgo.Client, records []*kgo.Record) {
+// seekBack makes the client read the records again, if the member still owns their partitions: a cooperative member
+// keeps its position through a rebalance in which its commit was rejected.
+func seekBack(client *kgo.Client, records []*kgo.Record) {
 	firsts := map[string]map[int32]kgo.EpochOffset{}
 	for _, record := range records {
 		if firsts[record.Topic] == nil {
@@ -150,7 +150,7 @@ func poll(client interface {
 	return client.PollRecords(waiting, 500).Records()
 }
 
-// member reads, and commits what it has read, until it is told to leave.
+// member reads records and commits them until leave is closed.
 func member(leave chan struct{}, name string, words []string) error {
 	all := append(options(name, words[0], words[1], words[2]), kgo.BlockRebalanceOnPoll())
 	if len(words) > 3 {
@@ -168,22 +168,22 @@ func member(leave chan struct{}, name string, words []string) error {
 		default:
 		}
 		if records := poll(client); len(records) > 0 {
-			sayGot(name, records)
+			printReceived(name, records)
 			if err := client.CommitRecords(context.Background(), records...); err != nil {
-				say("uncommitted", name, err)
-				goBack(client, records)
+				printLine("uncommitted", name, err)
+				seekBack(client, records)
 			} else {
-				sayCommitted(name, records)
+				printCommitted(name, records)
 			}
 		}
 		client.AllowRebalance()
 	}
 }
 
-// chain copies by transactions.
+// chain copies records in transactions.
 //
-// It does not hold up rebalances: the session itself sees to it that what was taken away in the meantime is not committed,
-// and its end would wait for a heartbeat that waits for the rebalance.
+// It does not block rebalances: the session does not commit records of partitions that were revoked meanwhile, and its
+// end would wait for a heartbeat that waits for the rebalance.
 func chain(leave chan struct{}, name string, words []string) error {
 	every, err := strconv.Atoi(words[4])
 	if err != nil {
@@ -212,7 +212,7 @@ func chain(leave chan struct{}, name string, words []string) error {
 			count--
 			continue
 		}
-		sayGot(name, records)
+		printReceived(name, records)
 		if err := session.Begin(); err != nil {
 			return err
 		}
@@ -227,9 +227,9 @@ func chain(leave chan struct{}, name string, words []string) error {
 			return err
 		}
 		if committed {
-			sayCommitted(name, records)
+			printCommitted(name, records)
 		} else {
-			say("uncommitted", name, "aborted")
+			printLine("uncommitted", name, "aborted")
 		}
 	}
 }
@@ -247,18 +247,18 @@ func main() {
 			delete(leaving, name)
 			continue
 		}
-		leave, play := make(chan struct{}), member
+		leave, runMember := make(chan struct{}), member
 		leaving[name] = leave
 		if words[0] == "chain" {
-			play = chain
+			runMember = chain
 		}
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			if err := play(leave, name, words[2:]); err != nil {
-				say("failed", name, strings.ReplaceAll(err.Error(), "\n", " "))
+			if err := runMember(leave, name, words[2:]); err != nil {
+				printLine("failed", name, strings.ReplaceAll(err.Error(), "\n", " "))
 			} else {
-				say("left", name)
+				printLine("left", name)
 			}
 		}()
 	}

@@ -1,4 +1,4 @@
-"""Records that keep coming while a test does something else."""
+"""Produces records in a thread while a test does something else."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, Message, Producer
 LIMIT_S = 60.0
 
 
-class Arriving:
-    """Produces numbered records evenly over the partitions of a new topic until it is stopped, each of them once."""
+class BackgroundProducer:
+    """Produces numbered records evenly over the partitions of a new topic until `stop`, without duplicates."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, *, per_second: int = 1000) -> None:
         settings = {
@@ -22,15 +22,15 @@ class Arriving:
         }
         self._producer = Producer(settings)
         self._topic = topic
-        self._each_time = per_second // 50
+        self._per_interval = per_second // 50
         self._acknowledged = dict.fromkeys(range(partitions), 0)
         self._count = 0
         self._failures: list[str] = []
-        self._ended = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def acknowledged(self) -> dict[int, int]:
-        """A lower bound of each partition's end offset."""
+        """A lower bound of the log end offset of each partition."""
         return dict(self._acknowledged)
 
     def count(self) -> int:
@@ -38,7 +38,7 @@ class Arriving:
         return sum(self._acknowledged.values())
 
     def wait_for(self, count: int) -> None:
-        """Waits until so many are acknowledged."""
+        """Waits until `count` records are acknowledged."""
         deadline = time.monotonic() + LIMIT_S
         while self.count() < count:
             assert time.monotonic() < deadline, (
@@ -47,32 +47,32 @@ class Arriving:
             time.sleep(0.02)
 
     def stop(self) -> dict[int, int]:
-        """Stops producing; returns each partition's end offset."""
-        self._ended.set()
+        """Stops producing; returns the log end offset of each partition."""
+        self._stopped.set()
         self._thread.join()
         assert self._producer.flush(60) == 0
         assert not self._failures, self._failures[:5]
         return self.acknowledged()
 
-    def __enter__(self) -> Arriving:
+    def __enter__(self) -> BackgroundProducer:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
+        self._stopped.set()
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._ended.wait(0.02):
-            for _ in range(self._each_time):
+        while not self._stopped.wait(0.02):
+            for _ in range(self._per_interval):
                 partition = self._count % len(self._acknowledged)
                 self._producer.produce(
-                    self._topic, b"%d" % self._count, partition=partition, on_delivery=self._done
+                    self._topic, b"%d" % self._count, partition=partition, on_delivery=self._delivered
                 )
                 self._count += 1
             self._producer.poll(0)
 
-    def _done(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failures.append(str(error))
             return

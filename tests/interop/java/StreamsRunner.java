@@ -5,17 +5,17 @@ import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.streams.KafkaStreams;
 
 /**
- * How an application under test lives: it says each of its states, "running" with the partitions that it reads, and ends
- * in order when its input ends.
+ * Runs an application under test: prints each of its states, "running" with the partitions that it reads, and closes the
+ * application when the input ends.
  */
-final class StreamsLife {
-    private StreamsLife() {
+final class StreamsRunner {
+    private StreamsRunner() {
     }
 
-    static void live(KafkaStreams streams) throws InterruptedException {
+    static void run(KafkaStreams streams) throws InterruptedException {
         CountDownLatch ended = new CountDownLatch(1);
         streams.setStateListener((now, before) -> {
-            say(now == KafkaStreams.State.RUNNING ? "running " + partitions(streams) : now.name().toLowerCase());
+            print(now == KafkaStreams.State.RUNNING ? "running " + partitions(streams) : now.name().toLowerCase());
             if (now == KafkaStreams.State.ERROR)
                 ended.countDown();
         });
@@ -23,10 +23,10 @@ final class StreamsLife {
         Thread input = new Thread(() -> {
             try {
                 while (System.in.read() >= 0) {
-                    // What it says does not matter, only that it ends.
+                    // Only the end of the input matters.
                 }
             } catch (java.io.IOException error) {
-                say(error.toString());
+                print(error.toString());
             }
             ended.countDown();
         });
@@ -43,7 +43,7 @@ final class StreamsLife {
         return found;
     }
 
-    private static synchronized void say(String text) {
+    private static synchronized void print(String text) {
         System.out.write((text + "\n").getBytes(StandardCharsets.UTF_8), 0, text.length() + 1);
         System.out.flush();
     }
