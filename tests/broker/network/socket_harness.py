@@ -20,8 +20,8 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class Address(Listener):
-    def __init__(self, host: str = "127.0.0.1", port: int = 0, name: str = "PLAINTEXT") -> None:
-        super().__init__(name, host, port)
+    def __new__(cls, host: str = "127.0.0.1", port: int = 0, name: str = "PLAINTEXT") -> Address:
+        return super().__new__(cls, name, host, port)
 
 
 class ServerHarness:
