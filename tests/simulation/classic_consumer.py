@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 NO_GENERATION: Final = -1
+SKIPS_ASSIGNMENT: Final = 9
+"""The version of JoinGroup from which on a leader that returns as a static member learns that it leads (KIP-814)."""
+
 COOPERATIVE: Final = "cooperative-sticky"
 
 
@@ -92,6 +95,15 @@ class ClassicConsumer(Consumer):
         before = self.subscribed
         super().subscribe(topics)
         self.rejoin = self.rejoin or self.subscribed != before
+
+    def rejoin_as_possible_leader(self) -> None:
+        """Joins again where it may be a leader that does not know it, and so does not react to new partitions."""
+        if (
+            self.instance_id is not None
+            and self.version(ApiKey.JOIN_GROUP) < SKIPS_ASSIGNMENT
+            and not self._leads
+        ):
+            self.rejoin = True
 
     # -- membership --
 

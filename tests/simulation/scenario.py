@@ -12,6 +12,7 @@ from barnabas.protocol.errors import ErrorCode
 from tests.simulation import compaction
 from tests.simulation.cast import THEMES, Cast, Group
 from tests.simulation.checks import ViolationError
+from tests.simulation.classic_consumer import ClassicConsumer
 from tests.simulation.clock import Task, sleep
 from tests.simulation.equivalence import check_replay
 from tests.simulation.machine import DISK
@@ -20,6 +21,9 @@ from tests.simulation.world import AUDIT_INTERVAL_S, World
 
 SETTLES_IN_S: Final = 90.0
 """The virtual time within which all clients have to finish once there are no more faults."""
+
+REJOINED_AFTER_S: Final = 40.0
+"""The part of it after which classic members that may lead without knowing it join again."""
 
 
 LONG: Final = (10, 25)
@@ -152,14 +156,24 @@ class Scenario:
 
     def _settle(self) -> None:
         world = self.world
-        deadline = world.clock.now + SETTLES_IN_S
+        begun = world.clock.now
+        deadline = begun + SETTLES_IN_S
         quiet = 0
         while quiet < 3:
             world.run_until(world.clock.now + 1.0)
             unmet = self._unmet_condition()
             quiet = 0 if unmet else quiet + 1
+            if begun + REJOINED_AFTER_S <= world.clock.now < begun + REJOINED_AFTER_S + 1:
+                self._rejoin_possible_leaders()
             if world.clock.now > deadline:
                 raise ViolationError(f"after {SETTLES_IN_S:.0f} s without faults: {unmet}")
+
+    def _rejoin_possible_leaders(self) -> None:
+        """Where a leader does not know that it leads, a group misses new partitions, on Kafka too."""
+        for group in self.cast.groups:
+            for consumer in group.members:
+                if consumer.alive and isinstance(consumer, ClassicConsumer):
+                    consumer.rejoin_as_possible_leader()
 
     def _unmet_condition(self) -> str | None:
         """The first condition of the end that is not met yet; None once all are."""
