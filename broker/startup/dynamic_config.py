@@ -17,7 +17,6 @@ from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS
 from barnabas.config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
 from barnabas.config.dynamic import apply_dynamic_settings
-from barnabas.config.keys import ConfigError
 from barnabas.config.log_config import LogConfig, LogConfigs
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.manager.log_manager import LogManager
@@ -36,7 +35,9 @@ class DynamicConfig:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
-        self._log_configs = LogConfigs(config, self._report_invalid_topic)
+        self._log_configs = LogConfigs(
+            config, lambda topic, error: self._report_invalid(topic, f"topic {topic}: {error}")
+        )
         self._reported: set[tuple[str, str]] = set()
 
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
@@ -64,9 +65,6 @@ class DynamicConfig:
             for setting in self.config.settings()
             if setting.source.is_dynamic
         }
-
-    def _report_invalid_topic(self, topic: str, error: ConfigError) -> None:
-        self._report_invalid(topic, f"topic {topic}: {error}")
 
     def _report_invalid(self, topic: str, what: str) -> None:
         """Logs an invalid setting, once; `topic` is empty for the broker's own."""

@@ -55,13 +55,6 @@ def answer_for(metadata: TransactionMetadata) -> ProducerAnswer:
     return ProducerAnswer(ErrorCode.NONE, metadata.producer_id, metadata.producer_epoch)
 
 
-def new_transactional_id(
-    transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int
-) -> TransactionMetadata:
-    """A new transactional id; the first InitProducerId assigns its first epoch."""
-    return TransactionMetadata(transactional_id, producer_id, timeout_ms, now_ms)
-
-
 def initialized(
     metadata: TransactionMetadata,
     timeout_ms: int,

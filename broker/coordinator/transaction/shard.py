@@ -137,7 +137,7 @@ class TransactionCoordinatorShard:
         if metadata is None:
             if new_id is None:
                 return CoordinatorResult(NEW_ID_NEEDED)
-            metadata = rules.new_transactional_id(transactional_id, new_id, timeout_ms, now_ms)
+            metadata = TransactionMetadata(transactional_id, new_id, timeout_ms, now_ms)
         rules.check_not_ending(metadata)
         rules.check_expected_producer(metadata, expected)
         if metadata.state is ONGOING:

@@ -46,7 +46,8 @@ class ClassicGroup:
 
     `members` by id; `pending_join` are ids that were assigned and have not joined yet (KIP-394), `pending_sync` those
     of members that know the generation and have not asked for their assignment. `protocol_type` is "" and
-    `protocol_name`, `leader_id` None where there is none. `new_member_added` extends the initial rebalance.
+    `protocol_name`, `leader_id` None where there is none. `new_member_added` extends the initial rebalance;
+    `awaiting_join_count` members wait in JoinGroup.
     `subscribed_topics` is None where they are not known (or the group is not one of consumers).
     """
 
@@ -68,8 +69,8 @@ class ClassicGroup:
     pending_sync: set[str] = field(default_factory=set)
     new_member_added: bool = False
     subscribed_topics: frozenset[str] | None = None
+    awaiting_join_count: int = 0
     _counts: ProtocolCounts = field(default_factory=ProtocolCounts)
-    _awaiting_join: int = 0
 
     def __repr__(self) -> str:
         return f"ClassicGroup({self.group_id!r}, {self.state}, generation {self.generation_id})"
@@ -110,13 +111,8 @@ class ClassicGroup:
     def is_leader(self, member_id: str) -> bool:
         return self.leader_id == member_id
 
-    @property
-    def awaiting_join_count(self) -> int:
-        """How many members wait in JoinGroup."""
-        return self._awaiting_join
-
     def has_all_members_joined(self) -> bool:
-        return len(self.members) == self._awaiting_join and not self.pending_join
+        return len(self.members) == self.awaiting_join_count and not self.pending_join
 
     def rebalance_timeout_ms(self) -> int:
         """How long members may take to join again: the longest rebalance timeout of a member."""
@@ -158,7 +154,7 @@ class ClassicGroup:
         if awaiting is not None and before is not None:
             before.add_done_callback(awaiting.complete)  # the request was sent twice, or a thousand times
             return
-        self._awaiting_join += (awaiting is not None) - (before is not None)
+        self.awaiting_join_count += (awaiting is not None) - (before is not None)
         member.awaiting_join = awaiting
 
     def remove(self, member_id: str) -> None:

@@ -213,7 +213,8 @@ class Rebalancing:
             return NOTHING
         if member_id in group.pending_join:
             logger.info("Group %s: member %s got its id and has not joined.", group_id, member_id)
-            return self._remove_pending(group, member_id)
+            group.remove(member_id)
+            return self._complete_if_all_joined(group)
         member = group.members.get(member_id)
         if member is None or member.has_satisfied_heartbeat():
             return NOTHING
@@ -224,10 +225,6 @@ class Rebalancing:
         self.dismiss(group, member)
         if group.state in {State.STABLE, State.COMPLETING_REBALANCE}:
             return self.prepare_or_complete_join(group, reason)
-        return self._complete_if_all_joined(group)
-
-    def _remove_pending(self, group: ClassicGroup, member_id: str) -> Result:
-        group.remove(member_id)
         return self._complete_if_all_joined(group)
 
     def _complete_if_all_joined(self, group: ClassicGroup) -> Result:

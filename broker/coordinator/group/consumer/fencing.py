@@ -58,7 +58,7 @@ class Fencing:
         name = group.group_id
         for member in members:
             out += consumer_records.member_tombstones(name, member.member_id)
-        after = group.subscriptions.after_leaving(members)
+        after = group.subscriptions.after([(member, None) for member in members])
         left = {member.subscribed_topic_regex for member in members}
         for regex in group.subscriptions.regexes:
             if regex in left and regex not in after.regexes:

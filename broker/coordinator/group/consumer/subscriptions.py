@@ -5,7 +5,7 @@ Source: org.apache.kafka.coordinator.group.modern.ModernGroup and .consumer.Cons
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from barnabas.broker.coordinator.group.consumer.consumer_member import ConsumerGroupMember
@@ -70,22 +70,15 @@ class Subscriptions:
         if new is not None and new.subscribed_topic_regex:
             count(self.regexes, new.subscribed_topic_regex, 1)
 
-    def after(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> Subscriptions:
-        """The subscriptions with `new` in place of `old`, without patterns that have no member left."""
-        return self._after([(old, new)])
-
-    def after_leaving(self, members: Iterable[ConsumerGroupMember]) -> Subscriptions:
-        """The subscriptions without `members`, and without patterns that have no member left."""
-        return self._after([(member, None) for member in members])
-
-    def _after(
-        self, changes: list[tuple[ConsumerGroupMember | None, ConsumerGroupMember | None]]
+    def after(
+        self, changes: Sequence[tuple[ConsumerGroupMember, ConsumerGroupMember | None]]
     ) -> Subscriptions:
+        """The subscriptions with a new member, or none, in place of each old one; without patterns of no member."""
         other = self.copy()
         for old, new in changes:
             other.update(old, new)
         for old, _ in changes:
-            regex = None if old is None else old.subscribed_topic_regex
+            regex = old.subscribed_topic_regex
             if regex and regex not in other.regexes:
                 other.resolve(regex, None)
         return other

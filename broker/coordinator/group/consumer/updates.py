@@ -86,7 +86,7 @@ class GroupUpdates:
 
     def _check_topics(self, change: MemberChange, *, is_due: bool) -> Epoch:
         group = change.group
-        after = group.subscriptions.after(change.old, change.new)
+        after = group.subscriptions.after([(change.old, change.new)])
         metadata_hash = self._hashes.group_hash(after.topics, self._context.image())
         epoch = group.group_epoch
         if is_due or metadata_hash != group.metadata_hash:
