@@ -66,7 +66,7 @@ def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bo
     try:
         with _progress(is_wanted=not as_json) as on_progress:
             verification = Verification(RealEnv(), is_deep=not shallow, on_progress=on_progress)
-            for finding in verification.run([_tidy(path) for path in directories]):
+            for finding in verification.run([os.path.abspath(path) for path in directories]):
                 tally[finding.severity] += 1
                 if not (quiet and finding.severity is Severity.NOTE):
                     output.finding(_legible(finding))
@@ -77,10 +77,6 @@ def verify(directories: tuple[str, ...], shallow: bool, quiet: bool, as_json: bo
         sys.exit(EXIT_USAGE)
     output.summary(verification, tally)
     sys.exit(EXIT_FAILED if tally[Severity.ERROR] else 0)
-
-
-def _tidy(path: str) -> str:
-    return os.path.abspath(path)
 
 
 def _legible(finding: Finding) -> Finding:
