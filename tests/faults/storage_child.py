@@ -1,8 +1,8 @@
-"""A log on a real disk in a child process that is killed with -9 repeatedly.
+"""A log on a real disk in a child process that is killed (kill -9) repeatedly.
 
-The child is a fork that takes the steps of `tests.storage.log_life`. Before each operation that may change a file it
-reports the state of its model of the log and the operation under way (`Told`) to its parent. So the parent, and the
-next child, know after any kill which records must be there, which may be, and which must not.
+The child is a fork that runs the steps of `tests.storage.log_harness`. Before each operation that may change a file it
+reports the state of its model of the log and the step in progress (`StateReport`) to its parent. So the parent and the
+next child know after any kill which records must be present, which may be, and which must not.
 """
 
 import os
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from barnabas.config.log_config import LogConfig
 from barnabas.storage.env import Buffer, RealEnv, RealFile
-from tests.storage.fault_life import FaultedLife, Step
-from tests.storage.log_life import LogLife
+from tests.storage.faulted_log_harness import FaultedLogHarness, Step
+from tests.storage.log_harness import LogHarness
 from tests.storage.log_model import LogModel, ModelBatch
 
 FRAME = struct.Struct(">I")
@@ -95,66 +95,68 @@ class KillingEnv(RealEnv):
         super().sync_dir(path)
 
 
-class Told(NamedTuple):
-    """The report of a child before it continues."""
+class StateReport(NamedTuple):
+    """The state of a child before its next operation."""
 
     model: LogModel
     pending: list[ModelBatch]
-    cutting: int | None
-    cuts_all: bool
-    under_way: str
+    truncating_to: int | None
+    truncates_all: bool
+    step_in_progress: str
     config: LogConfig
     epoch: int
     counter: int
     time_ms: int
 
 
-class RealLife(FaultedLife):
+class RealLogHarness(FaultedLogHarness):
     """A log in a real directory, new or continued from the report of a killed child."""
 
     env: KillingEnv
     ends_within_steps = False
 
-    def __init__(self, log_dir: str, seed: int, tell_to: int | None, told: Told | None = None) -> None:
-        self.tell_to = tell_to
-        env = KillingEnv(seed, told.time_ms if told else 1_700_000_000_000)
-        if told is None:
+    def __init__(
+        self, log_dir: str, seed: int, report_to: int | None, report: StateReport | None = None
+    ) -> None:
+        self.report_to = report_to
+        env = KillingEnv(seed, report.time_ms if report else 1_700_000_000_000)
+        if report is None:
             super().__init__(seed, env, log_dir)
             return
         self.env, self.log_dir = env, log_dir
-        self.model, self.pending = told.model, told.pending
-        self.cutting, self.cuts_all = told.cutting, told.cuts_all
-        self.under_way = getattr(LogLife, told.under_way, None)
-        self.config, self.epoch, self.counter = told.config, told.epoch, told.counter
+        self.model, self.pending = report.model, report.pending
+        self.truncating_to, self.truncates_all = report.truncating_to, report.truncates_all
+        self.step_in_progress = getattr(LogHarness, report.step_in_progress, None)
+        self.config, self.epoch, self.counter = report.config, report.epoch, report.counter
 
-    def tell(self) -> None:
-        if self.tell_to is not None:
-            name = self.under_way.__name__ if self.under_way else ""
-            state = (self.model, self.pending, self.cutting, self.cuts_all, name)
-            data = pickle.dumps(Told(*state, self.config, self.epoch, self.counter, self.env.time_ms))
+    def report_state(self) -> None:
+        if self.report_to is not None:
+            name = self.step_in_progress.__name__ if self.step_in_progress else ""
+            state = (self.model, self.pending, self.truncating_to, self.truncates_all, name)
+            data = pickle.dumps(StateReport(*state, self.config, self.epoch, self.counter, self.env.time_ms))
             data = FRAME.pack(len(data)) + data
             while data:
-                data = data[os.write(self.tell_to, data) :]
+                data = data[os.write(self.report_to, data) :]
 
-    def well_again(self) -> None:
-        """No faults but kills."""
+    def end_faults(self) -> None:
+        """Kills are the only faults here."""
 
     def end_process(self) -> None:
         """The process was killed before this point."""
 
-    def follow_start(self) -> None:
+    def apply_start(self) -> None:
         if self.model.start < self.log.log_start_offset <= max(self.model.high_watermark, self.model.start):
             self.model.move_start(self.log.log_start_offset)
 
-    def take(self, step: Step, rng: Random) -> None:
-        """Takes one step, reported before."""
-        self.under_way = step
-        self.tell()
+    def run_step(self, step: Step, rng: Random) -> None:
+        """Reports the state, then runs one step."""
+        self.step_in_progress = step
+        self.report_state()
         step(self, rng)
         self.check()
-        self.under_way = None
-        self.pending, self.cutting, self.cuts_all = [], None, False
-        self.tell()
+        self.step_in_progress = None
+        self.pending, self.truncating_to, self.truncates_all = [], None, False
+        self.report_state()
 
 
 def fork(what: Callable[[int], None]) -> tuple[int, int]:
@@ -205,7 +207,7 @@ class Listener:
         os.close(self.pipe)
 
 
-def unpack(told: bytes) -> Told:
+def unpack(report: bytes) -> StateReport:
     """Decodes a report, each time into a new object: a child that takes the log over changes it."""
-    found: Told = pickle.loads(told)
+    found: StateReport = pickle.loads(report)
     return found

@@ -1,7 +1,7 @@
-"""kill -9 of a process that changes a log on a real disk: no acknowledged record is lost, and no other one is there.
+"""kill -9 of a process that changes a log on a real disk: no acknowledged record is lost, and none is added.
 
-The page cache survives the process: the result of each completed step is there after the kill, flushed or not. After
-each kill a copy of the directory is opened and compared with the model (`tests.storage.log_life`): records in order
+The page cache survives the process: the result of each completed step survives the kill, flushed or not. After
+each kill a copy of the directory is opened and compared with the model (`tests.storage.log_harness`): records in order
 with their bytes, the last value of each key, no aborted transaction for read_committed, producers, epochs, the
 log start offset. Then the next process takes the directory over unchanged.
 
@@ -19,9 +19,9 @@ from random import Random
 
 import pytest
 
-from tests.faults.storage_child import Listener, RealLife, fork, unpack
-from tests.storage.fault_life import Step
-from tests.storage.log_life import LogLife as L
+from tests.faults.storage_child import Listener, RealLogHarness, fork, unpack
+from tests.storage.faulted_log_harness import Step
+from tests.storage.log_harness import LogHarness as L
 from tests.support.chance import seed_or
 
 # No other thread of this process can hold up the children; newer Pythons warn all the same.
@@ -91,45 +91,47 @@ PHASES: dict[str, tuple[Step, ...]] = {
 }
 
 
-def check_copy(directory: Path, told: bytes) -> int:
+def check_copy(directory: Path, report: bytes) -> int:
     """Opens a copy of the killed process's directory and compares it with the process's report; returns its records."""
     copy = directory.with_name("copy")
     shutil.copytree(directory, copy)
     try:
-        life = RealLife(str(copy), 1, None, unpack(told))
-        life.come_back(power_cut=False)
+        harness = RealLogHarness(str(copy), 1, None, unpack(report))
+        harness.reopen_and_check(power_cut=False)
         for number, step in enumerate(
             (L.read_through, L.append_idempotent, L.append, L.end_transaction, L.read_through)
         ):
-            life.take(step, Random(number))
-        life.manager.abandon()
-        return len(life.model.present)
+            harness.run_step(step, Random(number))
+        harness.manager.abandon()
+        return len(harness.model.present)
     finally:
         shutil.rmtree(copy)
 
 
-def begin(directory: Path, seed: int, pipe: int, told: bytes | None) -> RealLife:
+def begin(directory: Path, seed: int, pipe: int, report: bytes | None) -> RealLogHarness:
     """Continues the directory in a new process."""
-    life = RealLife(str(directory), seed, pipe, unpack(told) if told else None)
-    if told is not None:
-        life.come_back(power_cut=False)
-    return life
+    harness = RealLogHarness(str(directory), seed, pipe, unpack(report) if report else None)
+    if report is not None:
+        harness.reopen_and_check(power_cut=False)
+    return harness
 
 
 # -- at random instants --
 
 
-def live_until_killed(directory: Path, seed: int, pipe: int, told: bytes | None) -> None:
+def run_until_killed(directory: Path, seed: int, pipe: int, report: bytes | None) -> None:
     rng = Random(seed)
-    life = begin(directory, seed, pipe, told)
+    harness = begin(directory, seed, pipe, report)
     while True:
         for step in rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=100):
-            life.take(step, rng)
+            harness.run_step(step, rng)
 
 
-def killed_after(directory: Path, seed: int, told: bytes | None, after_s: float) -> tuple[bytes | None, int]:
+def killed_after(
+    directory: Path, seed: int, report: bytes | None, after_s: float
+) -> tuple[bytes | None, int]:
     """Returns the last report of the killed process, and the number of its reports."""
-    pid, pipe = fork(lambda writing: live_until_killed(directory, seed, writing, told))
+    pid, pipe = fork(lambda writing: run_until_killed(directory, seed, writing, report))
     listener = Listener(pipe)
     deadline = time.monotonic() + after_s
     is_alive = True
@@ -140,24 +142,24 @@ def killed_after(directory: Path, seed: int, told: bytes | None, after_s: float)
     listener.read_to_end()
     _, status = os.waitpid(pid, 0)
     assert os.WIFSIGNALED(status), f"the process failed before it was killed, with seed {seed}"
-    return listener.last or told, listener.frames
+    return listener.last or report, listener.frames
 
 
 def kill_at_random(tmp_path: Path, kills: int, seed: int) -> None:
     print(f"seed {seed}")
     rng = Random(seed)
     records = frames = 0
-    told: bytes | None = None
+    report: bytes | None = None
     for number in range(kills):
         directory = tmp_path / f"logs {number // LIFETIME}"
         if number % LIFETIME == 0:
-            told = None
+            report = None
         after_s = rng.choice((rng.uniform(0, 0.05), rng.uniform(0, 0.6)))
-        told, spoken = killed_after(directory, rng.randrange(1 << 32), told, after_s)
-        frames += spoken
-        if told is not None:
-            records += check_copy(directory, told)
-    print(f"{kills} kills, {frames} times told, {records} records looked at")
+        report, reports = killed_after(directory, rng.randrange(1 << 32), report, after_s)
+        frames += reports
+        if report is not None:
+            records += check_copy(directory, report)
+    print(f"{kills} kills, {frames} reports, {records} records checked")
 
 
 def test_kills_at_random_instants(tmp_path: Path) -> None:
@@ -176,13 +178,13 @@ def test_many_kills_at_random_instants(tmp_path: Path) -> None:
 def grow(directory: Path) -> bytes:
     """Makes a directory as a process leaves it that is killed after a while; returns its last report."""
 
-    def live(pipe: int) -> None:
-        life = begin(directory, 5, pipe, None)
+    def run(pipe: int) -> None:
+        harness = begin(directory, 5, pipe, None)
         for number, step in enumerate(GROWTH):
-            life.take(step, Random(number))
+            harness.run_step(step, Random(number))
         os.kill(os.getpid(), signal.SIGKILL)
 
-    pid, pipe = fork(live)
+    pid, pipe = fork(run)
     listener = Listener(pipe)
     listener.read_to_end()
     assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
@@ -190,26 +192,26 @@ def grow(directory: Path) -> bytes:
     return listener.last
 
 
-def killed_at(phase: str, number: int, directory: Path, told: bytes) -> bytes | None:
+def killed_at(phase: str, number: int, directory: Path, report: bytes) -> bytes | None:
     """The last report of a process killed at that operation of a phase; None: the phase has fewer operations."""
-    pid, pipe = fork(lambda writing: live_phase(phase, directory, writing, told, number))
+    pid, pipe = fork(lambda writing: run_phase(phase, directory, writing, report, number))
     listener = Listener(pipe)
     listener.read_to_end()
     _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status):
-        return listener.last or told
+        return listener.last or report
     assert os.WEXITSTATUS(status) == 0, f"{phase} failed before operation {number}"
     return None
 
 
-def live_phase(phase: str, directory: Path, pipe: int, told: bytes, kill_at: int) -> None:
-    life = RealLife(str(directory), 7, pipe, unpack(told))
-    life.env.kill_at = -1 if PHASES[phase] else kill_at
-    life.come_back(power_cut=False)
-    life.tell()
-    life.env.operations, life.env.kill_at = 0, kill_at if PHASES[phase] else -1
+def run_phase(phase: str, directory: Path, pipe: int, report: bytes, kill_at: int) -> None:
+    harness = RealLogHarness(str(directory), 7, pipe, unpack(report))
+    harness.env.kill_at = -1 if PHASES[phase] else kill_at
+    harness.reopen_and_check(power_cut=False)
+    harness.report_state()
+    harness.env.operations, harness.env.kill_at = 0, kill_at if PHASES[phase] else -1
     for number, step in enumerate(PHASES[phase]):
-        life.take(step, Random(100 + number))
+        harness.run_step(step, Random(100 + number))
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -225,18 +227,18 @@ def test_a_kill_at_each_operation(phase: str, tmp_path: Path) -> None:
 
 def kill_in_phase(phase: str, tmp_path: Path, stride: int, offset: int) -> None:
     grown, directory = tmp_path / "grown", tmp_path / "logs"
-    told = grow(grown)
+    report = grow(grown)
     records = 0
     for number in count(offset, stride):
         shutil.copytree(grown, directory)
-        known = killed_at(phase, number, directory, told)
+        known = killed_at(phase, number, directory, report)
         if known is None:
             break
         try:
             records += check_copy(directory, known)
         except BaseException:
-            print(f"killed at operation {number} of {phase}, in {unpack(known).under_way}")
+            print(f"killed at operation {number} of {phase}, in {unpack(known).step_in_progress}")
             raise
         shutil.rmtree(directory)
-    print(f"{phase}: {(number - offset) // stride} kills, {records} records looked at")
+    print(f"{phase}: {(number - offset) // stride} kills, {records} records checked")
     assert records

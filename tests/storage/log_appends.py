@@ -1,4 +1,4 @@
-"""The appends of `log_life`: of all kinds of producers, of coordinators, of a follower.
+"""The appends of `log_harness`: of all kinds of producers, of coordinators, of a follower.
 
 Each updates the model; a rejected append must change nothing.
 """
@@ -112,9 +112,9 @@ class LogAppends:
             for delta, (key, value, timestamp, _) in enumerate(records)
         )
         self.pending = [ModelBatch(planned, self.epoch, producer, transactional, commit)]
-        self.tell()
+        self.report_state()
 
-    def tell(self) -> None:
+    def report_state(self) -> None:
         raise NotImplementedError
 
     def note(self) -> None:
@@ -273,7 +273,7 @@ class LogAppends:
             return
         late = build_batch([(b"k", b"v", 1, [])], base_offset=offset, partition_leader_epoch=self.epoch + 1)
         self.pending = [ModelBatch(tuple(batch), self.epoch) for batch in noted]
-        self.tell()
+        self.report_state()
         info = self.log.append_as_follower(b"".join([*parts, late]), self.epoch)
         assert (info.first_offset, info.last_offset) == (noted[0][0].offset, offset - 1)
         self.note()

@@ -1,4 +1,4 @@
-"""Compaction as a step of `log_life`: the records it removes, and whether it may."""
+"""Compaction as a step of `log_harness`: the records it removes, and whether it may."""
 
 from random import Random
 from typing import TYPE_CHECKING
@@ -11,81 +11,83 @@ from tests.storage.log_checks import check_physical, decode
 from tests.storage.log_model import LogModel
 
 if TYPE_CHECKING:
-    from tests.storage.log_life import LogLife
+    from tests.storage.log_harness import LogHarness
 
 LIMITS = CleanerLimits(65_536, 0.9, 4096, float("inf"))
 
 
-def compact(life: "LogLife", rng: Random) -> None:
+def compact(harness: "LogHarness", rng: Random) -> None:
     """One cleaning; sometimes interrupted by other operations, a kill or a crash."""
-    life.flush(rng)  # as a broker does soon after a roll
-    found = grab(life)
+    harness.flush(rng)  # as a broker does soon after a roll
+    found = grab(harness)
     if found is None:
         return
-    life.model.compacted_to = max(life.model.compacted_to, life.model.end)
-    log, cleaner = life.log, life.cleaner
-    result = run(life, found)
-    taken = {cleaned.base_offset: taken_away(life, cleaned) for cleaned in result.segments}
-    check_taken(life.model, found, result, set().union(*taken.values()))
+    harness.model.compacted_to = max(harness.model.compacted_to, harness.model.end)
+    log, cleaner = harness.log, harness.cleaner
+    result = run(harness, found)
+    taken = {cleaned.base_offset: taken_away(harness, cleaned) for cleaned in result.segments}
+    check_taken(harness.model, found, result, set().union(*taken.values()))
     if rng.random() < 0.3:
         for _ in range(rng.randint(1, 3)):
-            rng.choice((life.append, life.delete_records, life.truncate, life.roll, life.flush))(rng)
+            rng.choice(
+                (harness.append, harness.delete_records, harness.truncate, harness.roll, harness.flush)
+            )(rng)
     for cleaned in result.segments:
-        if ended(life, rng):
+        if ended(harness, rng):
             return
-        swap = SwapPreparation(life.env, log.directory, cleaned)
+        swap = SwapPreparation(harness.env, log.directory, cleaned)
         if cleaner.is_aborted(found.key):
             break
-        life.model.compact(taken[cleaned.base_offset], happened=False)
-        life.tell()
+        harness.model.compact(taken[cleaned.base_offset], happened=False)
+        harness.report_state()
         swap.run()
-        if ended(life, rng):
+        if ended(harness, rng):
             return
         if not log.replace_segments(cleaned):
             swap.cancel()
             break
-        life.model.compact(taken[cleaned.base_offset])
+        harness.model.compact(taken[cleaned.base_offset])
     else:
         cleaner.done_cleaning(found, result.next_first_dirty_offset)
-        check_physical(log, life.model)
+        check_physical(log, harness.model)
         return
-    remove_cleaned(life.env, log.directory)
+    remove_cleaned(harness.env, log.directory)
     cleaner.done_cleaning(found, None)
-    check_physical(log, life.model)
+    check_physical(log, harness.model)
 
 
-def ended(life: "LogLife", rng: Random) -> bool:
+def ended(harness: "LogHarness", rng: Random) -> bool:
     """Sometimes kill or crash here, and restart."""
-    if rng.random() < 0.9 or not life.ends_within_steps:
+    if rng.random() < 0.9 or not harness.ends_within_steps:
         return False
-    rng.choice((life.kill, life.crash))(rng)
+    rng.choice((harness.kill, harness.crash))(rng)
     return True
 
 
-def grab(life: "LogLife") -> LogToClean | None:
+def grab(harness: "LogHarness") -> LogToClean | None:
     """The log, if it has anything to compact, under any cleanup policy."""
     compacting = {"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0}
-    life.log.update_config(life.config._replace(**compacting))  # type: ignore[arg-type]
-    found = life.cleaner.grab_filthiest_log()
-    life.log.update_config(life.config)
+    harness.log.update_config(harness.config._replace(**compacting))  # type: ignore[arg-type]
+    found = harness.cleaner.grab_filthiest_log()
+    harness.log.update_config(harness.config)
     return found
 
 
-def run(life: "LogLife", found: LogToClean) -> CleaningResult:
+def run(harness: "LogHarness", found: LogToClean) -> CleaningResult:
     """Clean as the worker process does."""
-    survey = SegmentSurvey(life.env, found)
+    survey = SegmentSurvey(harness.env, found)
     survey.run()
-    plan = cleaning_plan(found, survey.segments, LIMITS, life.env.now_ms())
-    return clean(life.env, plan._replace(segment_bytes=4096))
+    plan = cleaning_plan(found, survey.segments, LIMITS, harness.env.now_ms())
+    return clean(harness.env, plan._replace(segment_bytes=4096))
 
 
-def taken_away(life: "LogLife", cleaned: CleanedSegment) -> set[int]:
+def taken_away(harness: "LogHarness", cleaned: CleanedSegment) -> set[int]:
     """The offsets of the records that cleaning removed from a segment."""
-    data = life.env.read_file(f"{life.log.directory}/{cleaned.base_offset:020d}.log.cleaned")
+    data = harness.env.read_file(f"{harness.log.directory}/{cleaned.base_offset:020d}.log.cleaned")
     kept = {record.offset for batch in decode(data) for record in batch.records()}
-    later = (segment.base_offset for segment in life.log.segments)
+    later = (segment.base_offset for segment in harness.log.segments)
     end = min(base_offset for base_offset in later if base_offset > cleaned.replaces[-1])
-    before = {offset for offset in life.model.by_offset() if cleaned.base_offset <= offset < end}
+    before = {offset for offset in harness.model.by_offset() if cleaned.base_offset <= offset < end}
     assert kept <= before
     return before - kept
 

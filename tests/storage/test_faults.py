@@ -1,7 +1,7 @@
 """A fault at each file operation in turn, in a short sequence of steps on a log.
 
-After any failure: acknowledged records are there, all records were sent, they are
-in the order in which they were sent, and the log takes appends again after a restart.
+After any failure: acknowledged records are present, no others than the sent ones are, all in the order in which they
+were sent, and the log accepts appends after a restart.
 """
 
 import errno
@@ -16,7 +16,7 @@ from barnabas.storage.errors import KafkaStorageError, StorageError
 from barnabas.storage.manager.log_manager import LogManager
 from barnabas.storage.offsets import FetchIsolation, LogStartOffsetIncrementReason
 from tests.storage.fault_env import Fault, FaultEnv, FaultPlan, PowerCut, from_nth, nth, power_cut
-from tests.storage.fault_life import life_with, operations_of_a_life
+from tests.storage.faulted_log_harness import count_operations, run_script_with
 from tests.storage.helpers import T0, TOPIC_ID, make_batch, read_values, small_config
 from tests.support.chance import seed_or, seeds
 
@@ -29,10 +29,10 @@ FAULTS: dict[str, Callable[[int], FaultPlan]] = {
 
 
 SHORT_STRIDE = int(os.environ.get("BARNABAS_FAULT_STRIDE") or 3)
-"""Faults strike every n-th operation of the short sequence; which ones changes with the code. 1: every operation."""
+"""A fault at every n-th operation of the short sequence; 1: at every operation."""
 
 
-class Life:
+class StepsHarness:
     """A short sequence of steps on a log; a step that fails is skipped."""
 
     def __init__(self, env: FaultEnv) -> None:
@@ -44,7 +44,7 @@ class Life:
         self.start_offset = 0
         self.producer_id = 6
 
-    def live(self) -> None:
+    def run(self) -> None:
         self.producer_id += 1
         manager = LogManager(self.env, ["/logs"], lambda _topic: small_config())
         manager.dirs.lock()
@@ -136,8 +136,10 @@ class Life:
         positions = [self.sent.index(value) for value in found.values() if value]
         assert positions == sorted(positions)
         log.update_high_watermark(log.log_end_offset)
-        assert log.append_as_leader(make_batch(b"life goes on"), 3).first_offset == log.log_end_offset - 1
-        assert read_values(log)[log.log_end_offset - 1] == b"life goes on"
+        assert (
+            log.append_as_leader(make_batch(b"after the restart"), 3).first_offset == log.log_end_offset - 1
+        )
+        assert read_values(log)[log.log_end_offset - 1] == b"after the restart"
         manager.shutdown()
 
 
@@ -148,40 +150,40 @@ def new_env() -> FaultEnv:
     return env
 
 
-def lives(plan: Callable[[int], FaultPlan], *, second: bool = False) -> Iterator[Life]:
-    """One run for each operation, at which the plan strikes; in the first or the second directory."""
-    operation, went_through = 0, False
-    while not went_through:
-        life = Life(new_env())
+def runs_with_faults(plan: Callable[[int], FaultPlan], *, second: bool = False) -> Iterator[StepsHarness]:
+    """One run for each operation at which the plan has its fault; in a new directory or, with `second`, in a used one."""
+    operation, completed = 0, False
+    while not completed:
+        harness = StepsHarness(new_env())
         if second:
-            life.live()
-        life.env.inject(plan(operation))
+            harness.run()
+        harness.env.inject(plan(operation))
         with suppress(OSError, StorageError, PowerCut):  # it may not even start
-            life.live()
-        went_through = life.env.operations <= operation
-        life.env.inject(None)
-        yield life
+            harness.run()
+        completed = harness.env.operations <= operation
+        harness.env.inject(None)
+        yield harness
         operation += SHORT_STRIDE
 
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_nothing_acknowledged_is_lost_when_the_process_dies_after_a_fault(kind: str) -> None:
-    for life in lives(FAULTS[kind]):
-        life.env.kill()
-        life.check_after_restart(set(life.acknowledged))
+    for harness in runs_with_faults(FAULTS[kind]):
+        harness.env.kill()
+        harness.check_after_restart(set(harness.acknowledged))
 
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_nothing_synced_is_lost_when_the_machine_dies_after_a_fault(kind: str) -> None:
-    for life in lives(FAULTS[kind]):
-        life.env.crash()
-        life.check_after_restart(life.durable)
+    for harness in runs_with_faults(FAULTS[kind]):
+        harness.env.crash()
+        harness.check_after_restart(harness.durable)
 
 
 def test_nothing_acknowledged_is_lost_when_the_process_dies_at_any_operation() -> None:
-    for life in lives(power_cut):
-        life.env.kill()
-        life.check_after_restart(set(life.acknowledged))
+    for harness in runs_with_faults(power_cut):
+        harness.env.kill()
+        harness.check_after_restart(set(harness.acknowledged))
 
 
 @pytest.mark.parametrize("second", [False, True], ids=["new", "reopened"])
@@ -189,36 +191,36 @@ def test_nothing_acknowledged_is_lost_when_the_process_dies_at_any_operation() -
 def test_nothing_synced_is_lost_when_the_machine_dies_at_any_operation(
     seed: int | None, second: bool
 ) -> None:
-    for life in lives(power_cut, second=second):
-        life.env.crash(None if seed is None else Random(seed))
-        life.check_after_restart(life.durable)
+    for harness in runs_with_faults(power_cut, second=second):
+        harness.env.crash(None if seed is None else Random(seed))
+        harness.check_after_restart(harness.durable)
 
 
 @pytest.mark.parametrize("plan", [nth, power_cut])
 def test_a_restart_that_fails_anywhere_leaves_everything_for_the_next_one(
     plan: Callable[[int], FaultPlan],
 ) -> None:
-    operation, went_through = 0, False
-    while not went_through:
-        life = Life(new_env())
-        life.live()
-        life.env.remove("/logs/.kafka_cleanshutdown")
-        life.env.kill()
-        life.env.inject(plan(operation))
+    operation, completed = 0, False
+    while not completed:
+        harness = StepsHarness(new_env())
+        harness.run()
+        harness.env.remove("/logs/.kafka_cleanshutdown")
+        harness.env.kill()
+        harness.env.inject(plan(operation))
         with suppress(OSError, StorageError, PowerCut):
-            life.check_after_restart(set(life.acknowledged))
-        went_through = life.env.operations <= operation
-        life.env.kill()
-        life.sent.append(b"life goes on")
-        life.check_after_restart(set(life.acknowledged))
+            harness.check_after_restart(set(harness.acknowledged))
+        completed = harness.env.operations <= operation
+        harness.env.kill()
+        harness.sent.append(b"after the restart")
+        harness.check_after_restart(set(harness.acknowledged))
         operation += SHORT_STRIDE
 
 
-# -- more kinds of steps, against the model of `log_life` --
+# -- more kinds of steps, against the model of `LogHarness` --
 
 RICH_FAULTS: dict[
     str, tuple[Callable[[int], FaultPlan], bool]
-] = {  # the plan, and whether it strikes only once
+] = {  # the plan, and whether it has a single fault
     "an error": (nth, True),
     "an error halfway through a write": (lambda n: nth(n, Fault(errno.EIO, half=True)), True),
     "no room for a write": (lambda n: nth(n, Fault(errno.ENOSPC, half=True)), True),
@@ -227,23 +229,23 @@ RICH_FAULTS: dict[
     "a disk that stays full": (lambda n: from_nth(n, Fault(errno.ENOSPC, half=True)), False),
     "the end": (power_cut, False),
 }
-STRIDE = 97  # every n-th operation is struck; each offset strikes others
+STRIDE = 97  # a fault at every n-th operation; each offset selects others
 SLOW_STRIDE = int(os.environ.get("BARNABAS_FAULT_STRIDE") or 23)  # 1: each operation in turn
 
 
-def strike(kind: str, stride: int, offset: int) -> None:
-    """Strikes the script at every `stride`-th operation, each followed by a kill and by a crash."""
+def check_faults(kind: str, stride: int, offset: int) -> None:
+    """Runs the script with a fault at every `stride`-th operation, each followed by a kill and by a crash."""
     plan, is_single = RICH_FAULTS[kind]
-    operations = operations_of_a_life()
+    operations = count_operations()
     print(f"{operations} operations, every {stride}th from {offset} on")
     for number in range(offset, operations, stride):
         for power_cut_after, rng in ((False, None), (True, None), (True, Random(number))):
             with printing_on_failure(
                 f"{kind} at operation {number}, power cut {power_cut_after}, mixture {rng is not None}"
             ):
-                life = life_with(plan(number), single_fault=is_single)
-                life.come_back(power_cut=power_cut_after, rng=rng)
-                life.live_on()
+                harness = run_script_with(plan(number), single_fault=is_single)
+                harness.reopen_and_check(power_cut=power_cut_after, rng=rng)
+                harness.check_still_works()
 
 
 @contextmanager
@@ -257,11 +259,11 @@ def printing_on_failure(what: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("kind", RICH_FAULTS)
 def test_log_and_model_agree_whatever_operation_fails(kind: str) -> None:
-    strike(kind, STRIDE, offset=list(RICH_FAULTS).index(kind) * 13)
+    check_faults(kind, STRIDE, offset=list(RICH_FAULTS).index(kind) * 13)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("kind", RICH_FAULTS)
 def test_log_and_model_agree_whatever_operation_fails_of_many(kind: str) -> None:
-    strike(kind, SLOW_STRIDE, offset=seed_or(1) % SLOW_STRIDE)
+    check_faults(kind, SLOW_STRIDE, offset=seed_or(1) % SLOW_STRIDE)

@@ -18,42 +18,42 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.storage.log_life import LogLife
+from tests.storage.log_harness import LogHarness
 from tests.support.chance import run_seed, seeds
 
 WEIGHTS = {
-    LogLife.append: 12,
-    LogLife.append_idempotent: 6,
-    LogLife.repeat_idempotent: 3,
-    LogLife.append_transactional: 8,
-    LogLife.end_transaction: 8,
-    LogLife.append_what_is_refused: 1,
-    LogLife.append_as_follower: 4,
-    LogLife.next_epoch: 2,
-    LogLife.move_high_watermark: 10,
-    LogLife.roll: 3,
-    LogLife.flush: 3,
-    LogLife.flush_in_steps: 3,
-    LogLife.flush_what_is_due: 2,
-    LogLife.read: 8,
-    LogLife.read_through: 5,
-    LogLife.read_outside: 1,
-    LogLife.find_by_time: 4,
-    LogLife.find_by_epoch: 2,
-    LogLife.truncate: 2,
-    LogLife.truncate_fully: 1,
-    LogLife.delete_records: 3,
-    LogLife.retain: 3,
-    LogLife.compact: 3,
-    LogLife.remove_due_files: 1,
-    LogLife.expire_producers: 1,
-    LogLife.pass_time: 3,
-    LogLife.change_config: 2,
-    LogLife.checkpoint: 2,
-    LogLife.rename_and_delete: 1,
-    LogLife.stop_cleanly: 2,
-    LogLife.kill: 2,
-    LogLife.crash: 3,
+    LogHarness.append: 12,
+    LogHarness.append_idempotent: 6,
+    LogHarness.repeat_idempotent: 3,
+    LogHarness.append_transactional: 8,
+    LogHarness.end_transaction: 8,
+    LogHarness.append_what_is_refused: 1,
+    LogHarness.append_as_follower: 4,
+    LogHarness.next_epoch: 2,
+    LogHarness.move_high_watermark: 10,
+    LogHarness.roll: 3,
+    LogHarness.flush: 3,
+    LogHarness.flush_in_steps: 3,
+    LogHarness.flush_what_is_due: 2,
+    LogHarness.read: 8,
+    LogHarness.read_through: 5,
+    LogHarness.read_outside: 1,
+    LogHarness.find_by_time: 4,
+    LogHarness.find_by_epoch: 2,
+    LogHarness.truncate: 2,
+    LogHarness.truncate_fully: 1,
+    LogHarness.delete_records: 3,
+    LogHarness.retain: 3,
+    LogHarness.compact: 3,
+    LogHarness.remove_due_files: 1,
+    LogHarness.expire_producers: 1,
+    LogHarness.pass_time: 3,
+    LogHarness.change_config: 2,
+    LogHarness.checkpoint: 2,
+    LogHarness.rename_and_delete: 1,
+    LogHarness.stop_cleanly: 2,
+    LogHarness.kill: 2,
+    LogHarness.crash: 3,
 }
 STEPS = list(WEIGHTS)
 LIFETIME = 300
@@ -65,23 +65,23 @@ FIXED_STEPS = 10_000
 class LogMachine(RuleBasedStateMachine):
     """The steps as a Hypothesis state machine, which shrinks a failure to few steps."""
 
-    life: LogLife
+    harness: LogHarness
 
     @initialize(seed=st.integers(0, 1 << 32))
     def start(self, seed: int) -> None:
-        self.life = LogLife(seed)
+        self.harness = LogHarness(seed)
 
     @rule(
         step=st.sampled_from([step for step, weight in WEIGHTS.items() for _ in range(weight)]),
         seed=st.integers(0, 1 << 32),
     )
     def step(self, step: object, seed: int) -> None:
-        step(self.life, Random(seed))  # type: ignore[operator]
+        step(self.harness, Random(seed))  # type: ignore[operator]
 
     @invariant()
     def agrees(self) -> None:
-        if hasattr(self, "life"):
-            self.life.check()
+        if hasattr(self, "harness"):
+            self.harness.check()
 
 
 LogMachine.TestCase.settings = settings(
@@ -95,15 +95,15 @@ TestLog = LogMachine.TestCase
 def live(seed: int, steps: int, taken: "Counter[str]") -> None:
     """Takes so many steps; a failure names the seed that repeats it."""
     rng = Random(seed)
-    life = LogLife(rng.randrange(1 << 32))
+    harness = LogHarness(rng.randrange(1 << 32))
     done: list[str] = []
     try:
         for step in rng.choices(STEPS, list(WEIGHTS.values()), k=steps):
             done.append(step.__name__)
-            step(life, rng)
-            life.check()
+            step(harness, rng)
+            harness.check()
     except BaseException:
-        print(f"life {seed}, step {len(done)}: ... {' '.join(done[-25:])}")
+        print(f"harness {seed}, step {len(done)}: ... {' '.join(done[-25:])}")
         raise
     taken.update(done)
 
@@ -114,7 +114,7 @@ def live_many(seed: int, steps: int) -> None:
     while taken.total() < steps:
         live(seed, LIFETIME, taken)
         seed += 1
-    print(f"{taken.total()} steps, up to life {seed}: {dict(taken)}")
+    print(f"{taken.total()} steps, up to harness {seed}: {dict(taken)}")
 
 
 @pytest.mark.parametrize("seed", seeds(1, fixed=1))

@@ -16,7 +16,7 @@ from barnabas.pipeline.log_reading.log_view import Isolation
 from barnabas.pipeline.log_reading.planning import MIN_TIMESTAMP, TimeBounds, first_offset_of
 from barnabas.protocol.records.entries import batches
 from tests.pipeline.log_reading.reading import look, ms_of, read
-from tests.storage.log_life import LogLife
+from tests.storage.log_harness import LogHarness
 from tests.storage.log_model import ModelRecord
 from tests.storage.test_log_model import WEIGHTS
 from tests.support.chance import seeds
@@ -25,21 +25,23 @@ SEEDS = seeds(6, fixed=1)
 STEPS = int(os.environ.get("BARNABAS_READING_STEPS", "120"))
 
 
-def check(life: LogLife, rng: Random, seen: Counter[str]) -> None:
+def check(harness: LogHarness, rng: Random, seen: Counter[str]) -> None:
     for isolation in Isolation:
-        view = look(life.env, "/logs", isolation)
-        assert view.log_end_offset == life.model.end
-        assert view.log_start_offset <= life.model.start
+        view = look(harness.env, "/logs", isolation)
+        assert view.log_end_offset == harness.model.end
+        assert view.log_start_offset <= harness.model.start
         if isolation is Isolation.READ_UNCOMMITTED:
             assert view.end_offset == view.log_end_offset
         first = rng.choice(
-            (life.model.start, rng.randint(life.model.start, max(view.end_offset, life.model.start)))
+            (harness.model.start, rng.randint(harness.model.start, max(view.end_offset, harness.model.start)))
         )
         if first > view.end_offset:
             continue
-        wanted = life.model.data(first, view.end_offset, committed_only=isolation is Isolation.READ_COMMITTED)
+        wanted = harness.model.data(
+            first, view.end_offset, committed_only=isolation is Isolation.READ_COMMITTED
+        )
         size = rng.choice((1, 200, 1000, 1 << 30))
-        found = read(life.env, view, first, range_bytes=size)
+        found = read(harness.env, view, first, range_bytes=size)
         assert [row["offset"] for row in found] == sorted(wanted)
         for row in found:
             record = wanted[row["offset"]]
@@ -48,22 +50,24 @@ def check(life: LogLife, rng: Random, seen: Counter[str]) -> None:
         seen["rows"] += len(found)
         seen["aborted"] += bool(view.aborted)
         seen["unstable"] += view.end_offset < view.log_end_offset
-        check_end(life, rng, view.end_offset, first)
-        check_times(life, rng, list(wanted.values()), first, isolation)
+        check_end(harness, rng, view.end_offset, first)
+        check_times(harness, rng, list(wanted.values()), first, isolation)
 
 
-def check_end(life: LogLife, rng: Random, end: int, first: int) -> None:
+def check_end(harness: LogHarness, rng: Random, end: int, first: int) -> None:
     """Tests an end in the middle of a batch."""
-    view = look(life.env, "/logs")
+    view = look(harness.env, "/logs")
     middle = rng.randint(first, end)
-    found = [row["offset"] for row in read(life.env, view, first, middle, range_bytes=300)]
-    assert found == [offset for offset in sorted(life.model.data(first, view.end_offset)) if offset < middle]
+    found = [row["offset"] for row in read(harness.env, view, first, middle, range_bytes=300)]
+    assert found == [
+        offset for offset in sorted(harness.model.data(first, view.end_offset)) if offset < middle
+    ]
 
 
-def disorder_of(life: LogLife) -> int:
+def disorder_of(harness: LogHarness) -> int:
     """The most by which a record on disk, deleted ones and markers included, is older than the youngest before it."""
     disorder, youngest = 0, MIN_TIMESTAMP
-    for segment in life.log.segments:
+    for segment in harness.log.segments:
         for batch in batches(segment.file.pread(segment.size, 0)):
             for record in batch.records():
                 disorder = max(disorder, youngest - record.timestamp)
@@ -73,20 +77,20 @@ def disorder_of(life: LogLife) -> int:
 
 
 def check_times(
-    life: LogLife, rng: Random, records: list[ModelRecord], first: int, isolation: Isolation
+    harness: LogHarness, rng: Random, records: list[ModelRecord], first: int, isolation: Isolation
 ) -> None:
     if not records:
         return
-    view = look(life.env, "/logs", isolation)
+    view = look(harness.env, "/logs", isolation)
     times = [record.timestamp for record in records]
     low, high = sorted((rng.choice(times) + rng.randint(-1, 1), rng.choice(times) + rng.randint(-1, 1)))
-    bounds = TimeBounds(low, high, rng.choice((None, disorder_of(life))))
-    found = read(life.env, view, first, range_bytes=300, times=bounds)
+    bounds = TimeBounds(low, high, rng.choice((None, disorder_of(harness))))
+    found = read(harness.env, view, first, range_bytes=300, times=bounds)
     matching = [row["offset"] for row in found if low <= ms_of(row) < high]
     assert matching == [record.offset for record in records if low <= record.timestamp < high]
-    visible = life.model.data(view.log_start_offset, view.end_offset)
+    visible = harness.model.data(view.log_start_offset, view.end_offset)
     young = [record.offset for record in visible.values() if record.timestamp >= low]
-    answer = first_offset_of(life.env, view, low)
+    answer = first_offset_of(harness.env, view, low)
     if young:
         assert answer is not None
         assert answer <= min(
@@ -98,10 +102,10 @@ def check_times(
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_are_the_model_s(seed: int) -> None:
     rng = Random(seed)
-    life = LogLife(seed)
+    harness = LogHarness(seed)
     seen: Counter[str] = Counter()
     steps = list(WEIGHTS)
     for _ in range(STEPS):
-        rng.choices(steps, list(WEIGHTS.values()))[0](life, rng)
-        check(life, rng, seen)
+        rng.choices(steps, list(WEIGHTS.values()))[0](harness, rng)
+        check(harness, rng, seen)
     assert seen["rows"] > STEPS, seen

@@ -30,7 +30,7 @@ DELETE_RETENTION_MS = 1000
 Record = tuple[bytes, bytes | None]
 
 
-class Life:
+class CompactionModelHarness:
     """A log, its model, and the cleaning in progress, if any."""
 
     def __init__(self, seed: int) -> None:
@@ -75,7 +75,7 @@ class Life:
             self.stop,
         ]
 
-    def live(self) -> None:
+    def run(self) -> None:
         for _ in range(STEPS):
             step = self.dice.choice(self.steps)
             step()
@@ -183,17 +183,17 @@ class Life:
 
     def kill(self) -> None:
         self.env.kill()
-        self.come_back(self.end)
+        self.reopen_and_check(self.end)
 
     def cut_the_power(self) -> None:
         self.env.crash(self.dice if self.dice.random() < 0.5 else None)
         durable_end = self.durable_end
-        self.come_back(durable_end)
+        self.reopen_and_check(durable_end)
         found = contents(self.harness.log)
         self.has_gaps = self.has_gaps or any(at not in found for at in self.records)
         self.records = {at: record for at, record in self.records.items() if at < durable_end or at in found}
 
-    def come_back(self, least_end: int) -> None:
+    def reopen_and_check(self, least_end: int) -> None:
         if self.swap is not None:
             self.swapped_in()  # loading completes the swap
         self.forget_cleaning()
@@ -217,7 +217,7 @@ class Life:
         self.harness.manager.shutdown()
         self.env.kill()
         self.durable_end = self.end
-        self.come_back(self.end)
+        self.reopen_and_check(self.end)
 
     # -- checks --
 
@@ -239,5 +239,5 @@ class Life:
 
 @pytest.mark.parametrize("seed", seeds(RUNS))
 def test_the_log_agrees_with_the_model_after_every_step(seed: int) -> None:
-    life = Life(seed)
-    life.live()
+    harness = CompactionModelHarness(seed)
+    harness.run()

@@ -18,7 +18,7 @@ from barnabas.storage.verify.partition import PartitionVerifier, confirmed, fing
 from barnabas.storage.verify.verifier import Check, Counts, Finding, Situation
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, make_batch, small_config
-from tests.storage.log_life import LogLife
+from tests.storage.log_harness import LogHarness
 from tests.storage.test_log_model import WEIGHTS
 from tests.storage.verify.test_verifier import DAMAGES, files, flip, positions
 from tests.storage.verify.verified import LOG_DIR, TOPIC, graver, written
@@ -124,11 +124,11 @@ def test_random_damage_has_the_same_findings(data: st.DataObject) -> None:
 @pytest.mark.parametrize("seed", seeds(6))
 def test_random_operations_on_a_log_have_the_same_findings(seed: int) -> None:
     rng = Random(seed)
-    life = LogLife(rng.randrange(1 << 32))
+    harness = LogHarness(rng.randrange(1 << 32))
     for number, step in enumerate(rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=120)):
-        step(life, rng)
+        step(harness, rng)
         if number % 8 == 0:
-            assert_same(life.env, "/logs")
+            assert_same(harness.env, "/logs")
 
 
 def test_a_segment_deleted_during_the_verification() -> None:

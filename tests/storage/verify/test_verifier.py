@@ -16,7 +16,7 @@ from barnabas.storage.verify.partition import verify_partition
 from barnabas.storage.verify.verifier import Check, Findings, RecurringFindings, Severity, Situation
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import TOPIC_ID, make_batch
-from tests.storage.log_life import LogLife
+from tests.storage.log_harness import LogHarness
 from tests.storage.test_log_model import WEIGHTS
 from tests.storage.verify.verified import LOG_DIR, TOPIC, findings, graver, written
 from tests.support.chance import seeds
@@ -720,12 +720,17 @@ def test_files_deleted_while_they_are_read_are_not_damage(env: FaultEnv) -> None
 def test_random_operations_on_a_log_leave_no_errors(seed: int) -> None:
     """All operations but power cuts, which may lose unflushed bytes; verified while it runs, killed and stopped."""
     rng = Random(seed)
-    life = LogLife(rng.randrange(1 << 32))
-    steps = {step: weight for step, weight in WEIGHTS.items() if step is not LogLife.crash}
+    harness = LogHarness(rng.randrange(1 << 32))
+    steps = {step: weight for step, weight in WEIGHTS.items() if step is not LogHarness.crash}
     for number, step in enumerate(rng.choices(list(steps), list(steps.values()), k=150)):
-        step(life, rng)
-        if number % 3 == 0 or step in {LogLife.kill, LogLife.stop_cleanly, LogLife.truncate, LogLife.compact}:
-            errors = [one for one in findings(life.env, "/logs") if one.severity is Severity.ERROR]
-            if life.model.ever_expired:  # an expired producer may begin with any epoch and sequence
+        step(harness, rng)
+        if number % 3 == 0 or step in {
+            LogHarness.kill,
+            LogHarness.stop_cleanly,
+            LogHarness.truncate,
+            LogHarness.compact,
+        }:
+            errors = [one for one in findings(harness.env, "/logs") if one.severity is Severity.ERROR]
+            if harness.model.ever_expired:  # an expired producer may begin with any epoch and sequence
                 errors = [one for one in errors if one.check is not Check.SEQUENCES]
-            assert errors == [], f"after step {number}, {step.__name__}, of life {seed}"
+            assert errors == [], f"after step {number}, {step.__name__}, of harness {seed}"

@@ -2,7 +2,7 @@
 
 After any failure: a step either happened or was rejected with an error of storage's own; the log agrees
 with its model while it is online; and after a restart what was acknowledged is there (after a power cut: what was
-flushed), no torn batch is returned, and the log takes further appends.
+flushed), no torn batch is returned, and the log accepts further appends.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,10 @@ from barnabas.storage.errors import KafkaStorageError, StorageError
 from barnabas.storage.log.checkpoints import CLEAN_SHUTDOWN
 from tests.storage.fault_env import FaultEnv, FaultPlan, PowerCut
 from tests.storage.log_appends import SteeredEnv
-from tests.storage.log_life import LogLife
+from tests.storage.log_harness import LogHarness
 
-Step = Callable[[LogLife, Random], None]
-L = LogLife
+Step = Callable[[LogHarness, Random], None]
+L = LogHarness
 
 SCRIPT: tuple[Step, ...] = (
     *(L.append, L.append_idempotent, L.append_transactional, L.append, L.append_transactional),
@@ -53,54 +53,52 @@ AFTERWARDS: tuple[Step, ...] = (
     *(L.read_through, L.find_by_time, L.roll, L.append, L.compact, L.truncate, L.append, L.flush),
     *(L.retain, L.append, L.stop_cleanly, L.read_through, L.append, L.kill, L.read_through),
 )
-MAY_TAKE_IT_OFFLINE = {
+MAY_GO_OFFLINE = {
     *(L.flush, L.flush_in_steps, L.truncate, L.truncate_fully, L.retain, L.compact, L.end_transaction),
     *(L.stop_cleanly, L.kill, L.crash),
 }
 """Only these steps may leave the log offline if one operation fails, because the state on disk is then uncertain."""
 
 
-class FaultedLife(LogLife):
-    """A log life that knows the step in progress when an operation failed."""
+class FaultedLogHarness(LogHarness):
+    """A log harness that records its step, for the checks after a failed operation."""
 
     def __init__(self, seed: int, env: SteeredEnv | None = None, log_dir: str = "/logs") -> None:
-        self.under_way: Step | None = None
+        self.step_in_progress: Step | None = None
         super().__init__(seed, env, log_dir)
 
-    def live(self, *, single_fault: bool) -> bool:
-        """Takes the steps of the script until one takes the log offline; returns False in that case."""
+    def run_script(self, *, single_fault: bool) -> bool:
+        """Runs the steps of the script until one takes the log offline; returns False in that case."""
         for number, step in enumerate(SCRIPT):
-            self.under_way = step
+            self.step_in_progress = step
             failed = self.attempt(step, Random(number))
             if self.log.is_failed or (failed and step in (L.stop_cleanly, L.kill, L.crash)):
-                assert not single_fault or step in MAY_TAKE_IT_OFFLINE, (
-                    f"{step.__name__} took the log offline"
-                )
+                assert not single_fault or step in MAY_GO_OFFLINE, f"{step.__name__} took the log offline"
                 return False
             if failed:
-                self.follow_refused()
+                self.apply_rejected_step()
             self.check()
-        self.under_way = None
+        self.step_in_progress = None
         return True
 
     def attempt(self, step: Step, rng: Random) -> bool:
-        """Take a step; return whether it was rejected."""
+        """Run a step; return whether it was rejected."""
         try:
             step(self, rng)
         except (OSError, StorageError):
             return True
         return False
 
-    def follow_refused(self) -> None:
+    def apply_rejected_step(self) -> None:
         """Apply the effects of a rejected step to the model."""
         log, model = self.log, self.model
         if log.log_start_offset > model.start:
             model.move_start(log.log_start_offset)
-        if self.cutting is not None and log.log_end_offset == self.cutting:
-            self.follow_truncation(self.cutting)
-        self.cutting, self.cuts_all, self.pending = None, False, []
+        if self.truncating_to is not None and log.log_end_offset == self.truncating_to:
+            self.apply_truncation(self.truncating_to)
+        self.truncating_to, self.truncates_all, self.pending = None, False, []
 
-    def follow_truncation(self, offset: int) -> None:
+    def apply_truncation(self, offset: int) -> None:
         if self.log.segments[0].base_offset == self.log.log_end_offset >= self.model.end:
             self.model.start_anew_at(offset)
         else:
@@ -108,7 +106,7 @@ class FaultedLife(LogLife):
 
     def check_stopped(self) -> None:
         if not self.env.exists(f"{self.log_dir}/{CLEAN_SHUTDOWN}"):
-            raise KafkaStorageError("the stop was no clean one")
+            raise KafkaStorageError("the stop was not clean")
 
     # -- stops while operations still fail --
 
@@ -124,68 +122,74 @@ class FaultedLife(LogLife):
         self.env.crash(rng)
         self.env.plan = plan
 
-    def well_again(self) -> None:
+    def end_faults(self) -> None:
         assert isinstance(self.env, FaultEnv)
         self.env.plan = None
 
-    def follow_start(self) -> None:
+    def apply_start(self) -> None:
         """Apply the log start, where a failure leaves it uncertain."""
 
     # -- afterwards --
 
-    def come_back(self, *, power_cut: bool, rng: Random | None = None) -> None:
-        """End the process or the machine, repair the disk, and check that all that must survive is there."""
-        model, was_lost = self.model, power_cut or self.under_way is L.crash
+    def reopen_and_check(self, *, power_cut: bool, rng: Random | None = None) -> None:
+        """End the process or the machine, repair the disk, and check that all that must survive is present."""
+        model, was_lost = self.model, power_cut or self.step_in_progress is L.crash
         required = model.durable_end if was_lost else model.end
         if hasattr(self, "log") and self.log.log_start_offset > model.start:
             model.move_start(self.log.log_start_offset)
-        self.well_again()
+        self.end_faults()
         if power_cut:
             self.end_machine(rng)
         else:
             self.end_process()
         self.open()
-        self.follow_start()
-        if self.cutting is not None:
-            required = 0 if self.cuts_all else min(required, self.cutting)
-            if self.log.segments[0].base_offset == self.log.log_end_offset == self.cutting:
-                self.follow_truncation(self.cutting)
+        self.apply_start()
+        if self.truncating_to is not None:
+            required = 0 if self.truncates_all else min(required, self.truncating_to)
+            if self.log.segments[0].base_offset == self.log.log_end_offset == self.truncating_to:
+                self.apply_truncation(self.truncating_to)
         for batch in self.pending:
             if model.end <= batch.base_offset and batch.next_offset <= self.log.log_end_offset:
                 model.append(batch)
-        self.cutting, self.cuts_all, self.pending = None, False, []
+        self.truncating_to, self.truncates_all, self.pending = None, False, []
         start, was_retained = (
             model.start,
-            model.retained_since_flush or self.under_way in (L.retain, L.flush_in_steps),
+            model.retained_since_flush or self.step_in_progress in (L.retain, L.flush_in_steps),
         )
         self.reopened(min(required, self.log.log_end_offset) if required > model.end else required)
         model.high_watermark = self.log.high_watermark
-        if self.under_way in (L.flush, L.flush_in_steps, L.flush_what_is_due, L.compact, L.stop_cleanly):
+        if self.step_in_progress in (
+            L.flush,
+            L.flush_in_steps,
+            L.flush_what_is_due,
+            L.compact,
+            L.stop_cleanly,
+        ):
             model.durable_end = max(model.durable_end, self.log.recovery_point)  # its flush had completed
         if was_lost and was_retained:
             model.give_up_producers_before(start)
         self.end_transactions_of_lost_producers()
         self.check()
 
-    def live_on(self) -> None:
+    def check_still_works(self) -> None:
         """Check that the log works again."""
         for number, step in enumerate(AFTERWARDS):
             step(self, Random(1000 + number))
             self.check()
 
 
-def operations_of_a_life() -> int:
-    """How many file operations the script has."""
-    env = life_with(None, single_fault=False).env
+def count_operations() -> int:
+    """Counts the file operations of the script."""
+    env = run_script_with(None, single_fault=False).env
     assert isinstance(env, FaultEnv)
     return env.operations
 
 
-def life_with(plan: FaultPlan | None, *, single_fault: bool) -> FaultedLife:
+def run_script_with(plan: FaultPlan | None, *, single_fault: bool) -> FaultedLogHarness:
     """Run the script under a plan of faults, until the log is offline or the power is cut."""
-    life = FaultedLife(seed=1)
-    assert isinstance(life.env, FaultEnv)
-    life.env.inject(plan)
+    harness = FaultedLogHarness(seed=1)
+    assert isinstance(harness.env, FaultEnv)
+    harness.env.inject(plan)
     with suppress(PowerCut):
-        life.live(single_fault=single_fault)
-    return life
+        harness.run_script(single_fault=single_fault)
+    return harness

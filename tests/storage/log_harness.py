@@ -1,6 +1,6 @@
 """One partition in a LogManager and its model: each step is applied to both, and then they are compared.
 
-`LogLife` can do every operation of a broker on a log; a random generator decides the details. It raises
+`LogHarness` can do every operation of a broker on a log; a random generator decides the details. It raises
 AssertionError where log and model disagree. `test_log_model` runs long random sequences with it, `test_faults`
 short ones in which file operations fail.
 """
@@ -46,7 +46,7 @@ CONFIGS: Final[tuple[dict[str, object], ...]] = (
 )
 
 
-class LogLife(LogAppends):
+class LogHarness(LogAppends):
     """The log `t-0` and its model. Steps are the public methods that take a `Random`."""
 
     ends_within_steps = True  # whether a step may itself kill and crash
@@ -60,8 +60,8 @@ class LogLife(LogAppends):
         self.epoch = 0
         self.counter = 0
         self.pending = []
-        self.cutting: int | None = None  # during a truncation: the end that it is to leave
-        self.cuts_all = False  # and whether it begins by removing every segment
+        self.truncating_to: int | None = None  # the new log end offset during a truncation
+        self.truncates_all = False  # whether a truncation begins by removing every segment
         self.open()
 
     def open(self) -> None:
@@ -190,10 +190,10 @@ class LogLife(LogAppends):
         offset = rng.choice(offsets[-8:]) if offsets else self.model.end
         is_full = offset < self.log.segments[0].base_offset
         starts_earlier = offset < self.model.start
-        self.cutting, self.cuts_all = offset, is_full
-        self.tell()
+        self.truncating_to, self.truncates_all = offset, is_full
+        self.report_state()
         self.manager.truncate_to(self.log, offset)
-        self.cutting, self.cuts_all = None, False
+        self.truncating_to, self.truncates_all = None, False
         if is_full:
             self.model.start_anew_at(offset)
         else:
@@ -206,10 +206,10 @@ class LogLife(LogAppends):
 
     def truncate_fully(self, rng: Random) -> None:
         offset = self.model.end + rng.randint(0, 50)
-        self.cutting, self.cuts_all = offset, True
-        self.tell()
+        self.truncating_to, self.truncates_all = offset, True
+        self.report_state()
         self.manager.truncate_fully_and_start_at(self.log, offset)
-        self.cutting, self.cuts_all = None, False
+        self.truncating_to, self.truncates_all = None, False
         self.model.start_anew_at(offset)
         self.checkpointed()
         check_physical(self.log, self.model)
@@ -315,8 +315,8 @@ class LogLife(LogAppends):
         assert isinstance(self.env, FaultEnv)
         self.env.crash(rng)
 
-    def tell(self) -> None:
-        """Hook: the model has just applied the next step, for watchers in another process."""
+    def report_state(self) -> None:
+        """Hook: the model has the next step, which a subclass reports to another process."""
 
     def kill(self, _rng: Random) -> None:
         self.end_process()
