@@ -151,7 +151,7 @@ def new_env() -> FaultEnv:
 
 
 def runs_with_faults(plan: Callable[[int], FaultPlan], *, second: bool = False) -> Iterator[StepsHarness]:
-    """One run for each operation at which the plan has its fault; in a new directory or, with `second`, in a used one."""
+    """One run for each operation at which the plan has its fault; in a new directory or (`second`) a used one."""
     operation, completed = 0, False
     while not completed:
         harness = StepsHarness(new_env())

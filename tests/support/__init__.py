@@ -1,1 +1,1 @@
-"""Processes and sockets that the tests of several packages share."""
+"""Helpers that the tests of several packages share: brokers as processes, ports, raw connections, seeds, skips."""

@@ -1,4 +1,4 @@
-"""A real Apache Kafka broker of one node (KRaft, loopback only), for tests that hold Barnabas against it."""
+"""A real Apache Kafka broker of one node (KRaft, loopback only), for tests that compare Barnabas with it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.support.raw import RawConnection, brokers_in, metadata_request
 START_LIMIT_S = 90.0
 STOP_LIMIT_S = 60.0
 JVM = ("-Xmx512m", "-Xms512m", "-XX:+UseG1GC", "-Djava.awt.headless=true")
-"""Flags of a broker that tests share a machine with; benchmarks give it those of its own start script."""
+"""The default flags of tests; benchmarks use those of Kafka's own start script."""
 
 QUICK_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
-"""For those who start many and ask little of each: nothing is compiled for a long life, and see `archive_classes`."""
+"""The flags for many short-lived brokers with few requests each; see `archive_classes`."""
 
 _LOG4J_1 = """\
 log4j.rootLogger=INFO, out
@@ -46,16 +46,16 @@ appender.out.layout.pattern=[%d] %p %m (%c)%n
 
 
 class ApacheKafka:
-    """One broker and controller in one JVM; the same verbs as `BrokerProcess`.
+    """One broker and controller in one JVM; the same methods as `BrokerProcess`.
 
-    `classpath` must hold kafka_2.13 with all it needs and kafka-tools, and log4j 2 for Kafka 4. A directory that is
-    formatted gets the newest metadata version of the Kafka that formats it.
+    `classpath` must hold kafka_2.13 with all it needs and kafka-tools, and log4j 2 for Kafka 4. A new
+    directory is formatted with the newest metadata version of that Kafka.
     """
 
     # A JVM's exit status names the signal that ended it.
     clean_status = 128 + signal.SIGTERM
     usual_jvm: ClassVar[Sequence[str]] = JVM
-    """Flags of those that get none of their own; tests start quickly."""
+    """The flags where the constructor gets none."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ApacheKafka:
 
     @property
     def pid(self) -> int:
-        """Of the running process."""
+        """The id of the running process."""
         assert self._process is not None
         assert self._process.poll() is None, self._log_tail()
         return self._process.pid
@@ -112,13 +112,13 @@ class ApacheKafka:
             )
 
     def stop(self) -> int:
-        """SIGTERM, then waits; the exit status."""
+        """Sends SIGTERM and waits; returns the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(STOP_LIMIT_S)
 
     def kill(self) -> None:
-        """kill -9, if it still runs."""
+        """Kills the process (kill -9) if it still runs."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -175,7 +175,7 @@ class ApacheKafka:
 
     def _log_tail(self) -> str:
         texts = [path.read_text(errors="replace")[-2000:] for path in sorted(self.directory.glob("*.log"))]
-        return "Apache Kafka is not there:\n" + "\n".join(texts)
+        return "Apache Kafka does not run:\n" + "\n".join(texts)
 
     def __enter__(self) -> ApacheKafka:
         return self.start()
@@ -195,12 +195,12 @@ def archive_classes(classpath: str) -> None:
     if archive.exists():
         return
     with tempfile.TemporaryDirectory(dir=archive.parent.parent, prefix="classes-") as place:
-        made = Path(place) / archive.name
+        archived = Path(place) / archive.name
         with ApacheKafka(
-            Path(place), classpath, jvm=(*QUICK_JVM, f"-XX:ArchiveClassesAtExit={made}")
+            Path(place), classpath, jvm=(*QUICK_JVM, f"-XX:ArchiveClassesAtExit={archived}")
         ) as kafka:
             kafka.stop()
-        made.rename(archive)
+        archived.rename(archive)
 
 
 def _archived_classes(classpath: str) -> list[str]:
@@ -214,8 +214,8 @@ def _archive_of(classpath: str) -> Path:
 
 @cache
 def _which_java() -> str:
-    said = subprocess.run(["java", "-version"], capture_output=True, check=True).stderr
-    return f"{zlib.crc32(said):08x}"
+    version = subprocess.run(["java", "-version"], capture_output=True, check=True).stderr
+    return f"{zlib.crc32(version):08x}"
 
 
 def answers_metadata(bootstrap: str) -> bool:

@@ -1,6 +1,6 @@
 """Runs `barnabas serve` as a subprocess: starts, stops, kills and restarts it on the same directory.
 
-Every start of the same object is on the same port, as that of a restarted broker must be.
+Every start of the same object uses the same port, as a restarted broker does.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class BrokerProcess:
         self.data_dir = data_dir
         self.host = host
         self.port = held_ports(1)[0] if host == "127.0.0.1" else 0
-        """0: what the broker chooses the first time, and tells in its ready line."""
+        """0: the broker chooses one at the first start, and its ready line has it."""
         self.overrides = {**DEFAULT_OVERRIDES, **(overrides or {})}
         self.environment: dict[str, str] = {}
-        """Variables beside those of the tests, of which no KAFKA_* ones are passed on."""
+        """Variables besides those of the tests, without KAFKA_* ones."""
         self.properties: Path | None = None
         """A server.properties to start from."""
         self._process: subprocess.Popen[str] | None = None
@@ -57,7 +57,7 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the running process."""
+        """The id of the running process."""
         return self._running().pid
 
     @property
@@ -67,7 +67,7 @@ class BrokerProcess:
 
     @property
     def returncode(self) -> int | None:
-        """Of the last process; None while it runs."""
+        """The exit status of the last process; None while it runs."""
         return None if self._process is None else self._process.poll()
 
     def command(self) -> list[str]:
@@ -86,7 +86,7 @@ class BrokerProcess:
 
     def start(self, limit_s: float = START_LIMIT_S) -> BrokerProcess:
         """Starts the broker and waits for its ready line. Raises BrokerDidNotStartError without one."""
-        assert self._process is None or self._process.poll() is not None, "it runs already"
+        assert self._process is None or self._process.poll() is not None, "it is already running"
         self.spawn()
         output = self._output
         assert output is not None
@@ -126,12 +126,12 @@ class BrokerProcess:
         return status
 
     def stop(self, limit_s: float = STOP_LIMIT_S) -> int:
-        """SIGTERM, then waits; the exit status."""
+        """Sends SIGTERM and waits; returns the exit status."""
         self.signal(signal.SIGTERM)
         return self.wait(limit_s)
 
     def kill(self) -> None:
-        """kill -9, if it still runs."""
+        """Kills the process (kill -9) if it still runs."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
         if self._process is not None:
@@ -172,7 +172,7 @@ class Output:
             return "".join(self._lines)
 
     def wait_for(self, pattern: re.Pattern[str], limit_s: float) -> re.Match[str] | None:
-        """The first line that the pattern is found in; None when the output ends or the time is up."""
+        """Waits for a line with the pattern; None if the output ends or after `limit_s`."""
         seen = 0
 
         def found() -> re.Match[str] | bool:

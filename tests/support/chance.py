@@ -1,7 +1,7 @@
 """The seeds of randomised tests: fixed, unless BARNABAS_SEED sets the seed of this run.
 
-`make test` sets no seed and does the same each time. `make explore` and `make conformance` draw one and print it; the
-same seed brings the same choices again. Hypothesis follows it too (see tests/conftest.py).
+`make test` sets no seed, so that each run is the same. `make explore` and `make conformance` draw a seed and print it;
+the same seed repeats the same choices. Hypothesis uses it too (see tests/conftest.py).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final
 import pytest
 
 VARIABLE: Final = "BARNABAS_SEED"
-"""An integer from 0 on."""
+"""A non-negative integer."""
 
 explores = pytest.mark.explores
-"""For a test that makes something else of another seed, and has no parameter `seed` that tells so."""
+"""Marks a test that depends on the seed of the run without a parameter `seed`."""
 
 
 def run_seed() -> int | None:
@@ -25,12 +25,12 @@ def run_seed() -> int | None:
 
 
 def seed_or(fixed: int) -> int:
-    """The seed of a test: that of the run, or else its fixed one."""
+    """The seed of a test: that of the run, or its fixed one if the run has none."""
     drawn = run_seed()
     return fixed if drawn is None else drawn
 
 
 def seeds(count: int, fixed: int = 0) -> range:
-    """So many seeds from that one on, for a parameter `seed`."""
+    """`count` consecutive seeds, for a parameter `seed`."""
     first = seed_or(fixed)
     return range(first, first + count)

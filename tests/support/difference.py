@@ -24,14 +24,14 @@ def differences(expected: object, actual: object, path: str = "") -> Iterator[st
             if hasattr(actual, name):
                 yield from differences(value, getattr(actual, name), f"{path}.{name}")
             else:
-                yield f"{path}.{name}: expected {value!r}, but it is {actual!r}"
+                yield f"{path}.{name}: expected {value!r}, got {actual!r}"
     elif isinstance(expected, Struct) and isinstance(actual, Struct) and expected.fields is actual.fields:
         for field in expected.fields:
             name = field.name
             yield from differences(getattr(expected, name), getattr(actual, name), f"{path}.{name}")
     elif isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
         if len(expected) != len(actual):
-            yield f"{path}: expected {len(expected)}, but there are {len(actual)}: {actual!r}"
+            yield f"{path}: expected {len(expected)} items, got {len(actual)}: {actual!r}"
         else:
             for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
                 yield from differences(one, other, f"{path}[{index}]")

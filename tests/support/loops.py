@@ -1,4 +1,4 @@
-"""The modules with hot loops exist twice, as Python and compiled; their tests run on both."""
+"""Loads the modules with hot loops as Python and compiled, for tests that run on both."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How much of each module its own tests run: broker/fetch/session.py by tests/broker/fetch/test_session.py alone.
 
     python -m tests.support.own_coverage             # measures, and writes tests/coverage.txt
-    python -m tests.support.own_coverage --check     # fails where a module has less than is written there
+    python -m tests.support.own_coverage --check     # fails where a module has less than tests/coverage.txt has
     python -m tests.support.own_coverage broker/fetch/session.py     # shows which lines its tests do not run
 
 Only statements inside of functions count: the others run when a module is imported. Each test file runs in a process
@@ -27,10 +27,10 @@ from coverage import Coverage
 
 ROOT: Final = Path(__file__).parents[2]
 LIST: Final = ROOT / "tests" / "coverage.txt"
-"""A line each: percent of the statements, rounded down, and the module."""
+"""One line for each module: the percentage of its statements, rounded down, and its path."""
 
 TOLERANCE: Final = 3
-"""Percent that depend on time: threads, signals, which of two is ready first."""
+"""The percentage that may vary between runs: threads, signals, races."""
 
 PRELOADED: Final = ("pytest", "coverage", "hypothesis", "pytest_asyncio", "uvloop")
 """Modules that take long to import and are not measured."""
@@ -69,8 +69,8 @@ def measure(module: str) -> Measured:
     lines = lines_of_functions(Path(path).read_text(encoding="utf-8"))
     counted = lines.intersection(statements)
     missing = sorted(counted.intersection(missing))
-    is_well = status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-    return Measured(module, percent(counted, missing), missing, "" if is_well else output.getvalue())
+    succeeded = status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    return Measured(module, percent(counted, missing), missing, "" if succeeded else output.getvalue())
 
 
 def lines_of_functions(source: str) -> set[int]:
@@ -83,7 +83,7 @@ def lines_of_functions(source: str) -> set[int]:
 
 
 def percent(counted: Collection[int], missing: Collection[int]) -> int:
-    """Of the statements, rounded down."""
+    """The percentage of statements that ran, rounded down."""
     return 100 * (len(counted) - len(missing)) // len(counted) if counted else 100
 
 
@@ -117,7 +117,7 @@ def measure_all(modules: Sequence[str], workers: int) -> list[Measured]:
 
 
 def fallen(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """One line for each module with a lower share than before; removed modules do not count."""
+    """One line for each module with a lower percentage than before; removed modules are ignored."""
     return [
         f"{module}: {now[module]} %, was {was} %"
         for module, was in before.items()
@@ -126,7 +126,7 @@ def fallen(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
 
 
 def kept(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    """The shares to write: one that changed within the tolerance stays, so that the file changes only with the code."""
+    """The percentages to write: one within the tolerance stays, so that the file changes only with the code."""
     return {
         module: before[module] if abs(share - before.get(module, -100)) <= TOLERANCE else share
         for module, share in now.items()
@@ -134,7 +134,7 @@ def kept(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
 
 
 def parse(text: str) -> dict[str, int]:
-    """The shares by module."""
+    """The percentages by module."""
     return {module: int(share) for share, module in map(str.split, text.splitlines())}
 
 
@@ -144,7 +144,7 @@ def render(shares: Mapping[str, int]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command; its exit status."""
+    """Runs the command; returns its exit status."""
     parser = argparse.ArgumentParser(description="Measures how much of each module its own tests run.")
     parser.add_argument(
         "--check", action="store_true", help="fail where a module has fallen, and write nothing"
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count(), help="how many test files run side by side"
     )
-    parser.add_argument("modules", nargs="*", help="of these alone, with the lines that are missing")
+    parser.add_argument("modules", nargs="*", help="only these, with their missing lines")
     options = parser.parse_args(arguments)
     os.environ["BARNABAS_INTERPRETED"] = "1"
     os.environ.pop("BARNABAS_SEED", None)

@@ -1,7 +1,7 @@
 """Reserves ports of 127.0.0.1 for the process of the tests, also while no server listens there.
 
-The system gives the number of a released port to the next process that asks, and to connections of clients.
-A broker could then not start there again, and a client that is to find no broker would find one.
+The system gives the number of a released port to the next process that requests one, and to connections of clients.
+A broker could then not start on it again, and a client that should find no broker would find another.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import sys
 from typing import Final
 
 _held: Final[list[socket.socket]] = []
-"""Until the process ends: a few for each broker that it starts."""
+"""Kept until the process ends: a few for each broker that it starts."""
 
 
 def held_ports(count: int) -> list[int]:
-    """Ports on which a server can listen that is given their numbers and sets SO_REUSEADDR, as brokers do.
+    """Ports on which a server with SO_REUSEADDR can listen, as brokers do.
 
-    Until it listens, connections are rejected. On Linux: elsewhere a socket that is bound keeps others from
-    listening, so that these ports are only free at this moment.
+    Until it listens, connections are rejected. On Linux only: elsewhere a bound socket prevents others from
+    listening, so that these ports are merely free at the moment.
     """
     sockets = []
     for _ in range(count):

@@ -1,6 +1,6 @@
-"""A raw Kafka dialogue over a socket, for requests that no client library sends.
+"""Requests as raw bytes over a socket, for those that no client library sends.
 
-Written by hand and not with `protocol`, so that a mistake there cannot hide itself here.
+Written without `protocol`, so that its mistakes do not hide here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RawConnection:
             raise
 
     def send(self, data: bytes) -> None:
-        """Sends all of it, or raises OSError."""
+        """Sends all bytes, or raises OSError."""
         self.socket.sendall(data)
 
     def send_frame(self, payload: bytes) -> None:
@@ -42,7 +42,7 @@ class RawConnection:
         self.send(frame(payload))
 
     def read_exactly(self, size: int) -> bytes:
-        """Raises EOFError when the other side closes before, and TimeoutError when it stays silent."""
+        """Raises EOFError if the other side closes first, TimeoutError if it sends too little in time."""
         parts = bytearray()
         while len(parts) < size:
             data = self.socket.recv(min(size - len(parts), 1 << 16))
@@ -58,7 +58,7 @@ class RawConnection:
         return self.read_exactly(size)
 
     def is_closed(self) -> bool:
-        """Waits (up to the timeout) for the other side to close; False when it sends something or stays silent."""
+        """Waits (up to the timeout) for the other side to close; False if it sends bytes or stays open."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -98,7 +98,7 @@ def string(text: str | None) -> bytes:
 
 
 def metadata_request(correlation_id: int = 1, topics: list[str] | None = None) -> bytes:
-    """Metadata v1, which every Kafka 4 broker serves down to (it asks for no topic when `topics` is None)."""
+    """Metadata v1, the lowest version of Kafka 4 brokers; without topics if `topics` is None."""
     names = topics or []
     body = struct.pack(">i", len(names)) + b"".join(map(string, names))
     return frame(header_v1(METADATA, 1, correlation_id) + body)
@@ -117,14 +117,14 @@ def brokers_in(response: bytes) -> int:
 
 
 def produce_request(topic: str, partition: int, payload: bytes, *, codec: int = 1, acks: int = 1) -> bytes:
-    """Produce v3 of one batch with one record; `payload` is what stands behind the batch's header, as compressed."""
+    """Produce v3 of one batch with one record; `payload` is the compressed data after the batch header."""
     batch = record_batch(payload, codec=codec)
     head = header_v1(PRODUCE, 3, 1) + struct.pack(">hhii", -1, acks, 10_000, 1) + string(topic)
     return frame(head + struct.pack(">iii", 1, partition, len(batch)) + batch)
 
 
 def record_batch(payload: bytes, *, codec: int = 0, count: int = 1) -> bytes:
-    """A v2 batch around a payload, with the CRC-32C that belongs to it."""
+    """A v2 batch with this payload and the right CRC-32C."""
     now_ms = 1_700_000_000_000
     tail = struct.pack(">hiqqqhii", codec, count - 1, now_ms, now_ms, -1, -1, -1, count) + payload
     length = 4 + 1 + 4 + len(tail)

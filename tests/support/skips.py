@@ -1,7 +1,7 @@
 """Fails a run in which a test is skipped for a reason that tests/skips.toml does not list.
 
 Enabled by BARNABAS_LISTED_SKIPS=1, which .ci/run sets for all its steps. BARNABAS_LACKS names the tools that .ci/run
-did not find and could not install (`kcat go`): skips that are listed for their lack are allowed only there.
+did not find and could not install (`kcat go`): skips with `lacks` are allowed only there.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class AllowedSkip(NamedTuple):
     reason: str
     why: str
     lacks: str = ""
-    """What the machine has to lack."""
+    """The tool that the machine has to lack."""
     interpreted: bool = False
-    """In runs as plain Python only."""
+    """Only in runs as plain Python."""
 
     def matches(self, path: str, reason: str) -> bool:
         """Whether it applies to that test file and reason."""
@@ -77,7 +77,7 @@ def listed() -> list[AllowedSkip]:
 
 
 def allowed_here(entries: Iterable[AllowedSkip], lacking: str, interpreted: bool) -> list[AllowedSkip]:
-    """Those that hold on a machine that lacks these things (words), in this form of the code."""
+    """The entries that apply on a machine that lacks these tools (words), in this form of the code."""
     return [
         entry
         for entry in entries
@@ -86,7 +86,7 @@ def allowed_here(entries: Iterable[AllowedSkip], lacking: str, interpreted: bool
 
 
 def register(config: pytest.Config) -> None:
-    """Enables the plugin by the environment, in the process that reports; not in processes that tests start."""
+    """Enables the plugin if the environment says so, in the reporting process, not in processes that tests start."""
     if os.environ.pop(VARIABLE, "") and not hasattr(config, "workerinput"):
         interpreted = bool(os.environ.get("BARNABAS_INTERPRETED"))
         config.pluginmanager.register(
