@@ -135,7 +135,7 @@ def two_phase_commit(client: Speaker) -> None:
 def timeouts(client: Speaker) -> None:
     """Transactions that exceed their timeout. Times differ and are left out of the transcript."""
     producer = Producer(client, is_initialized=False)
-    producer.begin_anew(timeout_ms=100)
+    producer.initialize(timeout_ms=100)
     topic = client.create("t")
     producer.open({topic: [0]})
     has_ended = DescribeTransactionsRequest(transactional_ids=[producer.transactional_id])
@@ -146,7 +146,7 @@ def timeouts(client: Speaker) -> None:
         producer.end(committed=False, version=version)
     producer.add({topic: [0]})
     producer.init(4, producer_id=producer.id, producer_epoch=producer.epoch)
-    producer.begin_anew()
+    producer.initialize()
     producer.note_state()
 
 
@@ -229,14 +229,14 @@ def at_level(level: int) -> Play:
 
 
 EVERYTHING: Final[tuple[tuple[Play, tuple[int, ...]], ...]] = (
-    (transactions.one_producer_after_the_other, (0, 5)),
+    (transactions.successive_producers, (0, 5)),
     (transactions.a_producer_takes_over_an_open_transaction, (3, 5)),
     (transactions.another_epoch_for_the_same_producer, (5,)),
     (transactions.another_epoch_with_a_transaction_open, (5,)),
     (transactions.partitions_are_added, (0, 3)),
     (transactions.transactions_end, (0, 4)),
-    (transactions.nothing_ends, (4,)),
-    (transactions.the_end_of_the_last_once_more, (4,)),
+    (transactions.an_end_without_a_transaction, (4,)),
+    (transactions.a_repeated_end, (4,)),
     (transactions.many_transactions, (4,)),
     (timeouts, (4, 5)),
 )
@@ -245,8 +245,8 @@ EVERYTHING: Final[tuple[tuple[Play, tuple[int, ...]], ...]] = (
 WITH_EPOCH_BUMPS: Final[tuple[tuple[Play, tuple[int, ...]], ...]] = (
     (transactions.partitions_are_added, (5,)),
     (transactions.transactions_end, (5,)),
-    (transactions.nothing_ends, (5,)),
-    (transactions.the_end_of_the_last_once_more, (5,)),
+    (transactions.an_end_without_a_transaction, (5,)),
+    (transactions.a_repeated_end, (5,)),
     (transactions.many_transactions, (5,)),
 )
 

@@ -1,14 +1,13 @@
-"""Dialogues that a client may have with any broker, one module for each family of APIs, and the way to register one.
+"""Dialogues that a client can hold with any broker, one module for each family of APIs, and their registry.
 
     @dialogue(ApiKey.METADATA, 0, 13)
     def unknown_topic(client: Speaker) -> None:
         client.ask(MetadataRequest(topics=[wanted(client.topic("t"))]))
 
-A dialogue has no opinion of its own on what is right: it is held with Apache Kafka and with Barnabas, in every version
-between the two named, and what was noted on both sides has to be the same. Where it is not, and is not meant to be,
-`differs` says why; such a dialogue has to end differently, or it is no exception any more. `brokers` chooses between
-the pairs of brokers that there are: PLAIN ones, SECURED ones with an authorizer and a receiver of client metrics, and
-JBOD ones with three log directories.
+A dialogue asserts no expected response: it is held with Apache Kafka and with Barnabas, in every version of the range,
+and both transcripts must be equal. `differs` gives the reason of an intended difference; such a dialogue must differ,
+so that no outdated exception stays. `brokers` selects the pair of brokers: PLAIN, SECURED with an authorizer and a
+receiver of client metrics, or JBOD with three log directories.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ Play = Callable[["Speaker"], None]
 
 
 class Dialogue(NamedTuple):
-    """One dialogue and the versions in which it is held."""
+    """One dialogue and its range of versions."""
 
     name: str
     key: ApiKey
@@ -84,9 +83,9 @@ def dialogue(
     """Registers the decorated function; `low` and `high` are versions of the API `key`, both included."""
 
     def register(play: Play) -> Play:
-        name = f"{key.name.lower()}-{play.__name__}"
-        assert all(known.name != name for known in DIALOGUES), f"{name} is there twice"
-        DIALOGUES.append(Dialogue(name.replace("_", "-"), key, low, high, play, differs, brokers))
+        name = f"{key.name.lower()}-{play.__name__}".replace("_", "-")
+        assert all(known.name != name for known in DIALOGUES), f"two dialogues are named {name}"
+        DIALOGUES.append(Dialogue(name, key, low, high, play, differs, brokers))
         return play
 
     return register

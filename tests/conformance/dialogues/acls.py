@@ -69,7 +69,7 @@ def delete(*filters: Wanted) -> DeleteAclsRequest:
 
 
 def described(answer: DescribeAclsResponse) -> object:
-    """Resources and their entries come in the order of Kafka's hash tables."""
+    """The response with resources and entries sorted: Kafka returns them in hash order."""
     return (
         answer.error_code,
         answer.error_code or answer.error_message,
@@ -107,7 +107,7 @@ def deleted(answer: DeleteAclsResponse) -> object:
 
 
 def ask_settled(client: Speaker, request: CreateAclsRequest | DeleteAclsRequest) -> None:
-    """Asks, and waits until what comes next sees the outcome: Kafka answers before its broker has read the records."""
+    """Sends a request and waits until later ones see its effect: Kafka's broker applies records after the response."""
     client.ask(request, noting=deleted if isinstance(request, DeleteAclsRequest) else created)
     principal = f"User:{client.topic('last')}"
     mine = (ANY, None, ANY, principal, None, ANY, ANY)
@@ -141,7 +141,7 @@ def deleted_without_an_authorizer(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST, brokers=SECURED)
-def created_and_created_again(client: Speaker) -> None:
+def entries_created_repeatedly(client: Speaker) -> None:
     alice = f"User:{client.topic('alice')}"
     read = (TOPIC, client.topic("t"), LITERAL, alice, "*", READ, ALLOW)
     group = (GROUP, "*", LITERAL, alice, "10.0.0.1", READ, DENY)
@@ -153,7 +153,7 @@ def created_and_created_again(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST, brokers=SECURED)
-def every_kind_there_is(client: Speaker) -> None:
+def every_resource_operation_and_permission(client: Speaker) -> None:
     alice = f"User:{client.topic('alice')}"
     kinds = [
         (kind, client.topic("r") if kind != CLUSTER else "kafka-cluster", pattern, alice, "*", operation, permission)
@@ -167,7 +167,7 @@ def every_kind_there_is(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST, brokers=SECURED)
-def entries_that_cannot_be(client: Speaker) -> None:
+def invalid_entries(client: Speaker) -> None:
     alice, name = f"User:{client.topic('alice')}", client.topic("t")
     right = (TOPIC, name, LITERAL, alice, "*", READ, ALLOW)
     wrong: list[Entry] = [
@@ -194,7 +194,7 @@ def entries_that_cannot_be(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST, brokers=SECURED)
-def odd_entries_that_can_be(client: Speaker) -> None:
+def unusual_valid_entries(client: Speaker) -> None:
     principal = f"User:{client.topic('alice')}"
     for entry in (
         (TOPIC, "a b/ü", LITERAL, principal, "*", READ, ALLOW),
@@ -210,7 +210,7 @@ def odd_entries_that_can_be(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST, brokers=SECURED)
-def numbers_that_no_client_may_send(client: Speaker) -> None:
+def entries_with_unknown_codes(client: Speaker) -> None:
     right = (TOPIC, "t", LITERAL, "User:alice", "*", READ, ALLOW)
     for at in (0, 2, 5, 6):
         wrong: Any = (*right[:at], UNKNOWN, *right[at + 1 :])
@@ -246,7 +246,7 @@ def filters(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_ACLS, FIRST, LAST, brokers=SECURED)
-def filters_with_numbers_that_mean_nothing(client: Speaker) -> None:
+def filters_with_undefined_codes(client: Speaker) -> None:
     everything = (ANY, None, ANY, f"User:{client.topic('alice')}", None, ANY, ANY)
     ask_settled(client, create((TOPIC, "t", LITERAL, f"User:{client.topic('alice')}", "*", READ, ALLOW)))
     for at, number in product((0, 2, 5, 6), (UNKNOWN, 99, -1)):
@@ -278,7 +278,7 @@ def deleted_by_filters(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DELETE_ACLS, FIRST, LAST, brokers=SECURED)
-def filters_of_deletions_with_zeros(client: Speaker) -> None:
+def filters_with_unknown_codes(client: Speaker) -> None:
     everything = (ANY, None, ANY, f"User:{client.topic('alice')}", None, ANY, ANY)
     for at in (0, 2, 5, 6):
         wrong: Any = (*everything[:at], UNKNOWN, *everything[at + 1 :])

@@ -1,7 +1,7 @@
 """AlterConfigs, IncrementalAlterConfigs and ListConfigResources.
 
-Kafka answers before its broker has heard of what its controller did, so what follows from a change is waited for. What
-belongs to the whole broker is left as it was found.
+Kafka responds before its broker applies the controller's records, so dialogues wait for the effect of a change. Each
+restores the configs that belong to the whole broker.
 """
 
 from __future__ import annotations
@@ -68,26 +68,26 @@ def replacing(*resources: Whole, validate_only: bool = False) -> AlterConfigsReq
 
 
 def has(key: str, value: str | None) -> Any:
-    """Whether the one resource that is described has this value; None: the key is not its own."""
+    """A predicate: the one described resource sets `key` to this value; None: it does not set `key`."""
 
-    def look(answer: DescribeConfigsResponse) -> bool:
+    def has_value(answer: DescribeConfigsResponse) -> bool:
         own = {
             entry.name: entry for entry in answer.results[0].configs if entry.config_source in (1, 2, 3, 7, 8)
         }
         return (own[key].value if key in own else None) == value
 
-    return look
+    return has_value
 
 
 def own(answer: DescribeConfigsResponse) -> object:
-    """What was set, with all that is told of it."""
+    """The configs that are set (not defaults), with all their fields."""
     for result in answer.results:
         result.configs = [entry for entry in result.configs if entry.config_source != 5]
     return in_order(answer)
 
 
-def becomes(client: Speaker, kind: int, name: str, key: str, value: str | None) -> None:
-    """The value, as soon as it is there, and whence it comes."""
+def note_applied(client: Speaker, kind: int, name: str, key: str, value: str | None) -> None:
+    """Waits until `key` has the value, then notes it with its synonyms."""
     asking = describe((kind, name, [key]), synonyms=True)
     client.until(asking, has(key, value), DESCRIBED)
     client.ask(asking, DESCRIBED, noting=in_order)
@@ -106,11 +106,11 @@ def a_topics_settings(client: Speaker) -> None:
         [("retention.ms", SET, " 5 ")],
     ):
         client.ask(altering((TOPIC, name, operations)))
-    becomes(client, TOPIC, name, "retention.ms", "5")
+    note_applied(client, TOPIC, name, "retention.ms", "5")
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def lists_grow_and_shrink(client: Speaker) -> None:
+def append_to_and_subtract_from_topic_lists(client: Speaker) -> None:
     name = client.create("a")
     for operation, value, after in (
         (APPEND, "compact", "delete,compact"),
@@ -125,15 +125,15 @@ def lists_grow_and_shrink(client: Speaker) -> None:
         (SET, "delete,delete", "delete"),
     ):
         client.ask(altering((TOPIC, name, [("cleanup.policy", operation, value)])))
-        becomes(client, TOPIC, name, "cleanup.policy", after)
+        note_applied(client, TOPIC, name, "cleanup.policy", after)
     replicas = "leader.replication.throttled.replicas"
     client.ask(altering((TOPIC, name, [(replicas, APPEND, "0:1,0:2")])))
     client.ask(altering((TOPIC, name, [(replicas, SUBTRACT, "0:1")])))
-    becomes(client, TOPIC, name, replicas, "0:2")
+    note_applied(client, TOPIC, name, replicas, "0:2")
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def what_no_topic_takes(client: Speaker) -> None:
+def invalid_topic_configs(client: Speaker) -> None:
     name = client.create("a")
     for operations in (
         [("nope", SET, "1")],
@@ -160,7 +160,7 @@ def what_no_topic_takes(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def what_a_topic_takes_though_nothing_comes_of_it(client: Speaker) -> None:
+def topic_configs_without_effect(client: Speaker) -> None:
     name = client.create("a")
     for key, value in (
         ("local.retention.ms", "-1"),
@@ -171,11 +171,11 @@ def what_a_topic_takes_though_nothing_comes_of_it(client: Speaker) -> None:
         ("unclean.leader.election.enable", "true"),
     ):
         client.ask(altering((TOPIC, name, [(key, SET, value)])))
-        becomes(client, TOPIC, name, key, value)
+        note_applied(client, TOPIC, name, key, value)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def topics_that_are_none(client: Speaker) -> None:
+def unknown_topics(client: Speaker) -> None:
     missing = client.topic("none")
     for name, operations in (
         (missing, [("retention.ms", SET, "1")]),
@@ -202,13 +202,13 @@ def many_resources(client: Speaker) -> None:
     )
     client.ask(altering((TOPIC, name, [("retention.ms", SET, "99")]), validate_only=True))
     client.ask(altering((TOPIC, name, [("retention.ms", SET, "x")]), validate_only=True))
-    becomes(client, TOPIC, other, "retention.ms", "9")
+    note_applied(client, TOPIC, other, "retention.ms", "9")
     client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
     client.ask(altering())
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def resources_of_no_known_type(client: Speaker) -> None:
+def unknown_resource_types(client: Speaker) -> None:
     for kind in (0, 1, 3, 99):
         client.ask(altering((kind, "x", [("y", SET, "1")])))
 
@@ -217,7 +217,7 @@ def resources_of_no_known_type(client: Speaker) -> None:
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     0,
     1,
-    differs="an operation that nobody knows is an error of Kafka's own there, and of the request here",
+    differs="an unknown operation is UNKNOWN_SERVER_ERROR in Kafka, and an error of the request in Barnabas",
 )
 def an_unknown_operation(client: Speaker) -> None:
     client.ask(altering((TOPIC, client.create("a"), [("retention.ms", 7, "1")])))
@@ -231,30 +231,30 @@ def a_brokers_settings(client: Speaker) -> None:
     key = "log.cleaner.backoff.ms"
     for name, value in (("", "12345"), ("1", "23456")):
         client.ask(altering((BROKER, name, [(key, SET, value)])))
-        becomes(client, BROKER, name, key, value)
+        note_applied(client, BROKER, name, key, value)
     client.ask(altering((BROKER, "1", [(key, SET, "54321")])))
-    becomes(client, BROKER, "1", key, "54321")
+    note_applied(client, BROKER, "1", key, "54321")
     client.ask(altering((BROKER, "1", [(key, DELETE, None)])))
-    becomes(client, BROKER, "1", key, "12345")
+    note_applied(client, BROKER, "1", key, "12345")
     client.ask(altering((BROKER, "", [(key, DELETE, None)])))
-    becomes(client, BROKER, "", key, None)
-    becomes(client, BROKER, "1", key, None)
+    note_applied(client, BROKER, "", key, None)
+    note_applied(client, BROKER, "1", key, None)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def a_brokers_settings_are_those_of_topics_that_set_none(client: Speaker) -> None:
+def topics_inherit_broker_configs(client: Speaker) -> None:
     name = client.create("a")
     client.ask(altering((BROKER, "", [("log.segment.delete.delay.ms", SET, "50000")])))
-    becomes(client, TOPIC, name, "file.delete.delay.ms", "50000")
+    note_applied(client, TOPIC, name, "file.delete.delay.ms", "50000")
     client.ask(altering((BROKER, "1", [("log.segment.delete.delay.ms", SET, "40000")])))
-    becomes(client, TOPIC, name, "file.delete.delay.ms", "40000")
+    note_applied(client, TOPIC, name, "file.delete.delay.ms", "40000")
     client.ask(altering((BROKER, "1", [("log.segment.delete.delay.ms", DELETE, None)])))
     client.ask(altering((BROKER, "", [("log.segment.delete.delay.ms", DELETE, None)])))
-    becomes(client, TOPIC, name, "file.delete.delay.ms", None)
+    note_applied(client, TOPIC, name, "file.delete.delay.ms", None)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def lists_of_a_broker(client: Speaker) -> None:
+def append_to_and_subtract_from_broker_lists(client: Speaker) -> None:
     key = "log.cleanup.policy"
     for operation, value, after in (
         (APPEND, "compact", "delete,compact"),
@@ -263,11 +263,11 @@ def lists_of_a_broker(client: Speaker) -> None:
         (DELETE, None, None),
     ):
         client.ask(altering((BROKER, "1", [(key, operation, value)])))
-        becomes(client, BROKER, "1", key, after)
+        note_applied(client, BROKER, "1", key, after)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def what_no_broker_takes(client: Speaker) -> None:
+def invalid_broker_configs(client: Speaker) -> None:
     for name, operations in (
         ("1", [("num.partitions", SET, "3")]),
         ("1", [("log.retention.hours", SET, "3")]),
@@ -314,7 +314,7 @@ def what_no_broker_takes(client: Speaker) -> None:
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
 def min_insync_replicas_of_brokers(client: Speaker) -> None:
-    """With ELR, which a new directory has on in Kafka 4.3."""
+    """With eligible leader replicas (ELR), which Kafka 4.3 enables in a new log directory."""
     key = "min.insync.replicas"
     for name, operation, value in (
         ("1", SET, "2"),
@@ -324,28 +324,28 @@ def min_insync_replicas_of_brokers(client: Speaker) -> None:
         ("", SET, "1"),
     ):
         client.ask(altering((BROKER, name, [(key, operation, value)])))
-    becomes(client, BROKER, "", key, "1")
+    note_applied(client, BROKER, "", key, "1")
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def settings_of_one_listener_and_unknown_ones(client: Speaker) -> None:
+def listener_configs_and_unknown_configs(client: Speaker) -> None:
     keys = ("listener.name.plaintext.max.connections", "nope", "leader.replication.throttled.rate")
     for key in keys:
         client.ask(altering((BROKER, "1", [(key, SET, "1000")])))
     client.until(describe((BROKER, "1", [keys[2]])), has(keys[2], "1000"), DESCRIBED)
     client.ask(describe((BROKER, "1", keys), synonyms=True, documentation=True), DESCRIBED, noting=in_order)
     client.ask(altering((BROKER, "", [(keys[0], SET, "999")])))
-    becomes(client, BROKER, "", keys[0], "999")
+    note_applied(client, BROKER, "", keys[0], "999")
     client.ask(altering((BROKER, "", [(keys[0], DELETE, None)])))
     client.ask(altering((BROKER, "1", [(key, DELETE, None) for key in keys])))
-    becomes(client, BROKER, "1", keys[2], None)
+    note_applied(client, BROKER, "1", keys[2], None)
 
 
 # ---- loggers
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def levels_of_the_root(client: Speaker) -> None:
+def root_logger_levels(client: Speaker) -> None:
     for name, operations in (
         ("1", []),
         ("1", [("root", SET, "INFO")]),
@@ -393,13 +393,13 @@ def a_subscription_to_client_metrics(client: Speaker) -> None:
         ("metrics", SUBTRACT, "b"),
     ):
         client.ask(altering((METRICS, name, [operation])))
-    becomes(client, METRICS, name, "match", "client_id=abc.*,client_software_name = java")
+    note_applied(client, METRICS, name, "match", "client_id=abc.*,client_software_name = java")
     client.ask(describe((METRICS, name, None), synonyms=True), DESCRIBED, noting=in_order)
     client.ask(altering((METRICS, "", [("metrics", SET, "a")])))
     client.ask(
         altering((METRICS, name, [(key, DELETE, None) for key in ("metrics", "interval.ms", "match")]))
     )
-    becomes(client, METRICS, name, "match", None)
+    note_applied(client, METRICS, name, "match", None)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
@@ -428,7 +428,7 @@ def a_groups_settings(client: Speaker) -> None:
         ("streams.session.timeout.ms", SET, "44999"),
     ):
         client.ask(altering((GROUP, name, [operation])))
-    becomes(client, GROUP, name, "streams.initial.rebalance.delay.ms", "11")
+    note_applied(client, GROUP, name, "streams.initial.rebalance.delay.ms", "11")
     client.ask(describe((GROUP, name, None), synonyms=True), DESCRIBED, noting=in_order)
     client.ask(altering((GROUP, "", [("consumer.session.timeout.ms", SET, "50000")])))
     gone = [
@@ -439,28 +439,28 @@ def a_groups_settings(client: Speaker) -> None:
         "streams.initial.rebalance.delay.ms",
     ]
     client.ask(altering((GROUP, name, [(key, DELETE, None) for key in gone])))
-    becomes(client, GROUP, name, gone[-1], None)
+    note_applied(client, GROUP, name, gone[-1], None)
 
 
-# ---- all settings at once
+# ---- AlterConfigs: replacement of all configs
 
 
 @dialogue(ApiKey.ALTER_CONFIGS, 0, 2)
-def all_settings_of_a_topic(client: Speaker) -> None:
+def replace_topic_configs(client: Speaker) -> None:
     name = client.create("a", configs={"segment.ms": "5"})
     client.ask(replacing((TOPIC, name, [("retention.ms", "9"), ("flush.ms", "7")])))
-    becomes(client, TOPIC, name, "retention.ms", "9")
+    note_applied(client, TOPIC, name, "retention.ms", "9")
     client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
     client.ask(replacing((TOPIC, name, []), validate_only=True))
     client.ask(replacing((TOPIC, name, [("flush.ms", "7")])))
-    becomes(client, TOPIC, name, "retention.ms", None)
+    note_applied(client, TOPIC, name, "retention.ms", None)
     client.ask(replacing((TOPIC, name, [])))
-    becomes(client, TOPIC, name, "flush.ms", None)
+    note_applied(client, TOPIC, name, "flush.ms", None)
     client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
 
 
 @dialogue(ApiKey.ALTER_CONFIGS, 0, 2)
-def what_cannot_be_all_settings(client: Speaker) -> None:
+def invalid_replacements(client: Speaker) -> None:
     name = client.create("a")
     for kind, resource, settings in (
         (TOPIC, name, [("retention.ms", None)]),
@@ -489,36 +489,36 @@ def what_cannot_be_all_settings(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_CONFIGS, 0, 2)
-def all_settings_of_brokers_groups_and_subscriptions(client: Speaker) -> None:
+def replace_configs_of_other_resources(client: Speaker) -> None:
     key = "log.cleaner.backoff.ms"
     client.ask(replacing((BROKER, "1", [(key, "12345")])))
-    becomes(client, BROKER, "1", key, "12345")
+    note_applied(client, BROKER, "1", key, "12345")
     client.ask(replacing((BROKER, "1", [])))
-    becomes(client, BROKER, "1", key, None)
+    note_applied(client, BROKER, "1", key, None)
     client.ask(replacing((BROKER, "", [(key, "12345"), ("min.insync.replicas", "1")])))
-    becomes(client, BROKER, "", key, "12345")
+    note_applied(client, BROKER, "", key, "12345")
     client.ask(replacing((BROKER, "", [("min.insync.replicas", "1")])))
-    becomes(client, BROKER, "", key, None)
+    note_applied(client, BROKER, "", key, None)
     subscription, group = client.topic("m"), client.topic("g")
     client.ask(
         replacing(
             (METRICS, subscription, [("metrics", "a")]), (GROUP, group, [("share.isolation.level", "x")])
         )
     )
-    becomes(client, METRICS, subscription, "metrics", "a")
+    note_applied(client, METRICS, subscription, "metrics", "a")
     client.ask(replacing((METRICS, subscription, [])))
-    becomes(client, METRICS, subscription, "metrics", None)
+    note_applied(client, METRICS, subscription, "metrics", None)
 
 
-# ---- which there are
+# ---- ListConfigResources
 
 
 @dialogue(ApiKey.LIST_CONFIG_RESOURCES, 0, 1)
-def resources(client: Speaker) -> None:
+def resources_by_type(client: Speaker) -> None:
     name, subscription, group = client.create("a"), client.topic("m"), client.topic("g")
     client.ask(altering((METRICS, subscription, [("metrics", SET, "a")])), 1)
     client.ask(altering((GROUP, group, [("consumer.session.timeout.ms", SET, "50000")])), 1)
-    becomes(client, GROUP, group, "consumer.session.timeout.ms", "50000")
+    note_applied(client, GROUP, group, "consumer.session.timeout.ms", "50000")
 
     def ours(answer: ListConfigResourcesResponse) -> object:
         mine = {name, subscription, group, "1"}
@@ -535,5 +535,5 @@ def resources(client: Speaker) -> None:
         client.ask(ListConfigResourcesRequest(resource_types=list(wanted)), noting=ours)
     client.ask(altering((METRICS, subscription, [("metrics", DELETE, None)])), 1)
     client.ask(altering((GROUP, group, [("consumer.session.timeout.ms", DELETE, None)])), 1)
-    becomes(client, GROUP, group, "consumer.session.timeout.ms", None)
+    note_applied(client, GROUP, group, "consumer.session.timeout.ms", None)
     client.ask(ListConfigResourcesRequest(), noting=ours)

@@ -26,7 +26,7 @@ def request(name: str = "dialogue", version: str = "1.0") -> ApiVersionsRequest:
 
 
 def ranges(answer: ApiVersionsResponse) -> object:
-    """What is said of the APIs that Barnabas serves; all other APIs differ."""
+    """The version ranges of the APIs that Barnabas serves; the brokers differ in the others."""
     handlers.register_all()
     served = sorted(
         (a.api_key, a.min_version, a.max_version) for a in answer.api_keys if a.api_key in REGISTRY
@@ -35,7 +35,7 @@ def ranges(answer: ApiVersionsResponse) -> object:
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 4)
-def ranges_of_what_is_served(client: Speaker) -> None:
+def version_ranges(client: Speaker) -> None:
     client.ask(request(), noting=ranges)
 
 
@@ -45,7 +45,7 @@ def features_of_the_cluster(client: Speaker) -> None:
 
 
 def features(answer: ApiVersionsResponse) -> object:
-    """The levels that are supported and in force, in an order that does not depend on the broker's tables."""
+    """Supported and finalized levels, sorted."""
     return (
         sorted((one.name, one.min_version, one.max_version) for one in answer.supported_features),
         sorted((one.name, one.min_version_level, one.max_version_level) for one in answer.finalized_features),
@@ -62,8 +62,8 @@ def names_of_client_software(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 0)
-def a_version_from_the_future(client: Speaker) -> None:
-    """It is answered in version 0, and the connection can be used further."""
+def a_future_version(client: Speaker) -> None:
+    """The response has version 0, and the connection stays usable."""
     for version in (5, 99, 32767):
         header = struct.pack(">hhih8s", ApiKey.API_VERSIONS, version, 77, 8, b"dialogue")
         client.peer.send(header + b"\0\2a\2b\0")
@@ -74,7 +74,7 @@ def a_version_from_the_future(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 0)
-def what_is_not_served_ends_the_connection(client: Speaker) -> None:
+def unsupported_requests_close_the_connection(client: Speaker) -> None:
     heads = [(key, version) for key, versions in NOT_SERVED_ALIKE.items() for version in versions]
     for key, version in [*heads, (93, 0), (999, 0), (-1, 0), (4, 0)]:
         try:

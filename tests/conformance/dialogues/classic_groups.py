@@ -42,7 +42,7 @@ OTHER = (("range", SUBSCRIBED + b"\0"),)
 
 @contextmanager
 def pair(client: Speaker, group: str, **kinds: Any) -> Iterator[tuple[Member, Member]]:
-    """Two members of a stable group; the first leads."""
+    """Two members of a stable group; the first is the leader."""
     with ExitStack() as stack:
         first = stack.enter_context(Member(client, group, **kinds))
         second = stack.enter_context(Member(client, group, **kinds))
@@ -55,12 +55,12 @@ def pair(client: Speaker, group: str, **kinds: Any) -> Iterator[tuple[Member, Me
         yield first, second
 
 
-def bring_in(client: Speaker, there: Member, new: Member) -> None:
-    """A member joins a group in which another one is."""
+def bring_in(client: Speaker, existing: Member, new: Member) -> None:
+    """Joins `new` to the group of `existing`."""
     new.begin_to_join()
-    awaits_state(client, there.group, "PreparingRebalance")
-    there.begin_to_join()
-    there.joined()
+    awaits_state(client, existing.group, "PreparingRebalance")
+    existing.begin_to_join()
+    existing.joined()
     new.joined()
 
 
@@ -68,16 +68,16 @@ def bring_in(client: Speaker, there: Member, new: Member) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 0, 9)
-def alone(client: Speaker) -> None:
+def a_single_member(client: Speaker) -> None:
     group = a_group(client, "g")
     with Member(client, group, join_version=client.version) as member:
         member.join()
         described(client, group)
-        member.join()  # it leads a group that waits for its assignment
+        member.join()  # the leader, before the assignment
         member.sync({member.id: b"all"})
         member.heartbeat()
         described(client, group)
-        member.join()  # a leader in a stable group
+        member.join()  # the leader of a stable group
         member.sync({member.id: b"all"})
         member.leave()
         member.join()
@@ -85,11 +85,11 @@ def alone(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 0, 9)
-def two(client: Speaker) -> None:
+def two_members(client: Speaker) -> None:
     group = a_group(client, "g")
     with pair(client, group, join_version=client.version) as (first, second):
         described(client, group)
-        second.join()  # nothing new: the generation as it is
+        second.join()  # unchanged: the generation stays
         second.sync()
         second.protocols = OTHER
         second.begin_to_join()
@@ -109,7 +109,7 @@ def two(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 0, 9)
-def while_others_wait_for_assignments(client: Speaker) -> None:
+def joins_while_members_wait_for_assignments(client: Speaker) -> None:
     group = a_group(client, "g")
     with pair(client, group, join_version=client.version) as (first, second):
         second.protocols = OTHER
@@ -119,10 +119,10 @@ def while_others_wait_for_assignments(client: Speaker) -> None:
         second.joined()
         second.begin_to_sync()
         awaits_state(client, group, "CompletingRebalance")
-        first.join()  # leads, says what it said: hears what it heard
+        first.join()  # the leader, unchanged: the same response again
         with Member(client, group, join_version=client.version) as third:
             third.begin_to_join()
-            second.synced()  # told that it has to join again
+            second.synced()  # REBALANCE_IN_PROGRESS
             first.begin_to_join()
             second.begin_to_join()
             first.joined()
@@ -131,34 +131,34 @@ def while_others_wait_for_assignments(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 0, 9)
-def what_is_refused(client: Speaker) -> None:
+def rejected_joins(client: Speaker) -> None:
     group = a_group(client, "g")
     with Member(client, group, join_version=client.version) as member:
 
-        def refused(**changes: Any) -> None:
+        def ask_with(**changes: Any) -> None:
             request = member.join_request()
             for name, value in changes.items():
                 setattr(request, name, value)
             member.ask(request, client.version)
 
-        refused(group_id="")
-        refused(session_timeout_ms=5_999)
-        refused(session_timeout_ms=1_800_001)
-        refused(member_id="nobody")
-        refused(protocols=[])
-        refused(protocol_type="")
+        ask_with(group_id="")
+        ask_with(session_timeout_ms=5_999)
+        ask_with(session_timeout_ms=1_800_001)
+        ask_with(member_id="nobody")
+        ask_with(protocols=[])
+        ask_with(protocol_type="")
         described(client, group)
         member.join()
-        refused(protocols=[])
-        refused(protocol_type="connect")
-        refused(protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="other", metadata=b"")])
-        refused(member_id="nobody")
-        refused(member_id="", protocol_type="connect")
+        ask_with(protocols=[])
+        ask_with(protocol_type="connect")
+        ask_with(protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="other", metadata=b"")])
+        ask_with(member_id="nobody")
+        ask_with(member_id="", protocol_type="connect")
         described(client, group)
 
 
 @dialogue(ApiKey.JOIN_GROUP, 0, 9)
-def the_protocol_that_most_like(client: Speaker) -> None:
+def the_protocol_with_most_votes(client: Speaker) -> None:
     for word, first_likes, second_likes in (
         ("even", BOTH, BOTH_TURNED),
         ("turned", BOTH_TURNED, BOTH),
@@ -193,7 +193,7 @@ def with_a_reason(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 4, 9)
-def an_id_that_was_given_out(client: Speaker) -> None:
+def a_member_id_from_an_earlier_response(client: Speaker) -> None:
     group = a_group(client, "g")
     with Member(client, group, join_version=client.version) as member:
         first = member.ask(member.join_request(), client.version).member_id
@@ -205,13 +205,13 @@ def an_id_that_was_given_out(client: Speaker) -> None:
         member.joined()
         with Member(client, group, join_version=client.version) as second:
             second.ask(second.join_request(), client.version)
-            member.begin_to_join()  # it leads: a rebalance, which waits for whom the id was given to
+            member.begin_to_join()  # the leader: a rebalance that waits for the member with the pending id
             awaits_state(client, group, "CompletingRebalance")
             member.joined()
 
 
 @dialogue(ApiKey.JOIN_GROUP, STATIC_SINCE, 9)
-def a_static_member_is_back(client: Speaker) -> None:
+def a_static_member_rejoins(client: Speaker) -> None:
     group = a_group(client, "g")
     with ExitStack() as stack:
         member, again, third = (
@@ -223,7 +223,7 @@ def a_static_member_is_back(client: Speaker) -> None:
         again.join()  # before the assignment: a new generation
         member.heartbeat()
         again.sync({again.id: b"all"})
-        third.join()  # in a stable group: where it was
+        third.join()  # in a stable group: the generation stays
         described(client, group)
         member.generation = again.generation
         member.heartbeat()
@@ -247,7 +247,7 @@ def a_static_member_is_back(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, STATIC_SINCE, 9)
-def static_members_among_others(client: Speaker) -> None:
+def two_static_members_rejoin(client: Speaker) -> None:
     group = a_group(client, "g")
     with ExitStack() as stack:
         leader = stack.enter_context(Member(client, group, instance="a", join_version=client.version))
@@ -276,7 +276,7 @@ def static_members_among_others(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, STATIC_SINCE, 9)
-def an_instance_of_an_id_that_was_given_out(client: Speaker) -> None:
+def an_instance_id_with_a_dynamic_member_id(client: Speaker) -> None:
     group = a_group(client, "g")
     with Member(client, group, join_version=client.version) as member:
         request = member.join_request()
@@ -288,8 +288,8 @@ def an_instance_of_an_id_that_was_given_out(client: Speaker) -> None:
         member.ask(request, client.version)
 
 
-def in_a_hurry(client: Speaker, first: Member, second: Member) -> None:
-    """Both join again, the leader first, and may take a second from now on to join and to ask."""
+def rejoin_with_short_timeout(client: Speaker, first: Member, second: Member) -> None:
+    """Both members rejoin, the leader first, with a rebalance timeout of one second."""
     first.rebalance_ms = second.rebalance_ms = 1_000
     first.begin_to_join()
     awaits_state(client, first.group, "PreparingRebalance")
@@ -298,19 +298,19 @@ def in_a_hurry(client: Speaker, first: Member, second: Member) -> None:
     second.joined()
 
 
-def assigned(first: Member, second: Member) -> None:
-    """The leader, which is the first, gives each of the two something to do."""
+def assign_both(first: Member, second: Member) -> None:
+    """The leader (`first`) gives an assignment to each member."""
     second.begin_to_sync()
     first.sync({first.id: b"1", second.id: b"2"})
     second.synced()
 
 
 @dialogue(ApiKey.JOIN_GROUP, 9, 9)
-def who_does_not_join_in_time(client: Speaker) -> None:
+def a_member_misses_the_rebalance_timeout(client: Speaker) -> None:
     group = a_group(client, "g")
     with pair(client, group) as (first, second):
-        in_a_hurry(client, first, second)
-        assigned(first, second)
+        rejoin_with_short_timeout(client, first, second)
+        assign_both(first, second)
         second.protocols = OTHER
         second.begin_to_join()
         second.joined()
@@ -319,14 +319,14 @@ def who_does_not_join_in_time(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 9, 9)
-def a_static_leader_that_does_not_join_in_time(client: Speaker) -> None:
+def a_static_leader_misses_the_rebalance_timeout(client: Speaker) -> None:
     group = a_group(client, "g")
     with Member(client, group, instance="a") as first, Member(client, group, instance="b") as second:
         first.join()
         bring_in(client, first, second)
-        assigned(first, second)
-        in_a_hurry(client, first, second)
-        assigned(first, second)
+        assign_both(first, second)
+        rejoin_with_short_timeout(client, first, second)
+        assign_both(first, second)
         second.protocols = OTHER
         second.begin_to_join()
         second.joined()
@@ -339,12 +339,12 @@ def a_static_leader_that_does_not_join_in_time(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.SYNC_GROUP, 5, 5)
-def who_does_not_ask_in_time(client: Speaker) -> None:
+def members_that_do_not_sync_in_time(client: Speaker) -> None:
     group = a_group(client, "g")
     with pair(client, group) as (first, second):
-        in_a_hurry(client, first, second)
+        rejoin_with_short_timeout(client, first, second)
         second.begin_to_sync()
-        second.synced()  # the leader has not assigned
+        second.synced()  # the leader has not assigned anything
         described(client, group)
         first.heartbeat()
         second.join()
@@ -356,7 +356,7 @@ def who_does_not_ask_in_time(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.SYNC_GROUP, 0, 5)
-def synced_by_two(client: Speaker) -> None:
+def two_members_sync(client: Speaker) -> None:
     group = a_group(client, "g")
     with pair(client, group) as (first, second):
         second.sync(version=client.version)
@@ -375,32 +375,32 @@ def synced_by_two(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.SYNC_GROUP, 0, 5)
-def syncs_that_are_refused(client: Speaker) -> None:
+def rejected_syncs(client: Speaker) -> None:
     group = a_group(client, "g")
     version = client.version
     with Member(client, group) as member:
 
-        def refused(**changes: Any) -> None:
+        def ask_with(**changes: Any) -> None:
             request = member.sync_request(version=version)
             for name, value in changes.items():
                 setattr(request, name, value)
             member.ask(request, version)
 
-        refused(group_id="")
-        refused()
+        ask_with(group_id="")
+        ask_with()
         member.join()
-        refused(member_id="nobody")
-        refused(generation_id=member.generation + 1)
-        refused(generation_id=-1)
+        ask_with(member_id="nobody")
+        ask_with(generation_id=member.generation + 1)
+        ask_with(generation_id=-1)
         if version >= 3:
-            refused(group_instance_id="i")
+            ask_with(group_instance_id="i")
         if version >= 5:
-            refused(protocol_type=None)
-            refused(protocol_name=None)
-            refused(protocol_type="connect")
-            refused(protocol_name="roundrobin")
+            ask_with(protocol_type=None)
+            ask_with(protocol_name=None)
+            ask_with(protocol_type="connect")
+            ask_with(protocol_name="roundrobin")
         member.leave()
-        refused()
+        ask_with()
 
 
 @dialogue(ApiKey.SYNC_GROUP, 3, 5)
@@ -540,7 +540,7 @@ def many_leave_at_once(client: Speaker) -> None:
 
 
 def own_groups(client: Speaker) -> Any:
-    """Notes the groups of this dialogue alone."""
+    """A function that notes only the groups of this dialogue."""
 
     def noted(answer: Any) -> object:
         own = [group for group in answer.groups if group.group_id.startswith(client.topic(""))]
@@ -550,7 +550,7 @@ def own_groups(client: Speaker) -> Any:
 
 
 @dialogue(ApiKey.LIST_GROUPS, 0, 5)
-def listed(client: Speaker) -> None:
+def groups_by_state_and_type(client: Speaker) -> None:
     group, empty, connect = (a_group(client, word) for word in ("g", "empty", "connect"))
     noted = own_groups(client)
     with Member(client, group) as member, Member(client, empty) as gone, Member(client, connect) as worker:
@@ -577,7 +577,7 @@ def listed(client: Speaker) -> None:
 def described_in_each_state(client: Speaker) -> None:
     group = a_group(client, "g")
     version = client.version
-    described(client, group, version, is_there=False)
+    described(client, group, version, exists=False)
     with Member(client, group) as member, Member(client, group) as other:
         member.id = member.ask(member.join_request(), 9).member_id
         described(client, group, version)
@@ -597,7 +597,7 @@ def described_in_each_state(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_GROUPS, 3, 6)
-def what_may_be_done_with_a_group(client: Speaker) -> None:
+def authorized_operations(client: Speaker) -> None:
     group = a_group(client, "g")
     with Member(client, group, instance="i" if client.version >= 4 else None) as member:
         member.join()
@@ -606,7 +606,7 @@ def what_may_be_done_with_a_group(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DELETE_GROUPS, 0, 2)
-def deleted(client: Speaker) -> None:
+def deletion_in_each_state(client: Speaker) -> None:
     group, other = a_group(client, "g"), a_group(client, "other")
     request = DeleteGroupsRequest(groups_names=[group])
     client.ask(request)
@@ -617,7 +617,7 @@ def deleted(client: Speaker) -> None:
         client.ask(request)
         member.leave()
         client.ask(DeleteGroupsRequest(groups_names=[group, group]))
-        described(client, group, is_there=False)
+        described(client, group, exists=False)
         client.ask(request)
         member.id = ""
         member.join()
@@ -629,11 +629,11 @@ def deleted(client: Speaker) -> None:
     client.ask(DeleteGroupsRequest(groups_names=[""]))
 
 
-# ---- what is written
+# ---- records in __consumer_offsets
 
 
 def group_records(client: Speaker, group: str) -> None:
-    """Notes the records of the group: versions and bytes, but for ids and times."""
+    """Notes the records of the group, without ids and times; asserts that they encode to the same bytes."""
     partition = FetchRequest.FetchPartition(
         partition=partition_for(group, 50), fetch_offset=0, partition_max_bytes=1 << 24
     )
@@ -651,10 +651,10 @@ def group_records(client: Speaker, group: str) -> None:
                 client.note("tombstone")
                 continue
             version = int.from_bytes(value[:2], "big")
-            said = decode(GroupMetadataValue, version, value[2:])
-            assert encode(said, version) == bytes(value[2:])
-            said.members.sort(key=by_id)
-            client.note((version, said))
+            decoded = decode(GroupMetadataValue, version, value[2:])
+            assert encode(decoded, version) == bytes(value[2:])
+            decoded.members.sort(key=by_id)
+            client.note((version, decoded))
 
 
 @dialogue(ApiKey.SYNC_GROUP, 5, 5)

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete, and the records that committed offsets are kept in."""
+"""OffsetCommit, OffsetFetch and OffsetDelete, and their records in __consumer_offsets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STABLE, MEMBERS_OF_FETCH, ALL_TOPICS, INSTANCES = 7, 9, 2, 7
 
 
 @dialogue(ApiKey.OFFSET_COMMIT, COMMIT_FIRST, COMMIT_LAST)
-def by_hand(client: Speaker) -> None:
+def commits_without_membership(client: Speaker) -> None:
     group, name = a_group(client, "g"), client.create("a", 3)
     client.ask(commit_of(client, group, (name, 0, 5), (name, 2, 0)))
     client.ask(commit_of(client, group, (name, 0, 4), metadata=None, leader_epoch=-1))
@@ -48,7 +48,7 @@ def by_hand(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_COMMIT, COMMIT_FIRST, COMMIT_LAST)
-def partitions_that_are_not_there(client: Speaker) -> None:
+def unknown_partitions(client: Speaker) -> None:
     group, name = a_group(client, "g"), client.create("a")
     other = client.topic("b")
     client.ask(commit_of(client, group, (name, 0, 5), (name, 1, 5), (other, 0, 5), (name, -1, 5)))
@@ -62,7 +62,7 @@ def partitions_that_are_not_there(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_COMMIT, COMMIT_FIRST, COMMIT_LAST)
-def much_metadata(client: Speaker) -> None:
+def metadata_sizes(client: Speaker) -> None:
     group, name = a_group(client, "g"), client.create("a")
     for metadata in ("x" * MAX_METADATA, "x" * (MAX_METADATA + 1), "😀" * (MAX_METADATA // 2), "😀" * 2049):
         client.ask(commit_of(client, group, (name, 0, len(metadata)), metadata=metadata))
@@ -70,9 +70,9 @@ def much_metadata(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_COMMIT, COMMIT_FIRST, COMMIT_LAST)
-def groups_and_members_that_are_not_there(client: Speaker) -> None:
+def unknown_groups_and_members(client: Speaker) -> None:
     group, name = a_group(client, "g"), client.create("a")
-    said: list[dict[str, Any]] = [
+    field_sets: list[dict[str, Any]] = [
         {"generation_id_or_member_epoch": 0},
         {"generation_id_or_member_epoch": 3, "member_id": "m"},
         {"generation_id_or_member_epoch": -1, "member_id": "m"},
@@ -82,14 +82,17 @@ def groups_and_members_that_are_not_there(client: Speaker) -> None:
         {"generation_id_or_member_epoch": -1, "member_id": "m"},
     ]
     if client.version >= INSTANCES:
-        said += [{"group_instance_id": "i"}, {"group_instance_id": "i", "generation_id_or_member_epoch": 1}]
-    for fields in said:
+        field_sets += [
+            {"group_instance_id": "i"},
+            {"group_instance_id": "i", "generation_id_or_member_epoch": 1},
+        ]
+    for fields in field_sets:
         client.ask(commit_of(client, group, (name, 0, 5), **fields))
     note_offsets(client, group)
 
 
 @dialogue(ApiKey.OFFSET_COMMIT, COMMIT_FIRST, COMMIT_LAST)
-def a_group_without_a_name(client: Speaker) -> None:
+def an_empty_group_id(client: Speaker) -> None:
     name = client.create("a")
     a_group(client, "g")
     client.ask(commit_of(client, "", (name, 0, 5)))
@@ -103,7 +106,7 @@ def members_commit(client: Speaker) -> None:
         member.join()
         request = commit_of(client, group, (name, 0, 5), member_id=member.id)
         request.generation_id_or_member_epoch = member.generation
-        client.ask(request)  # before it has what it is to read
+        client.ask(request)  # before it has an assignment
         member.sync({member.id: b"all"})
         client.ask(request)
         for generation, member_id in (
@@ -143,7 +146,7 @@ def static_members_commit(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_COMMIT, 2, 4)
-def a_retention_of_its_own(client: Speaker) -> None:
+def retention_time_of_a_commit(client: Speaker) -> None:
     group, name = a_group(client, "g"), client.create("a", 3)
     for index, retention_ms in enumerate((-1, 60_000, 2**40)):
         client.ask(
@@ -174,7 +177,7 @@ def a_topic_is_deleted(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_FETCH, FETCH_FIRST, FETCH_LAST)
-def what_was_committed(client: Speaker) -> None:
+def committed_offsets(client: Speaker) -> None:
     group, name = some_offsets(client)
     client.ask(fetch_of(client, [group], [(name, [2, 1, 0, 9])]))
     client.ask(fetch_of(client, [group], [(name, [0]), (name, [2]), (client.topic("b"), [0])]))
@@ -185,7 +188,7 @@ def what_was_committed(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_FETCH, ALL_TOPICS, FETCH_LAST)
-def all_that_was_committed(client: Speaker) -> None:
+def all_committed_offsets(client: Speaker) -> None:
     group, _ = some_offsets(client)
     client.ask(fetch_of(client, [group]), noting=sorted_topics)
     client.ask(fetch_of(client, [client.topic("nobody")]), noting=sorted_topics)
@@ -209,7 +212,7 @@ def as_a_member(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_FETCH, STABLE, FETCH_LAST)
-def what_a_transaction_is_about_to_change(client: Speaker) -> None:
+def offsets_pending_in_a_transaction(client: Speaker) -> None:
     group, name = some_offsets(client)
     producer = Producer(client)
     add_and_commit(producer, group, (name, 0, 50), (name, 1, 60))
@@ -225,7 +228,7 @@ def what_a_transaction_is_about_to_change(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_DELETE, 0, 0)
-def offsets_go(client: Speaker) -> None:
+def offsets_are_deleted(client: Speaker) -> None:
     group, name = some_offsets(client)
     client.ask(delete_of(group, (name, 0), (name, 1), (name, 9), (client.topic("b"), 0)))
     client.ask(delete_of(group, (name, 0)))
@@ -238,7 +241,7 @@ def offsets_go(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_DELETE, 0, 0)
-def offsets_of_members_stay(client: Speaker) -> None:
+def offsets_of_subscribed_topics_stay(client: Speaker) -> None:
     group = a_group(client, "g")
     name, other = client.create("a"), client.create("b")
     client.ask(commit_of(client, group, (name, 0, 5), (other, 0, 6)), 8)
@@ -257,7 +260,7 @@ def offsets_of_members_stay(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_DELETE, 0, 0)
-def offsets_of_others_than_consumers_stay(client: Speaker) -> None:
+def offsets_of_other_protocol_types_stay(client: Speaker) -> None:
     group, name = some_offsets(client)
     with Member(client, group, kind="connect", protocols=[("v1", b"data")]) as member:
         member.join()

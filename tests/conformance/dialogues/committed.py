@@ -1,4 +1,4 @@
-"""Requests about committed offsets in few words, and ways to note what came of them."""
+"""Builders of requests about committed offsets, and functions that note their effects."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tests.conformance.speaker import NO_ID, Speaker
 
 IDS, MANY_GROUPS = 10, 8
 ADD_OFFSETS: Final = 4
-ADDS_BY_ITSELF: Final = 5
-"""From this version on TxnOffsetCommit adds the group to the transaction."""
+ADDS_GROUP_IMPLICITLY: Final = 5
+"""The first version of TxnOffsetCommit that adds the group to the transaction."""
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 MAX_METADATA: Final = 4096
-"""What Kafka has for offset.metadata.max.bytes."""
+"""Kafka's default of offset.metadata.max.bytes."""
 
 
 def commit_of(
     client: Speaker, group: str, *offsets: tuple[str, int, int], **fields: Any
 ) -> OffsetCommitRequest:
-    """A commit of (topic, partition, offset)s; what is said of members and metadata is in `fields`."""
+    """A commit of (topic, partition, offset) tuples; `fields` hold what concerns the member and the metadata."""
     metadata = fields.pop("metadata", "said")
     epoch = fields.pop("leader_epoch", 0)
     by_id = client.version >= IDS
@@ -72,7 +72,7 @@ def fetch_of(
     version: int | None = None,
     **member: Any,
 ) -> OffsetFetchRequest:
-    """OffsetFetch in whichever form its version has; `topics` None: all."""
+    """OffsetFetch in the form of its version; `topics` None: all topics."""
     version = client.version if version is None else version
     if version < MANY_GROUPS:
         (group,) = groups
@@ -103,7 +103,7 @@ def fetch_of(
 
 
 def sorted_topics(answer: Any) -> Any:
-    """An answer to a fetch with topics and partitions in order: Kafka's is that of its tables."""
+    """The response with topics and partitions sorted: Kafka returns them in hash order."""
     for holder in [answer, *answer.groups]:
         holder.topics.sort(key=lambda topic: (topic.name, getattr(topic, "topic_id", b"") == NO_ID))
         for topic in holder.topics:
@@ -112,12 +112,12 @@ def sorted_topics(answer: Any) -> Any:
 
 
 def note_offsets(client: Speaker, group: str) -> None:
-    """All that the group has committed, in a version that tells it by name."""
+    """Notes all committed offsets of the group, in a version that names topics."""
     client.ask(fetch_of(client, [group], version=MANY_GROUPS), MANY_GROUPS, noting=sorted_topics)
 
 
 def note_records(client: Speaker, group: str) -> None:
-    """The records of the group in __consumer_offsets, in their order: keys in bytes, values by version and field."""
+    """Notes the group's records in __consumer_offsets, in log order: keys as bytes, values by version and field."""
     described = client.until(
         MetadataRequest(topics=named(OFFSETS_TOPIC)), lambda it: it.topics[0].error_code == 0, 9
     )
@@ -156,7 +156,7 @@ def partition_of_group(client: Speaker, group: str) -> int:
 
 
 def some_offsets(client: Speaker) -> tuple[str, str]:
-    """A group that has committed some of the partitions of a topic with four; both names."""
+    """Commits offsets of two of the four partitions of a new topic; returns the group and the topic."""
     group, name = a_group(client, "g"), client.create("a", 4)
     request = commit_of(client, group, (name, 0, 5), (name, 2, 7))
     for topic in request.topics:
@@ -207,7 +207,7 @@ def txn_commit_of(producer: Producer, group: str, *offsets: tuple[str, int, int]
 
 
 def add_and_commit(producer: Producer, group: str, *offsets: tuple[str, int, int]) -> None:
-    """Offsets in a transaction of the producer's, as old clients do it; nothing is noted."""
+    """Adds the group to the producer's transaction, then commits offsets, as old clients do; notes nothing."""
     client = producer.client
     add_group(producer, group)
     client.until(
@@ -227,12 +227,12 @@ def add_group(producer: Producer, group: str) -> None:
     producer.client.until(request, lambda answer: answer.error_code == 0, ADD_OFFSETS)
 
 
-def open_for(producer: Producer, group: str) -> None:
-    """What comes before TxnOffsetCommit where that does not do it by itself."""
-    if producer.client.version < ADDS_BY_ITSELF:
+def add_group_if_required(producer: Producer, group: str) -> None:
+    """Adds the group to the transaction where TxnOffsetCommit of this version does not."""
+    if producer.client.version < ADDS_GROUP_IMPLICITLY:
         add_group(producer, group)
 
 
 def end(producer: Producer, *, committed: bool) -> None:
-    producer.end(committed=committed, version=5 if producer.client.version >= ADDS_BY_ITSELF else 4)
+    producer.end(committed=committed, version=5 if producer.client.version >= ADDS_GROUP_IMPLICITLY else 4)
     producer.settle()

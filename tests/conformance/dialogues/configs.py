@@ -15,7 +15,7 @@ TOPIC, BROKER = 2, 4
 DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 3, 4, 5
 
 AUTHORIZER_KEYS = ("allow.everyone.if.no.acl.found", "super.users")
-"""Kafka names them only when they are set, we always."""
+"""Kafka lists these only when they are set, Barnabas always."""
 
 Resource = tuple[int, str, Sequence[str] | None]
 
@@ -44,7 +44,7 @@ def in_order(answer: DescribeConfigsResponse) -> object:
 
 
 def kinds(answer: DescribeConfigsResponse) -> object:
-    """Of each setting what does not depend on how this one broker is set up."""
+    """The fields of each config that do not depend on the settings of this broker."""
     return [
         (entry.name, entry.config_type, entry.is_sensitive, entry.read_only, entry.documentation is None)
         for entry in sorted(answer.results[0].configs, key=lambda entry: entry.name)
@@ -59,18 +59,18 @@ def a_topic(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def a_topic_and_where_its_settings_come_from(client: Speaker) -> None:
+def a_topic_with_synonyms(client: Speaker) -> None:
     name = client.create("a", configs={"retention.ms": "1000"})
     client.ask(describe((TOPIC, name, None), synonyms=True), noting=in_order)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, 3, LAST)
-def a_topic_in_words(client: Speaker) -> None:
+def a_topic_with_documentation(client: Speaker) -> None:
     client.ask(describe((TOPIC, client.create("a"), None), documentation=True), noting=kinds)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def some_settings(client: Speaker) -> None:
+def selected_keys_of_a_topic(client: Speaker) -> None:
     name = client.create("a")
     for keys in ([], ["retention.ms"], ["retention.ms", "no.such.key", "retention.ms"], ["no.such.key"]):
         client.ask(describe((TOPIC, name, keys)), noting=in_order)
@@ -82,7 +82,7 @@ def the_broker(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def some_settings_of_the_broker(client: Speaker) -> None:
+def selected_keys_of_the_broker(client: Speaker) -> None:
     keys = [
         "log.retention.hours",
         "log.retention.ms",
@@ -96,7 +96,7 @@ def some_settings_of_the_broker(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def resources_that_are_not_there(client: Speaker) -> None:
+def unknown_resources(client: Speaker) -> None:
     for kind, name in (
         (TOPIC, client.topic("b")),
         (TOPIC, "a b"),
@@ -132,14 +132,14 @@ def groups_and_subscriptions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def the_default_of_all_brokers(client: Speaker) -> None:
-    """With ELR, min.insync.replicas is there from the beginning."""
+def the_cluster_wide_default(client: Speaker) -> None:
+    """With eligible leader replicas (ELR), min.insync.replicas is set from the start."""
     client.ask(describe((BROKER, "", ["min.insync.replicas"]), synonyms=True), noting=in_order)
     client.ask(describe((BROKER, "", ["no.such.key"])))
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, 3, LAST)
-def others_in_words(client: Speaker) -> None:
+def other_resources_with_documentation(client: Speaker) -> None:
     for kind, name in ((BROKER, ""), (16, client.topic("x")), (32, client.topic("x"))):
         client.ask(describe((kind, name, None), documentation=True), noting=kinds)
     client.ask(describe((8, "1", ["root"]), documentation=True))

@@ -7,12 +7,12 @@ from typing import Any, Final
 from barnabas.protocol.api_keys import ApiKey
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.committed import (
+    add_group_if_required,
     commit_of,
     delete_of,
     end,
     fetch_of,
     note_offsets,
-    open_for,
     sorted_topics,
     txn_commit_of,
 )
@@ -22,17 +22,17 @@ from tests.conformance.dialogues.transactional import Producer
 from tests.conformance.speaker import Speaker
 
 MEMBER_EPOCHS: Final = 9
-"""The version from which OffsetCommit and OffsetFetch know of member epochs."""
+"""The first version of OffsetCommit and OffsetFetch with member epochs."""
 
 
 @dialogue(ApiKey.OFFSET_COMMIT, 2, 10)
 def consumers_commit(client: Speaker) -> None:
-    """The epoch may be an older one for partitions that the member has had since."""
+    """A commit may carry an older epoch for partitions that the member has owned since then."""
     group, name = a_group(client, "g"), client.create("a", 4)
     first, second = Consumer(client, group, "first"), Consumer(client, group, "second")
     first.join(name)
     began = first.epoch
-    first.owns({name: [0, 1, 2, 3]})
+    first.report_owned({name: [0, 1, 2, 3]})
     for epoch, member_id in (
         (first.epoch, "first"),
         (first.epoch + 1, "first"),
@@ -45,11 +45,11 @@ def consumers_commit(client: Speaker) -> None:
     ):
         _commit(client, group, (name, 0, 5), epoch, member_id)
     second.join(name)
-    first.beat()
-    first.owns({name: [0, 1]})
-    second.beat()
-    second.owns({name: [2, 3]})
-    first.beat()
+    first.heartbeat()
+    first.report_owned({name: [0, 1]})
+    second.heartbeat()
+    second.report_owned({name: [2, 3]})
+    first.heartbeat()
     for epoch, member_id, index in (
         (began, "first", 0),
         (began, "first", 3),
@@ -118,7 +118,7 @@ def consumers_in_a_transaction(client: Speaker) -> None:
         (-1, "m"),
         (-1, ""),
     ):
-        open_for(producer, group)
+        add_group_if_required(producer, group)
         client.ask(txn_commit_of(producer, group, (name, 0, 5), generation_id=epoch, member_id=member_id))
     end(producer, committed=True)
     member.leave()

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, and what other APIs make of consumer groups."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, and other APIs on consumer groups."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ ABC = ("a", "b", "c")
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def one_joins_and_leaves(client: Speaker) -> None:
+def a_member_joins_and_leaves(client: Speaker) -> None:
     topic = client.create("t", 3)
     group = a_group(client, "g")
     member = Consumer(client, group, "m")
     member.join(topic)
     described(client, group)
-    member.beat()
-    member.owns({topic: [0, 1, 2]})
-    member.beat(rebalance_timeout_ms=40_000, subscribed_topic_names=[topic], topic_partitions=[])
+    member.heartbeat()
+    member.report_owned({topic: [0, 1, 2]})
+    member.heartbeat(rebalance_timeout_ms=40_000, subscribed_topic_names=[topic], topic_partitions=[])
     described(client, group)
     member.leave()
     described(client, group)
-    member.beat()
+    member.heartbeat()
     member.leave()
 
 
 @dialogue(HEARTBEAT, 0, 0)
-def the_coordinator_makes_the_id(client: Speaker) -> None:
+def the_coordinator_generates_the_member_id(client: Speaker) -> None:
     group = a_group(client, "g")
     answer = client.peer.ask(Consumer(client, group, "").request(**JOINING), 0)
     client.note((answer.error_code, len(answer.member_id), answer.member_epoch))  # type: ignore[attr-defined]
@@ -56,7 +56,7 @@ JOINING: dict[str, Any] = {
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def what_makes_no_sense(client: Speaker) -> None:
+def invalid_fields(client: Speaker) -> None:
     group = a_group(client, "g")
     member = Consumer(client, group, "m")
     for wrong in (
@@ -83,34 +83,34 @@ def what_makes_no_sense(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def two_share(client: Speaker) -> None:
-    """The second gets nothing before the first has said that it gave up what it had."""
+def members_share_a_topic(client: Speaker) -> None:
+    """The second member gets no partition until the first reports that it revoked it."""
     topic = client.create("t", 4)
     first, second, third = (Consumer(client, a_group(client, "g"), word) for word in ABC)
     first.join(topic)
     second.join(topic)
-    second.beat()
-    first.beat()
+    second.heartbeat()
+    first.heartbeat()
     described(client, first.group)
-    first.beat()
-    second.owns({})
-    first.owns({topic: [0, 1, 2, 3]})
-    first.owns({topic: [0, 1]})
+    first.heartbeat()
+    second.report_owned({})
+    first.report_owned({topic: [0, 1, 2, 3]})
+    first.report_owned({topic: [0, 1]})
     described(client, first.group)
-    second.beat()
-    second.owns({topic: [2, 3]})
+    second.heartbeat()
+    second.report_owned({topic: [2, 3]})
     described(client, first.group)
     third.join(topic)
     for member in (first, second, third, first, second, third):
-        member.beat()
+        member.heartbeat()
     first.leave()
     for member in (second, third):
-        member.beat()
+        member.heartbeat()
     described(client, first.group)
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def many_topics_and_different_ones(client: Speaker) -> None:
+def different_subscriptions(client: Speaker) -> None:
     topics = [client.create("t", 5), client.create("u", 2), client.create("v", 1)]
     group = a_group(client, "g")
     members = [Consumer(client, group, word) for word in ABC]
@@ -119,16 +119,16 @@ def many_topics_and_different_ones(client: Speaker) -> None:
     members[2].join(topics[2], "nowhere")
     for _ in range(2):
         for member in members:
-            member.owns({})
-    counts = described_counts(client, group)
+            member.report_owned({})
+    counts = target_counts(client, group)
     client.note(counts)
-    members[0].owns({}, subscribed_topic_names=[topics[1]])
+    members[0].report_owned({}, subscribed_topic_names=[topics[1]])
     for member in members:
-        member.owns({})
+        member.report_owned({})
 
 
-def described_counts(client: Speaker, group: str) -> object:
-    """How many partitions each member is to own."""
+def target_counts(client: Speaker, group: str) -> object:
+    """The number of partitions in the target assignment of each member."""
     from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 
     answer: Any = client.peer.ask(ConsumerGroupDescribeRequest(group_ids=[group]), 1)
@@ -150,8 +150,8 @@ def the_range_assignor(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def two_assignors_asked_for_equally_often(client: Speaker) -> None:
-    """`=`: joins or asks for another assignor; `-`: leaves; `.`: a heartbeat. One topic: the order of ids differs."""
+def equally_preferred_assignors(client: Speaker) -> None:
+    """`=`: joins or prefers another assignor; `-`: leaves; `.`: heartbeat. One topic, as the order of ids differs."""
     topic = client.create("t", 5)
     for number, line in enumerate(
         (
@@ -173,9 +173,9 @@ def two_assignors_asked_for_equally_often(client: Speaker) -> None:
             if step[0] == "-":
                 members.pop(word).leave()
             elif step[0] == ".":
-                members[word].beat()
+                members[word].heartbeat()
             elif word in members:
-                members[word].beat(subscribed_topic_names=[topic], **chosen)
+                members[word].heartbeat(subscribed_topic_names=[topic], **chosen)
             else:
                 members[word] = Consumer(client, group, word)
                 members[word].join(topic, **chosen)
@@ -183,23 +183,23 @@ def two_assignors_asked_for_equally_often(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def epochs_that_are_not_the_members(client: Speaker) -> None:
+def wrong_member_epochs(client: Speaker) -> None:
     topic = client.create("t", 2)
     group = a_group(client, "g")
     first, second = Consumer(client, group, "a"), Consumer(client, group, "b")
     first.join(topic)
     second.join(topic)
-    first.beat(member_epoch=9)
-    first.owns({topic: [0, 1]}, member_epoch=1)
-    first.beat(member_epoch=1)
-    first.owns({topic: [0]})
-    first.owns({topic: [0]}, member_epoch=2)
-    first.owns({topic: [0, 1]}, member_epoch=2)
-    first.beat(member_epoch=2)
+    first.heartbeat(member_epoch=9)
+    first.report_owned({topic: [0, 1]}, member_epoch=1)
+    first.heartbeat(member_epoch=1)
+    first.report_owned({topic: [0]})
+    first.report_owned({topic: [0]}, member_epoch=2)
+    first.report_owned({topic: [0, 1]}, member_epoch=2)
+    first.heartbeat(member_epoch=2)
     first.join(topic)
     first.join(topic, subscribed_topic_names=[topic, "more"])
-    Consumer(client, group, "stranger").beat(member_epoch=3)
-    Consumer(client, client.topic("no-group"), "a").beat(member_epoch=3)
+    Consumer(client, group, "stranger").heartbeat(member_epoch=3)
+    Consumer(client, client.topic("no-group"), "a").heartbeat(member_epoch=3)
     Consumer(client, client.topic("no-group"), "a").leave()
 
 
@@ -210,27 +210,27 @@ def static_members(client: Speaker) -> None:
     first, second = (Consumer(client, group, word, instance=f"i-{word}") for word in ("a", "b"))
     first.join(topic)
     second.join(topic)
-    first.owns({topic: [0, 1]})
-    second.owns({})
+    first.report_owned({topic: [0, 1]})
+    second.report_owned({})
     intruder = Consumer(client, group, "c", instance="i-a")
     intruder.join(topic)
-    intruder.beat(member_epoch=first.epoch)
+    intruder.heartbeat(member_epoch=first.epoch)
     first.leave(-2)
     described(client, group)
-    first.beat()
+    first.heartbeat()
     intruder.leave(-2)
     intruder.join(topic)
     described(client, group)
-    first.beat()
+    first.heartbeat()
     first.leave()
     intruder.leave(-1)
     described(client, group)
-    Consumer(client, group, "d", instance="nobody").beat(member_epoch=1)
+    Consumer(client, group, "d", instance="nobody").heartbeat(member_epoch=1)
     Consumer(client, group, "d", instance="nobody").leave(-2)
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def topics_that_come_grow_and_go(client: Speaker) -> None:
+def topics_are_created_extended_and_deleted(client: Speaker) -> None:
     topic, late = client.create("t", 1), client.topic("late")
     group = a_group(client, "g")
     member = Consumer(client, group, "m")
@@ -243,18 +243,18 @@ def topics_that_come_grow_and_go(client: Speaker) -> None:
     described(client, group)
     delete_topic(client, late)
     member.until_assigned(3)
-    member.owns({topic: [0, 1, 2]})
+    member.report_owned({topic: [0, 1, 2]})
     described(client, group)
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def a_group_with_settings_of_its_own(client: Speaker) -> None:
+def group_configs(client: Speaker) -> None:
     member = Consumer(client, a_group(client, "g"), "m")
     member.join("t")
     for interval_ms in (7_000, 9_000):
         configure(client, member.group, {"consumer.heartbeat.interval.ms": str(interval_ms)})
         member.until_interval(interval_ms)
-        member.beat()
+        member.heartbeat()
 
 
 @dialogue(HEARTBEAT, 1, 1)
@@ -269,17 +269,17 @@ def regular_expressions(client: Speaker) -> None:
     described(client, group)
     other = Consumer(client, group, "n")
     other.join(topic, subscribed_topic_regex=f"{client.topic('')}[tu]")
-    member.owns({})
-    other.owns({})
+    member.report_owned({})
+    other.report_owned({})
     described(client, group)
-    member.owns({}, subscribed_topic_regex="")
-    other.owns({}, subscribed_topic_regex="")
-    member.owns({})
+    member.report_owned({}, subscribed_topic_regex="")
+    other.report_owned({}, subscribed_topic_regex="")
+    member.report_owned({})
     described(client, group)
 
 
 @dialogue(DESCRIBE, 0, 1)
-def groups_that_are_none(client: Speaker) -> None:
+def unknown_and_classic_groups(client: Speaker) -> None:
     classic = a_group(client, "classic")
     with Member(client, classic) as member:
         member.join()
@@ -299,7 +299,7 @@ def several_groups(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def what_others_make_of_it(client: Speaker) -> None:
+def other_apis(client: Speaker) -> None:
     """ListGroups, DescribeGroups and DeleteGroups; OffsetCommit in the epochs of a member."""
     topic = client.create("t", 2)
     group = a_group(client, "g")

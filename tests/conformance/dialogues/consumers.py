@@ -1,4 +1,4 @@
-"""Members of consumer groups (KIP-848), as dialogues are about them."""
+"""Members of consumer groups (KIP-848) for dialogues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barnabas.protocol.schema import Message
 from tests.conformance.speaker import Speaker
 
 HEARTBEAT, DESCRIBE = 1, 1
-"""The newest versions, for what a dialogue is not about."""
+"""The newest versions, for requests that a dialogue does not vary."""
 
 GROUP_RESOURCE: Final = 32
 _OFFSETS_PARTITIONS: Final = 50
@@ -24,7 +24,7 @@ Owned = Mapping[str, Sequence[int]]
 
 
 def _sort(client: Speaker, assignment: Any) -> None:
-    """Brings topics and partitions into an order that is the same for every broker."""
+    """Sorts topics and partitions in an order that is the same for every broker."""
     if assignment is None:
         return
     assignment.topic_partitions.sort(key=lambda topic: client.known_as(topic.topic_id))
@@ -33,7 +33,7 @@ def _sort(client: Speaker, assignment: Any) -> None:
 
 
 def configure(client: Speaker, group: str, settings: Mapping[str, str]) -> None:
-    """Sets a group's own settings; nothing is noted. Kafka's coordinator hears of them a little later."""
+    """Sets group configs; notes nothing. Kafka's coordinator applies them a little later."""
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=GROUP_RESOURCE,
         resource_name=group,
@@ -47,9 +47,9 @@ def configure(client: Speaker, group: str, settings: Mapping[str, str]) -> None:
 
 
 def awaits_topics(client: Speaker, group: str, *names: str) -> None:
-    """Waits until the group's coordinator has heard of topics: Kafka's hears of them a little later than its broker.
+    """Waits until the group's coordinator knows the topics: Kafka's learns of them a little later than its broker.
 
-    Another group of the same partition of __consumer_offsets asks; nothing is noted.
+    A probe group of the same partition of __consumer_offsets subscribes to them; nothing is noted.
     """
     there = [name for name in names if client.has_created(name)]
     if not there:
@@ -74,7 +74,7 @@ def awaits_topics(client: Speaker, group: str, *names: str) -> None:
 
 
 class Consumer:
-    """A member of `group`; `id` and `epoch` are what it was told last, `owned` what it has said that it owns."""
+    """A member of `group`; `id` and `epoch` come from its last successful heartbeat."""
 
     def __init__(self, client: Speaker, group: str, member_id: str, *, instance: str | None = None) -> None:
         self._client = client
@@ -94,7 +94,7 @@ class Consumer:
         return Request(**{**base, **fields})
 
     def join(self, *topics: str, **fields: Any) -> Any:
-        """Joins, subscribed to `topics`, once the coordinator knows those; notes the answer."""
+        """Joins with a subscription to `topics` once the coordinator knows them; notes the response."""
         awaits_topics(self._client, self.group, *topics)
         base: dict[str, Any] = {
             "member_epoch": 0,
@@ -102,10 +102,10 @@ class Consumer:
             "subscribed_topic_names": list(topics),
             "topic_partitions": [],
         }
-        return self.beat(**{**base, **fields})
+        return self.heartbeat(**{**base, **fields})
 
-    def beat(self, **fields: Any) -> Any:
-        """A heartbeat; notes the answer."""
+    def heartbeat(self, **fields: Any) -> Any:
+        """Sends a heartbeat; notes the response."""
 
         def in_order(answer: Any) -> Any:
             _sort(self._client, answer.assignment)
@@ -116,9 +116,9 @@ class Consumer:
             self.id, self.epoch = answer.member_id, answer.member_epoch
         return answer
 
-    def owns(self, owned: Owned, **fields: Any) -> Any:
-        """A heartbeat that says what it owns."""
-        return self.beat(topic_partitions=self.partitions(owned), **fields)
+    def report_owned(self, owned: Owned, **fields: Any) -> Any:
+        """Sends a heartbeat that reports the owned partitions; notes the response."""
+        return self.heartbeat(topic_partitions=self.partitions(owned), **fields)
 
     def partitions(self, owned: Owned) -> list[Request.TopicPartitions]:
         return [
@@ -130,27 +130,27 @@ class Consumer:
         return self._client.ask(self.request(member_epoch=epoch), self.version)
 
     def until_interval(self, interval_ms: int) -> None:
-        """Waits until it is told this heartbeat interval. Nothing is noted."""
+        """Waits until a response carries this heartbeat interval; notes nothing."""
         self._client.until(
             self.request(), lambda answer: answer.heartbeat_interval_ms == interval_ms, self.version
         )
 
     def until_assigned(self, count: int) -> None:
-        """Waits until it is told to own `count` partitions: for what a broker does a little later. Nothing is noted."""
+        """Waits until the coordinator assigns `count` partitions; notes nothing."""
         deadline = time.monotonic() + 20
-        told = -1
-        while told != count:
+        assigned = -1
+        while assigned != count:
             answer: Any = self._client.peer.ask(self.request(), self.version)
             assert answer.error_code == 0, answer
             assert time.monotonic() < deadline, answer
             self.epoch = answer.member_epoch
             if answer.assignment is not None:
-                told = sum(len(topic.partitions) for topic in answer.assignment.topic_partitions)
+                assigned = sum(len(topic.partitions) for topic in answer.assignment.topic_partitions)
             time.sleep(0.05)
 
 
 def described(client: Speaker, *groups: str, version: int = DESCRIBE, **fields: Any) -> Any:
-    """ConsumerGroupDescribe, noted with groups, members and topics in order."""
+    """Notes ConsumerGroupDescribe with groups, members and topics sorted."""
 
     def in_their_order(answer: Any) -> Any:
         answer.groups.sort(key=lambda group: group.group_id)
@@ -167,15 +167,15 @@ def described(client: Speaker, *groups: str, version: int = DESCRIBE, **fields: 
 
 
 def delete_topic(client: Speaker, name: str) -> None:
-    _done(client, DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 5)
+    _ask_without_error(client, DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 5)
 
 
 def add_partitions(client: Speaker, name: str, count: int) -> None:
     topic = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
-    _done(client, CreatePartitionsRequest(topics=[topic], timeout_ms=30_000), 3)
+    _ask_without_error(client, CreatePartitionsRequest(topics=[topic], timeout_ms=30_000), 3)
 
 
-def _done(client: Speaker, request: Message, version: int) -> None:
+def _ask_without_error(client: Speaker, request: Message, version: int) -> None:
     answer: Any = client.peer.ask(request, version)
     results = answer.responses if hasattr(answer, "responses") else answer.results
     assert results[0].error_code == 0, answer

@@ -16,7 +16,7 @@ Update = tuple[str, int] | tuple[str, int, int]
 
 
 def updating(client: Speaker, *updates: Update, validate_only: bool = False) -> UpdateFeaturesRequest:
-    """A request for these levels; before version 1 whoever does not upgrade allows a downgrade."""
+    """A request for these levels; in version 0 an update that is no upgrade allows a downgrade."""
     request = UpdateFeaturesRequest(timeout_ms=10_000)
     for name, level, kind in ((*update, UPGRADE)[:3] for update in updates):
         key = UpdateFeaturesRequest.FeatureUpdateKey(feature=name, max_version_level=level)
@@ -29,8 +29,8 @@ def updating(client: Speaker, *updates: Update, validate_only: bool = False) -> 
     return request
 
 
-def try_out(client: Speaker, *updates: Update) -> None:
-    """Has the updates judged; the words of a refusal are Kafka's, so they are noted."""
+def validate(client: Speaker, *updates: Update) -> None:
+    """Validates the updates without applying them; notes the error message too, which must be Kafka's."""
 
     def outcome(answer: object) -> object:
         return answer, getattr(answer, "error_message", None)
@@ -39,47 +39,47 @@ def try_out(client: Speaker, *updates: Update) -> None:
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 0, 2)
-def levels_as_they_are(client: Speaker) -> None:
-    try_out(client)
-    try_out(client, ("metadata.version", 30))
-    try_out(client, ("group.version", 1), ("group.version", 1))
-    try_out(client, ("kraft.version", 0))
+def unchanged_levels(client: Speaker) -> None:
+    validate(client)
+    validate(client, ("metadata.version", 30))
+    validate(client, ("group.version", 1), ("group.version", 1))
+    validate(client, ("kraft.version", 0))
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 0, 2)
-def levels_that_nobody_supports(client: Speaker) -> None:
+def unsupported_levels(client: Speaker) -> None:
     for update in (("foo", 1), ("foo", 0), ("", 1), ("metadata.version", 31), ("metadata.version", 5)):
-        try_out(client, update)
+        validate(client, update)
     for level in (2, -1, 32767):
-        try_out(client, ("group.version", level))
-    try_out(client, ("kraft.version", 2))
-    try_out(client, ("share.version", 1), ("group.version", 2))
+        validate(client, ("group.version", level))
+    validate(client, ("kraft.version", 2))
+    validate(client, ("share.version", 1), ("group.version", 2))
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 0, 2)
-def downgrades_that_are_refused(client: Speaker) -> None:
-    try_out(client, ("group.version", 0))
+def rejected_downgrades(client: Speaker) -> None:
+    validate(client, ("group.version", 0))
     for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        try_out(client, ("metadata.version", 29, kind))
-        try_out(client, ("metadata.version", 7, kind))
-        try_out(client, ("metadata.version", 31, kind))
+        validate(client, ("metadata.version", 29, kind))
+        validate(client, ("metadata.version", 7, kind))
+        validate(client, ("metadata.version", 31, kind))
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 1, 2)
-def kinds_of_updates_that_there_are_not(client: Speaker) -> None:
+def unknown_update_types(client: Speaker) -> None:
     for kind in (0, 4, -1, 127):
-        try_out(client, ("metadata.version", 29, kind))
-        try_out(client, ("group.version", 1, kind))
+        validate(client, ("metadata.version", 29, kind))
+        validate(client, ("group.version", 1, kind))
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 1, 2)
-def what_is_only_tried_out_changes_nothing(client: Speaker) -> None:
-    try_out(client, ("streams.version", 0, SAFE_DOWNGRADE))
+def validation_changes_nothing(client: Speaker) -> None:
+    validate(client, ("streams.version", 0, SAFE_DOWNGRADE))
     client.note(finalized(client))
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 1, 2)
-def down_and_up_again(client: Speaker) -> None:
+def downgrade_and_upgrade(client: Speaker) -> None:
     for update in (("share.version", 0, SAFE_DOWNGRADE), ("share.version", 1)):
         change(client, update)
     change(client, (ELR, 0, UNSAFE_DOWNGRADE), ("group.version", 0, SAFE_DOWNGRADE))
@@ -87,7 +87,7 @@ def down_and_up_again(client: Speaker) -> None:
 
 
 def change(client: Speaker, *updates: Update) -> None:
-    """Makes the updates; Kafka's broker hears of them a little later than it answers."""
+    """Applies the updates and waits for them: Kafka responds before its broker applies them."""
     client.ask(updating(client, *updates))
     expected = {update[0]: update[1] for update in updates}
     client.until(ASKING, lambda answer: expected.items() <= levels(answer).items(), 4)
@@ -95,14 +95,14 @@ def change(client: Speaker, *updates: Update) -> None:
 
 
 def finalized(client: Speaker) -> dict[str, int]:
-    """The levels in force, as ApiVersions tells them; 0 where it leaves a feature out."""
+    """The levels in force by ApiVersions; 0 for a feature that it omits."""
     answer = client.peer.ask(ASKING, 4)
     assert isinstance(answer, ApiVersionsResponse)
     return levels(answer)
 
 
 def levels(answer: ApiVersionsResponse) -> dict[str, int]:
-    """The levels in an answer."""
+    """The levels in an ApiVersions response."""
     found = {feature.name: 0 for feature in answer.supported_features}
     found |= {feature.name: feature.max_version_level for feature in answer.finalized_features}
     return dict(sorted(found.items()))

@@ -1,4 +1,4 @@
-"""Fetch without sessions: what comes, how much of it, and what is refused."""
+"""Fetch without sessions: the records returned, the limits of bytes, and rejected requests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ EPOCHS = 9
 LAST_FETCHED_EPOCHS = 12
 
 
-def of(client: Speaker, name: str) -> str | Uuid:
-    """What a request of this version calls the topic."""
+def name_or_id(client: Speaker, name: str) -> str | Uuid:
+    """The name or id that identifies the topic in a request of this version."""
     return client.id_of(name) if client.version >= IDS_IN_FETCH else name
 
 
@@ -31,7 +31,7 @@ def filled(client: Speaker, word: str = "a", count: int = 5) -> str:
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
 def from_every_offset(client: Speaker) -> None:
-    topic = of(client, filled(client))
+    topic = name_or_id(client, filled(client))
     for offset in range(11):
         client.ask(fetch(fetch_topic(topic, [partition(0, offset)])))
 
@@ -41,19 +41,19 @@ def every_codec(client: Speaker) -> None:
     for codec in CompressionType:
         name = client.create(codec.label)
         client.write(name, batch(b"a" * 200, compression=codec))
-        client.ask(fetch(fetch_topic(of(client, name), [partition()])))
+        client.ask(fetch(fetch_topic(name_or_id(client, name), [partition()])))
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
 def offsets_out_of_range(client: Speaker) -> None:
-    topic = of(client, filled(client))
+    topic = name_or_id(client, filled(client))
     for offset in (11, 2**62, -1, -2):
         client.ask(fetch(fetch_topic(topic, [partition(0, offset)])))
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
 def an_empty_log(client: Speaker) -> None:
-    topic = of(client, client.create("a"))
+    topic = name_or_id(client, client.create("a"))
     client.ask(fetch(fetch_topic(topic, [partition()])))
     client.ask(fetch(fetch_topic(topic, [partition(0, 1)])))
     client.ask(fetch())
@@ -61,8 +61,8 @@ def an_empty_log(client: Speaker) -> None:
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
 def limits_of_a_partition(client: Speaker) -> None:
-    """The first batch comes whole, after that only what fits."""
-    topic = of(client, filled(client))
+    """The first batch is returned whole, a later one only if it fits."""
+    topic = name_or_id(client, filled(client))
     size = len(batch(b"0", b"0" * 100))
     for limit in (0, 1, size - 1, size, size + 1, 2 * size, 3 * size - 1):
         client.ask(fetch(fetch_topic(topic, [partition(0, 2, max_bytes=limit)])))
@@ -70,39 +70,42 @@ def limits_of_a_partition(client: Speaker) -> None:
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
 def limits_of_a_response(client: Speaker) -> None:
-    topic = of(client, filled(client))
+    topic = name_or_id(client, filled(client))
     size = len(batch(b"0", b"0" * 100))
     for limit in (0, 1, size, 2 * size):
         client.ask(fetch(fetch_topic(topic, [partition(0, 1)]), max_bytes=limit))
 
 
 @dialogue(
-    ApiKey.FETCH, FIRST, LAST, differs="Kafka stumbles (UNKNOWN_SERVER_ERROR); to us it is a limit of nothing"
+    ApiKey.FETCH,
+    FIRST,
+    LAST,
+    differs="Kafka fails with UNKNOWN_SERVER_ERROR; to Barnabas a negative limit is 0",
 )
-def limits_below_nothing(client: Speaker) -> None:
-    topic = of(client, filled(client))
+def negative_limits(client: Speaker) -> None:
+    topic = name_or_id(client, filled(client))
     client.ask(fetch(fetch_topic(topic, [partition(0, 2, max_bytes=-1)])))
     client.ask(fetch(fetch_topic(topic, [partition(0, 2)]), max_bytes=-1))
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
 def limits_over_many_partitions(client: Speaker) -> None:
-    """Only the first partition that has anything may go beyond the limits."""
+    """Only the first partition with records may exceed the limits."""
     name = client.create("a", 4)
     for index in (1, 2, 3):
         client.write(name, batch(b"x" * 100 * index), batch(b"y" * 100), partition=index)
     size = len(batch(b"x" * 100))
     for limit in (1, size, 2 * size, 3 * size, 100_000):
         wanted = [partition(index) for index in range(4)]
-        client.ask(fetch(fetch_topic(of(client, name), wanted), max_bytes=limit))
+        client.ask(fetch(fetch_topic(name_or_id(client, name), wanted), max_bytes=limit))
     wanted = [partition(index, max_bytes=size) for index in range(4)]
-    client.ask(fetch(fetch_topic(of(client, name), wanted)))
+    client.ask(fetch(fetch_topic(name_or_id(client, name), wanted)))
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def topics_and_partitions_that_are_not_there(client: Speaker) -> None:
+def unknown_topics_and_partitions(client: Speaker) -> None:
     name = filled(client)
-    topic = of(client, name)
+    topic = name_or_id(client, name)
     unknown = NO_ID if client.version >= IDS_IN_FETCH else client.topic("b")
     client.ask(fetch(fetch_topic(unknown, [partition(), partition(1)])))
     client.ask(fetch(fetch_topic(topic, [partition(1), partition(-1)])))
@@ -113,34 +116,34 @@ def topics_and_partitions_that_are_not_there(client: Speaker) -> None:
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
 def the_same_partition_twice(client: Speaker) -> None:
-    topic = of(client, filled(client))
+    topic = name_or_id(client, filled(client))
     client.ask(fetch(fetch_topic(topic, [partition(0, 0), partition(0, 8)])))
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
 def read_committed(client: Speaker) -> None:
-    topic = of(client, filled(client))
+    topic = name_or_id(client, filled(client))
     for level in (0, 1):
         client.ask(fetch(fetch_topic(topic, [partition(0, 6)]), isolation_level=level))
 
 
 @dialogue(ApiKey.FETCH, EPOCHS, LAST)
 def leader_epochs(client: Speaker) -> None:
-    topic = of(client, filled(client))
+    topic = name_or_id(client, filled(client))
     for epoch in (-1, 0, 1, 5, -2):
         client.ask(fetch(fetch_topic(topic, [partition(0, 8, epoch=epoch)])))
 
 
 @dialogue(ApiKey.FETCH, LAST_FETCHED_EPOCHS, LAST)
-def epochs_of_the_last_record(client: Speaker) -> None:
-    topic = of(client, filled(client))
+def last_fetched_epochs(client: Speaker) -> None:
+    topic = name_or_id(client, filled(client))
     for epoch, offset in ((0, 8), (0, 10), (0, 11), (1, 8), (-2, 8), (0, -1)):
         client.ask(fetch(fetch_topic(topic, [partition(0, offset, last_fetched_epoch=epoch)])))
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def followers_from_nowhere(client: Speaker) -> None:
-    topic = of(client, filled(client))
+def unknown_replica_ids(client: Speaker) -> None:
+    topic = name_or_id(client, filled(client))
     for replica_id in (1, 2, -2, -3):
         request = fetch(fetch_topic(topic, [partition(0, 8)]))
         if client.version < 15:
@@ -150,8 +153,8 @@ def followers_from_nowhere(client: Speaker) -> None:
         client.ask(request)
 
 
-def waited(client: Speaker, request: FetchRequest) -> None:
-    """Whether the answer was waited for, and the answer."""
+def note_delay(client: Speaker, request: FetchRequest) -> None:
+    """Notes the response, and whether the broker delayed it."""
     started = time.monotonic()
     client.ask(request)
     client.note("waited" if time.monotonic() - started > request.max_wait_ms / 1100 else "at once")
@@ -160,19 +163,19 @@ def waited(client: Speaker, request: FetchRequest) -> None:
 @dialogue(ApiKey.FETCH, 11, 13)
 def waiting_for_bytes(client: Speaker) -> None:
     name = filled(client, count=1)
-    topic = of(client, name)
+    topic = name_or_id(client, name)
     size = len(batch(b"0", b"0" * 100))
     for offset, min_bytes in ((0, 0), (2, 0), (0, 1), (2, 1), (0, size), (0, size + 1), (3, 1)):
-        waited(
+        note_delay(
             client, fetch(fetch_topic(topic, [partition(0, offset)]), max_wait_ms=500, min_bytes=min_bytes)
         )
-    waited(client, fetch(max_wait_ms=500))
+    note_delay(client, fetch(max_wait_ms=500))
 
 
 @dialogue(ApiKey.FETCH, 11, 13)
-def what_is_wrong_does_not_wait(client: Speaker) -> None:
+def errors_are_returned_at_once(client: Speaker) -> None:
     name = filled(client)
-    topic = of(client, name)
+    topic = name_or_id(client, name)
     unknown = NO_ID if client.version >= IDS_IN_FETCH else client.topic("b")
     for request in (
         fetch(fetch_topic(topic, [partition(0, 99)]), max_wait_ms=500),
@@ -181,4 +184,4 @@ def what_is_wrong_does_not_wait(client: Speaker) -> None:
         fetch(fetch_topic(topic, [partition(0, 10), partition(9)]), max_wait_ms=500),
         fetch(fetch_topic(topic, [partition(0, 10, epoch=7)]), max_wait_ms=500),
     ):
-        waited(client, request)
+        note_delay(client, request)

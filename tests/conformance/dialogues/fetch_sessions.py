@@ -8,7 +8,7 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.topics import DeleteTopicsRequest
 from tests.conformance.dialogues import dialogue
-from tests.conformance.dialogues.fetch import LAST, filled, of
+from tests.conformance.dialogues.fetch import LAST, filled, name_or_id
 from tests.conformance.dialogues.metadata import asking
 from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, partition
 from tests.conformance.speaker import NO_ID, Speaker, batch
@@ -21,7 +21,7 @@ class Session:
 
     def __init__(self, client: Speaker, *names: str) -> None:
         self.client = client
-        self.topics = {name: of(client, name) for name in names}
+        self.topics = {name: name_or_id(client, name) for name in names}
         self.id = 0
         self.epoch = 0
 
@@ -35,7 +35,7 @@ class Session:
         version: int | None = None,
     ) -> Any:
         request = fetch(
-            *(fetch_topic(self._called(name), partitions) for name, partitions in (wanted or {}).items()),
+            *(fetch_topic(self._name_or_id(name), partitions) for name, partitions in (wanted or {}).items()),
             forgotten=[self._forgotten(name, indexes) for name, indexes in (forgotten or {}).items()],
             session_id=self.id if session_id is None else session_id,
             session_epoch=self.epoch if epoch is None else epoch,
@@ -45,18 +45,18 @@ class Session:
             self.id, self.epoch = answer.session_id, self.epoch + 1
         return answer
 
-    def _called(self, name: str) -> Any:
+    def _name_or_id(self, name: str) -> Any:
         return self.topics.get(name, NO_ID if self.client.version >= IDS_IN_FETCH else name)
 
     def _forgotten(self, name: str, indexes: list[int]) -> FetchRequest.ForgottenTopic:
-        called = self._called(name)
-        if isinstance(called, bytes):
-            return FetchRequest.ForgottenTopic(topic_id=called, partitions=indexes)
-        return FetchRequest.ForgottenTopic(topic=called, partitions=indexes)
+        key = self._name_or_id(name)
+        if isinstance(key, bytes):
+            return FetchRequest.ForgottenTopic(topic_id=key, partitions=indexes)
+        return FetchRequest.ForgottenTopic(topic=key, partitions=indexes)
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_session_tells_news(client: Speaker) -> None:
+def incremental_fetches_return_changes(client: Speaker) -> None:
     name = client.create("a", 2)
     session = Session(client, name)
     session.fetch({name: [partition(0), partition(1)]})
@@ -71,7 +71,7 @@ def a_session_tells_news(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def partitions_join_and_leave(client: Speaker) -> None:
+def partitions_are_added_and_forgotten(client: Speaker) -> None:
     a, b = filled(client, "a"), filled(client, "b")
     session = Session(client, a, b)
     session.fetch({a: [partition(0, 8)]})
@@ -83,7 +83,7 @@ def partitions_join_and_leave(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_session_that_empties_ends(client: Speaker) -> None:
+def a_session_without_partitions_ends(client: Speaker) -> None:
     name = filled(client)
     session = Session(client, name)
     session.fetch({name: [partition(0, 8)]})
@@ -92,7 +92,7 @@ def a_session_that_empties_ends(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_session_over_nothing(client: Speaker) -> None:
+def a_session_that_starts_empty(client: Speaker) -> None:
     session = Session(client, name := filled(client))
     session.fetch()
     session.fetch({name: [partition(0, 8)]})
@@ -100,7 +100,7 @@ def a_session_over_nothing(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def epochs_of_a_session(client: Speaker) -> None:
+def session_epochs(client: Speaker) -> None:
     name = filled(client)
     session = Session(client, name)
     session.fetch({name: [partition(0, 8)]})
@@ -112,7 +112,7 @@ def epochs_of_a_session(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def sessions_that_are_not_there(client: Speaker) -> None:
+def unknown_sessions(client: Speaker) -> None:
     name = filled(client)
     session = Session(client, name)
     for session_id, epoch in ((0, 1), (123_456_789, 1), (-1, 1), (123_456_789, -1), (0, -1)):
@@ -120,7 +120,7 @@ def sessions_that_are_not_there(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_session_ends_when_it_is_said_to(client: Speaker) -> None:
+def a_client_closes_its_session(client: Speaker) -> None:
     name = filled(client)
     session = Session(client, name)
     session.fetch({name: [partition(0, 8)]})
@@ -129,7 +129,7 @@ def a_session_ends_when_it_is_said_to(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_full_fetch_begins_anew(client: Speaker) -> None:
+def a_full_fetch_replaces_the_session(client: Speaker) -> None:
     a, b = filled(client, "a"), filled(client, "b")
     session = Session(client, a, b)
     first = session.fetch({a: [partition(0, 8)]})
@@ -141,7 +141,7 @@ def a_full_fetch_begins_anew(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def errors_are_told_every_time(client: Speaker) -> None:
+def errors_are_repeated_in_each_response(client: Speaker) -> None:
     name = filled(client)
     session = Session(client, name)
     session.fetch({name: [partition(0, 99), partition(7)], client.topic("b"): [partition(0)]})
@@ -153,7 +153,7 @@ def errors_are_told_every_time(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_topic_that_goes_during_a_session(client: Speaker) -> None:
+def a_topic_is_deleted_during_a_session(client: Speaker) -> None:
     a, b = filled(client, "a"), filled(client, "b")
     session = Session(client, a, b)
     session.fetch({a: [partition(0, 10)], b: [partition(0, 10)]})
@@ -167,7 +167,7 @@ def a_topic_that_goes_during_a_session(client: Speaker) -> None:
 
 @dialogue(ApiKey.FETCH, FIRST, 12)
 def a_session_in_another_version(client: Speaker) -> None:
-    """With names before version 13, with ids from there on: one session knows one of the two."""
+    """Topics have names before version 13 and ids from there on: a session keeps to one of the two."""
     name = filled(client)
     session = Session(client, name)
     session.fetch({name: [partition(0, 8)]})

@@ -1,4 +1,4 @@
-"""What is the same for every API: headers, tags that nobody knows, order, and requests that are not whole."""
+"""What applies to every API: headers, unknown tagged fields, the order of responses, and truncated requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.offsets import ListOffsetsRequest
 from barnabas.protocol.schema import Message
 from tests.conformance.dialogues import dialogue
-from tests.conformance.dialogues.fetch import filled, of
+from tests.conformance.dialogues.fetch import filled, name_or_id
 from tests.conformance.dialogues.metadata import asking
 from tests.conformance.dialogues.words import fetch, fetch_topic, list_offsets, partition
 from tests.conformance.peer import ClosedError
@@ -33,7 +33,7 @@ def frame(request: Message, version: int, *, client_id: str | None = "dialogue")
 
 
 def outcome(client: Speaker, payload: bytes) -> object:
-    """Whether there is an answer, and to which question."""
+    """The correlation id of the response, or "closed"."""
     try:
         client.peer.send(payload)
         return client.peer.receive()[:4].hex()
@@ -42,13 +42,13 @@ def outcome(client: Speaker, payload: bytes) -> object:
 
 
 @dialogue(ApiKey.METADATA, 0, 13)
-def names_of_clients(client: Speaker) -> None:
+def client_ids(client: Speaker) -> None:
     for client_id in (None, "", "x" * 1000, "ä", "a b\n"):
         client.note(outcome(client, frame(MetadataRequest(topics=[]), client.version, client_id=client_id)))
 
 
 @dialogue(ApiKey.METADATA, 9, 13)
-def tags_that_nobody_knows(client: Speaker) -> None:
+def unknown_tagged_fields(client: Speaker) -> None:
     request = asking(client.create("a"))
     assert request.topics is not None
     request.unknown_tagged_fields = FUTURE
@@ -57,7 +57,7 @@ def tags_that_nobody_knows(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.METADATA, 12, 12)
-def tags_in_a_header(client: Speaker) -> None:
+def unknown_tagged_fields_in_a_header(client: Speaker) -> None:
     request = MetadataRequest(topics=[])
     header = RequestHeader(
         request_api_key=3,
@@ -70,31 +70,31 @@ def tags_in_a_header(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.METADATA, 4, 13)
-def more_than_a_request(client: Speaker) -> None:
+def trailing_bytes(client: Speaker) -> None:
     client.note(outcome(client, frame(MetadataRequest(topics=[]), client.version) + b"more"))
 
 
 @dialogue(ApiKey.FETCH, 12, 13)
-def answers_in_the_order_of_the_questions(client: Speaker) -> None:
-    """The first one has to wait."""
+def responses_in_request_order(client: Speaker) -> None:
+    """The first request has to wait."""
     name = filled(client)
-    poll = fetch(fetch_topic(of(client, name), [partition(0, 10)]), max_wait_ms=300)
-    questions: list[tuple[Message, int]] = [
+    poll = fetch(fetch_topic(name_or_id(client, name), [partition(0, 10)]), max_wait_ms=300)
+    requests: list[tuple[Message, int]] = [
         (poll, client.version),
         (ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3),
         (asking(name), 12),
         (list_offsets(name, 0), 7),
     ]
-    for request, version in questions:
+    for request, version in requests:
         client.peer.say(request, version)
-    for request, version in questions:
+    for request, version in requests:
         answer = client.peer.hear(request, version)
         client.note(type(answer).__name__)
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 0)
-def requests_that_are_not_whole(client: Speaker) -> None:
-    """Of each API, in its newest version: the header, and a little of the request."""
+def truncated_requests(client: Speaker) -> None:
+    """A request of each API in its newest version, cut off at its end by 1 to 11 bytes."""
     handlers.register_all()
     for key, handler in sorted(REGISTRY.items()):
         whole = frame(request_type(key)(), handler.versions[1])
@@ -103,8 +103,8 @@ def requests_that_are_not_whole(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LIST_OFFSETS, 1, 11)
-def counts_that_cannot_be(client: Speaker) -> None:
-    """The number of topics, at the end of a request that has none, says something else."""
+def wrong_array_lengths(client: Speaker) -> None:
+    """The topic count at the end of a request without topics is replaced by a wrong one."""
     whole = frame(ListOffsetsRequest(replica_id=-1), client.version)
     end = {10: -6, 11: -6}.get(client.version, -2) if client.version >= 6 else -4
     width = 1 if client.version >= 6 else 4

@@ -30,22 +30,22 @@ def errors(answer: Any) -> list[int]:
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, FIRST, LAST)
-def of_a_group(client: Speaker) -> None:
-    """Kafka makes its topic for offsets first, and says so until it is there."""
+def the_coordinator_of_a_group(client: Speaker) -> None:
+    """Kafka creates __consumer_offsets first, and answers COORDINATOR_NOT_AVAILABLE until it exists."""
     request = find(client, "group")
     client.until(request, lambda answer: errors(answer) == [0])
     client.ask(request)
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, 1, LAST)
-def of_a_transaction(client: Speaker) -> None:
+def the_coordinator_of_a_transaction(client: Speaker) -> None:
     request = find(client, "transaction", key_type=TRANSACTION)
     client.until(request, lambda answer: errors(answer) == [0])
     client.ask(request)
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, MANY_KEYS, LAST)
-def of_many_and_of_none(client: Speaker) -> None:
+def several_keys_and_no_key(client: Speaker) -> None:
     request = find(client, "b", "a", "b")
     client.until(request, lambda answer: not any(errors(answer)))
     client.ask(request)
@@ -53,25 +53,25 @@ def of_many_and_of_none(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, FIRST, LAST)
-def of_nobody(client: Speaker) -> None:
+def an_empty_key(client: Speaker) -> None:
     request = find(client, "")
     client.until(request, lambda answer: errors(answer) != [15])
     client.ask(request)
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, 1, LAST)
-def of_something_else(client: Speaker) -> None:
+def unknown_key_types(client: Speaker) -> None:
     for key_type in (3, -1, 127):
         client.ask(find(client, "a", key_type=key_type))
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, 1, 5)
-def of_a_share_group_before_its_time(client: Speaker) -> None:
+def the_share_key_type_in_old_versions(client: Speaker) -> None:
     client.ask(find(client, "a", key_type=SHARE))
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, 6, LAST)
-def of_a_share_groups_partition(client: Speaker) -> None:
+def keys_of_share_partitions(client: Speaker) -> None:
     key = f"group:{'A' * 22}:0"
     client.until(find(client, key, key_type=SHARE), lambda answer: errors(answer) != [15])
     client.ask(find(client, key, key_type=SHARE))
@@ -82,7 +82,7 @@ def of_a_share_groups_partition(client: Speaker) -> None:
 
 
 def own_settings(answer: Any) -> object:
-    """Those that the topic was made with."""
+    """The configs that the topic itself sets."""
     return sorted(
         (entry.name, entry.value)
         for entry in answer.results[0].configs
@@ -91,7 +91,7 @@ def own_settings(answer: Any) -> object:
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, 6, LAST)
-def what_the_coordinators_topics_are_like(client: Speaker) -> None:
+def configs_of_coordinator_topics(client: Speaker) -> None:
     for key_type, key, topic in (
         (GROUP, "a", "__consumer_offsets"),
         (TRANSACTION, "a", "__transaction_state"),
@@ -108,7 +108,7 @@ def what_the_coordinators_topics_are_like(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.METADATA, 4, 13)
-def topics_of_coordinators_come_when_somebody_asks(client: Speaker) -> None:
+def coordinator_topics_are_created_on_request(client: Speaker) -> None:
     for name in ("__consumer_offsets", "__transaction_state", "__share_group_state"):
         request = MetadataRequest(topics=named(name), allow_auto_topic_creation=True)
         client.until(request, lambda answer: answer.topics[0].error_code == 0)

@@ -1,4 +1,4 @@
-"""A producer with a transactional id, for dialogues about what transactions do to partitions and their readers."""
+"""A producer with a transactional id, for dialogues about transactions in partitions and their consumers."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from tests.conformance.speaker import Speaker, batch
 
 GROUP, TRANSACTION = 0, 1
 ADDS_IMPLICITLY: Final = 12
-"""From this version on Produce adds partitions to the transaction (KIP-890)."""
+"""The first version of Produce that adds partitions to the transaction (KIP-890)."""
 
 _ADD, _END_BEFORE_BUMPS, _END_WITH_BUMP, _INIT = 3, 4, 5, 4
 
 
 def coordinator_of(client: Speaker, key: str, key_type: int) -> None:
-    """Has the coordinator's topic made, and waits until somebody leads the key's partition."""
+    """Creates the coordinator's topic if it is missing, and waits for a leader of the key's partition."""
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
     client.until(request, lambda answer: answer.coordinators[0].error_code == 0, 4)
 
 
 class Transactor:
-    """Writes in transactions to a topic with two partitions. Nothing is noted but what `send` is answered.
+    """Writes in transactions to a topic with two partitions. Only `send` notes its result.
 
-    With `bumps` each transaction has an epoch of its own (transaction version 2).
+    With `bumps` each transaction has its own epoch (transaction version 2).
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Transactor:
         self.initialize()
 
     def initialize(self) -> None:
-        """Takes an id and epoch of its own; the transaction of an earlier epoch ends and that epoch is fenced."""
+        """Gets a producer id and epoch; aborts the transaction of an earlier epoch and fences that epoch."""
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=60_000)
         given = self.client.until(request, lambda answer: answer.error_code == 0, _INIT)
         self.id, self.epoch = given.producer_id, given.producer_epoch
@@ -75,7 +75,7 @@ class Transactor:
         assert not any(result.partition_error_code for result in results), results
 
     def begin(self, *partitions: int) -> None:
-        """What comes before the first batch, for those whose Produce does not do that."""
+        """Adds partitions before the first batch where Produce does not."""
         if not self.bumps:
             self.add(*partitions)
 
@@ -96,12 +96,12 @@ class Transactor:
         return produce(topic, *records, transactional_id=tid, acks=acks)
 
     def send(self, *values: bytes, sequence: int, transactional_id: str | None = None, **fields: Any) -> None:
-        """A batch for the first partition; what becomes of it is noted."""
+        """Sends a batch to the first partition; notes the result."""
         payload = self.batch(*values or (b"v",), sequence=sequence, **fields)
         self.client.ask(self.request(payload, transactional_id=transactional_id), noting=outcomes)
 
     def write(self, *values: bytes, partition: int = 0) -> None:
-        """A batch in the transaction, which has to be taken. Always in the version that `bumps` is about."""
+        """Appends a batch in the transaction, which must succeed, in a version that fits `bumps`."""
         version = ADDS_IMPLICITLY if self.bumps else ADDS_IMPLICITLY - 1
         payload = self.batch(*values, sequence=self.sequences[partition])
         data = ProduceRequest.PartitionProduceData(index=partition, records=payload)
@@ -109,7 +109,7 @@ class Transactor:
         request = ProduceRequest(
             transactional_id=self.transactional_id, acks=-1, timeout_ms=10_000, topic_data=[topic]
         )
-        retried = (51, 19)  # the transaction before has not ended everywhere
+        retried = (51, 19)  # the previous transaction has not ended in all partitions
         answer = self.client.until(
             request, lambda it: it.responses[0].partition_responses[0].error_code not in retried, version
         )
@@ -136,7 +136,7 @@ class Transactor:
 
 
 def outcomes(answer: Any) -> object:
-    """What became of each batch of a Produce request."""
+    """The result of each partition of a Produce request."""
     return sorted(
         (result.index, result.error_code, result.base_offset, result.log_start_offset)
         for topic in answer.responses
@@ -167,11 +167,13 @@ def marker(
 
 
 def note_log(client: Speaker, name: str, partition: int = 0, isolation_level: int = 0) -> None:
-    """What a reader sees of a partition: batches with their producers, what is in them, and what was aborted."""
+    """Notes what a consumer reads from a partition: batches, their producers and records, and aborted transactions."""
     from tests.conformance.dialogues.words import fetch, fetch_topic
-    from tests.conformance.dialogues.words import partition as of
+    from tests.conformance.dialogues.words import partition as fetch_partition
 
-    answer = client.peer.ask(fetch(fetch_topic(name, [of(partition)]), isolation_level=isolation_level), 12)
+    answer = client.peer.ask(
+        fetch(fetch_topic(name, [fetch_partition(partition)]), isolation_level=isolation_level), 12
+    )
     assert isinstance(answer, FetchResponse)
     data = answer.responses[0].partitions[0]
     client.note((data.error_code, data.high_watermark, data.last_stable_offset))
@@ -180,7 +182,7 @@ def note_log(client: Speaker, name: str, partition: int = 0, isolation_level: in
 
 
 def note_batches(client: Speaker, data: bytes) -> None:
-    """Batches, without the ids of their producers and what follows from them."""
+    """Notes batches without producer ids and what depends on them."""
     for found in batches(data):
         assert isinstance(found, RecordBatch)
         found.ensure_valid()
@@ -194,7 +196,7 @@ def note_batches(client: Speaker, data: bytes) -> None:
 
 
 def note_producers(client: Speaker, name: str, *partitions: int) -> None:
-    """What partitions know of their producers."""
+    """Notes the producer state of partitions."""
     request = DescribeProducersRequest(
         topics=[DescribeProducersRequest.TopicRequest(name=name, partition_indexes=list(partitions or (0,)))]
     )

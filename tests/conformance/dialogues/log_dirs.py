@@ -36,7 +36,7 @@ def describe(*topics: tuple[str, Sequence[int]], all_of_them: bool = False) -> D
 
 
 def alter(*moves: tuple[str, str, Sequence[int]]) -> AlterReplicaLogDirsRequest:
-    """Moves partitions of a topic to a path, each (path, topic, partitions)."""
+    """A request with moves, each given as (path, topic, partitions)."""
     return AlterReplicaLogDirsRequest(
         dirs=[
             AlterReplicaLogDirsRequest.AlterReplicaLogDir(
@@ -51,7 +51,7 @@ def alter(*moves: tuple[str, str, Sequence[int]]) -> AlterReplicaLogDirsRequest:
 
 
 def shown(answer: DescribeLogDirsResponse) -> object:
-    """All but where each partition was put when it was made, for which the two have rules of their own."""
+    """All but the directory of each new partition, which each broker chooses by its own rules."""
     return {
         "error": answer.error_code,
         "directories": [
@@ -74,7 +74,7 @@ def shown(answer: DescribeLogDirsResponse) -> object:
 
 
 def placed(answer: DescribeLogDirsResponse) -> object:
-    """In which directory each partition lies."""
+    """The directory of each partition."""
     return sorted(
         (topic.name, it.partition_index, _basename(one.log_dir), it.is_future_key)
         for one in answer.results
@@ -83,7 +83,7 @@ def placed(answer: DescribeLogDirsResponse) -> object:
     )
 
 
-def coded(answer: AlterReplicaLogDirsResponse) -> object:
+def error_codes(answer: AlterReplicaLogDirsResponse) -> object:
     return sorted(
         (topic.topic_name, it.partition_index, it.error_code)
         for topic in answer.results
@@ -102,14 +102,14 @@ def paths(client: Speaker) -> list[str]:
     return sorted(one.log_dir for one in answer.results)
 
 
-def at_rest(client: Speaker, name: str, partitions: int) -> None:
-    """Waits until no partition of the topic moves, and notes where they lie."""
+def note_settled_directories(client: Speaker, name: str, partitions: int) -> None:
+    """Waits until no partition of the topic moves, then notes their directories."""
 
-    def rests(answer: DescribeLogDirsResponse) -> bool:
+    def is_settled(answer: DescribeLogDirsResponse) -> bool:
         found = [it for one in answer.results for topic in one.topics for it in topic.partitions]
         return len(found) == partitions and not any(it.is_future_key for it in found)
 
-    answer = client.until(describe((name, range(partitions))), rests, DESCRIBE_VERSION)
+    answer = client.until(describe((name, range(partitions))), is_settled, DESCRIBE_VERSION)
     client.note(placed(answer))
 
 
@@ -130,13 +130,13 @@ def some_partitions(client: Speaker) -> None:
 
 
 @describing()
-def partitions_that_are_not_there(client: Speaker) -> None:
+def unknown_partitions(client: Speaker) -> None:
     name = client.create("a")
     client.ask(describe((name, [7]), (client.topic("b"), [0]), (name, [0, 0]), ("", [-1])), noting=shown)
 
 
 @describing()
-def everything(client: Speaker) -> None:
+def all_partitions(client: Speaker) -> None:
     name = client.create("a", 2)
 
     def ours(answer: DescribeLogDirsResponse) -> object:
@@ -152,8 +152,8 @@ def everything(client: Speaker) -> None:
 
 @altering()
 def nothing_to_move(client: Speaker) -> None:
-    client.ask(alter(), noting=coded)
-    client.ask(alter((paths(client)[0], client.create("a"), [])), noting=coded)
+    client.ask(alter(), noting=error_codes)
+    client.ask(alter((paths(client)[0], client.create("a"), [])), noting=error_codes)
 
 
 @altering()
@@ -162,98 +162,100 @@ def replicas_move(client: Speaker) -> None:
     first, second, third = paths(client)
     client.write(name, *(batch(b"%d" % number) for number in range(20)), partition=1)
     for path in (second, third, first):
-        client.ask(alter((path, name, [0, 1, 2])), noting=coded)
-        at_rest(client, name, 3)
-    client.ask(alter((first, name, [0]), (second, name, [1]), (third, name, [2])), noting=coded)
-    at_rest(client, name, 3)
+        client.ask(alter((path, name, [0, 1, 2])), noting=error_codes)
+        note_settled_directories(client, name, 3)
+    client.ask(alter((first, name, [0]), (second, name, [1]), (third, name, [2])), noting=error_codes)
+    note_settled_directories(client, name, 3)
     assert client.write(name, batch(b"after"), partition=1) == [20]
 
 
 @altering()
-def a_replica_that_is_there_already(client: Speaker) -> None:
+def a_move_to_the_current_directory(client: Speaker) -> None:
     name = client.create("a")
     path = paths(client)[0]
-    client.ask(alter((path, name, [0])), noting=coded)
-    at_rest(client, name, 1)
-    client.ask(alter((path, name, [0])), noting=coded)
-    at_rest(client, name, 1)
+    client.ask(alter((path, name, [0])), noting=error_codes)
+    note_settled_directories(client, name, 1)
+    client.ask(alter((path, name, [0])), noting=error_codes)
+    note_settled_directories(client, name, 1)
 
 
 @altering()
-def named_twice_the_last_counts(client: Speaker) -> None:
+def the_last_of_several_targets_counts(client: Speaker) -> None:
     name = client.create("a")
     first, second, third = paths(client)
-    client.ask(alter((first, name, [0, 0]), (third, name, [0]), (second, name, [0])), noting=coded)
-    at_rest(client, name, 1)
+    client.ask(alter((first, name, [0, 0]), (third, name, [0]), (second, name, [0])), noting=error_codes)
+    note_settled_directories(client, name, 1)
 
 
 @altering()
-def moved_there_and_back_at_once(client: Speaker) -> None:
+def a_move_there_and_back(client: Speaker) -> None:
     name = client.create("a")
     first, second, third = paths(client)
-    client.ask(alter((first, name, [0])), noting=coded)
-    at_rest(client, name, 1)
+    client.ask(alter((first, name, [0])), noting=error_codes)
+    note_settled_directories(client, name, 1)
     for path in (second, third, second, first):
-        client.ask(alter((path, name, [0])), noting=coded)
-    at_rest(client, name, 1)
+        client.ask(alter((path, name, [0])), noting=error_codes)
+    note_settled_directories(client, name, 1)
 
 
 @altering()
-def partitions_that_nobody_has(client: Speaker) -> None:
+def moves_of_unknown_partitions(client: Speaker) -> None:
     name = client.create("a")
     path = paths(client)[0]
-    client.ask(alter((path, name, [1, -1]), (path, client.topic("b"), [0]), (path, "", [0])), noting=coded)
+    client.ask(
+        alter((path, name, [1, -1]), (path, client.topic("b"), [0]), (path, "", [0])), noting=error_codes
+    )
 
 
 @altering()
-def a_directory_for_partitions_to_come(client: Speaker) -> None:
+def a_directory_for_future_partitions(client: Speaker) -> None:
     name = client.topic("a")
     third = paths(client)[2]
-    client.ask(alter((third, name, [0, 1, 2, 3])), noting=coded)
+    client.ask(alter((third, name, [0, 1, 2, 3])), noting=error_codes)
     client.create("a", 4)
-    at_rest(client, name, 4)
+    note_settled_directories(client, name, 4)
 
 
 @altering()
-def directories_that_are_not_there(client: Speaker) -> None:
+def unknown_directories(client: Speaker) -> None:
     name = client.create("a")
     first = paths(client)[0]
     for path in ("/nowhere", "", first + "/", first[:-1], "d1", first + "/.."):
-        client.ask(alter((path, name, [0]), (path, client.topic("b"), [0])), noting=coded)
+        client.ask(alter((path, name, [0]), (path, client.topic("b"), [0])), noting=error_codes)
 
 
 @altering()
 def names_too_long_for_a_future_directory(client: Speaker) -> None:
     path = paths(client)[0]
     for length in (210, 211, 212, 213, 214, 215, 249, 250, 300):
-        client.ask(alter((path, "x" * length, [0, 10])), noting=coded)
+        client.ask(alter((path, "x" * length, [0, 10])), noting=error_codes)
 
 
 @altering()
 def cordoned_directories(client: Speaker) -> None:
     name = client.create("a")
     first, second, third = paths(client)
-    client.ask(alter((third, name, [0])), noting=coded)
-    at_rest(client, name, 1)
+    client.ask(alter((third, name, [0])), noting=error_codes)
+    note_settled_directories(client, name, 1)
     try:
         cordon(client, f"{first},{second}")
         client.until(describe(), lambda answer: sum(one.is_cordoned for one in answer.results) == 2, 5)
         client.ask(describe(), 5, noting=shown)
-        client.ask(alter((first, name, [0]), (first, client.topic("b"), [0])), noting=coded)
+        client.ask(alter((first, name, [0]), (first, client.topic("b"), [0])), noting=error_codes)
         client.create("c", 6)
-        at_rest(client, client.topic("c"), 6)
+        note_settled_directories(client, client.topic("c"), 6)
         cordon(client, "*")
         client.until(describe(), lambda answer: all(one.is_cordoned for one in answer.results), 5)
-        # Kafka's controller hears of it with the broker's next heartbeat.
+        # Kafka's controller learns of it with the broker's next heartbeat.
         tried = create(wish(client.topic("e")), validate_only=True)
         client.until(tried, lambda answer: answer.topics[0].error_code != 0, 7)
         client.ask(create(wish(client.topic("d"))), 7, noting=outcomes)
-        client.ask(alter((third, name, [0])), noting=coded)
+        client.ask(alter((third, name, [0])), noting=error_codes)
     finally:
         cordon(client, None)
     client.until(describe(), lambda answer: not any(one.is_cordoned for one in answer.results), 5)
-    client.ask(alter((first, name, [0])), noting=coded)
-    at_rest(client, name, 1)
+    client.ask(alter((first, name, [0])), noting=error_codes)
+    note_settled_directories(client, name, 1)
 
 
 def cordon(client: Speaker, value: str | None) -> None:

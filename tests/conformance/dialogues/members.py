@@ -1,4 +1,4 @@
-"""Members of classic groups, each on a connection of its own: what several of them say to one broker."""
+"""Members of classic groups, each with its own connection to one broker."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.conformance.peer import Peer
 from tests.conformance.speaker import Speaker
 
 JOIN, SYNC, HEARTBEAT, LEAVE, DESCRIBE = 9, 5, 4, 5, 6
-"""The newest versions, for what a dialogue is not about."""
+"""The newest versions, for requests that a dialogue does not vary."""
 
 MEMBER_ID_REQUIRED: Final = 79
 SUBSCRIBED: Final = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
-"""What a consumer says: version 0, the topic t, nothing of its own."""
+"""A subscription: version 0, the topic t, no user data."""
 
 Protocols = Sequence[tuple[str, bytes]]
 
@@ -35,18 +35,18 @@ def protocols_of(protocols: Protocols) -> list[JoinGroupRequest.JoinGroupRequest
 
 
 def by_id(member: Any) -> str:
-    """Ids begin with who it is: the client's id, or the instance's."""
+    """A sort key: a member id begins with the client id, or with the instance id."""
     return str(member.member_id)
 
 
 def in_order(answer: Any) -> Any:
-    """An answer with its members in an order that is the same for every broker."""
+    """The response with members in an order that is the same for every broker."""
     answer.members.sort(key=by_id)
     return answer
 
 
 def a_group(client: Speaker, word: str) -> str:
-    """A group's id that no other dialogue uses, and that has a coordinator."""
+    """A group id that no other dialogue uses, once its coordinator has loaded."""
     group = client.topic(word)
     client.until(FindCoordinatorRequest(key=group), lambda answer: answer.error_code == 0, 3)
     heartbeat = HeartbeatRequest(group_id=group, generation_id=1, member_id="x")
@@ -55,7 +55,7 @@ def a_group(client: Speaker, word: str) -> str:
 
 
 class Member:
-    """A member of `group`; `id` and `generation` are what it was told last."""
+    """A member of `group`; `id` and `generation` come from its last JoinGroup response."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Member:
     ) -> None:
         self._client = client
         self._peer = Peer(*client.peer.address, client_id=f"member-{next(client.numbers)}")
-        self._asked: tuple[Message, int] | None = None
+        self._sent: tuple[Message, int] | None = None
         self.group = group
         self.instance = instance
         self.protocols = protocols
@@ -102,15 +102,15 @@ class Member:
         )
 
     def begin_to_join(self) -> None:
-        """Sends JoinGroup; where it needs an id first, gets that."""
+        """Sends JoinGroup, after it got a member id where one is required."""
         needs_id = self.join_version >= 4 and self.instance is None and not self.id
         if needs_id:
             self.id = self.ask(self.join_request(), self.join_version).member_id
-        self._say(self.join_request(), self.join_version)
+        self._send(self.join_request(), self.join_version)
 
     def joined(self) -> Any:
-        """The answer to what `begin_to_join` sent."""
-        answer = in_order(self._hear())
+        """Receives and notes the response to `begin_to_join`."""
+        answer = in_order(self._receive())
         self.id, self.generation = answer.member_id, answer.generation_id
         self._client.note(answer)
         return answer
@@ -119,14 +119,14 @@ class Member:
         self.begin_to_join()
         return self.joined()
 
-    # ---- the rest
+    # ---- SyncGroup, Heartbeat and LeaveGroup
 
     def begin_to_sync(self, assignments: Mapping[str, bytes] | None = None, version: int = SYNC) -> None:
-        self._say(self.sync_request(assignments, version), version)
+        self._send(self.sync_request(assignments, version), version)
 
     def synced(self) -> Any:
-        """The answer to what `begin_to_sync` sent."""
-        answer = self._hear()
+        """Receives and notes the response to `begin_to_sync`."""
+        answer = self._receive()
         self._client.note(answer)
         return answer
 
@@ -170,27 +170,27 @@ class Member:
         return self.ask(LeaveGroupRequest(group_id=self.group, members=[identity]), version)
 
     def ask(self, request: Message, version: int) -> Any:
-        """The answer, noted."""
-        self._say(request, version)
-        answer = self._hear()
+        """Sends a request; notes and returns the response."""
+        self._send(request, version)
+        answer = self._receive()
         self._client.note(answer)
         return answer
 
-    def _say(self, request: Message, version: int) -> None:
-        self._asked = (request, version)
+    def _send(self, request: Message, version: int) -> None:
+        self._sent = (request, version)
         self._peer.say(request, version)
 
-    def _hear(self) -> Any:
-        assert self._asked is not None
-        return self._peer.hear(*self._asked)
+    def _receive(self) -> Any:
+        assert self._sent is not None
+        return self._peer.hear(*self._sent)
 
 
-def described(client: Speaker, group: str, version: int = DESCRIBE, *, is_there: bool = True) -> Any:
-    """DescribeGroups of one group, noted with its members in order.
+def described(client: Speaker, group: str, version: int = DESCRIBE, *, exists: bool = True) -> Any:
+    """Notes DescribeGroups of one group with its members sorted.
 
-    Kafka tells a new member its id before the group's first record is committed; until then nobody sees the group.
+    Kafka returns the id of a new member before the first record of the group is committed; until then it is hidden.
     """
-    if is_there:
+    if exists:
         seen = DescribeGroupsRequest(groups=[group])
         client.until(seen, lambda answer: answer.groups[0].group_state != "Dead", 5)
 
@@ -202,14 +202,14 @@ def described(client: Speaker, group: str, version: int = DESCRIBE, *, is_there:
 
 
 def awaits_state(client: Speaker, group: str, state: str) -> None:
-    """Waits until the group is in that state: what other members said has arrived."""
+    """Waits until the group is in `state`: the broker has received what other members sent."""
     client.until(
         DescribeGroupsRequest(groups=[group]), lambda answer: answer.groups[0].group_state == state, 5
     )
 
 
 def awaits_members(client: Speaker, group: str, count: int) -> None:
-    """Waits until the group has so many members."""
+    """Waits until the group has `count` members."""
     client.until(
         DescribeGroupsRequest(groups=[group]), lambda answer: len(answer.groups[0].members) == count, 5
     )

@@ -24,7 +24,7 @@ def asking(*names: str | None, **fields: Any) -> MetadataRequest:
 
 
 def mine(client: Speaker) -> Any:
-    """Of all topics only those of this dialogue."""
+    """A function that notes only the topics of this dialogue."""
     prefix = client.topic("")
 
     def noting(answer: MetadataResponse) -> object:
@@ -54,37 +54,37 @@ def a_topic_by_name(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
-def a_topic_twice(client: Speaker) -> None:
+def the_same_topic_twice(client: Speaker) -> None:
     name = client.create("a")
     client.ask(asking(name, client.topic("b"), name, client.topic("b")), noting=mine(client))
 
 
 @dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
-def topics_that_are_not_there(client: Speaker) -> None:
+def unknown_topics(client: Speaker) -> None:
     client.ask(asking(client.topic("a"), client.create("b"), client.topic("c")), noting=mine(client))
 
 
 @dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
-def the_brokers_own_topics(client: Speaker) -> None:
+def internal_topics(client: Speaker) -> None:
     client.ask(asking("__share_group_state"))
     client.ask(asking("__cluster_metadata"))
 
 
 @dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
-def names_that_no_topic_may_have(client: Speaker) -> None:
+def invalid_names(client: Speaker) -> None:
     for name in ("", ".", "..", "a b", "x" * 250, "ä"):
         client.ask(asking(name))
 
 
 @dialogue(ApiKey.METADATA, 0, 13)
-def names_that_cannot_be_created(client: Speaker) -> None:
+def automatic_creation_with_invalid_names(client: Speaker) -> None:
     for name in (".", "a b", "x" * 250):
         client.ask(MetadataRequest(topics=named(name), allow_auto_topic_creation=True))
 
 
 @dialogue(ApiKey.METADATA, 0, 13)
-def a_topic_that_comes_by_being_asked_for(client: Speaker) -> None:
-    """Kafka may say at first that it is not there; the end is the same."""
+def automatic_creation(client: Speaker) -> None:
+    """Kafka may answer UNKNOWN_TOPIC_OR_PARTITION at first."""
     request = MetadataRequest(topics=named(client.topic("a")), allow_auto_topic_creation=True)
     client.until(request, lambda answer: answer.topics[0].error_code == 0 and answer.topics[0].partitions)
     client.ask(request)
@@ -97,7 +97,7 @@ def a_topic_by_id(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.METADATA, 12, 13)
-def an_id_that_nobody_has(client: Speaker) -> None:
+def an_unknown_id(client: Speaker) -> None:
     topic_id = client.id_of(client.create("a"))
     client.ask(MetadataRequest(topics=[*named(None, topic_id=NO_ID), *named(None, topic_id=topic_id)]))
 
@@ -106,7 +106,7 @@ def an_id_that_nobody_has(client: Speaker) -> None:
     ApiKey.METADATA,
     12,
     13,
-    differs="Kafka stumbles over the null (UNKNOWN_SERVER_ERROR); to us it is no topic's id",
+    differs="Kafka fails with UNKNOWN_SERVER_ERROR on the null name; to Barnabas the id is unknown",
 )
 def neither_a_name_nor_an_id(client: Speaker) -> None:
     client.ask(MetadataRequest(topics=named(None)))
@@ -121,7 +121,7 @@ def a_name_and_an_id(client: Speaker) -> None:
 
 @dialogue(ApiKey.METADATA, 12, 13)
 def names_beside_ids(client: Speaker) -> None:
-    """One id makes it a request by ids: what has none is ignored, and nothing is created."""
+    """One id makes the request one by ids: topics without an id are ignored, and none is created."""
     a, b, new = client.create("a"), client.create("b"), client.topic("new")
     a_id = client.id_of(a)
     for topics in (
@@ -143,7 +143,7 @@ def names_beside_ids(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.METADATA, 10, 11)
-def ids_before_their_time(client: Speaker) -> None:
+def ids_in_old_versions(client: Speaker) -> None:
     name = client.create("a")
     client.ask(MetadataRequest(topics=named(name, topic_id=client.id_of(name))))
     client.ask(MetadataRequest(topics=named(None)))
@@ -151,12 +151,12 @@ def ids_before_their_time(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.METADATA, 8, 13)
-def what_may_be_done_with_topics(client: Speaker) -> None:
+def authorized_operations_on_topics(client: Speaker) -> None:
     client.ask(asking(client.create("a"), client.topic("b"), include_topic_authorized_operations=True))
 
 
 @dialogue(ApiKey.METADATA, 8, 10)
-def what_may_be_done_with_the_cluster(client: Speaker) -> None:
+def authorized_operations_on_the_cluster(client: Speaker) -> None:
     client.ask(asking(include_cluster_authorized_operations=True))
 
 
@@ -170,13 +170,13 @@ def the_cluster(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_CLUSTER, 1, 2)
-def endpoints_of_other_kinds(client: Speaker) -> None:
+def endpoint_types(client: Speaker) -> None:
     for endpoint_type in (0, 2, 3):
         client.ask(DescribeClusterRequest(endpoint_type=endpoint_type))
 
 
 @dialogue(ApiKey.DESCRIBE_CLUSTER, 2, 2)
-def fenced_brokers_too(client: Speaker) -> None:
+def fenced_brokers(client: Speaker) -> None:
     client.ask(DescribeClusterRequest(include_fenced_brokers=True))
 
 
@@ -196,7 +196,7 @@ def describing(
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def topics_in_the_order_of_their_names(client: Speaker) -> None:
+def topics_sorted_by_name(client: Speaker) -> None:
     b, a = client.create("b", 2), client.create("a")
     client.ask(describing(b, a))
     client.ask(describing(b, client.topic("c"), a, b))
@@ -206,9 +206,9 @@ def topics_in_the_order_of_their_names(client: Speaker) -> None:
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     0,
     0,
-    differs="Kafka stumbles (UNKNOWN_SERVER_ERROR) over names no topic may have",
+    differs="Kafka fails with UNKNOWN_SERVER_ERROR on invalid names",
 )
-def names_that_cannot_be_described(client: Speaker) -> None:
+def descriptions_of_invalid_names(client: Speaker) -> None:
     client.ask(describing("a b", ""))
 
 
@@ -227,14 +227,14 @@ def page_by_page(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def limits_of_no_size(client: Speaker) -> None:
+def limits_of_zero_and_less(client: Speaker) -> None:
     name = client.create("a", 2)
     for limit in (0, -1):
         client.ask(describing(name, limit=limit))
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def cursors_that_point_elsewhere(client: Speaker) -> None:
+def cursors_outside_of_the_topics(client: Speaker) -> None:
     a, b = client.create("a", 2), client.create("b")
     for cursor in (
         (client.topic("0"), 0),
@@ -250,8 +250,8 @@ def cursors_that_point_elsewhere(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def cursors_of_topics_that_have_gone(client: Speaker) -> None:
-    """The partition of a cursor belongs to its topic alone: the next one is shown from its first."""
+def cursors_of_unknown_topics(client: Speaker) -> None:
+    """The partition of a cursor applies to its topic only: the next topic starts at its first partition."""
     gone, there = client.topic("a"), client.create("b", 3)
     for index in (0, 2, 5):
         for limit in (1, 9):
@@ -259,7 +259,7 @@ def cursors_of_topics_that_have_gone(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def the_brokers_own_topics_before_they_are_there(client: Speaker) -> None:
+def internal_topics_that_do_not_exist(client: Speaker) -> None:
     client.ask(describing("__share_group_state", "__share_group_states"))
 
 

@@ -15,7 +15,7 @@ from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues import members as classic
 from tests.conformance.dialogues.consumers import Consumer, described
 from tests.conformance.dialogues.members import Member, a_group
-from tests.conformance.dialogues.partitions import creating, grown, more
+from tests.conformance.dialogues.partitions import creating, more, note_grown
 from tests.conformance.speaker import Speaker
 
 HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
@@ -23,7 +23,7 @@ VERSION = 3
 
 
 def subscription(*topics: str, owned: Mapping[str, Sequence[int]] | None = None) -> bytes:
-    """What a classic consumer says when it joins."""
+    """The subscription in the JoinGroup request of a classic consumer."""
     message = ConsumerProtocolSubscription(
         topics=list(topics),
         owned_partitions=[
@@ -35,7 +35,7 @@ def subscription(*topics: str, owned: Mapping[str, Sequence[int]] | None = None)
 
 
 def assignment(topic: str, *partitions: int, user_data: bytes | None = None) -> bytes:
-    """What a leader gives to a classic consumer."""
+    """The assignment that a leader sends for a classic consumer."""
     given = ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=list(partitions))
     message = ConsumerProtocolAssignment(assigned_partitions=[given], user_data=user_data)
     return VERSION.to_bytes(2, "big") + encode(message, VERSION)
@@ -51,28 +51,28 @@ def a_classic_member(
     return member
 
 
-def joins_again(member: Member, topic: str, *partitions: int) -> None:
-    """A classic member of a consumer group joins again and says that it owns `partitions`."""
+def rejoin(member: Member, topic: str, *partitions: int) -> None:
+    """Rejoins a classic member of a consumer group, which reports that it owns `partitions`."""
     member.protocols = [("range", subscription(topic, owned={topic: list(partitions)}))]
     member.join()
     member.sync()
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def up_and_down_again(client: Speaker) -> None:
-    """A consumer joins a classic group and leaves it again; the classic member is served all the time."""
+def upgrade_and_downgrade(client: Speaker) -> None:
+    """A consumer joins a classic group and leaves it; the classic member is served throughout."""
     topic, group = client.create("t", 2), a_group(client, "g")
     with a_classic_member(client, group, topic) as old:
         new = Consumer(client, group, "new")
         new.join(topic)
         described(client, group)
         old.heartbeat()
-        joins_again(old, topic, 0, 1)
+        rejoin(old, topic, 0, 1)
         old.heartbeat()
-        joins_again(old, topic, 0)
+        rejoin(old, topic, 0)
         old.heartbeat()
-        new.beat()
-        new.owns({topic: [1]})
+        new.heartbeat()
+        new.report_owned({topic: [1]})
         described(client, group)
         client.ask(
             ListGroupsRequest(), 5, noting=lambda it: [each for each in it.groups if each.group_id == group]
@@ -80,15 +80,15 @@ def up_and_down_again(client: Speaker) -> None:
         new.leave()
         classic.described(client, group)
         old.heartbeat()
-        joins_again(old, topic, 0)
+        rejoin(old, topic, 0)
         old.heartbeat()
-        new.beat()
+        new.heartbeat()
         old.leave()
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def targets_are_shown_while_a_classic_group_prepares(client: Speaker) -> None:
-    """Members have what the consumer group meant them to have, whether they have heard of it or not."""
+def a_downgraded_group_keeps_its_targets(client: Speaker) -> None:
+    """Members keep the target assignment of the consumer group, even one that they have not received."""
     topic, all_of_it = client.create("t", 4), range(4)
     knows_nothing = a_group(client, "a")
     new = Consumer(client, knows_nothing, "new")
@@ -124,37 +124,37 @@ def a_classic_member_joins_consumers(client: Speaker) -> None:
         old.join()
         old.sync()
         old.heartbeat()
-        new.owns({topic: [0, 1, 2, 3]})
-        new.owns({topic: [0, 1]})
+        new.report_owned({topic: [0, 1, 2, 3]})
+        new.report_owned({topic: [0, 1]})
         old.heartbeat()
-        joins_again(old, topic)
+        rejoin(old, topic)
         old.heartbeat()
         described(client, group)
         old.leave()
-        new.beat()
+        new.heartbeat()
         described(client, group)
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def static_members_change_over_and_back(client: Speaker) -> None:
-    """The rolling way: each instance comes back with the other protocol and takes its own place."""
+def static_members_migrate_and_return(client: Speaker) -> None:
+    """A rolling migration: each instance returns with the other protocol and replaces itself."""
     topic, group = client.create("t", 2), a_group(client, "g")
     with a_classic_member(client, group, topic, instance="i") as old:
         new = Consumer(client, group, "new", instance="i")
         new.join(topic)
         described(client, group)
         old.heartbeat()
-        new.owns({topic: [0, 1]})
+        new.report_owned({topic: [0, 1]})
         with Member(client, group, instance="i", protocols=[("range", subscription(topic))]) as again:
             again.join()
             classic.described(client, group)
             again.sync()
             again.heartbeat()
-        new.beat()
+        new.heartbeat()
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def what_classic_members_may_not_do(client: Speaker) -> None:
+def rejected_requests_of_classic_members(client: Speaker) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")
     new = Consumer(client, group, "new")
     new.join(topic)
@@ -176,7 +176,7 @@ def what_classic_members_may_not_do(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def groups_that_cannot_change_over(client: Speaker) -> None:
+def groups_that_cannot_be_upgraded(client: Speaker) -> None:
     topic = client.create("t", 2)
     connect = a_group(client, "connect")
     with Member(client, connect, kind="connect", protocols=[("range", b"x")]) as worker:
@@ -201,9 +201,9 @@ def groups_that_cannot_change_over(client: Speaker) -> None:
     HEARTBEAT,
     1,
     1,
-    differs="Kafka sends away who waits in a classic group also when a consumer cannot join it",
+    differs="Kafka ends the pending joins of a classic group even if a consumer cannot join it",
 )
-def who_waits_where_no_consumer_can_join(client: Speaker) -> None:
+def a_member_waits_in_a_group_that_cannot_be_upgraded(client: Speaker) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")
     range_of_topic = [("range", subscription(topic))]
     with Member(client, group, protocols=range_of_topic) as old:
@@ -222,7 +222,7 @@ def who_waits_where_no_consumer_can_join(client: Speaker) -> None:
     HEARTBEAT,
     1,
     1,
-    differs="Kafka forgets an empty consumer group when an unknown member of the classic protocol tries to join it",
+    differs="Kafka deletes an empty consumer group when an unknown member of the classic protocol tries to join it",
 )
 def an_empty_consumer_group_rejects_a_classic_member(client: Speaker) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")
@@ -241,10 +241,10 @@ def an_empty_consumer_group_rejects_a_classic_member(client: Speaker) -> None:
     HEARTBEAT,
     1,
     1,
-    differs="Kafka gives away what a classic member owns when its group becomes classic and a consumer group again",
+    differs="Kafka reassigns partitions that a classic member owns when its group is downgraded and upgraded again",
 )
-def what_a_classic_member_owns_when_it_has_joined_again(client: Speaker) -> None:
-    """It has not asked for its assignment yet, and goes on as a consumer."""
+def partitions_of_a_classic_member_that_rejoined(client: Speaker) -> None:
+    """The member has not sent SyncGroup yet, and continues as a consumer."""
     owned, wanted, group = client.create("t", 1), client.topic("unknown"), a_group(client, "g")
     with Member(client, group, protocols=[("range", subscription(wanted))]) as old:
         old.join()
@@ -255,11 +255,11 @@ def what_a_classic_member_owns_when_it_has_joined_again(client: Speaker) -> None
         old.join()
         Consumer(client, group, "second").join(wanted)
         changed = Consumer(client, group, old.id)
-        changed.beat(member_epoch=old.generation)
+        changed.heartbeat(member_epoch=old.generation)
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def groups_without_members_change_over(client: Speaker) -> None:
+def empty_groups_migrate(client: Speaker) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")
     with a_classic_member(client, group, topic) as old:
         old.leave()
@@ -276,10 +276,10 @@ def groups_without_members_change_over(client: Speaker) -> None:
     HEARTBEAT,
     1,
     1,
-    differs="Kafka gives away what a classic member owns when its group becomes classic and a consumer group again",
+    differs="Kafka reassigns partitions that a classic member owns when its group is downgraded and upgraded again",
 )
 def a_classic_member_owns_more_than_its_target(client: Speaker) -> None:
-    """Its group changes to and fro before the member has heard of any of it."""
+    """Its group is upgraded and downgraded before its next heartbeat."""
     topic, group = client.create("t", 3), a_group(client, "g")
     with a_classic_member(client, group, topic, (0, 1, 2)) as old:
         new = Consumer(client, group, "new")
@@ -295,9 +295,9 @@ def a_classic_member_owns_more_than_its_target(client: Speaker) -> None:
     HEARTBEAT,
     1,
     1,
-    differs="in Kafka a group becomes stable whose members lack their assignment, and they do not hear of it",
+    differs="in Kafka the group becomes stable while members lack their assignment, and they are not notified",
 )
-def the_last_consumer_changes_over_while_others_wait_for_partitions(client: Speaker) -> None:
+def the_last_consumer_migrates_while_others_wait_for_partitions(client: Speaker) -> None:
     topic, group = client.create("t", 3), a_group(client, "g")
     new = Consumer(client, group, "new", instance="i")
     new.join(topic)
@@ -312,14 +312,14 @@ def the_last_consumer_changes_over_while_others_wait_for_partitions(client: Spea
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def the_last_consumer_changes_over_when_all_own_their_target(client: Speaker) -> None:
+def the_last_consumer_migrates_when_all_own_their_target(client: Speaker) -> None:
     topic, group = client.create("t", 3), a_group(client, "g")
     with a_classic_member(client, group, topic, (0, 1, 2)) as old:
         new = Consumer(client, group, "new", instance="i")
         new.join(topic)
-        joins_again(old, topic, 0, 1, 2)
-        joins_again(old, topic, 0, 1)
-        new.beat()
+        rejoin(old, topic, 0, 1, 2)
+        rejoin(old, topic, 0, 1)
+        new.heartbeat()
         with Member(client, group, instance="i", protocols=[("range", subscription(topic))]) as again:
             again.join()
             again.sync()
@@ -329,8 +329,8 @@ def the_last_consumer_changes_over_when_all_own_their_target(client: Speaker) ->
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def a_static_classic_member_joins_again_when_all_have_changed_over(client: Speaker) -> None:
-    """The group stays one of the newer protocol, though no member of it is left: another was the last to change."""
+def a_static_member_rejoins_when_all_have_migrated(client: Speaker) -> None:
+    """The group stays a consumer group without any consumer, as another member was the last to migrate."""
     topic, group = client.create("t", 3), a_group(client, "g")
     with a_classic_member(client, group, topic, (0, 1, 2), instance="i") as old:
         new = Consumer(client, group, "new")
@@ -339,7 +339,7 @@ def a_static_classic_member_joins_again_when_all_have_changed_over(client: Speak
             changed.id = new.id
             changed.join()
             described(client, group)
-            joins_again(old, topic, 0, 1)
+            rejoin(old, topic, 0, 1)
             described(client, group)
             classic.described(client, group)
 
@@ -348,10 +348,10 @@ def a_static_classic_member_joins_again_when_all_have_changed_over(client: Speak
     HEARTBEAT,
     1,
     1,
-    differs="Kafka has nobody join again to be assigned partitions where a consumer group has classic members only",
+    differs="Kafka does not rebalance a consumer group that has only classic members",
 )
-def a_lone_consumer_comes_back_with_the_classic_protocol(client: Speaker) -> None:
-    """The group stays one of the newer protocol; a topic grows, and no heartbeat of that protocol sees it."""
+def a_single_consumer_returns_to_the_classic_protocol(client: Speaker) -> None:
+    """The group stays a consumer group; a topic grows, and no consumer heartbeat notices it."""
     topic, group = client.create("t", 2), a_group(client, "g")
     new = Consumer(client, group, "new")
     new.join(topic)
@@ -361,5 +361,5 @@ def a_lone_consumer_comes_back_with_the_classic_protocol(client: Speaker) -> Non
         changed.sync()
         changed.heartbeat()
         client.peer.ask(creating(more(topic, 3)), 3)
-        grown(client, topic, 3)
+        note_grown(client, topic, 3)
         changed.heartbeat()

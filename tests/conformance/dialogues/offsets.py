@@ -20,7 +20,7 @@ SPECIAL = (-1, -2, -3, -4, -5, -6, -7, -(2**62))
 
 
 @dialogue(ApiKey.LIST_OFFSETS, FIRST, LAST)
-def offsets_with_names(client: Speaker) -> None:
+def special_timestamps(client: Speaker) -> None:
     name = filled(client)
     for timestamp in SPECIAL:
         client.ask(list_offsets(name, 0, timestamp=timestamp))
@@ -49,7 +49,7 @@ def offsets_by_time(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LIST_OFFSETS, FIRST, LAST)
-def records_without_time(client: Speaker) -> None:
+def records_with_and_without_timestamps(client: Speaker) -> None:
     name = client.create("a")
     client.write(name, batch(b"a", timestamp=-1), batch(b"b", timestamp=0))
     for timestamp in (-3, 0, 1):
@@ -61,7 +61,7 @@ def without_times(*values: bytes) -> bytes:
 
 
 @dialogue(ApiKey.LIST_OFFSETS, FIRST, LAST)
-def no_record_has_a_time(client: Speaker) -> None:
+def records_without_timestamps(client: Speaker) -> None:
     name = client.create("a")
     client.write(name, batch(b"a", b"b"), *(batch(b"c", timestamp=-1) for _ in range(3)))
     wanted = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=2)
@@ -80,8 +80,8 @@ def no_record_has_a_time(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LIST_OFFSETS, FIRST, LAST)
-def names_before_all_else(client: Speaker) -> None:
-    """A name that this version lacks is asked of before the topic and the leader's epoch; one named twice is not."""
+def special_timestamps_are_checked_first(client: Speaker) -> None:
+    """A special timestamp that the version lacks is rejected before the topic and the leader epoch are checked."""
     name = filled(client)
     for timestamp in SPECIAL:
         client.ask(list_offsets(client.topic("b"), 0, timestamp=timestamp))
@@ -93,7 +93,7 @@ def names_before_all_else(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LIST_OFFSETS, FIRST, LAST)
-def the_same_time_many_times(client: Speaker) -> None:
+def equal_timestamps(client: Speaker) -> None:
     name = client.create("a")
     client.write(name, batch(b"a"), batch(b"b"), batch(b"c", b"d", timestamp=START_MS - 1), batch(b"e"))
     for timestamp in (-3, START_MS):
@@ -101,7 +101,7 @@ def the_same_time_many_times(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LIST_OFFSETS, FIRST, LAST)
-def what_is_not_there(client: Speaker) -> None:
+def unknown_topics_and_partitions(client: Speaker) -> None:
     name = filled(client)
     client.ask(list_offsets(client.topic("b"), 0, 1))
     client.ask(list_offsets(name, 0, 1, -1))
@@ -136,7 +136,7 @@ def isolation_levels(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LIST_OFFSETS, FIRST, LAST)
-def asked_as_a_replica(client: Speaker) -> None:
+def replica_ids(client: Speaker) -> None:
     name = filled(client)
     for replica_id in (1, 2, -2, -3):
         client.ask(list_offsets(name, 0, replica_id=replica_id))
@@ -172,14 +172,14 @@ def ends_of_epochs(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
-def ends_of_epochs_for_those_who_know_the_leader(client: Speaker) -> None:
+def ends_of_epochs_with_a_current_leader_epoch(client: Speaker) -> None:
     name = filled(client)
     for current in (0, 1, -2):
         client.ask(end_of(name, 0, epoch=0, current=current))
 
 
 @dialogue(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
-def ends_of_what_is_not_there(client: Speaker) -> None:
+def ends_of_epochs_of_unknown_partitions(client: Speaker) -> None:
     name = filled(client)
     client.ask(end_of(name, 0, 1, -1, epoch=0))
     client.ask(end_of(client.topic("b"), 0, epoch=0))
@@ -191,7 +191,7 @@ def ends_of_what_is_not_there(client: Speaker) -> None:
 
 
 def deletion(name: str, *offsets: tuple[int, int], timeout_ms: int = 5000) -> DeleteRecordsRequest:
-    """Has partitions of a topic begin at offsets, given as (partition, offset)."""
+    """A request that sets log start offsets, each given as (partition, offset)."""
     partitions = [
         DeleteRecordsRequest.DeleteRecordsPartition(partition_index=index, offset=offset)
         for index, offset in offsets
@@ -200,8 +200,8 @@ def deletion(name: str, *offsets: tuple[int, int], timeout_ms: int = 5000) -> De
     return DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
 
 
-def begins(client: Speaker, name: str) -> None:
-    """Notes where the log begins and ends now."""
+def note_bounds(client: Speaker, name: str) -> None:
+    """Notes the log start and end offsets, and offsets by timestamp."""
     for timestamp in (-2, -1, 0, -3):
         client.ask(list_offsets(name, 0, timestamp=timestamp), 7)
 
@@ -211,9 +211,9 @@ def deleting_step_by_step(client: Speaker) -> None:
     name = filled(client)
     for offset in (0, 1, 3, 2, 3, -1, -1):
         client.ask(deletion(name, (0, offset)))
-        begins(client, name)
+        note_bounds(client, name)
     client.note(client.write(name, batch(b"after it")))
-    begins(client, name)
+    note_bounds(client, name)
 
 
 @dialogue(ApiKey.DELETE_RECORDS, 0, 2)
@@ -221,15 +221,15 @@ def deleting_within_a_batch(client: Speaker) -> None:
     name = client.create("a")
     client.write(name, batch(b"a", b"b", b"c", b"d"))
     client.ask(deletion(name, (0, 2)))
-    begins(client, name)
+    note_bounds(client, name)
 
 
 @dialogue(ApiKey.DELETE_RECORDS, 0, 2)
-def deleting_what_cannot_be(client: Speaker) -> None:
+def rejected_deletions(client: Speaker) -> None:
     name = filled(client)
     for offset in (6, 2**62, -2, -(2**63), 2**63 - 1):
         client.ask(deletion(name, (0, offset)))
-    begins(client, name)
+    note_bounds(client, name)
     client.ask(deletion(client.create("empty"), (0, -1)))
     client.ask(deletion(client.topic("none"), (0, 0)))
     client.ask(deletion("a b", (0, 0)))
@@ -248,10 +248,10 @@ def deleting_from_many_partitions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DELETE_RECORDS, 0, 2)
-def deleting_by_policy(client: Speaker) -> None:
+def deleting_by_cleanup_policy(client: Speaker) -> None:
     for word, policy in (("c", "compact"), ("d", "delete"), ("b", "compact,delete"), ("n", "")):
         name = client.create(word, configs={"cleanup.policy": policy})
         client.write(name, batch(b"a", key=b"k"), batch(b"b", key=b"k"))
         client.ask(deletion(name, (0, 1)))
         client.ask(deletion(name, (0, -1)))
-        begins(client, name)
+        note_bounds(client, name)

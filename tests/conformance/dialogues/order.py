@@ -1,7 +1,7 @@
-"""A request behind another one of its connection, sent while the first may be waiting and while the world changes.
+"""Pipelined requests: one behind another on a connection, while the first waits and the broker's state changes.
 
-Kafka handles one request of a connection at a time, so that the second answer is never older than the first
-(broker/network/request_order.py has what Barnabas keeps of that, and why).
+Kafka handles one request of a connection at a time, so the second response never shows an older state than the first
+(broker/network/request_order.py describes which part of that Barnabas keeps, and why).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from barnabas.protocol.schema import Message
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.classic_groups import pair
 from tests.conformance.dialogues.committed import commit_of, delete_of, fetch_of
-from tests.conformance.dialogues.fetch import of
+from tests.conformance.dialogues.fetch import name_or_id
 from tests.conformance.dialogues.in_transactions import Transactor, outcomes
 from tests.conformance.dialogues.members import Member, a_group, awaits_state, by_id
 from tests.conformance.dialogues.words import (
@@ -36,10 +36,10 @@ from tests.conformance.peer import Peer
 from tests.conformance.speaker import Speaker, batch
 
 PATIENCE_MS = 20_000
-"""How long a fetch would wait for records: the world changes long before."""
+"""The maximum wait of a fetch that records complete long before."""
 
 BRIEF_MS, LONGER_MS = 300, 3_000
-"""How long one waits whose wait ends by itself; in the second case the world has to change before that."""
+"""The maximum wait of a fetch that its timeout completes; the longer one leaves time for a change before that."""
 
 EARLIEST, LATEST = -2, -1
 LIST_OFFSETS, METADATA, LEADER_EPOCH, DELETE_RECORDS, FETCH, PRODUCE = 7, 12, 4, 2, 12, 11
@@ -49,14 +49,14 @@ Request = tuple[Message, int]
 """A request and its version."""
 
 
-def in_a_row(
+def note_pipelined(
     client: Speaker,
     *requests: Request,
     meanwhile: Callable[[], object] | None = None,
     peer: Peer | None = None,
     noting: Callable[[Any], object] = lambda answer: answer,
 ) -> None:
-    """Sends requests on one connection before any is answered, changes the world, and notes the answers."""
+    """Sends all requests on one connection, calls `meanwhile`, then notes the responses."""
     peer = peer or client.peer
     for request, version in requests:
         peer.say(request, version)
@@ -66,8 +66,8 @@ def in_a_row(
         client.note(noting(peer.hear(request, version)))
 
 
-def elsewhere(client: Speaker, request: Message, version: int) -> Callable[[], object]:
-    """Asks over a connection of its own; nothing is noted."""
+def on_another_connection(client: Speaker, request: Message, version: int) -> Callable[[], object]:
+    """A function that sends the request on another connection; nothing is noted."""
 
     def ask() -> object:
         with Peer(*client.peer.address) as other:
@@ -77,7 +77,7 @@ def elsewhere(client: Speaker, request: Message, version: int) -> Callable[[], o
 
 
 def waiting_fetch(client: Speaker, name: str, offset: int = 0, max_wait_ms: int = PATIENCE_MS) -> Request:
-    topics = fetch_topic(of(client, name), [partition(0, offset)])
+    topics = fetch_topic(name_or_id(client, name), [partition(0, offset)])
     return fetch(topics, max_wait_ms=max_wait_ms), client.version
 
 
@@ -97,14 +97,14 @@ def note_end(client: Speaker, name: str) -> None:
     client.ask(list_offsets(name, 0), LIST_OFFSETS)
 
 
-# ---- Fetch in front
+# ---- behind Fetch
 
 
 @dialogue(ApiKey.FETCH, 4, 18)
-def records_come_while_a_fetch_waits(client: Speaker) -> None:
-    """A consumer that looks for the end of the log behind its fetch never has a lag below zero."""
+def records_arrive_while_a_fetch_waits(client: Speaker) -> None:
+    """A consumer that asks for the log end offset behind its fetch never computes a negative lag."""
     name = client.create("a")
-    in_a_row(
+    note_pipelined(
         client,
         waiting_fetch(client, name),
         (list_offsets(name, 0), LIST_OFFSETS),
@@ -112,7 +112,7 @@ def records_come_while_a_fetch_waits(client: Speaker) -> None:
         (leader_epoch(name), LEADER_EPOCH),
         (fetch(fetch_topic(name, [partition()])), FETCH),
         (fetch(fetch_topic(name, [partition(0, 1)])), FETCH),
-        meanwhile=elsewhere(client, produce(name, batch(b"x")), PRODUCE),
+        meanwhile=on_another_connection(client, produce(name, batch(b"x")), PRODUCE),
     )
 
 
@@ -122,9 +122,9 @@ def two_fetches_wait_for_one_record_each(client: Speaker) -> None:
 
     def twice() -> None:
         for value in (b"x", b"y"):
-            elsewhere(client, produce(name, batch(value)), PRODUCE)()
+            on_another_connection(client, produce(name, batch(value)), PRODUCE)()
 
-    in_a_row(
+    note_pipelined(
         client,
         waiting_fetch(client, name),
         (list_offsets(name, 0, timestamp=EARLIEST), LIST_OFFSETS),
@@ -136,7 +136,7 @@ def two_fetches_wait_for_one_record_each(client: Speaker) -> None:
 
 
 def _offsets_alone(answer: Any) -> object:
-    """Of a fetch whether it has anything: how far it goes depends on when it was answered."""
+    """Whether a fetch returned records: its end depends on the time of the response."""
     if hasattr(answer, "responses"):
         data = answer.responses[0].partitions[0]
         return data.error_code, bool(data.records)
@@ -145,9 +145,9 @@ def _offsets_alone(answer: Any) -> object:
 
 @dialogue(ApiKey.FETCH, 4, 18)
 def records_are_written_behind_a_fetch(client: Speaker) -> None:
-    """By its own client: they come to the log when the fetch has been answered with nothing."""
+    """By the same client: the records are appended after the fetch has returned none."""
     name = client.create("a")
-    in_a_row(
+    note_pipelined(
         client,
         waiting_fetch(client, name, max_wait_ms=BRIEF_MS),
         (produce(name, batch(b"x")), PRODUCE),
@@ -159,36 +159,38 @@ def records_are_written_behind_a_fetch(client: Speaker) -> None:
 def records_are_deleted_while_a_fetch_waits(client: Speaker) -> None:
     name = client.create("a")
     client.write(name, batch(b"x"), batch(b"y"))
-    in_a_row(
+    note_pipelined(
         client,
         waiting_fetch(client, name, offset=2, max_wait_ms=LONGER_MS),
         (list_offsets(name, 0, timestamp=EARLIEST), LIST_OFFSETS),
         (fetch(fetch_topic(name, [partition()])), FETCH),
-        meanwhile=elsewhere(client, delete_records(name, 2), DELETE_RECORDS),
+        meanwhile=on_another_connection(client, delete_records(name, 2), DELETE_RECORDS),
     )
 
 
 @dialogue(ApiKey.FETCH, 4, 18)
-def a_topic_goes_while_a_fetch_waits(client: Speaker) -> None:
+def a_topic_is_deleted_while_a_fetch_waits(client: Speaker) -> None:
     name = client.create("a")
-    in_a_row(
+    note_pipelined(
         client,
         waiting_fetch(client, name),
         (MetadataRequest(topics=named(name), allow_auto_topic_creation=False), METADATA),
         (list_offsets(name, 0), LIST_OFFSETS),
-        meanwhile=elsewhere(client, DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000), 5),
+        meanwhile=on_another_connection(
+            client, DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000), 5
+        ),
         noting=lambda answer: None if hasattr(answer, "responses") else answer,
     )
 
 
-# ---- Produce in front
+# ---- behind Produce
 
 
 @dialogue(ApiKey.PRODUCE, 3, 13)
 def reads_behind_acknowledged_records(client: Speaker) -> None:
     name = client.create("a")
     topic = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
-    in_a_row(
+    note_pipelined(
         client,
         (produce(topic, batch(b"x")), client.version),
         (produce(topic, batch(b"y"), acks=1), client.version),
@@ -202,10 +204,10 @@ def reads_behind_acknowledged_records(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, 3, 13)
-def too_few_in_sync(client: Speaker) -> None:
+def too_few_in_sync_replicas(client: Speaker) -> None:
     name = client.create("a", configs={"min.insync.replicas": "2"})
     topic = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
-    in_a_row(
+    note_pipelined(
         client,
         (produce(topic, batch(b"x")), client.version),
         (produce(topic, batch(b"y"), acks=1), client.version),
@@ -216,18 +218,18 @@ def too_few_in_sync(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, 3, 13)
-def a_failure_without_acknowledgement_closes_behind_the_answers(client: Speaker) -> None:
+def a_failure_with_acks_0_closes_after_earlier_responses(client: Speaker) -> None:
     name = client.create("a")
     topic = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
     nowhere = produce(topic, batch(b"x"), acks=0, first_partition=7)
-    in_a_row(client, (produce(topic, batch(b"x")), client.version))
+    note_pipelined(client, (produce(topic, batch(b"x")), client.version))
     client.peer.say(produce(topic, batch(b"y")), client.version)
     client.peer.say(nowhere, client.version)
     client.note(client.peer.hear(produce(topic), client.version))
     client.ask(list_offsets(name, 0), LIST_OFFSETS)  # "closed"
 
 
-# ---- JoinGroup and SyncGroup in front
+# ---- behind JoinGroup and SyncGroup
 
 
 def _heartbeat(member: Member, generation: int) -> Request:
@@ -243,7 +245,7 @@ def _leaving(member: Member) -> Request:
 
 
 def _in_order(answer: Any) -> object:
-    """Answers with members in the same order for every broker."""
+    """The response with members in the same order for every broker."""
     for group in getattr(answer, "groups", ()):
         group.members.sort(key=by_id)
     if hasattr(answer, "members"):
@@ -277,7 +279,7 @@ def requests_behind_a_join(client: Speaker) -> None:
                     if behind == "sync":
                         first.sync({first.id: b"1", second.id: b"2"})
 
-                in_a_row(
+                note_pipelined(
                     client,
                     (second.join_request(), client.version),
                     *following,
@@ -300,7 +302,7 @@ def requests_behind_a_sync(client: Speaker) -> None:
         awaits_state(client, group, "PreparingRebalance")
         second.join()
         first.joined()
-        in_a_row(
+        note_pipelined(
             client,
             (second.sync_request(version=client.version), client.version),
             _heartbeat(second, second.generation),
@@ -322,14 +324,14 @@ def _plain_commit(group: str, name: str, member: Member) -> Message:
     )
 
 
-# ---- OffsetCommit and DeleteRecords in front
+# ---- behind OffsetCommit and DeleteRecords
 
 
 @dialogue(ApiKey.OFFSET_COMMIT, 2, 9)
-def looks_behind_commits(client: Speaker) -> None:
+def reads_behind_commits(client: Speaker) -> None:
     group, name = a_group(client, "g"), client.create("a", 2)
     look = (fetch_of(client, [group], [(name, (0, 1))], version=OFFSET_FETCH), OFFSET_FETCH)
-    in_a_row(
+    note_pipelined(
         client,
         (commit_of(client, group, (name, 0, 5)), client.version),
         (commit_of(client, group, (name, 0, 6)), client.version),
@@ -351,10 +353,10 @@ def _sorted_offsets(answer: Any) -> object:
 
 
 @dialogue(ApiKey.DELETE_RECORDS, 0, 2)
-def looks_behind_deleted_records(client: Speaker) -> None:
+def reads_behind_deleted_records(client: Speaker) -> None:
     name = client.create("a")
     client.write(name, batch(b"x"), batch(b"y"), batch(b"z"))
-    in_a_row(
+    note_pipelined(
         client,
         (delete_records(name, 1), client.version),
         (list_offsets(name, 0, timestamp=EARLIEST), LIST_OFFSETS),
@@ -366,17 +368,17 @@ def looks_behind_deleted_records(client: Speaker) -> None:
     )
 
 
-# ---- transactions in front
+# ---- behind requests of transactions
 
 
 @dialogue(ApiKey.PRODUCE, 11, 13)
-def a_transaction_in_one_go(client: Speaker) -> None:
-    """Produce waits for its partition to be verified or added; what reads behind it sees the records."""
+def a_pipelined_transaction(client: Speaker) -> None:
+    """Produce waits until its partition is verified or added; later reads see the records."""
     producer = Transactor(client)
     topic = client.id_of(producer.name) if client.version >= IDS_IN_FETCH else producer.name
     producer.begin(0)
     reading = fetch(fetch_topic(producer.name, [partition()]), isolation_level=1)
-    in_a_row(
+    note_pipelined(
         client,
         (producer.request(producer.batch(b"a", sequence=0)), client.version),
         (producer.request(producer.batch(b"b", sequence=1)), client.version),
@@ -392,7 +394,7 @@ def a_transaction_in_one_go(client: Speaker) -> None:
 
 
 def _outcomes(answer: Any) -> object:
-    """Without what names producers."""
+    """The response without the ids of producers."""
     if hasattr(answer, "responses") and hasattr(answer.responses[0], "partition_responses"):
         return outcomes(answer)
     if hasattr(answer, "responses"):

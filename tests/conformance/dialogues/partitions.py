@@ -45,8 +45,8 @@ def by_name(answer: Any) -> object:
     return answer
 
 
-def grown(client: Speaker, name: str, count: int) -> None:
-    """The topic as Metadata has it once it has so many partitions."""
+def note_grown(client: Speaker, name: str, count: int) -> None:
+    """Waits until the topic has `count` partitions, then notes its metadata."""
     client.until(asking(name), lambda answer: len(answer.topics[0].partitions) == count, 12)
     client.ask(asking(name), 12, noting=lambda it: sorted(p.partition_index for p in it.topics[0].partitions))
 
@@ -55,13 +55,13 @@ def grown(client: Speaker, name: str, count: int) -> None:
 def more_partitions(client: Speaker) -> None:
     name = client.create("a", 2)
     client.ask(creating(more(name, 5)))
-    grown(client, name, 5)
+    note_grown(client, name, 5)
     client.ask(creating(more(name, 6, [[1]])))
-    grown(client, name, 6)
+    note_grown(client, name, 6)
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def no_more_partitions(client: Speaker) -> None:
+def counts_that_do_not_grow(client: Speaker) -> None:
     name = client.create("a", 2)
     for count in (2, 1, 0, -1, -(2**31)):
         client.ask(creating(more(name, count)))
@@ -70,14 +70,14 @@ def no_more_partitions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def partitions_of_no_topic(client: Speaker) -> None:
+def unknown_topics(client: Speaker) -> None:
     for name in (client.topic("b"), "", "a b"):
         client.ask(creating(more(name, 3)))
     client.ask(creating(more("__cluster_metadata", 3)))
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def partitions_assigned_as_cannot_be(client: Speaker) -> None:
+def invalid_assignments(client: Speaker) -> None:
     name = client.create("a")
     impossible: list[list[list[int]]] = [
         [],
@@ -92,50 +92,50 @@ def partitions_assigned_as_cannot_be(client: Speaker) -> None:
     for assignments in impossible:
         client.ask(creating(more(name, 3, assignments)))
         client.ask(creating(more(name, 20_000, assignments)))
-    grown(client, name, 1)
+    note_grown(client, name, 1)
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def only_to_see_whether_it_could_grow(client: Speaker) -> None:
+def validation_only(client: Speaker) -> None:
     name = client.create("a")
     client.ask(creating(more(name, 3), validate_only=True))
     client.ask(creating(more(name, 1), validate_only=True))
-    grown(client, name, 1)
+    note_grown(client, name, 1)
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def some_grow_and_some_do_not(client: Speaker) -> None:
+def valid_and_invalid_topics(client: Speaker) -> None:
     a, b, c = (client.create(word) for word in "abc")
     client.ask(creating(more(a, 2), more(b, 1), more(client.topic("d"), 2), more(c, 3)), noting=by_name)
-    grown(client, a, 2)
-    grown(client, c, 3)
+    note_grown(client, a, 2)
+    note_grown(client, c, 3)
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
 def the_same_topic_grows_twice(client: Speaker) -> None:
     a, b = client.create("a"), client.create("b")
     client.ask(creating(more(a, 2), more(b, 2), more(a, 3)), noting=by_name)
-    grown(client, b, 2)
-    grown(client, a, 1)
+    note_grown(client, b, 2)
+    note_grown(client, a, 1)
 
 
 @dialogue(
     ApiKey.CREATE_PARTITIONS,
     3,
     3,
-    differs="Kafka stumbles (UNKNOWN_SERVER_ERROR) over what it refuses CreateTopics as a POLICY_VIOLATION",
+    differs="Kafka answers UNKNOWN_SERVER_ERROR where CreateTopics returns POLICY_VIOLATION",
 )
 def too_many_new_partitions(client: Speaker) -> None:
     name = client.create("a")
     client.ask(creating(more(name, 10_002), validate_only=True))
-    grown(client, name, 1)
+    note_grown(client, name, 1)
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 3, 3)
-def what_was_added_can_be_written_to(client: Speaker) -> None:
+def new_partitions_are_writable(client: Speaker) -> None:
     name = client.create("a")
     client.ask(creating(more(name, 2)))
-    grown(client, name, 2)
+    note_grown(client, name, 2)
     from tests.conformance.dialogues.words import list_offsets
 
     client.until(list_offsets(name, 1), lambda a: a.topics[0].partitions[0].error_code == 0, 7)
@@ -156,13 +156,13 @@ def electing(
 
 
 def elected(answer: Any) -> object:
-    """Sorted; of all partitions only those that others have left in the same state are noted."""
+    """The results, sorted, of the partitions that other dialogues left in the same state."""
     answer.replica_election_results.sort(key=lambda result: result.topic)
     return answer
 
 
 @dialogue(ApiKey.ELECT_LEADERS, 0, 2)
-def who_leads_already(client: Speaker) -> None:
+def preferred_leaders_that_already_lead(client: Speaker) -> None:
     name = client.create("a", 2)
     client.ask(electing(client, (name, [0, 1])))
     client.ask(electing(client, (name, [1])))
@@ -177,7 +177,7 @@ def an_unclean_election_is_not_needed(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ELECT_LEADERS, 0, 2)
-def leaders_of_what_is_not_there(client: Speaker) -> None:
+def elections_of_unknown_partitions(client: Speaker) -> None:
     name = client.create("a")
     for election_type in (PREFERRED, UNCLEAN):
         client.ask(
@@ -188,7 +188,7 @@ def leaders_of_what_is_not_there(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ELECT_LEADERS, 0, 2)
-def leaders_of_everything(client: Speaker) -> None:
+def elections_of_all_partitions(client: Speaker) -> None:
     client.create("a")
     client.ask(
         electing(client, everything=True),
@@ -199,7 +199,7 @@ def leaders_of_everything(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ELECT_LEADERS, 1, 2)
-def an_election_of_no_kind(client: Speaker) -> None:
+def unknown_election_types(client: Speaker) -> None:
     name = client.create("a")
     for election_type in (2, -1, 127):
         client.ask(electing(client, (name, [0]), election_type=election_type))
@@ -240,7 +240,7 @@ def moved(answer: Any) -> object:
 
 
 @dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
-def a_move_to_where_it_is(client: Speaker) -> None:
+def a_move_to_the_current_replicas(client: Speaker) -> None:
     name = client.create("a", 2)
     client.ask(moving(client, (name, 0, [1]), (name, 1, [1])), noting=moved)
     client.ask(asking(name), 12)
@@ -248,7 +248,7 @@ def a_move_to_where_it_is(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
-def moves_that_cannot_be(client: Speaker) -> None:
+def invalid_moves(client: Speaker) -> None:
     name = client.create("a")
     impossible: list[list[int]] = [[], [2], [1, 2], [1, 1], [-1], [-1, 1]]
     for replicas in impossible:
@@ -258,7 +258,7 @@ def moves_that_cannot_be(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
-def moves_of_what_is_not_there(client: Speaker) -> None:
+def moves_of_unknown_partitions(client: Speaker) -> None:
     name = client.create("a")
     client.ask(
         moving(client, (name, 1, [1]), (name, -1, [1]), (client.topic("b"), 0, [1]), ("", 0, [1])),
@@ -281,7 +281,7 @@ def the_same_partition_moves_twice(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0)
-def nothing_moves(client: Speaker) -> None:
+def no_reassignments(client: Speaker) -> None:
     name = client.create("a", 2)
     client.ask(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=None))
     client.ask(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=[]))
@@ -332,7 +332,7 @@ def _by_id(answer: Any) -> object:
 
 
 @dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
-def producers_of_what_is_not_there(client: Speaker) -> None:
+def producers_of_unknown_partitions(client: Speaker) -> None:
     name = client.create("a")
     for unknown in (
         (name, 1),

@@ -1,4 +1,4 @@
-"""Produce: what is appended and where, and what is refused."""
+"""Produce: appended batches and their offsets, and rejected requests."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from tests.conformance.speaker import NO_ID, START_MS, Speaker, batch
 
 FIRST, LAST = 3, 13
 ATTRIBUTES = 21
-"""Where the attributes of a batch lie."""
+"""The position of the attributes in a batch."""
 OFFSET_DELTAS = (64, 80)
-"""Where the records of `batch(b"abcdef", b"ghi", key=b"key")` say how far they are from its base offset."""
+"""The positions of the offset deltas in the records of `batch(b"abcdef", b"ghi", key=b"key")`."""
 
 
-def to(client: Speaker, name: str) -> str | Uuid:
-    """What a request of this version calls the topic."""
+def name_or_id(client: Speaker, name: str) -> str | Uuid:
+    """The name or id that identifies the topic in a request of this version."""
     return client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
 
 
 def note_log(client: Speaker, name: str) -> None:
-    """Everything that the first partition holds."""
+    """Notes all bytes of the first partition."""
     answer = client.peer.ask(fetch(fetch_topic(name, [partition()])), 12)
     assert isinstance(answer, FetchResponse)
     data = answer.responses[0].partitions[0]
@@ -48,7 +48,7 @@ def note_log(client: Speaker, name: str) -> None:
 
 
 def note_contents(client: Speaker, name: str) -> None:
-    """The records of the first partition, and what their batches say but for how long they are."""
+    """Notes the records of the first partition and the headers of their batches, without lengths."""
     answer = client.peer.ask(fetch(fetch_topic(name, [partition()])), 12)
     assert isinstance(answer, FetchResponse)
     records = answer.responses[0].partitions[0].records
@@ -69,57 +69,57 @@ def note_contents(client: Speaker, name: str) -> None:
 
 
 def with_crc(payload: bytearray) -> bytes:
-    """The batch with the checksum that its bytes ask for."""
+    """The batch with the checksum of its bytes."""
     from crc32c import crc32c
 
     struct.pack_into(">I", payload, 17, crc32c(bytes(payload[CRC_START:])))
     return bytes(payload)
 
 
-# ---- what is appended
+# ---- appended batches
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def one_batch_after_another(client: Speaker) -> None:
     name = client.create("a")
     for payload in (batch(), batch(b"a", b"b", b"c"), batch(None), batch(b"", key=b"k")):
-        client.ask(produce(to(client, name), payload))
+        client.ask(produce(name_or_id(client, name), payload))
     note_log(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def many_partitions_at_once(client: Speaker) -> None:
     name = client.create("a", 3)
-    client.ask(produce(to(client, name), batch(b"1"), batch(b"2"), batch(b"3")))
-    client.ask(produce(to(client, name), batch(b"1"), batch(b"2", b"2"), batch(b"3"), batch(b"4")))
+    client.ask(produce(name_or_id(client, name), batch(b"1"), batch(b"2"), batch(b"3")))
+    client.ask(produce(name_or_id(client, name), batch(b"1"), batch(b"2", b"2"), batch(b"3"), batch(b"4")))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def acks_of_one_and_of_all(client: Speaker) -> None:
     name = client.create("a")
-    client.ask(produce(to(client, name), batch(), acks=1))
-    client.ask(produce(to(client, name), batch(), acks=-1))
+    client.ask(produce(name_or_id(client, name), batch(), acks=1))
+    client.ask(produce(name_or_id(client, name), batch(), acks=-1))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def no_acks_no_answer(client: Speaker) -> None:
+def no_response_with_acks_0(client: Speaker) -> None:
     name = client.create("a")
-    client.peer.say(produce(to(client, name), batch(), acks=0), client.version)
-    client.ask(produce(to(client, name), batch(), acks=1))
+    client.peer.say(produce(name_or_id(client, name), batch(), acks=0), client.version)
+    client.ask(produce(name_or_id(client, name), batch(), acks=1))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def no_acks_and_something_wrong(client: Speaker) -> None:
-    """The only answer that there can be is the end of the connection."""
+def an_error_with_acks_0(client: Speaker) -> None:
+    """The broker can report it only by closing the connection."""
     name = client.create("a")
-    client.peer.say(produce(to(client, name), b"nonsense" * 20, acks=0), client.version)
-    client.ask(produce(to(client, name), batch(), acks=1))
+    client.peer.say(produce(name_or_id(client, name), b"nonsense" * 20, acks=0), client.version)
+    client.ask(produce(name_or_id(client, name), batch(), acks=1))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def nothing_at_all(client: Speaker) -> None:
+def empty_requests(client: Speaker) -> None:
     client.ask(ProduceRequest(acks=1, timeout_ms=1000))
-    client.ask(produce(to(client, client.create("a"))))
+    client.ask(produce(name_or_id(client, client.create("a"))))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
@@ -128,43 +128,46 @@ def every_codec(client: Speaker) -> None:
     for codec in CompressionType:
         if codec is CompressionType.ZSTD and client.version < 7:
             continue
-        client.ask(produce(to(client, name), batch(b"a" * 100, b"a" * 100, compression=codec)))
+        client.ask(produce(name_or_id(client, name), batch(b"a" * 100, b"a" * 100, compression=codec)))
     note_log(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def times_of_the_broker(client: Speaker) -> None:
+def log_append_time(client: Speaker) -> None:
     name = client.create("a", configs={"message.timestamp.type": "LogAppendTime"})
-    client.ask(produce(to(client, name), batch(b"a", b"b")))
+    client.ask(produce(name_or_id(client, name), batch(b"a", b"b")))
     client.ask(
         produce(
-            to(client, name), batch(b"a", timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=5)
+            name_or_id(client, name),
+            batch(b"a", timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=5),
         )
     )
     note_log(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def codecs_of_the_broker(client: Speaker) -> None:
-    """The broker packs anew: the bytes may differ with the libraries, what is in them may not."""
+def compression_by_the_broker(client: Speaker) -> None:
+    """The broker recompresses: the bytes depend on the libraries, the records do not."""
     for codec in ("gzip", "uncompressed", "lz4"):
         name = client.create(codec, configs={"compression.type": codec})
-        client.ask(produce(to(client, name), batch(b"a" * 100, b"b", key=b"k")))
-        client.ask(produce(to(client, name), batch(b"a" * 100, None, compression=CompressionType.GZIP)))
-        client.ask(produce(to(client, name), batch(b"a" * 100, compression=CompressionType.SNAPPY)))
+        client.ask(produce(name_or_id(client, name), batch(b"a" * 100, b"b", key=b"k")))
+        client.ask(
+            produce(name_or_id(client, name), batch(b"a" * 100, None, compression=CompressionType.GZIP))
+        )
+        client.ask(produce(name_or_id(client, name), batch(b"a" * 100, compression=CompressionType.SNAPPY)))
         note_contents(client, name)
 
 
-# ---- what is refused
+# ---- rejected requests
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def topics_and_partitions_that_are_not_there(client: Speaker) -> None:
+def unknown_topics_and_partitions(client: Speaker) -> None:
     name = client.create("a")
     unknown = client.topic("b") if client.version < IDS_IN_PRODUCE else NO_ID
     client.ask(produce(unknown, batch()))
-    client.ask(produce(to(client, name), batch(), batch()))
-    client.ask(produce(to(client, name), batch(), first_partition=-1))
+    client.ask(produce(name_or_id(client, name), batch(), batch()))
+    client.ask(produce(name_or_id(client, name), batch(), first_partition=-1))
     if client.version < IDS_IN_PRODUCE:
         client.ask(produce("a b", batch()))
         client.ask(produce("", batch()))
@@ -173,22 +176,22 @@ def topics_and_partitions_that_are_not_there(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def acks_that_mean_nothing(client: Speaker) -> None:
+def invalid_acks(client: Speaker) -> None:
     name = client.create("a", 2)
     for acks in (2, -2, 32767):
-        client.ask(produce(to(client, name), batch(), batch(), b"no batch", acks=acks))
-    client.ask(produce(to(client, name), b"no batch", acks=7))
+        client.ask(produce(name_or_id(client, name), batch(), batch(), b"no batch", acks=acks))
+    client.ask(produce(name_or_id(client, name), b"no batch", acks=7))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def no_records(client: Speaker) -> None:
-    client.ask(produce(to(client, client.create("a")), b""))
+    client.ask(produce(name_or_id(client, client.create("a")), b""))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def two_batches(client: Speaker) -> None:
     name = client.create("a")
-    client.ask(produce(to(client, name), batch(b"a") + batch(b"b")))
+    client.ask(produce(name_or_id(client, name), batch(b"a") + batch(b"b")))
     client.ask(list_offsets(name, 0), 7)
 
 
@@ -197,12 +200,12 @@ def a_wrong_checksum(client: Speaker) -> None:
     name = client.create("a", 2)
     bad = bytearray(batch(b"a"))
     bad[-1] ^= 1
-    client.ask(produce(to(client, name), bytes(bad), batch(b"b")))
+    client.ask(produce(name_or_id(client, name), bytes(bad), batch(b"b")))
     client.ask(list_offsets(name, 0, 1), 7)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def bytes_that_are_no_batch(client: Speaker) -> None:
+def bytes_that_are_not_a_batch(client: Speaker) -> None:
     name = client.create("a")
     whole = batch(b"abc")
     for records in (
@@ -215,20 +218,20 @@ def bytes_that_are_no_batch(client: Speaker) -> None:
         bytes(61),
         bytes(100),
     ):
-        client.ask(produce(to(client, name), records))
+        client.ask(produce(name_or_id(client, name), records))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def lengths_that_lie(client: Speaker) -> None:
+def wrong_lengths(client: Speaker) -> None:
     name = client.create("a")
     for length in (-1, 0, 1, 13, 14, 48, 49, 1000):
         bad = bytearray(batch(b"abc"))
         struct.pack_into(">i", bad, 8, length)
-        client.ask(produce(to(client, name), bytes(bad)))
+        client.ask(produce(name_or_id(client, name), bytes(bad)))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def counts_that_lie(client: Speaker) -> None:
+def wrong_counts_and_offsets_in_a_batch_header(client: Speaker) -> None:
     name = client.create("a")
     for position, layout, value in (
         (57, ">i", 2),  # record count
@@ -243,39 +246,39 @@ def counts_that_lie(client: Speaker) -> None:
     ):
         bad = bytearray(batch(b"abc"))
         struct.pack_into(layout, bad, position, value)
-        client.ask(produce(to(client, name), with_crc(bad)))
+        client.ask(produce(name_or_id(client, name), with_crc(bad)))
     note_log(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def attributes_that_mean_nothing_good(client: Speaker) -> None:
+def unusual_attributes(client: Speaker) -> None:
     name = client.create("a")
     for attributes in (0x08, 0x10, 0x20, 0x40, 0x80, 0x100, 0x30):
-        client.ask(produce(to(client, name), with_attributes(attributes)))
+        client.ask(produce(name_or_id(client, name), with_attributes(attributes)))
     note_log(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def attributes_where_the_broker_sets_the_time(client: Speaker) -> None:
-    """It writes the attributes that it knows of, and no others."""
+def attributes_with_log_append_time(client: Speaker) -> None:
+    """The broker writes the attributes that it knows, and no others."""
     name = client.create("a", configs={"message.timestamp.type": "LogAppendTime"})
     for attributes in (0, 0x40, 0x80, 0x100, 0x7F80, -0x8000, -0x80):
-        client.ask(produce(to(client, name), with_attributes(attributes)))
+        client.ask(produce(name_or_id(client, name), with_attributes(attributes)))
     note_attributes(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def attributes_where_the_newest_time_is_wrong(client: Speaker) -> None:
+def attributes_with_a_wrong_max_timestamp(client: Speaker) -> None:
     name = client.create("a")
     for attributes in (0, 0x08, 0x40, 0x80, 0x7F80, -0x80):
         bad = bytearray(with_attributes(attributes))
-        struct.pack_into(">q", bad, 35, START_MS + 77)  # the newest timestamp, by the header
-        client.ask(produce(to(client, name), with_crc(bad)))
+        struct.pack_into(">q", bad, 35, START_MS + 77)  # the max timestamp of the header
+        client.ask(produce(name_or_id(client, name), with_crc(bad)))
     note_log(client, name)
 
 
 def note_attributes(client: Speaker, name: str) -> None:
-    """Of each batch in the log."""
+    """Notes the attributes of each batch in the log."""
     answer = client.peer.ask(fetch(fetch_topic(name, [partition()])), 12)
     records = answer.responses[0].partitions[0].records  # type: ignore[attr-defined]
     for found in batches(bytes(records or b"")):
@@ -294,41 +297,41 @@ def with_attributes(attributes: int) -> bytes:
     ApiKey.PRODUCE,
     FIRST,
     LAST,
-    differs="Kafka stumbles (UNKNOWN_SERVER_ERROR) over codecs that there are not",
+    differs="Kafka fails with UNKNOWN_SERVER_ERROR on unknown codecs",
 )
-def codecs_that_there_are_not(client: Speaker) -> None:
+def unknown_codecs(client: Speaker) -> None:
     name = client.create("a")
     for codec in (5, 6, 7):
-        client.ask(produce(to(client, name), with_attributes(codec)))
+        client.ask(produce(name_or_id(client, name), with_attributes(codec)))
 
 
 @dialogue(
-    ApiKey.PRODUCE, FIRST, LAST, differs="Kafka stumbles (UNKNOWN_SERVER_ERROR) where a length goes round"
+    ApiKey.PRODUCE, FIRST, LAST, differs="Kafka fails with UNKNOWN_SERVER_ERROR where a length overflows"
 )
-def a_length_beyond_all_numbers(client: Speaker) -> None:
+def a_length_that_overflows(client: Speaker) -> None:
     name = client.create("a")
     bad = bytearray(batch(b"abc"))
     struct.pack_into(">i", bad, 8, 2**31 - 1)
-    client.ask(produce(to(client, name), bytes(bad)))
+    client.ask(produce(name_or_id(client, name), bytes(bad)))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def other_formats(client: Speaker) -> None:
+def other_message_formats(client: Speaker) -> None:
     name = client.create("a")
     for magic in (-1, 0, 1, 3, 127):
         bad = bytearray(batch(b"abc"))
         struct.pack_into(">b", bad, 16, magic)
-        client.ask(produce(to(client, name), with_crc(bad)))
+        client.ask(produce(name_or_id(client, name), with_crc(bad)))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def records_broken_inside(client: Speaker) -> None:
+def damaged_records(client: Speaker) -> None:
     name = client.create("a")
     whole = batch(b"abcdef", b"ghi", key=b"key")
     for position in set(range(61, len(whole))) - set(OFFSET_DELTAS):
         bad = bytearray(whole)
         bad[position] ^= 0x41
-        client.ask(produce(to(client, name), with_crc(bad)))
+        client.ask(produce(name_or_id(client, name), with_crc(bad)))
     note_log(client, name)
 
 
@@ -336,18 +339,18 @@ def records_broken_inside(client: Speaker) -> None:
     ApiKey.PRODUCE,
     FIRST,
     LAST,
-    differs="Kafka appends records whose offsets are not in order; no reader could find them",
+    differs="Kafka appends records with unordered offsets, which no consumer could find",
 )
-def offsets_that_lie(client: Speaker) -> None:
+def records_with_wrong_offsets(client: Speaker) -> None:
     name = client.create("a")
     for position in OFFSET_DELTAS:
         bad = bytearray(batch(b"abcdef", b"ghi", key=b"key"))
         bad[position] ^= 0x41
-        client.ask(produce(to(client, name), with_crc(bad)))
+        client.ask(produce(name_or_id(client, name), with_crc(bad)))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def compressed_records_broken_inside(client: Speaker) -> None:
+def damaged_compressed_records(client: Speaker) -> None:
     name = client.create("a")
     for codec in (CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4):
         whole = batch(b"abcdef" * 20, compression=codec)
@@ -355,7 +358,7 @@ def compressed_records_broken_inside(client: Speaker) -> None:
             bad = bytearray(whole)
             bad[position] ^= 0xFF
             client.ask(
-                produce(to(client, name), with_crc(bad)),
+                produce(name_or_id(client, name), with_crc(bad)),
                 noting=lambda answer: answer.responses[0].partition_responses[0].error_code == 0,
             )
 
@@ -377,7 +380,7 @@ def lz4_batch(flags: int, *, extra: bytes = b"", end: bytes = bytes(4), reads: b
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def lz4_frames(client: Speaker) -> None:
-    """What Kafka's reader does not look at: what is behind the end, the size and checksum of the content."""
+    """Kafka's reader ignores bytes behind the end mark, and the size and checksum of the content."""
     name = client.create("a")
     for payload in (
         lz4_batch(0x60),
@@ -396,21 +399,21 @@ def lz4_frames(client: Speaker) -> None:
         lz4_batch(0x20),
     ):
         client.ask(
-            produce(to(client, name), payload),
+            produce(name_or_id(client, name), payload),
             noting=lambda answer: answer.responses[0].partition_responses[0].error_code == 0,
         )
     note_log(client, name)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, 6)
-def zstd_before_its_time(client: Speaker) -> None:
+def zstd_in_old_versions(client: Speaker) -> None:
     name = client.create("a")
-    client.ask(produce(to(client, name), batch(b"a" * 100, compression=CompressionType.ZSTD)))
+    client.ask(produce(name_or_id(client, name), batch(b"a" * 100, compression=CompressionType.ZSTD)))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def zstd_with_something_else_wrong(client: Speaker) -> None:
-    """The codec is asked of before most else, though after the format of the first batch."""
+def zstd_with_other_errors(client: Speaker) -> None:
+    """The codec is checked before most other fields, but after the format of the first batch."""
     name = client.create("a")
     coordinator_of(client, client.topic("tx"), TRANSACTION)
     good = batch(b"a" * 100, compression=CompressionType.ZSTD)
@@ -419,16 +422,16 @@ def zstd_with_something_else_wrong(client: Speaker) -> None:
     other_format = bytearray(good)
     struct.pack_into(">b", other_format, 16, 1)
     for payload in (good * 2, good + batch(b"b"), batch(b"b") + good, bytes(wrong_sum), bytes(other_format)):
-        client.ask(produce(to(client, name), payload))
-        client.ask(produce(to(client, name), payload, acks=7))
-    client.ask(produce(to(client, name), good, acks=7))
-    client.ask(produce(to(client, name), good, good))
-    client.ask(produce(to(client, name), batch(b"b") * 2, acks=7))
+        client.ask(produce(name_or_id(client, name), payload))
+        client.ask(produce(name_or_id(client, name), payload, acks=7))
+    client.ask(produce(name_or_id(client, name), good, acks=7))
+    client.ask(produce(name_or_id(client, name), good, good))
+    client.ask(produce(name_or_id(client, name), batch(b"b") * 2, acks=7))
     transactional = batch(
         b"a", compression=CompressionType.ZSTD, is_transactional=True, producer_id=7, base_sequence=-1
     )
-    client.ask(produce(to(client, name), transactional))
-    client.ask(produce(to(client, name), transactional, transactional_id=client.topic("tx")))
+    client.ask(produce(name_or_id(client, name), transactional))
+    client.ask(produce(name_or_id(client, name), transactional, transactional_id=client.topic("tx")))
     note_contents(client, name)
 
 
@@ -437,43 +440,43 @@ def batches_that_are_too_large(client: Speaker) -> None:
     size = len(batch(b"a" * 100))
     name = client.create("a", configs={"max.message.bytes": str(size)})
     for length in (100, 101, 5000):
-        client.ask(produce(to(client, name), batch(b"a" * length)))
-    client.ask(produce(to(client, name), batch(b"a" * 5000, compression=CompressionType.GZIP)))
+        client.ask(produce(name_or_id(client, name), batch(b"a" * length)))
+    client.ask(produce(name_or_id(client, name), batch(b"a" * 5000, compression=CompressionType.GZIP)))
     client.ask(list_offsets(name, 0), 7)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def batches_that_no_segment_holds(client: Speaker) -> None:
+def batches_larger_than_a_segment(client: Speaker) -> None:
     name = client.create("a", configs={"segment.bytes": "1048576", "max.message.bytes": "5000000"})
-    client.ask(produce(to(client, name), batch(b"a" * 1_100_000)))
-    client.ask(produce(to(client, name), batch(b"a" * 1_000_000)))
-    client.ask(produce(to(client, name), batch(b"a" * 1_000_000)))
+    client.ask(produce(name_or_id(client, name), batch(b"a" * 1_100_000)))
+    client.ask(produce(name_or_id(client, name), batch(b"a" * 1_000_000)))
+    client.ask(produce(name_or_id(client, name), batch(b"a" * 1_000_000)))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def compacted_topics_need_keys(client: Speaker) -> None:
     name = client.create("a", configs={"cleanup.policy": "compact"})
-    client.ask(produce(to(client, name), batch(b"a")))
-    client.ask(produce(to(client, name), batch(b"a", key=b"")))
-    client.ask(produce(to(client, name), batch(b"a", b"b")))
+    client.ask(produce(name_or_id(client, name), batch(b"a")))
+    client.ask(produce(name_or_id(client, name), batch(b"a", key=b"")))
+    client.ask(produce(name_or_id(client, name), batch(b"a", b"b")))
     client.ask(list_offsets(name, 0), 7)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def times_out_of_range(client: Speaker) -> None:
+def timestamps_out_of_range(client: Speaker) -> None:
     bounds = {"message.timestamp.before.max.ms": "60000", "message.timestamp.after.max.ms": "60000"}
     name = client.create("a", configs=bounds)
     now = int(time.time() * 1000)
     for timestamp in (START_MS, now, now - 120_000, now + 120_000, now - 30_000, now + 30_000):
-        client.ask(produce(to(client, name), batch(b"a", b"b", timestamp=timestamp)))
+        client.ask(produce(name_or_id(client, name), batch(b"a", b"b", timestamp=timestamp)))
     client.ask(list_offsets(name, 0), 7)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def times_before_all_times(client: Speaker) -> None:
+def negative_timestamps(client: Speaker) -> None:
     name = client.create("a")
     for timestamp in (-1, 0, -2, 2**62):
-        client.ask(produce(to(client, name), batch(b"a", timestamp=timestamp)))
+        client.ask(produce(name_or_id(client, name), batch(b"a", timestamp=timestamp)))
     note_contents(client, name)
 
 
@@ -482,7 +485,7 @@ def one_wrong_record_of_many(client: Speaker) -> None:
     name = client.create("a", configs={"message.timestamp.after.max.ms": "1000"})
     later = int(time.time() * 1000) + 100_000
     for timestamp in (later - 200_000, later):
-        client.ask(produce(to(client, name), batch(*(b"x" for _ in range(12)), timestamp=timestamp)))
+        client.ask(produce(name_or_id(client, name), batch(*(b"x" for _ in range(12)), timestamp=timestamp)))
 
 
 def records(*given: tuple[bytes | None, int], **fields: object) -> bytes:
@@ -491,11 +494,11 @@ def records(*given: tuple[bytes | None, int], **fields: object) -> bytes:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def keys_and_times_wrong_together(client: Speaker) -> None:
+def missing_keys_and_wrong_timestamps(client: Speaker) -> None:
     name = client.create(
         "c", configs={"cleanup.policy": "compact", "message.timestamp.before.max.ms": "1000"}
     )
-    topic, now_ms = to(client, name), int(time.time() * 1000)
+    topic, now_ms = name_or_id(client, name), int(time.time() * 1000)
     for given in (
         [(b"k", now_ms), (None, now_ms), (b"k", 5)],
         [(None, now_ms), (None, now_ms)],
@@ -507,10 +510,10 @@ def keys_and_times_wrong_together(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def times_that_are_none(client: Speaker) -> None:
+def missing_timestamps(client: Speaker) -> None:
     for kind in ("CreateTime", "LogAppendTime"):
         name = client.create(kind, configs={"message.timestamp.type": kind})
-        topic = to(client, name)
+        topic = name_or_id(client, name)
         client.ask(produce(topic, records((b"k", -1), (b"k", -1))))
         claim = with_crc(bytearray(records((b"k", -1))))
         client.ask(produce(topic, stamped(claim, -1)))
@@ -518,17 +521,17 @@ def times_that_are_none(client: Speaker) -> None:
 
 
 def stamped(payload: bytes, max_timestamp: int) -> bytes:
-    """A batch that claims LogAppendTime."""
+    """The batch with LogAppendTime and `max_timestamp` in its header."""
     data = bytearray(payload)
     stamp_max_timestamp(data, 0, TimestampType.LOG_APPEND_TIME, max_timestamp)
     return bytes(data)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def more_replicas_than_are_in_sync(client: Speaker) -> None:
+def fewer_in_sync_replicas_than_required(client: Speaker) -> None:
     name = client.create("a", configs={"min.insync.replicas": "2"})
-    client.ask(produce(to(client, name), batch(), acks=-1))
-    client.ask(produce(to(client, name), batch(), acks=1))
+    client.ask(produce(name_or_id(client, name), batch(), acks=-1))
+    client.ask(produce(name_or_id(client, name), batch(), acks=1))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, 12)
@@ -540,11 +543,11 @@ def the_same_topic_twice(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, 12)
-def topics_of_the_broker(client: Speaker) -> None:
-    """Which anybody may create, and nobody but an administrator's tool may write to."""
+def internal_topics(client: Speaker) -> None:
+    """Any client may create them; only an administrator's tool may write to them."""
     name = "__share_group_state"
     topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    client.peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)  # it may be there already
+    client.peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)  # it may exist already
     client.until(list_offsets(name, 0), lambda answer: answer.topics[0].partitions[0].error_code == 0, 7)
     client.ask(produce(name, batch(b"a", key=b"k")))
     client.ask(produce(name, b""))

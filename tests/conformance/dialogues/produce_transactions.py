@@ -1,4 +1,4 @@
-"""Produce in transactions: what the coordinator has to know first (KIP-890), and what is refused."""
+"""Produce in transactions: verification by the coordinator (KIP-890), and rejected requests."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def a_partition_that_was_not_added(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def after_the_end(client: Speaker) -> None:
-    """Late batches of a transaction that has ended do not open it again."""
+def batches_after_the_end_of_a_transaction(client: Speaker) -> None:
+    """Late batches of an ended transaction do not open it again."""
     producer = Transactor(client)
     producer.begin(0)
     producer.send(sequence=0)
@@ -62,7 +62,7 @@ def after_the_end(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def ids_that_do_not_belong_together(client: Speaker) -> None:
+def ids_that_do_not_match(client: Speaker) -> None:
     producer = Transactor(client)
     producer.begin(0)
     producer.send(sequence=0, producer_id=producer.id + 1_000_000)
@@ -72,7 +72,7 @@ def ids_that_do_not_belong_together(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def epochs_that_are_not_the_producers(client: Speaker) -> None:
+def wrong_producer_epochs(client: Speaker) -> None:
     producer = Transactor(client)
     producer.begin(0)
     producer.send(sequence=0, epoch=producer.epoch + 1)
@@ -107,8 +107,8 @@ def two_producers_in_one_request(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def what_is_no_part_of_the_transaction(client: Speaker) -> None:
-    """A producer with a transaction open writes nothing outside of it, in that partition."""
+def non_transactional_batches(client: Speaker) -> None:
+    """A producer with an open transaction in a partition writes nothing there outside of it."""
     producer = Transactor(client)
     producer.send(sequence=0, is_transactional=False)
     producer.begin(0)
@@ -119,7 +119,7 @@ def what_is_no_part_of_the_transaction(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def something_wrong_beside_it(client: Speaker) -> None:
+def an_error_in_another_partition(client: Speaker) -> None:
     producer = Transactor(client)
     producer.begin(0)
     good = producer.batch(b"a", sequence=0)
@@ -127,7 +127,7 @@ def something_wrong_beside_it(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def a_batch_that_is_cut_short(client: Speaker) -> None:
+def a_truncated_batch(client: Speaker) -> None:
     producer = Transactor(client)
     producer.begin(0)
     whole = producer.batch(b"a", sequence=0)
@@ -139,8 +139,8 @@ def a_batch_that_is_cut_short(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def a_batch_of_no_format_beside_others(client: Speaker) -> None:
-    """It spoils the request, unless a transactional batch is in front of it."""
+def a_batch_of_an_unknown_format_beside_others(client: Speaker) -> None:
+    """It fails the whole request, unless a transactional batch precedes it."""
     name = client.create("a", 3)
     topic: str | Uuid = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
     nowhere: str | Uuid = NO_ID if client.version >= IDS_IN_PRODUCE else client.topic("nowhere")
@@ -161,7 +161,7 @@ def a_batch_of_no_format_beside_others(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def transactional_without_a_producer(client: Speaker) -> None:
+def transactional_batches_without_a_producer_id(client: Speaker) -> None:
     producer = Transactor(client)
     producer.begin(0)
     producer.send(sequence=-1, producer_id=-1, epoch=-1)
@@ -180,15 +180,15 @@ def acknowledgements_in_a_transaction(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def an_id_that_was_never_initialised(client: Speaker) -> None:
+def an_uninitialized_transactional_id(client: Speaker) -> None:
     coordinator_of(client, client.topic("nobody"), TRANSACTION)
     producer = Transactor(client)
     producer.send(sequence=0, transactional_id=client.topic("nobody"))
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def a_marker_out_of_turn(client: Speaker) -> None:
-    """Somebody ends the transaction in this partition: it has to be verified anew."""
+def a_marker_during_a_transaction(client: Speaker) -> None:
+    """A marker ends the transaction in this partition: the next batch has to be verified again."""
     producer = Transactor(client)
     producer.begin(0)
     producer.send(sequence=0)
@@ -200,8 +200,8 @@ def a_marker_out_of_turn(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def markers_by_clients(client: Speaker) -> None:
-    """Control batches are for brokers."""
+def control_batches_of_clients(client: Speaker) -> None:
+    """Only brokers may write control batches."""
     producer = Transactor(client)
     producer.begin(0)
     producer.send(b"a", sequence=0, is_control=True)
@@ -210,7 +210,7 @@ def markers_by_clients(client: Speaker) -> None:
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def a_zombie_between_two_batches(client: Speaker) -> None:
-    """What a fenced producer sends changes nothing for the one that took over."""
+    """A fenced producer does not affect its successor."""
     producer = Transactor(client)
     zombie = producer.epoch
     producer.initialize()
@@ -234,7 +234,7 @@ def a_zombie_between_two_batches(client: Speaker) -> None:
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def a_zombie_before_the_first_batch(client: Speaker) -> None:
-    """The log knows nothing of either epoch yet; the coordinator does."""
+    """The log does not know either epoch yet; the coordinator does."""
     producer = Transactor(client)
     zombie = producer.epoch
     producer.initialize()
@@ -248,7 +248,7 @@ def a_zombie_before_the_first_batch(client: Speaker) -> None:
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
 def a_zombie_with_an_open_transaction(client: Speaker) -> None:
-    """The marker of its abortion tells the log of the new epoch."""
+    """The ABORT marker brings the new epoch to the log."""
     producer = Transactor(client)
     zombie = producer.epoch
     producer.begin(0)
@@ -298,8 +298,8 @@ def a_zombie_outside_of_transactions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def what_a_batch_that_failed_leaves_behind(client: Speaker) -> None:
-    """Verification has begun for it, and it is the lowest sequence number that counts."""
+def a_failed_batch_keeps_its_verification(client: Speaker) -> None:
+    """Its verification state stays, with the lowest sequence number."""
     for sequence in (-1, 5, 2):
         producer = Transactor(client, f"tx{sequence}")
         producer.begin(0)
@@ -309,8 +309,8 @@ def what_a_batch_that_failed_leaves_behind(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def a_marker_while_verification_is_under_way(client: Speaker) -> None:
-    """A marker ends it, unless each transaction has an epoch of its own and this one is the marker's."""
+def a_marker_during_verification(client: Speaker) -> None:
+    """A marker ends verification, unless each transaction has its own epoch and the marker has this one."""
     for version, ahead in ((0, 0), (2, 0), (2, 1), (0, -1)):
         producer = Transactor(client, f"tx{version}-{ahead}")
         producer.initialize()

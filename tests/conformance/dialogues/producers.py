@@ -7,7 +7,7 @@ from typing import Any
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from tests.conformance.dialogues import dialogue
-from tests.conformance.dialogues.produce import FIRST, LAST, note_log, to
+from tests.conformance.dialogues.produce import FIRST, LAST, name_or_id, note_log
 from tests.conformance.dialogues.words import produce
 from tests.conformance.speaker import Speaker, batch
 
@@ -15,7 +15,7 @@ LAST_SEQUENCE = 2**31 - 1
 
 
 class Producer:
-    """Sends batches of `count` records that carry its id, and an epoch and a sequence number of choice."""
+    """Sends batches of `count` records with its id and a chosen epoch and sequence number."""
 
     def __init__(self, client: Speaker, word: str = "a", **configs: str) -> None:
         self.client = client
@@ -34,7 +34,7 @@ class Producer:
         fields.setdefault("producer_id", self.id)
         values = [b"%d" % at for at in range(count)]
         payload = batch(*values, base_sequence=sequence, producer_epoch=epoch, **fields)
-        self.client.ask(produce(to(self.client, self.name), payload), noting=self.outcome)
+        self.client.ask(produce(name_or_id(self.client, self.name), payload), noting=self.outcome)
 
     @staticmethod
     def outcome(answer: Any) -> object:
@@ -50,8 +50,8 @@ def in_sequence(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def again_and_again(client: Speaker) -> None:
-    """The last five batches are known; an older one is not."""
+def duplicates(client: Speaker) -> None:
+    """The broker knows the last five batches, no older ones."""
     producer = Producer(client)
     for sequence in range(7):
         producer.send(sequence * 2, 2)
@@ -61,7 +61,7 @@ def again_and_again(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def again_but_not_quite(client: Speaker) -> None:
+def similar_batches(client: Speaker) -> None:
     producer = Producer(client)
     producer.send(0, 3)
     producer.send(3, 3)
@@ -80,7 +80,7 @@ def gaps(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def not_from_the_beginning(client: Speaker) -> None:
+def a_first_sequence_above_zero(client: Speaker) -> None:
     producer = Producer(client)
     producer.send(5)
     producer.send(6)
@@ -100,8 +100,8 @@ def epochs(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def epochs_below_all(client: Speaker) -> None:
-    """No epoch is below -1, which a producer has that the log does not know."""
+def negative_producer_epochs(client: Speaker) -> None:
+    """No epoch is below -1, the epoch of a producer that the log does not know."""
     for epoch in (-2, -(2**15), -1):
         producer = Producer(client, f"a{epoch}")
         producer.send(0, epoch=epoch)
@@ -112,7 +112,7 @@ def epochs_below_all(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def sequences_go_round(client: Speaker) -> None:
+def sequences_wrap_around(client: Speaker) -> None:
     producer = Producer(client)
     producer.send(LAST_SEQUENCE - 1, 2)
     producer.send(0)
@@ -135,15 +135,15 @@ def two_producers(client: Speaker) -> None:
 
 
 def note_log_without_ids(client: Speaker, name: str) -> None:
-    """How much is in the log."""
+    """Notes the offsets and sizes of the log."""
     from tests.conformance.dialogues.words import list_offsets
 
     client.ask(list_offsets(name, 0), 7)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def half_a_producer(client: Speaker) -> None:
-    """Id, epoch and sequence come together or not at all."""
+def incomplete_producer_fields(client: Speaker) -> None:
+    """Id, epoch and sequence are set together or not at all."""
     producer = Producer(client)
     producer.send(-1)
     producer.send(0, epoch=-1)
@@ -155,14 +155,14 @@ def half_a_producer(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def again_under_the_brokers_time(client: Speaker) -> None:
+def duplicates_with_log_append_time(client: Speaker) -> None:
     producer = Producer(client, message_timestamp_type="LogAppendTime")
     producer.send(0, 2)
     producer.send(0, 2)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def a_transaction_that_nobody_began(client: Speaker) -> None:
+def a_transactional_batch_without_a_transaction(client: Speaker) -> None:
     producer = Producer(client)
     producer.send(0, is_transactional=True)
     note_log(client, producer.name)

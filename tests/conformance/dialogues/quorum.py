@@ -24,14 +24,14 @@ def describing(*topics: tuple[str, list[int]]) -> DescribeQuorumRequest:
 
 
 def state(answer: DescribeQuorumResponse) -> object:
-    """The quorum without what differs from one log to the next: how far they are, in which epoch, and since when."""
+    """The quorum without what differs between any two logs: offsets, epochs and times."""
     (topic,) = answer.topics
     (partition,) = topic.partitions
     (voter,) = partition.current_voters
     assert voter.log_end_offset == partition.high_watermark > 0
     assert partition.leader_epoch > 0
     times = (voter.last_fetch_timestamp, voter.last_caught_up_timestamp)
-    nodes = [node.node_id for node in answer.nodes]  # one of the two has a listener for its controller
+    nodes = [node.node_id for node in answer.nodes]  # only one of the two brokers has a controller listener
     return (
         answer.error_code,
         answer.error_message,
@@ -49,7 +49,7 @@ def the_quorum(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_QUORUM, 0, 2)
-def what_has_no_quorum(client: Speaker) -> None:
+def topics_without_a_quorum(client: Speaker) -> None:
     topic = client.create("t")
     client.ask(describing())
     for name, indexes in ((METADATA, [1]), (topic, [0]), (METADATA, [0, 0]), ("no such", [0])):
@@ -60,6 +60,6 @@ def what_has_no_quorum(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.UNREGISTER_BROKER, 0, 0)
-def brokers_that_there_are_not(client: Speaker) -> None:
+def unknown_brokers(client: Speaker) -> None:
     for broker_id in (5, -1, 2**31 - 1):
         client.ask(UnregisterBrokerRequest(broker_id=broker_id))

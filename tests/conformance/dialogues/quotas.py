@@ -59,7 +59,7 @@ def describe(
 
 
 def altered(answer: AlterClientQuotasResponse) -> object:
-    """Entities come in the order of Kafka's hash tables."""
+    """The results, sorted: Kafka returns entities in hash order."""
     return sorted(
         (parts_of(entry), int(entry.error_code), entry.error_message is None) for entry in answer.entries
     )
@@ -70,7 +70,7 @@ def parts_of(entry: Any) -> list[tuple[str, str]]:
 
 
 def of_this_dialogue(client: Speaker) -> Any:
-    """Notes only the entities that a dialogue made: those of others are there as well."""
+    """A function that notes only the entities of this dialogue."""
 
     def noting(answer: DescribeClientQuotasResponse) -> object:
         if answer.entries is None:
@@ -86,13 +86,13 @@ def of_this_dialogue(client: Speaker) -> Any:
 
 
 def ask_settled(client: Speaker, request: AlterClientQuotasRequest) -> None:
-    """Asks, and waits until what comes next sees the outcome: Kafka answers before its broker has read the records."""
+    """Sends a request and waits until later ones see its effect: Kafka's broker applies records after the response."""
     client.ask(request, noting=altered)
     settle(client)
 
 
 def settle(client: Speaker) -> None:
-    """Waits until the broker has read a change that is made now, and so all before it. Nothing is noted."""
+    """Makes a change and waits until the broker has applied it, and so all before it; notes nothing."""
     last, rate = client.topic("last"), "producer_byte_rate"
     client.peer.ask(alter(([("user", last)], {rate: 1.0})), LAST)
     client.until(describe(("user", EXACT, last)), lambda it: bool(it.entries), LAST)
@@ -119,7 +119,7 @@ def set_change_and_remove(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def only_validated(client: Speaker) -> None:
+def validation_only(client: Speaker) -> None:
     user = client.topic("alice")
     for ops in ({"producer_byte_rate": 1024.0}, {"producer_byte_rate": -1.0}, {"no_such_rate": 1.0}):
         ask_settled(client, alter(([("user", user)], ops), validate_only=True))
@@ -127,7 +127,7 @@ def only_validated(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def values_that_cannot_be(client: Speaker) -> None:
+def invalid_values(client: Speaker) -> None:
     user = [("user", client.topic("alice"))]
     for key in ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"):
         for value in (
@@ -141,7 +141,7 @@ def values_that_cannot_be(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def keys_that_an_entity_does_not_have(client: Speaker) -> None:
+def invalid_keys_of_entities(client: Speaker) -> None:
     user, program = ("user", client.topic("alice")), ("client-id", client.topic("app"))
     for parts in ([user], [program], [user, program], [("ip", "10.9.8.7")], [("user", None)], [("ip", None)]):
         for key in ("producer_byte_rate", "connection_creation_rate", "no_such_rate", "", "SCRAM-SHA-256"):
@@ -150,7 +150,7 @@ def keys_that_an_entity_does_not_have(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def entities_that_cannot_be(client: Speaker) -> None:
+def invalid_entities(client: Speaker) -> None:
     user, program, address = (
         ("user", client.topic("alice")),
         ("client-id", client.topic("app")),
@@ -178,7 +178,7 @@ def entities_that_cannot_be(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def addresses(client: Speaker) -> None:
+def ip_addresses(client: Speaker) -> None:
     for address in ("10.9.8.7", "::1", "2001:db8::7", "localhost", None):
         parts = [("ip", address)]
         ask_settled(client, alter((parts, {"connection_creation_rate": 7.0})))
@@ -193,7 +193,7 @@ def every(answer: DescribeClientQuotasResponse) -> object:
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def what_comes_twice(client: Speaker) -> None:
+def duplicate_entities_and_keys(client: Speaker) -> None:
     alice, bob = [("user", client.topic("alice"))], [("user", client.topic("bob"))]
     rate = "producer_byte_rate"
     ask_settled(client, alter((alice, [(rate, 1.0), (rate, 2.0)]), (bob, {rate: 3.0})))
@@ -204,7 +204,7 @@ def what_comes_twice(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def some_right_and_some_wrong(client: Speaker) -> None:
+def valid_and_invalid_entries(client: Speaker) -> None:
     alice, bob = [("user", client.topic("alice"))], [("user", client.topic("bob"))]
     ask_settled(
         client,
@@ -247,7 +247,7 @@ def filters(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_CLIENT_QUOTAS, FIRST, LAST)
-def filters_that_cannot_be(client: Speaker) -> None:
+def invalid_filters(client: Speaker) -> None:
     wrong: tuple[list[Any], ...] = (
         [("", EXACT, "a")],
         [("group", EXACT, "a")],

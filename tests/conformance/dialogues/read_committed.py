@@ -1,4 +1,4 @@
-"""Reading in transactions: Fetch and ListOffsets by isolation level, and DescribeProducers, over the same logs."""
+"""Reads of transactional records: Fetch and ListOffsets by isolation level, and DescribeProducers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.messages.offsets import DeleteRecordsRequest
 from barnabas.protocol.messages.producers import DescribeProducersRequest
-from barnabas.protocol.wire import Uuid
 from tests.conformance.dialogues import dialogue
+from tests.conformance.dialogues.fetch import name_or_id
 from tests.conformance.dialogues.in_transactions import Transactor, note_batches, note_producers
 from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, list_offsets, partition
 from tests.conformance.speaker import START_MS, Speaker, batch
@@ -19,17 +19,12 @@ UNCOMMITTED, COMMITTED = 0, 1
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 MAX_TIMESTAMP_SINCE = 7
 NEXT_MS_S = 0.005
-"""By then the clock shows another millisecond: which of two markers is the youngest is a matter of luck otherwise."""
-
-
-def of(client: Speaker, name: str) -> str | Uuid:
-    """What a request of this version calls the topic."""
-    return client.id_of(name) if client.version >= IDS_IN_FETCH else name
+"""A pause after which the clock shows another millisecond: otherwise two markers may have equal timestamps."""
 
 
 def read(client: Speaker, name: str, offset: int = 0, *, isolation: int = COMMITTED, **fields: Any) -> None:
-    """Fetches from `offset` on and notes what comes, apart from the ids of producers."""
-    topics = fetch_topic(of(client, name), [partition(0, offset, **fields)])
+    """Fetches from `offset` on and notes the response without producer ids."""
+    topics = fetch_topic(name_or_id(client, name), [partition(0, offset, **fields)])
 
     def plain(answer: FetchResponse) -> object:
         data = answer.responses[0].partitions[0]
@@ -48,14 +43,14 @@ def read(client: Speaker, name: str, offset: int = 0, *, isolation: int = COMMIT
 
 
 def delete_of(name: str, offset: int) -> DeleteRecordsRequest:
-    """Of the first partition, up to `offset` (exclusive)."""
+    """Deletes records of the first partition up to `offset` (exclusive)."""
     first = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
     topic = DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[first])
     return DeleteRecordsRequest(topics=[topic], timeout_ms=10_000)
 
 
 def history(client: Speaker, *, bumps: bool) -> tuple[str, Transactor]:
-    """Committed, aborted and plain records by turns, and in the end a transaction that stays open."""
+    """Writes committed, aborted and plain records in turn, and then a transaction that stays open."""
     producer = Transactor(client, bumps=bumps)
     other = Transactor(client, "other", topic=producer.name, bumps=bumps)
     for commit in (True, False):
@@ -88,8 +83,8 @@ def by_isolation_level(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, 4, 18)
-def batches_beyond_the_limit(client: Speaker) -> None:
-    """Whether a partition that gives no records says anything of aborted transactions: by what keeps them back."""
+def aborted_transactions_without_records(client: Speaker) -> None:
+    """A partition without records lists aborted transactions or not, depending on the limit that withholds records."""
     producer = Transactor(client, bumps=False)
     for index in (0, 1):
         producer.add(index)
@@ -101,20 +96,20 @@ def batches_beyond_the_limit(client: Speaker) -> None:
         for offsets in ((0, 0), (1, 1), (2, 2), (3, 3), (4, 0), (4, 3), (4, 4)):
             for max_bytes, of_each in ((1, 100), (300, 100), (300, 10_000), (600, 300), (600, 0), (0, 300)):
                 parts = [partition(index, offset, max_bytes=of_each) for index, offset in enumerate(offsets)]
-                topic = fetch_topic(of(client, producer.name), parts)
+                topic = fetch_topic(name_or_id(client, producer.name), parts)
                 client.ask(
                     fetch(topic, isolation_level=isolation, max_bytes=max_bytes), noting=sizes_and_aborted
                 )
 
 
 def starts_of(data: FetchResponse.PartitionData) -> list[int] | None:
-    """Where the aborted transactions of a partition begin."""
+    """The first offsets of the aborted transactions of a partition."""
     aborted = data.aborted_transactions
     return None if aborted is None else [it.first_offset for it in aborted]
 
 
 def sizes_and_aborted(answer: FetchResponse) -> object:
-    """Of each partition: how many bytes it gives, and where aborted transactions begin."""
+    """The size of the records and the first offsets of aborted transactions of each partition."""
     return [
         (
             data.partition_index,
@@ -138,8 +133,8 @@ def committed_from_every_offset(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, 12, 12)
-def a_transaction_that_was_deleted(client: Speaker) -> None:
-    """What DeleteRecords took cannot be unstable."""
+def a_transaction_in_deleted_records(client: Speaker) -> None:
+    """Records that DeleteRecords removed do not hold back the last stable offset."""
     name, producer = history(client, bumps=True)
     client.ask(delete_of(name, -1), 2)
     client.write(name, batch(b"later"))
@@ -152,13 +147,13 @@ def a_transaction_that_was_deleted(client: Speaker) -> None:
 
 @dialogue(ApiKey.FETCH, 4, 18)
 def waiting_for_the_end_of_a_transaction(client: Speaker) -> None:
-    """Records beyond the last stable offset are not worth an answer."""
+    """Records beyond the last stable offset do not complete a fetch."""
     producer = Transactor(client, bumps=False)
     client.write(producer.name, batch(b"a"))
     producer.begin(0)
     producer.write(b"b")
     for offset in (0, 1):
-        topics = fetch_topic(of(client, producer.name), [partition(0, offset)])
+        topics = fetch_topic(name_or_id(client, producer.name), [partition(0, offset)])
         request = fetch(topics, isolation_level=COMMITTED, max_wait_ms=300, min_bytes=100)
         began = time.monotonic()
         client.ask(request, noting=lambda it: len(it.responses[0].partitions[0].records or b""))
@@ -169,14 +164,14 @@ def waiting_for_the_end_of_a_transaction(client: Speaker) -> None:
     ApiKey.FETCH,
     4,
     18,
-    differs="Kafka answers a fetch of committed records past the last stable offset at once, with nothing",
+    differs="Kafka answers a read_committed fetch past the last stable offset at once, without records",
 )
 def waiting_past_the_last_stable_offset(client: Speaker) -> None:
     producer = Transactor(client, bumps=False)
     client.write(producer.name, batch(b"a"))
     producer.begin(0)
     producer.write(b"b", b"c")
-    topics = fetch_topic(of(client, producer.name), [partition(0, 3)])
+    topics = fetch_topic(name_or_id(client, producer.name), [partition(0, 3)])
     began = time.monotonic()
     client.ask(fetch(topics, isolation_level=COMMITTED, max_wait_ms=300, min_bytes=1))
     client.note(time.monotonic() - began > 0.25)
@@ -221,7 +216,7 @@ def producers_in_transactions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
-def producers_of_what_is_not_there(client: Speaker) -> None:
+def producers_of_unknown_topics(client: Speaker) -> None:
     producer = Transactor(client)
     wanted = [
         DescribeProducersRequest.TopicRequest(name=name, partition_indexes=indexes)
@@ -241,10 +236,10 @@ def producers_of_what_is_not_there(client: Speaker) -> None:
     ApiKey.LIST_OFFSETS,
     7,
     8,
-    differs="Kafka searches only the first segment that is young enough, also where the log starts behind its records",
+    differs="Kafka searches only the first segment with a timestamp in range, even if its records are deleted",
 )
-def times_behind_the_start_of_the_log(client: Speaker) -> None:
-    """The marker is so much younger than the records that it has a segment of its own."""
+def timestamps_below_the_log_start(client: Speaker) -> None:
+    """The marker is so much younger than the records that the log rolls a segment for it."""
     producer = Transactor(client, bumps=False)
     client.write(producer.name, batch(b"plain"))
     producer.begin(0)
@@ -260,7 +255,7 @@ def times_behind_the_start_of_the_log(client: Speaker) -> None:
     ApiKey.FETCH,
     12,
     13,
-    differs="Kafka's last stable offset is the first of the batch in which the log starts, below its start",
+    differs="Kafka's last stable offset is the base offset of the batch that holds the log start offset",
 )
 def the_log_starts_within_a_batch_of_an_open_transaction(client: Speaker) -> None:
     producer = Transactor(client, bumps=client.version >= IDS_IN_FETCH)

@@ -51,7 +51,7 @@ def describe(*users: str) -> DescribeUserScramCredentialsRequest:
 
 
 def sorted_results(answer: DescribeUserScramCredentialsResponse) -> object:
-    """Users come in the order of Kafka's hash tables."""
+    """The results sorted by user: Kafka returns users in hash order."""
     assert answer.error_message == "", answer
     assert all(result.error_code or result.error_message == "" for result in answer.results), answer
     answer.results.sort(key=lambda result: result.user)
@@ -66,7 +66,7 @@ def altered(answer: AlterUserScramCredentialsResponse) -> object:
 
 
 def ask_settled(client: Speaker, request: AlterUserScramCredentialsRequest) -> None:
-    """Asks, and waits until what comes next sees the outcome: Kafka answers before its broker has read the records."""
+    """Sends a request and waits until later ones see its effect: Kafka's broker applies records after the response."""
     client.ask(request, noting=altered)
     last = client.topic("last")
     client.peer.ask(alter((last, SHA_256, 4096)), 0)
@@ -92,7 +92,7 @@ def set_change_and_delete(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
-def credentials_that_cannot_be(client: Speaker) -> None:
+def invalid_credentials(client: Speaker) -> None:
     alice = client.topic("alice")
     for iterations in (-1, 0, 4095, 16385, 2147483647):
         client.ask(alter((alice, SHA_256, iterations)), noting=altered)
@@ -108,7 +108,7 @@ def credentials_that_cannot_be(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
-def odd_salts_and_passwords(client: Speaker) -> None:
+def unusual_salts_and_passwords(client: Speaker) -> None:
     alice = client.topic("alice")
     client.ask(alter((alice, SHA_256, 4096), salt=b""), noting=altered)
     ask_settled(client, alter((alice, SHA_512, 4096), salted_password=b"x" * 500))
@@ -116,7 +116,7 @@ def odd_salts_and_passwords(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
-def users_that_come_twice(client: Speaker) -> None:
+def duplicate_users(client: Speaker) -> None:
     alice, bob, carol = client.topic("alice"), client.topic("bob"), client.topic("carol")
     ask_settled(client, alter((alice, SHA_256, 4096), (bob, SHA_256, 4096)))
     for request in (
@@ -131,7 +131,7 @@ def users_that_come_twice(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
-def users(client: Speaker) -> None:
+def described_users(client: Speaker) -> None:
     alice, bob = client.topic("alice"), client.topic("bob")
     ask_settled(client, alter((alice, SHA_256, 4096), (bob, SHA_512, 5000)))
     for request in (
@@ -146,7 +146,7 @@ def users(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
-def everybody(client: Speaker) -> None:
+def all_users(client: Speaker) -> None:
     alice = client.topic("alice")
     ask_settled(client, alter((alice, SHA_256, 4096)))
 

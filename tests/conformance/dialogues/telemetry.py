@@ -23,7 +23,7 @@ HOUR_MS = "3600000"
 NONE, GZIP, ZSTD = 0, 1, 4
 
 ONE_GAUGE = bytes.fromhex("0a180a0012140a0012100a06672e617567652a060a04210000")
-"""No OTLP at all, which a receiver that only unpacks does not mind."""
+"""Not OTLP: the receiver decompresses it without parsing."""
 
 
 def get(instance_id: Uuid = ZERO_UUID) -> GetTelemetrySubscriptionsRequest:
@@ -48,7 +48,7 @@ def push(
 
 
 def subscribed(answer: GetTelemetrySubscriptionsResponse) -> object:
-    """What does not come from a random id."""
+    """The fields that do not depend on a random id."""
     return (
         answer.error_code,
         answer.throttle_time_ms,
@@ -63,7 +63,7 @@ def subscribed(answer: GetTelemetrySubscriptionsResponse) -> object:
 
 
 def subscribe(client: Speaker, word: str, **settings: str | None) -> None:
-    """Has clients of a name that only this dialogue has asked for metrics, and waits until they are."""
+    """Subscribes to metrics of clients with a name that only this dialogue uses, and waits until that takes effect."""
     client.peer.client_id = client.topic("client")
     settings.setdefault("match", f"client_id={client.topic('client')}")
     configs = [
@@ -151,8 +151,8 @@ def several_subscriptions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
-def who_is_asked(client: Speaker) -> None:
-    """A subscription that does not fit leaves no trace; the one made last shows that all were seen."""
+def clients_that_match_a_subscription(client: Speaker) -> None:
+    """A subscription that does not match has no effect; the last one shows that the broker has applied all."""
     name = client.topic("client")
     patterns = {
         "prefix": f"client_id={name[:-1]}",
@@ -173,7 +173,7 @@ def who_is_asked(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
-def a_subscription_that_changes_lets_the_client_ask_at_once(client: Speaker) -> None:
+def a_changed_subscription_ends_the_interval(client: Speaker) -> None:
     subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
     instance_id = b"a changed client"
     first = client.ask(get(instance_id), noting=subscribed)
@@ -185,8 +185,8 @@ def a_subscription_that_changes_lets_the_client_ask_at_once(client: Speaker) -> 
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
-def a_client_that_comes_back(client: Speaker) -> None:
-    """Over a new connection it is a new client: it need not wait for its interval."""
+def a_client_that_reconnects(client: Speaker) -> None:
+    """A new connection is a new client, which need not wait for the interval."""
     subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
     instance_id = b"back once again."
     client.ask(get(instance_id), noting=subscribed)
@@ -214,7 +214,7 @@ def pushes(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PUSH_TELEMETRY, 0, 0, brokers=SECURED)
-def pushes_of_clients_that_never_asked(client: Speaker) -> None:
+def pushes_without_a_subscription_request(client: Speaker) -> None:
     subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
     instance_id = b"came without id."
     client.ask(push(instance_id, 1))
@@ -225,7 +225,7 @@ def pushes_of_clients_that_never_asked(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PUSH_TELEMETRY, 0, 0, brokers=SECURED)
-def pushes_that_cannot_be(client: Speaker) -> None:
+def invalid_pushes(client: Speaker) -> None:
     subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
     bomb, large = gzip.compress(bytes(1 << 21)), bytes((1 << 20) + 1)
     for wrong in (
@@ -241,11 +241,11 @@ def pushes_that_cannot_be(client: Speaker) -> None:
         {"codec": GZIP, "metrics": bomb},
         {"codec": ZSTD, "metrics": b""},
     ):
-        client.note(refused(client, **wrong))
+        client.note(first_push(client, **wrong))
 
 
-def refused(client: Speaker, subscription: int = 0, metrics: bytes = b"", codec: int = NONE) -> Any:
-    """The answer to a client's first push."""
+def first_push(client: Speaker, subscription: int = 0, metrics: bytes = b"", codec: int = NONE) -> Any:
+    """The response to the first push of a client."""
     first = client.until(get(), lambda it: it.error_code == 0, 0)
     request = push(first.client_instance_id, first.subscription_id + subscription, metrics, codec=codec)
     answer: Any = client.peer.ask(request, 0)

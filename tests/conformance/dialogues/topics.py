@@ -54,7 +54,7 @@ def create(*topics: CreateTopicsRequest.CreatableTopic, validate_only: bool = Fa
 
 
 def outcomes(answer: CreateTopicsResponse) -> object:
-    """All but the settings, by name."""
+    """The results without configs, sorted by name."""
     for topic in answer.topics:
         topic.configs = None if topic.configs is None else []
     answer.topics.sort(key=lambda topic: topic.name)
@@ -62,7 +62,7 @@ def outcomes(answer: CreateTopicsResponse) -> object:
 
 
 def settings(answer: CreateTopicsResponse) -> object:
-    """The settings of the one topic."""
+    """The configs of the one topic."""
     (topic,) = answer.topics
     return [
         (
@@ -76,8 +76,8 @@ def settings(answer: CreateTopicsResponse) -> object:
     ]
 
 
-def there(client: Speaker, name: str) -> None:
-    """The topic as Metadata has it, soon: Kafka answers before its broker has heard of what its controller did."""
+def note_created(client: Speaker, name: str) -> None:
+    """Waits for the topic, then notes its metadata: Kafka's broker applies records after the response."""
     client.until(asking(name), lambda answer: answer.topics[0].error_code == 0, 12)
     client.ask(asking(name), 12)
 
@@ -85,11 +85,11 @@ def there(client: Speaker, name: str) -> None:
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
 def a_new_topic(client: Speaker) -> None:
     client.ask(create(wish(client.topic("a"), 3)), noting=outcomes)
-    there(client, client.topic("a"))
+    note_created(client, client.topic("a"))
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def a_new_topic_has_these_settings(client: Speaker) -> None:
+def the_configs_of_a_new_topic(client: Speaker) -> None:
     client.ask(create(wish(client.topic("a"))), noting=settings)
     own: dict[str, str | None] = {
         "retention.ms": "1000",
@@ -100,7 +100,7 @@ def a_new_topic_has_these_settings(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 7, 7)
-def a_new_topic_has_the_brokers_settings_as_they_were_written(client: Speaker) -> None:
+def broker_configs_of_a_new_topic_keep_their_notation(client: Speaker) -> None:
     odd = {
         "log.retention.ms": ("-2", "-99", " -1"),
         "log.cleanup.policy": ("delete,delete",),
@@ -128,7 +128,7 @@ def defaults_of_the_broker(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def a_name_that_is_taken(client: Speaker) -> None:
+def an_existing_name(client: Speaker) -> None:
     name = client.create("a")
     client.ask(create(wish(name)), noting=outcomes)
     client.ask(create(wish(name, 0, 9)), noting=outcomes)
@@ -137,7 +137,7 @@ def a_name_that_is_taken(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def names_that_no_topic_may_have(client: Speaker) -> None:
+def invalid_names(client: Speaker) -> None:
     for name in ("", ".", "..", "a b", "x" * 250, "ä", "__cluster_metadata"):
         client.ask(create(wish(name)), noting=outcomes)
 
@@ -153,21 +153,21 @@ def names_that_collide(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def counts_that_cannot_be(client: Speaker) -> None:
+def invalid_counts(client: Speaker) -> None:
     for partitions, replicas in ((0, 1), (-2, 1), (1, 0), (1, -2), (1, 2), (1, 32767), (0, 0), (-1, 2)):
         client.ask(create(wish(client.topic("a"), partitions, replicas)), noting=outcomes)
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def assignments_by_hand(client: Speaker) -> None:
+def manual_assignments(client: Speaker) -> None:
     client.ask(create(wish(client.topic("a"), -1, -1, {0: [1], 1: [1]})), noting=outcomes)
     client.ask(create(wish(client.topic("b"), -1, -1, {1: [1], 0: [1]})), noting=outcomes)
     for word in ("a", "b"):
-        there(client, client.topic(word))
+        note_created(client, client.topic(word))
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def assignments_that_cannot_be(client: Speaker) -> None:
+def invalid_assignments(client: Speaker) -> None:
     impossible: list[dict[int, list[int]]] = [
         {1: [1]},
         {0: [1], 2: [1]},
@@ -196,7 +196,7 @@ def one_partition_assigned_twice(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def settings_that_cannot_stand(client: Speaker) -> None:
+def invalid_configs(client: Speaker) -> None:
     for key, value in (
         ("retention.ms", "soon"),
         ("retention.ms", ""),
@@ -222,7 +222,7 @@ def settings_that_cannot_stand(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def settings_that_contradict_each_other(client: Speaker) -> None:
+def conflicting_configs(client: Speaker) -> None:
     for own in (
         {"min.compaction.lag.ms": "2", "max.compaction.lag.ms": "1"},
         {"local.retention.ms": "5", "retention.ms": "1"},
@@ -232,8 +232,8 @@ def settings_that_contradict_each_other(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 7, 7)
-def two_faults_at_once(client: Speaker) -> None:
-    """Names come first, then settings, then what has to do with partitions; but too many of these come before all."""
+def the_order_of_checks(client: Speaker) -> None:
+    """Names are checked first, then configs, then partitions; but the limit of partitions is checked before all."""
     taken = client.create("a.b")
     names = client.topic("n"), "a b", taken, client.topic("a_b"), "__cluster_metadata"
     own: tuple[dict[str, str | None], ...] = (
@@ -260,8 +260,8 @@ def two_faults_at_once(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 7, 7)
-def what_counts_for_the_size_of_a_request(client: Speaker) -> None:
-    """Topics that are rejected lead to no records; too much rejects the duplicates and the metadata log as well."""
+def the_limit_of_records_in_a_request(client: Speaker) -> None:
+    """Rejected topics create no records; a request over the limit rejects duplicates and the metadata log as well."""
     taken, a, b = client.create("taken"), client.topic("a"), client.topic("b")
     metadata_log = "__cluster_metadata"
     for topics in (
@@ -282,8 +282,8 @@ def what_counts_for_the_size_of_a_request(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 7, 7)
-def the_order_of_an_answer(client: Speaker) -> None:
-    """Those that are named twice come behind the others, and the metadata log last."""
+def the_order_of_a_response(client: Speaker) -> None:
+    """Duplicate topics follow the others, and the metadata log is last."""
     z, a, q = client.topic("z"), client.topic("a"), client.topic("q")
     topics = [wish(name) for name in (z, "__cluster_metadata", q, a, q, "a b")]
     client.ask(
@@ -294,7 +294,7 @@ def the_order_of_an_answer(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def settings_that_may_stand(client: Speaker) -> None:
+def unusual_valid_configs(client: Speaker) -> None:
     own: dict[str, str | None] = {
         "cleanup.policy": "delete,compact",
         "retention.ms": " 5 ",
@@ -308,7 +308,7 @@ def settings_that_may_stand(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def a_setting_named_twice(client: Speaker) -> None:
+def duplicate_configs(client: Speaker) -> None:
     topic = wish(client.topic("a"))
     topic.configs = [
         CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=value) for value in ("1", "2")
@@ -326,19 +326,19 @@ def a_setting_named_twice(client: Speaker) -> None:
 def the_same_topic_twice(client: Speaker) -> None:
     a, b = client.topic("a"), client.topic("b")
     client.ask(create(wish(a), wish(b), wish(a)), noting=outcomes)
-    there(client, b)
+    note_created(client, b)
     client.ask(asking(a), 12)
 
 
 @dialogue(ApiKey.CREATE_TOPICS, 2, 7)
-def only_to_see_whether_it_could_be(client: Speaker) -> None:
+def validation_only(client: Speaker) -> None:
     name = client.topic("a")
     client.ask(create(wish(name, 3), wish(client.topic("b"), 0), validate_only=True), noting=_without_id)
     client.ask(asking(name), 12)
 
 
 def _without_id(answer: CreateTopicsResponse) -> object:
-    """Kafka draws an id for what it does not create, or none; nobody may use it."""
+    """The results without ids: Kafka may return an unused random id for a topic that it does not create."""
     for topic in answer.topics:
         topic.topic_id = ZERO_UUID
     return outcomes(answer)
@@ -384,7 +384,7 @@ def in_order(answer: DeleteTopicsResponse) -> object:
 
 
 @dialogue(ApiKey.DELETE_TOPICS, 1, 6)
-def a_topic_goes(client: Speaker) -> None:
+def a_topic_is_deleted(client: Speaker) -> None:
     name = client.create("a")
     client.ask(delete(client, name), noting=in_order)
     client.until(asking(name), lambda answer: answer.topics[0].error_code, 12)
@@ -398,26 +398,26 @@ def nothing_to_delete(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DELETE_TOPICS, 1, 6)
-def topics_that_are_not_there(client: Speaker) -> None:
+def unknown_topics(client: Speaker) -> None:
     client.ask(delete(client, client.topic("a"), client.create("b"), "a b", ""), noting=in_order)
 
 
 @dialogue(ApiKey.DELETE_TOPICS, 1, 6)
-def the_same_topic_twice_goes(client: Speaker) -> None:
+def the_same_topic_twice_is_deleted(client: Speaker) -> None:
     name = client.create("a")
     client.ask(delete(client, name, name), noting=in_order)
     client.ask(delete(client, client.topic("b"), client.topic("b")), noting=in_order)
 
 
 @dialogue(ApiKey.DELETE_TOPICS, 6, 6)
-def a_topic_goes_by_its_id(client: Speaker) -> None:
+def a_topic_is_deleted_by_id(client: Speaker) -> None:
     topic_id = client.id_of(client.create("a"))
     client.ask(delete(client, topic_id), noting=in_order)
     client.ask(delete(client, NO_ID), noting=in_order)
 
 
 @dialogue(ApiKey.DELETE_TOPICS, 6, 6)
-def by_name_and_by_id_at_once(client: Speaker) -> None:
+def names_and_ids_in_one_request(client: Speaker) -> None:
     name = client.create("a")
     topic_id = client.id_of(name)
     client.ask(delete(client, (name, topic_id)), noting=in_order)
@@ -429,8 +429,8 @@ def by_name_and_by_id_at_once(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DELETE_TOPICS, 6, 6)
-def a_name_comes_back_and_its_old_id_does_not(client: Speaker) -> None:
-    """What knows the old id is told in every API that goes by ids, and nothing happens to the new topic."""
+def a_recreated_topic_has_a_new_id(client: Speaker) -> None:
+    """Every API with topic ids rejects the old id, and leaves the new topic unchanged."""
     name = client.create("a")
     old = client.id_of(name)
     client.write(name, batch(b"x"))

@@ -19,12 +19,12 @@ LAST_OF_CLIENTS, FIRST_OF_BROKERS = 3, 4
 """Versions of AddPartitionsToTxn that clients send, and those that brokers send."""
 
 WITH_EPOCH_BUMP: Final = 5
-"""The version of EndTxn that speaks transaction version 2."""
+"""The first version of EndTxn with transaction version 2."""
 
 TRANSACTION: Final = 1
 
 LONG_MS: Final = 600_000
-"""A timeout that no dialogue lives to see."""
+"""A timeout longer than any dialogue."""
 
 NOT_YET: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -48,7 +48,7 @@ def topics_of(partitions: Partitions) -> list[AddPartitionsToTxnRequest.AddParti
 
 
 def sorted_results(answer: Any) -> object:
-    """Partitions in an order of their own; Kafka's is that of its tables."""
+    """The results, sorted: Kafka returns partitions in hash order."""
     if answer.results_by_topic_v3_and_below or not answer.results_by_transaction:
         return answer.throttle_time_ms, answer.error_code, _by_topic(answer.results_by_topic_v3_and_below)
     return (
@@ -70,7 +70,7 @@ def _by_topic(topics: Iterable[Any]) -> list[tuple[Any, Any, Any]]:
 
 
 class Producer:
-    """A transactional id that no other dialogue uses, and under what its producer writes."""
+    """A producer with a transactional id that no other dialogue uses."""
 
     def __init__(self, client: Speaker, word: str = "tx", *, is_initialized: bool = True) -> None:
         self.client = client
@@ -80,10 +80,10 @@ class Producer:
         client.until(find, lambda answer: answer.error_code == 0, 3)
         self.settle()
         if is_initialized:
-            self.begin_anew()
+            self.initialize()
 
     def settle(self) -> None:
-        """Waits until the coordinator has loaded what there is, and every transaction has ended."""
+        """Waits until the coordinator has loaded and no transaction is about to end."""
         client = self.client
         client.until(
             self.described(),
@@ -97,15 +97,15 @@ class Producer:
     def described(self) -> DescribeTransactionsRequest:
         return DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
 
-    def begin_anew(self, timeout_ms: int = LONG_MS) -> None:
-        """Nothing of it is noted."""
+    def initialize(self, timeout_ms: int = LONG_MS) -> None:
+        """Initializes the producer id; notes nothing."""
         request = init(transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms)
         answer = self.client.until(request, lambda answer: answer.error_code not in NOT_YET, 4)
         assert answer.error_code == 0, answer
         self.id, self.epoch = answer.producer_id, answer.producer_epoch
 
     def init(self, version: int | None = None, **fields: Any) -> Any:
-        """Asked until no transaction stands in its way; the last answer is noted."""
+        """Waits for the end of a pending transaction, then initializes the producer id; notes the response."""
         request = init(transactional_id=self.transactional_id, **fields)
         self.settle()
         answer = self.client.ask(request, version)
@@ -114,7 +114,7 @@ class Producer:
         return answer
 
     def add(self, partitions: Partitions, version: int = LAST_OF_CLIENTS, **fields: Any) -> Any:
-        """Adds partitions as a client, or with versions from 4 on as a broker; noted."""
+        """Adds partitions as a client, or from version 4 on as a broker; notes the response."""
         return self.client.ask(self.addition(partitions, version, **fields), version, noting=sorted_results)
 
     def addition(
@@ -135,7 +135,7 @@ class Producer:
     def part(
         self, partitions: Partitions, **fields: Any
     ) -> AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction:
-        """What a broker says of one transaction."""
+        """The part of a broker's request for one transaction."""
         said: dict[str, Any] = {
             "transactional_id": self.transactional_id,
             "producer_id": self.id,
@@ -145,7 +145,7 @@ class Producer:
         return AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(topics=topics_of(partitions), **said)
 
     def open(self, partitions: Partitions) -> None:
-        """A transaction with these partitions; nothing of it is noted."""
+        """Opens a transaction with these partitions; notes nothing."""
         request = self.addition(partitions)
 
         def is_added(answer: Any) -> bool:
@@ -173,7 +173,7 @@ class Producer:
         return answer
 
     def note_state(self) -> None:
-        """What the coordinator says of it, once nothing is under way."""
+        """Notes the state of the transaction once none is about to end."""
         self.settle()
         self.client.ask(self.described(), 0, noting=_described)
 

@@ -1,4 +1,4 @@
-"""Producer ids and transactions: who may write under a transactional id, and how each transaction ends."""
+"""Producer ids and transactions: fencing of transactional ids, and the end of each transaction."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ PREVIOUS_ID = 3
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
-def an_id_for_everyone(client: Speaker) -> None:
+def ids_without_a_transactional_id(client: Speaker) -> None:
     client.until(init(transactional_id=None), lambda answer: answer.error_code == 0)
     ids = [client.ask(init(transactional_id=None)).producer_id for _ in range(5)]
     client.note([later - earlier for earlier, later in pairwise(ids)])
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
-def timeouts_do_not_matter(client: Speaker) -> None:
+def ignored_timeouts(client: Speaker) -> None:
     for timeout_ms in (0, -1, 2**31 - 1):
         client.ask(init(transaction_timeout_ms=timeout_ms))
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
-def a_transactional_id_without_letters(client: Speaker) -> None:
+def an_empty_transactional_id(client: Speaker) -> None:
     client.ask(init(transactional_id=""))
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, PREVIOUS_ID, LAST)
-def an_id_from_before(client: Speaker) -> None:
+def a_previous_id_without_a_transactional_id(client: Speaker) -> None:
     for producer_id, epoch in ((5, 0), (5, -1), (-1, 0), (-2, -2), (2**40, 3)):
         client.ask(init(producer_id=producer_id, producer_epoch=epoch))
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
-def one_producer_after_the_other(client: Speaker) -> None:
+def successive_producers(client: Speaker) -> None:
     producer = Producer(client, is_initialized=False)
     producer.note_state()
     for timeout_ms in (60_000, 1, 900_000):
@@ -98,7 +98,7 @@ def another_epoch_for_the_same_producer(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, PREVIOUS_ID, LAST)
-def another_epoch_where_nobody_had_one(client: Speaker) -> None:
+def another_epoch_of_an_unknown_producer(client: Speaker) -> None:
     producer = Producer(client, is_initialized=False)
     producer.init(producer_id=2**40, producer_epoch=7)
     producer.note_state()
@@ -140,7 +140,7 @@ def partitions_are_added(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST, LAST)
-def partitions_of_somebody_else(client: Speaker) -> None:
+def partitions_of_other_producers(client: Speaker) -> None:
     producer = Producer(client)
     topic = client.create("t")
     version = client.version
@@ -149,13 +149,13 @@ def partitions_of_somebody_else(client: Speaker) -> None:
     producer.add({topic: [0]}, version, producer_id=producer.id + 1_000_000)
     producer.add({topic: [0]}, version, producer_id=-1)
     producer.add({topic: [0]}, version, producer_epoch=producer.epoch + 1)
-    producer.begin_anew()
+    producer.initialize()
     producer.add({topic: [0]}, version, producer_epoch=producer.epoch - 1)
     producer.note_state()
 
 
 @dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST, LAST)
-def partitions_that_are_not_there(client: Speaker) -> None:
+def unknown_partitions(client: Speaker) -> None:
     producer = Producer(client)
     topic = client.create("t", 2)
     version = client.version
@@ -169,7 +169,7 @@ def partitions_that_are_not_there(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST_OF_BROKERS, LAST)
-def brokers_ask_for_many(client: Speaker) -> None:
+def several_transactions_of_brokers(client: Speaker) -> None:
     one, other = Producer(client, "one"), Producer(client, "other")
     topic = client.create("t", 3)
     one.open({topic: [0, 1]})
@@ -217,7 +217,7 @@ def offsets_of_a_group_are_added(client: Speaker) -> None:
     ask()
     ask(group_id="")
     ask(group_id=client.topic("another group"))
-    producer.begin_anew()
+    producer.initialize()
     ask(producer_epoch=producer.epoch - 1)
 
 
@@ -225,8 +225,8 @@ def offsets_of_a_group_are_added(client: Speaker) -> None:
 
 
 def begin(producer: Producer, topic: str, *, committed: bool | None) -> None:
-    """Nothing of it is noted. `committed`: how the transaction has ended; None where it is open."""
-    producer.begin_anew()
+    """Begins a transaction and ends it unless `committed` is None; notes nothing."""
+    producer.initialize()
     producer.open({topic: [0]})
     if committed is not None:
         request = EndTxnRequest(
@@ -254,8 +254,8 @@ def transactions_end(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.END_TXN, FIRST, LAST)
-def nothing_ends(client: Speaker) -> None:
-    """With transaction version 2 an abort takes an epoch all the same."""
+def an_end_without_a_transaction(client: Speaker) -> None:
+    """With transaction version 2 even such an abort bumps the epoch."""
     for committed in (True, False):
         producer = Producer(client, f"empty-{committed}")
         producer.end(committed=committed)
@@ -265,7 +265,7 @@ def nothing_ends(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.END_TXN, FIRST, LAST)
-def the_end_of_the_last_once_more(client: Speaker) -> None:
+def a_repeated_end(client: Speaker) -> None:
     topic = client.create("t")
     for was_committed in (True, False):
         for committed in (True, False):
@@ -279,7 +279,7 @@ def the_end_of_the_last_once_more(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.END_TXN, FIRST, LAST)
-def the_end_of_somebody_elses(client: Speaker) -> None:
+def ends_of_other_producers(client: Speaker) -> None:
     producer = Producer(client)
     topic = client.create("t")
     begin(producer, topic, committed=None)
@@ -306,11 +306,11 @@ def many_transactions(client: Speaker) -> None:
     producer.note_state()
 
 
-# ---- looking
+# ---- DescribeTransactions and ListTransactions
 
 
 @dialogue(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0)
-def described(client: Speaker) -> None:
+def described_transactions(client: Speaker) -> None:
     known, other = Producer(client, "known"), Producer(client, "other")
     topic = client.create("t", 12)
     other.open({topic: [5, 0, 11]})
@@ -326,8 +326,8 @@ def described(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0)
-def partitions_are_listed_as_kafka_does(client: Speaker) -> None:
-    """In the order of its tables, in which they stand in the log, too."""
+def partitions_in_hash_order(client: Speaker) -> None:
+    """In the order of Kafka's hash tables, which is their order in the log too."""
     producer = Producer(client)
     names = [client.create(word, 40) for word in ("a", "b", "c")]
     added: list[dict[str, list[int]]] = [
@@ -341,7 +341,7 @@ def partitions_are_listed_as_kafka_does(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LIST_TRANSACTIONS, 0, 2)
-def listed(client: Speaker) -> None:
+def transactions_by_state_and_producer(client: Speaker) -> None:
     empty, open_, done = (Producer(client, word) for word in ("empty", "open", "done"))
     topic = client.create("t")
     open_.open({topic: [0]})

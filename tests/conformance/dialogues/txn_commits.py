@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets that count when a transaction is committed."""
+"""TxnOffsetCommit: offsets that take effect when a transaction is committed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 from barnabas.protocol.api_keys import ApiKey
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.committed import (
-    ADDS_BY_ITSELF,
+    ADDS_GROUP_IMPLICITLY,
     MAX_METADATA,
+    add_group_if_required,
     delete_of,
     end,
     note_offsets,
     note_records,
-    open_for,
     some_offsets,
     txn_commit_of,
 )
@@ -30,7 +30,7 @@ def in_a_transaction(client: Speaker) -> None:
     group, name = some_offsets(client)
     producer = Producer(client)
     for committed in (True, False):
-        open_for(producer, group)
+        add_group_if_required(producer, group)
         client.ask(txn_commit_of(producer, group, (name, 0, 50), (name, 1, 60)))
         client.ask(txn_commit_of(producer, group, (name, 0, 51), metadata=None, leader_epoch=-1))
         note_offsets(client, group)
@@ -40,10 +40,10 @@ def in_a_transaction(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
-def what_is_wrong_in_a_transaction(client: Speaker) -> None:
+def invalid_commits(client: Speaker) -> None:
     group, name = some_offsets(client)
     producer = Producer(client)
-    open_for(producer, group)
+    add_group_if_required(producer, group)
     client.ask(txn_commit_of(producer, group, (name, 0, 5), (name, 9, 5), (client.topic("b"), 0, 5)))
     client.ask(txn_commit_of(producer, group, (client.topic("b"), 0, 5)))
     client.ask(txn_commit_of(producer, group))
@@ -54,26 +54,26 @@ def what_is_wrong_in_a_transaction(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
-def producers_that_may_not(client: Speaker) -> None:
+def wrong_producers(client: Speaker) -> None:
     group, name = some_offsets(client)
     producer = Producer(client)
     client.ask(txn_commit_of(producer, group, (name, 0, 5), producer_id=producer.id + 1))
     client.ask(txn_commit_of(producer, group, (name, 0, 5), producer_epoch=producer.epoch + 1))
     client.ask(txn_commit_of(producer, group, (name, 0, 5), transactional_id=client.topic("other")))
-    if client.version < ADDS_BY_ITSELF:
-        client.ask(txn_commit_of(producer, group, (name, 0, 5)))  # to which no transaction belongs
+    if client.version < ADDS_GROUP_IMPLICITLY:
+        client.ask(txn_commit_of(producer, group, (name, 0, 5)))  # without a transaction
     note_offsets(client, group)
 
 
 @dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
 def a_zombie_in_a_transaction(client: Speaker) -> None:
-    """What a fenced producer commits changes nothing for the one that took over."""
+    """A fenced producer does not affect its successor."""
     group, name = some_offsets(client)
     producer = Producer(client)
     zombie = producer.epoch
     client.ask(txn_commit_of(producer, group, (name, 0, 4), producer_epoch=zombie - 1))
-    producer.begin_anew()
-    open_for(producer, group)
+    producer.initialize()
+    add_group_if_required(producer, group)
     client.ask(txn_commit_of(producer, group, (name, 0, 5)))
     client.ask(txn_commit_of(producer, group, (name, 0, 6), producer_epoch=zombie))
     client.ask(txn_commit_of(producer, group, (name, 1, 7)))
@@ -83,10 +83,10 @@ def a_zombie_in_a_transaction(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
-def a_group_of_offsets_alone(client: Speaker) -> None:
+def a_group_without_members(client: Speaker) -> None:
     group, name = a_group(client, "g"), client.create("a")
     producer = Producer(client)
-    open_for(producer, group)
+    add_group_if_required(producer, group)
     client.ask(txn_commit_of(producer, group, (name, 0, 5)))
     end(producer, committed=True)
     note_offsets(client, group)
@@ -106,7 +106,7 @@ def members_in_a_transaction(client: Speaker) -> None:
             (-1, member.id),
             (-1, ""),
         ):
-            open_for(producer, group)
+            add_group_if_required(producer, group)
             fields = {"generation_id": generation, "member_id": member_id}
             client.ask(txn_commit_of(producer, group, (name, 0, 5), **fields))
         member.sync({member.id: b"all"})
@@ -119,10 +119,10 @@ def members_in_a_transaction(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.TXN_OFFSET_COMMIT, TXN_FIRST, TXN_LAST)
-def offsets_go_in_the_midst_of_it(client: Speaker) -> None:
+def offsets_deleted_during_a_transaction(client: Speaker) -> None:
     group, name = some_offsets(client)
     producer = Producer(client)
-    open_for(producer, group)
+    add_group_if_required(producer, group)
     client.ask(txn_commit_of(producer, group, (name, 0, 50), (name, 1, 60)))
     client.ask(delete_of(group, (name, 0)), 0)
     end(producer, committed=True)

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: what ends in a partition, by whom, and what is refused."""
+"""WriteTxnMarkers: ended transactions of partitions, and rejected markers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST, LAST = 1, 2
 WITH_TRANSACTION_VERSION = 2
 STRANGER = 2**40
 NOT_LEADER = 6
-"""While the coordinator loads its partition."""
+"""The error code while the coordinator loads its partition."""
 
 
 def write(client: Speaker, *markers: WriteTxnMarkersRequest.WritableTxnMarker) -> None:
@@ -30,7 +30,7 @@ def write(client: Speaker, *markers: WriteTxnMarkersRequest.WritableTxnMarker) -
 
 
 def results(answer: Any) -> object:
-    """In an order that does not depend on the broker's tables."""
+    """The results, sorted: brokers return them in hash order."""
     return sorted(
         (marker.producer_id % 1000, topic.name, partition.partition_index, partition.error_code)
         if marker.producer_id >= STRANGER
@@ -62,7 +62,7 @@ def an_open_transaction(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
-def producers_that_nobody_knows(client: Speaker) -> None:
+def unknown_producers(client: Speaker) -> None:
     name = client.create("a", 2)
     write(client, marker(STRANGER, 3, {name: [0]}), marker(STRANGER + 1, 0, {name: [0, 1]}, commit=False))
     write(client, marker(STRANGER, 3, {name: [0]}))
@@ -72,8 +72,8 @@ def producers_that_nobody_knows(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
-def epochs_below_all(client: Speaker) -> None:
-    """Of producers and of coordinators; the log knows none of either."""
+def negative_epochs(client: Speaker) -> None:
+    """Epochs of producers and of coordinators that the log does not know."""
     name = client.create("a", 9)
     cases = [(epoch, of_coordinator) for epoch in (0, -1, -2) for of_coordinator in (0, -1, -2)]
     versions = (0, 2) if client.version >= WITH_TRANSACTION_VERSION else (0,)
@@ -95,8 +95,8 @@ def epochs_below_all(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
-def markers_of_no_producer(client: Speaker) -> None:
-    """One of them fails all that it comes with."""
+def markers_without_a_producer_id(client: Speaker) -> None:
+    """One such marker fails the whole request."""
     coordinator_of(client, client.topic("group"), GROUP)
     name = client.create("a", 3)
     good = marker(STRANGER, 0, {name: [0]})
@@ -110,7 +110,7 @@ def markers_of_no_producer(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
-def partitions_that_are_not_there(client: Speaker) -> None:
+def unknown_partitions(client: Speaker) -> None:
     name = client.create("a")
     write(client, marker(STRANGER, 0, {client.topic("b"): [0], name: [0, 1, -1]}))
     write(client, marker(STRANGER, 0, {client.topic("b"): [0]}))
@@ -119,8 +119,8 @@ def partitions_that_are_not_there(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
-def named_twice(client: Speaker) -> None:
-    """In two markers; a partition that is there twice in one marker has Kafka wait for ever."""
+def a_partition_in_two_markers(client: Speaker) -> None:
+    """Not twice in one marker: Kafka would wait for ever."""
     name = client.create("a")
     write(client, marker(STRANGER, 0, {name: [0]}), marker(STRANGER, 1, {name: [0]}, commit=False))
     write(client, marker(STRANGER, 5, {name: [0]}), marker(STRANGER, 4, {name: [0]}))
@@ -146,7 +146,7 @@ def epochs_of_coordinators(client: Speaker) -> None:
 
 @dialogue(ApiKey.WRITE_TXN_MARKERS, WITH_TRANSACTION_VERSION, LAST)
 def an_epoch_for_each_transaction(client: Speaker) -> None:
-    """From transaction version 2 on a marker has a higher epoch than the records that it is about."""
+    """From transaction version 2 on a marker has a higher epoch than the records of its transaction."""
     producer = Transactor(client, bumps=True)
     for _ in range(2):
         producer.write(b"a")
@@ -179,8 +179,8 @@ def offsets_of_groups(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.WRITE_TXN_MARKERS, FIRST, LAST)
-def what_the_coordinator_does_after(client: Speaker) -> None:
-    """It ends the transaction itself, whoever wrote markers before."""
+def the_coordinator_ends_the_transaction_later(client: Speaker) -> None:
+    """The coordinator writes its markers although others exist."""
     producer = Transactor(client, bumps=False)
     producer.add(0)
     producer.write(b"a")
@@ -194,9 +194,9 @@ def what_the_coordinator_does_after(client: Speaker) -> None:
     ApiKey.WRITE_TXN_MARKERS,
     FIRST,
     LAST,
-    differs="Kafka begins a segment for a marker that it then refuses, and a fetch ends with a segment",
+    differs="Kafka rolls a segment for a marker that it then rejects, and a fetch ends with a segment",
 )
-def a_refused_marker_between_two_batches(client: Speaker) -> None:
+def a_rejected_marker_between_two_batches(client: Speaker) -> None:
     """The marker is so much younger than the records that a segment is due."""
     name = client.create("a")
     client.write(name, batch(b"before"))

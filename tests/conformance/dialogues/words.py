@@ -1,4 +1,4 @@
-"""Requests of few words: the structs that dialogues put together all the time."""
+"""Short builders of the requests that most dialogues send."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 IDS_IN_PRODUCE, IDS_IN_FETCH = 13, 13
-"""The first versions in which topics go by id."""
+"""The first versions that identify topics by id."""
 
 
 def named(*names: str | None, topic_id: Uuid = ZERO_UUID) -> list[MetadataRequest.MetadataRequestTopic]:
@@ -51,7 +51,7 @@ def produce(
     first_partition: int = 0,
     transactional_id: str | None = None,
 ) -> ProduceRequest:
-    """One topic, and one element of `records` for each partition from `first_partition` on."""
+    """A request for one topic; element n of `records` is for partition `first_partition` + n."""
     return ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
