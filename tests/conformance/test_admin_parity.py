@@ -23,7 +23,7 @@ from tests.conformance.parity.transcript import Place, Transcript
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600)]
 
-TELLERS = (by_java, by_tools, by_confluent, by_kafka_python, by_groups)
+HISTORIES = (by_java, by_tools, by_confluent, by_kafka_python, by_groups)
 
 
 def play_history(place: Path, side: str, peer: AdminPeer) -> Transcript:
@@ -38,8 +38,8 @@ def play_history(place: Path, side: str, peer: AdminPeer) -> Transcript:
         transcript = Transcript(
             Place(broker.bootstrap, str(directory.data), str(work), str(directory.ports[1]), str(properties))
         )
-        for teller in TELLERS:
-            teller.tell(transcript, peer)
+        for module in HISTORIES:
+            module.run_history(transcript, peer)
         peer.forget(broker.bootstrap)
         return transcript
     finally:

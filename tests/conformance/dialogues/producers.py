@@ -131,11 +131,11 @@ def two_producers(client: Speaker) -> None:
     producer.send(1)
     producer.send(0, producer_id=other)
     producer.send(1, producer_id=other)
-    note_log_without_ids(client, producer.name)
+    note_end(client, producer.name)
 
 
-def note_log_without_ids(client: Speaker, name: str) -> None:
-    """Notes the offsets and sizes of the log."""
+def note_end(client: Speaker, name: str) -> None:
+    """Notes the log end offset of the first partition."""
     from tests.conformance.dialogues.words import list_offsets
 
     client.ask(list_offsets(name, 0), 7)

@@ -136,13 +136,13 @@ class Producer:
         self, partitions: Partitions, **fields: Any
     ) -> AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction:
         """The part of a broker's request for one transaction."""
-        said: dict[str, Any] = {
+        values: dict[str, Any] = {
             "transactional_id": self.transactional_id,
             "producer_id": self.id,
             "producer_epoch": self.epoch,
             "verify_only": False,
         } | fields
-        return AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(topics=topics_of(partitions), **said)
+        return AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(topics=topics_of(partitions), **values)
 
     def open(self, partitions: Partitions) -> None:
         """Opens a transaction with these partitions; notes nothing."""
@@ -160,12 +160,12 @@ class Producer:
         self.client.until(request, is_added, LAST_OF_CLIENTS)
 
     def end(self, *, committed: bool, version: int | None = None, **fields: Any) -> Any:
-        said: dict[str, Any] = {
+        values: dict[str, Any] = {
             "transactional_id": self.transactional_id,
             "producer_id": self.id,
             "producer_epoch": self.epoch,
         } | fields
-        answer = self.client.ask(EndTxnRequest(committed=committed, **said), version)
+        answer = self.client.ask(EndTxnRequest(committed=committed, **values), version)
         if answer.error_code == 0 and answer.producer_epoch >= 0 and answer.producer_id >= 0:
             used = self.client.version if version is None else version
             if used >= WITH_EPOCH_BUMP:

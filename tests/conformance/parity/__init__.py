@@ -1,1 +1,1 @@
-"""One scripted history on a fresh Apache Kafka and on a fresh Barnabas, by every admin client: the answers."""
+"""One scripted history on a fresh Apache Kafka and on a fresh Barnabas, by every admin client, and its answers."""

@@ -1,4 +1,4 @@
-"""The history as confluent-kafka's AdminClient tells it."""
+"""The history by confluent-kafka's AdminClient."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ SPECS: Any = OffsetSpec
 ANYTHING: Any = None
 
 
-def tell(transcript: Transcript, peer: AdminPeer) -> None:
-    """All of it."""
+def run_history(transcript: Transcript, peer: AdminPeer) -> None:
+    """Runs all steps and notes their answers."""
     admin: Any = AdminClient({"bootstrap.servers": transcript.place.bootstrap, "log_level": 0})
 
     def note(step: str, ask: Callable[[], Tree]) -> None:
@@ -51,13 +51,20 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
 
     note(
         "create",
-        lambda: _outcome(admin.create_topics([_odd("c-one"), NewTopic("c-two", 3), _odd("c-three")])),
+        lambda: _outcome(
+            admin.create_topics(
+                [_compacted_topic("c-one"), NewTopic("c-two", 3), _compacted_topic("c-three")]
+            )
+        ),
     )
     note(
-        "create refused",
+        "create rejected",
         lambda: _outcome(admin.create_topics([NewTopic("bad name", 1), NewTopic("c-one", 1)])),
     )
-    note("create tried", lambda: _outcome(admin.create_topics([NewTopic("c-tried", 1)], validate_only=True)))
+    note(
+        "create validated",
+        lambda: _outcome(admin.create_topics([NewTopic("c-tried", 1)], validate_only=True)),
+    )
     more = [NewPartitions("c-one", 4), NewPartitions("c-two", 1), NewPartitions("nobody", 3)]
     note("partitions", lambda: _outcome(admin.create_partitions(more)))
     kafka_side.produce(transcript.place.bootstrap, "c-one", 20)
@@ -78,7 +85,7 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
     note("delete records", lambda: _outcome(admin.delete_records(low)))
     note("elect", lambda: _elected(admin.elect_leaders(ElectionType.PREFERRED, low).result(LIMIT_S)))
     peer.settle(transcript.place.bootstrap)
-    _look(admin, note)
+    _describe_all(admin, note)
     everything = AclBindingFilter(
         ResourceType.TOPIC,
         "c",
@@ -88,12 +95,12 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    note("acls gone", lambda: _sorted(_outcome(admin.delete_acls([everything]))))
+    note("acls deleted", lambda: _sorted(_outcome(admin.delete_acls([everything]))))
     note("delete", lambda: _outcome(admin.delete_topics(["c-three", "nobody"])))
     note("create again", lambda: _outcome(admin.create_topics([NewTopic("c-three", 2)])))
 
 
-def _look(admin: Any, note: Callable[[str, Callable[[], Tree]], None]) -> None:
+def _describe_all(admin: Any, note: Callable[[str, Callable[[], Tree]], None]) -> None:
     note("list", lambda: _listed(admin))
     note(
         "cluster", lambda: _plain(admin.describe_cluster(include_authorized_operations=True).result(LIMIT_S))
@@ -126,7 +133,7 @@ def _look(admin: Any, note: Callable[[str, Callable[[], Tree]], None]) -> None:
     note("acls", lambda: sorted(map(repr, admin.describe_acls(anything).result(LIMIT_S))))
 
 
-def _odd(name: str) -> NewTopic:
+def _compacted_topic(name: str) -> NewTopic:
     return NewTopic(name, 2, 1, config={"cleanup.policy": "compact,delete", "retention.ms": "-1"})
 
 
@@ -143,7 +150,7 @@ def _changes() -> dict[str, ConfigResource]:
         "delete": changed("TOPIC", "c-one", op.DELETE, "retention.ms", None),
         "subtract": changed("TOPIC", "c-one", op.SUBTRACT, "cleanup.policy", "compact"),
         "append": changed("TOPIC", "c-one", op.APPEND, "leader.replication.throttled.replicas", "0:1"),
-        "refused": changed("TOPIC", "c-one", op.SET, "no.such.key", "5"),
+        "rejected": changed("TOPIC", "c-one", op.SET, "no.such.key", "5"),
         "nobody": changed("TOPIC", "nobody", op.SET, "retention.ms", "5"),
         "broker": changed("BROKER", "1", op.SET, "log.cleaner.threads", "2"),
     }
@@ -166,13 +173,13 @@ def _bindings() -> dict[str, AclBinding]:
 
 
 def _outcome(futures: Mapping[Any, Any]) -> Tree:
-    """By what was asked about: the answer or the error."""
+    """The answer or the error of each key of a request."""
     found = {}
     for key, future in futures.items():
         try:
             found[str(key)] = _plain(future.result(LIMIT_S))
         except KafkaException as error:
-            found[str(key)] = _refusal(error.args[0])
+            found[str(key)] = _error(error.args[0])
     return found
 
 
@@ -181,15 +188,15 @@ def _sorted(answer: Tree) -> Tree:
 
 
 def _elected(answer: Mapping[TopicPartition, KafkaError | None]) -> Tree:
-    return {str(key): _refusal(error) if error else "ok" for key, error in answer.items()}
+    return {str(key): _error(error) if error else "ok" for key, error in answer.items()}
 
 
-def _refusal(error: KafkaError) -> Tree:
+def _error(error: KafkaError) -> Tree:
     return {"error": error.name(), "message": error.str()}
 
 
 def _plain(value: Any) -> Tree:
-    """Objects of the client as trees: what they hold, by name."""
+    """Objects of the client as trees of their attributes by name."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

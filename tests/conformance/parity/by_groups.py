@@ -1,4 +1,4 @@
-"""The history of groups: what Kafka's tools, confluent-kafka and kafka-python see of them and do to their offsets."""
+"""The history of groups: descriptions and changes of offsets by Kafka's tools, confluent-kafka and kafka-python."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ FIRST_MS = 1_600_000_000_000
 GROUPS, CONFIGS = "kafka-consumer-groups", "kafka-configs"
 
 
-def tell(transcript: Transcript, peer: AdminPeer) -> None:
-    """All of it."""
+def run_history(transcript: Transcript, peer: AdminPeer) -> None:
+    """Runs all steps and notes their answers."""
     bootstrap = transcript.place.bootstrap
-    _write(bootstrap)
+    _create_topics(bootstrap)
     with members(bootstrap):
         _by_tools(transcript, peer)
         _by_confluent(transcript, AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}))
         _by_kafka_python(transcript)
-    _after_them(transcript, peer)
+    _without_members(transcript, peer)
 
 
-def _write(bootstrap: str) -> None:
-    """gr-one with ten records, a second apart, in each of three partitions, and gr-two without any."""
+def _create_topics(bootstrap: str) -> None:
+    """Creates gr-one with ten records, a second apart, in each of three partitions, and an empty gr-two."""
     admin: Any = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics(
         [NewTopic("gr-one", 3, config={"retention.ms": "-1"}), NewTopic("gr-two", 1)]
@@ -63,7 +63,7 @@ def _write(bootstrap: str) -> None:
 
 @contextmanager
 def members(bootstrap: str) -> Iterator[None]:
-    """Two members of a classic group, one of them static, and one of the consumer protocol; all at rest, at 4."""
+    """Two members of a classic group, one of them static, and one of a consumer group, all stable and at offset 4."""
     shared = {"bootstrap.servers": bootstrap, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     found = [
         Consumer({**shared, "group.id": "gr-classic", "client.id": "a"}),
@@ -91,12 +91,12 @@ def members(bootstrap: str) -> Iterator[None]:
 
 
 def _by_tools(transcript: Transcript, peer: AdminPeer) -> None:
-    for number, words in enumerate(moves()):
+    for number, words in enumerate(resets()):
         _run(transcript, peer, f"move {number}", GROUPS, words)
     work = Path(transcript.place.work)
     (work / "plan.csv").write_text("".join(f'"gr-one",{index},{index + 2}\n' for index in range(3)))
     (work / "plans.csv").write_text('"gr-planned","gr-one",0,7\n"gr-other","gr-two",0,0\n')
-    for number, (tool, words) in enumerate(looks()):
+    for number, (tool, words) in enumerate(descriptions()):
         _run(transcript, peer, f"look {number}", tool, words)
     for number, words in enumerate(removals()):
         _run(transcript, peer, f"removal {number}", GROUPS, words)
@@ -111,8 +111,8 @@ def _run(transcript: Transcript, peer: AdminPeer, step: str, tool: str, words: s
     )
 
 
-def moves() -> Iterator[str]:
-    """Each way to say where a group is to go on, one after the other."""
+def resets() -> Iterator[str]:
+    """Each way to reset the offsets of a group, one after the other."""
     reset = "--reset-offsets --group gr-moved"
     for to in (
         "--topic gr-one --to-latest",
@@ -137,8 +137,8 @@ def moves() -> Iterator[str]:
     yield "--reset-offsets --group gr-new --topic gr-one --to-latest --execute"
 
 
-def looks() -> Iterator[tuple[str, str]]:
-    """What there is to see, and moves from files."""
+def descriptions() -> Iterator[tuple[str, str]]:
+    """Descriptions of groups, and resets from files."""
     for words in (
         "--reset-offsets --group gr-planned --from-file {work}/plan.csv --dry-run",
         "--reset-offsets --group gr-planned --from-file {work}/plan.csv --execute",
@@ -179,7 +179,7 @@ def looks() -> Iterator[tuple[str, str]]:
 
 
 def removals() -> Iterator[str]:
-    """Of offsets and groups, done and refused."""
+    """Valid and rejected deletions of offsets and groups."""
     yield from (
         "--delete-offsets --group gr-planned --topic gr-one:0",
         "--delete-offsets --group gr-planned --topic gr-one:9",
@@ -197,8 +197,8 @@ def removals() -> Iterator[str]:
     )
 
 
-def _after_them(transcript: Transcript, peer: AdminPeer) -> None:
-    """The members have left, but for the static one, which is taken out."""
+def _without_members(transcript: Transcript, peer: AdminPeer) -> None:
+    """After all members have left but the static one, which is removed here."""
     admin = KafkaAdminClient(bootstrap_servers=transcript.place.bootstrap, request_timeout_ms=20_000)
     static = [MemberToRemove(group_instance_id=name, reason="gone") for name in ("static", "stranger")]
     transcript.note(
@@ -279,7 +279,7 @@ def _listed(future: Any) -> Tree:
 
 
 def _described(futures: Any) -> Tree:
-    """Members in the order of their ids' beginnings, which are the clients' names."""
+    """Descriptions with members sorted by id, which begins with the client id."""
     found = _outcome(futures)
     for answer in found.values():
         answer.get("members", []).sort(key=lambda member: str(member.get("client_id")))
@@ -324,7 +324,7 @@ def _by_kafka_python(transcript: Transcript) -> None:
 
 
 def _ordered(answer: Any) -> Tree:
-    """Whatever kafka-python gives, with what has no order in one."""
+    """An answer of kafka-python with unordered collections sorted."""
     if isinstance(answer, dict):
         return {str(key): _ordered(value) for key, value in sorted(answer.items(), key=lambda it: str(it[0]))}
     if isinstance(answer, list | set | tuple) and not hasattr(answer, "_fields"):

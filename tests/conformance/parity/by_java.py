@@ -1,4 +1,4 @@
-"""The history as Kafka's Java AdminClient tells it: what works, and what is refused."""
+"""The history by Kafka's Java AdminClient: valid and rejected requests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.conformance.parity.transcript import Transcript
 Step = tuple[str, str, dict[str, Any]]
 
 
-def tell(transcript: Transcript, peer: AdminPeer) -> None:
-    """All of it."""
+def run_history(transcript: Transcript, peer: AdminPeer) -> None:
+    """Runs all steps and notes their answers."""
     bootstrap = transcript.place.bootstrap
 
     def ask(step: str, do: str, more: dict[str, Any]) -> None:
@@ -34,7 +34,7 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
 
 
 def everything(peer: AdminPeer, bootstrap: str) -> dict[str, Any]:
-    """All that the client can describe, but for groups and transactions."""
+    """All that the client can describe, without groups and transactions."""
     shown = peer.describe(
         bootstrap,
         *("cluster", "features", "quorum", "topics", "configs", "quotas", "scram", "acls"),
@@ -67,7 +67,7 @@ def topics() -> Iterator[Step]:
             }
         },
     )
-    refused: dict[str, dict[str, Any]] = {
+    rejected: dict[str, dict[str, Any]] = {
         "odd-1": {},
         "dotted_name": {},
         "bad name": {},
@@ -96,10 +96,10 @@ def topics() -> Iterator[Step]:
         "doubled-replica": {"assignments": {"0": [1, 1]}},
         "empty-replicas": {"assignments": {"0": []}},
     }
-    for name, topic in refused.items():
-        yield f"create refused {name[:20]}", "createTopics", {"topics": {name: topic}}
+    for name, topic in rejected.items():
+        yield f"create rejected {name[:20]}", "createTopics", {"topics": {name: topic}}
     tried = {"tried": {"partitions": 3, "configs": {"retention.ms": "5"}}, "odd-1": {}}
-    yield "create tried", "createTopics", {"validateOnly": True, "topics": tried}
+    yield "create validated", "createTopics", {"validateOnly": True, "topics": tried}
     mixed = {"good": {}, "bad name": {}, "worse": {"configs": {"x": "y"}}}
     yield "create mixed", "createTopics", {"topics": mixed}
 
@@ -127,8 +127,8 @@ def partitions() -> Iterator[Step]:
         "two replicas": {"count": 5, "assignments": [[1, 1]]},
         "no replica": {"count": 5, "assignments": [[]]},
     }.items():
-        yield f"partitions refused {name}", "createPartitions", {"topics": {"odd-1": topic}}
-    yield "partitions refused unknown topic", "createPartitions", {"topics": {"nobody": {"count": 2}}}
+        yield f"partitions rejected {name}", "createPartitions", {"topics": {"odd-1": topic}}
+    yield "partitions rejected unknown topic", "createPartitions", {"topics": {"nobody": {"count": 2}}}
     yield "elect all", "electLeaders", {}
     yield "elect some", "electLeaders", {"partitions": ["odd-1-0", "nobody-0", "odd-1-77"]}
     yield "elect unclean", "electLeaders", {"type": "UNCLEAN", "partitions": ["odd-1-0"]}
@@ -165,7 +165,7 @@ def alterations() -> Iterator[Step]:
         _ops("GROUP", "shared", ("SET", "share.auto.offset.reset", "earliest")),
     ]
     yield "alter", "alterConfigs", {"resources": good}
-    refused: dict[str, dict[str, Any]] = {
+    rejected: dict[str, dict[str, Any]] = {
         "unknown key": _ops("TOPIC", "mended", ("SET", "no.such.key", "1")),
         "bad value": _ops("TOPIC", "mended", ("SET", "retention.ms", "soon")),
         "delete unset": _ops("TOPIC", "mended", ("DELETE", "flush.ms", "")),
@@ -192,8 +192,8 @@ def alterations() -> Iterator[Step]:
         "logger unknown": _ops("BROKER_LOGGER", "1", ("SET", "no.such.logger", "INFO")),
         "root deleted": _ops("BROKER_LOGGER", "1", ("DELETE", "root", "")),
     }
-    for name, resource in refused.items():
-        yield f"alter refused {name}", "alterConfigs", {"resources": [resource]}
+    for name, resource in rejected.items():
+        yield f"alter rejected {name}", "alterConfigs", {"resources": [resource]}
     tried = [
         _ops("TOPIC", "mended", ("SET", "retention.ms", "7")),
         _ops("BROKER", "", ("SET", "log.retention.ms", "7")),
@@ -202,7 +202,7 @@ def alterations() -> Iterator[Step]:
 
 
 def described() -> Iterator[Step]:
-    """DescribeConfigs, of what is there and of what is not."""
+    """DescribeConfigs of existing and of unknown resources."""
     resources = [
         {"type": kind, "name": name}
         for kind, name in (
@@ -230,16 +230,16 @@ def quotas() -> Iterator[Step]:
         "ip": ({"ip": "10.1.2.3"}, {"connection_creation_rate": 500}),
         "default ip": ({"ip": None}, {"connection_creation_rate": 5000}),
         "host name": ({"ip": "localhost"}, {"connection_creation_rate": 5000}),
-        "refused host": ({"ip": "no such host"}, {"connection_creation_rate": 5}),
-        "refused ip key": ({"ip": "10.1.2.3"}, {"producer_byte_rate": 5}),
-        "refused user key": ({"user": "ann"}, {"connection_creation_rate": 5}),
-        "refused mix": ({"user": "ann", "ip": "10.1.2.3"}, {"producer_byte_rate": 5}),
-        "refused key": ({"user": "ann"}, {"no_such_rate": 5}),
-        "refused value": ({"user": "ann"}, {"producer_byte_rate": -5}),
-        "refused fraction": ({"user": "ann"}, {"producer_byte_rate": 1.5}),
-        "refused zero": ({"user": "ann"}, {"consumer_byte_rate": 0}),
-        "refused entity": ({"colour": "red"}, {"producer_byte_rate": 5}),
-        "refused empty": ({}, {"producer_byte_rate": 5}),
+        "rejected host": ({"ip": "no such host"}, {"connection_creation_rate": 5}),
+        "rejected ip key": ({"ip": "10.1.2.3"}, {"producer_byte_rate": 5}),
+        "rejected user key": ({"user": "ann"}, {"connection_creation_rate": 5}),
+        "rejected mix": ({"user": "ann", "ip": "10.1.2.3"}, {"producer_byte_rate": 5}),
+        "rejected key": ({"user": "ann"}, {"no_such_rate": 5}),
+        "rejected value": ({"user": "ann"}, {"producer_byte_rate": -5}),
+        "rejected fraction": ({"user": "ann"}, {"producer_byte_rate": 1.5}),
+        "rejected zero": ({"user": "ann"}, {"consumer_byte_rate": 0}),
+        "rejected entity": ({"colour": "red"}, {"producer_byte_rate": 5}),
+        "rejected empty": ({}, {"producer_byte_rate": 5}),
         "removed": ({"user": "ann"}, {"consumer_byte_rate": None}),
         "removed unset": ({"user": "nobody"}, {"consumer_byte_rate": None}),
         "empty name": ({"user": ""}, {"producer_byte_rate": 5e9}),
@@ -299,15 +299,15 @@ def acls() -> Iterator[Step]:
             "permission": "DENY",
         },
         "user": {"resource": "USER", "name": "u", "principal": "User:f", "operation": "DESCRIBE_TOKENS"},
-        "refused cluster": {
+        "rejected cluster": {
             "resource": "CLUSTER",
             "name": "mine",
             "principal": "User:c",
             "operation": "CREATE",
         },
-        "refused operation": {"resource": "GROUP", "name": "g", "principal": "User:c", "operation": "WRITE"},
-        "refused principal": {"resource": "TOPIC", "name": "t", "principal": "ann", "operation": "READ"},
-        "refused empty": {"resource": "TOPIC", "name": "", "principal": "User:a", "operation": "READ"},
+        "rejected operation": {"resource": "GROUP", "name": "g", "principal": "User:c", "operation": "WRITE"},
+        "rejected principal": {"resource": "TOPIC", "name": "t", "principal": "ann", "operation": "READ"},
+        "rejected empty": {"resource": "TOPIC", "name": "", "principal": "User:a", "operation": "READ"},
     }
     for name, one in bindings.items():
         yield f"acl {name}", "createAcls", {"acls": [one]}
@@ -355,9 +355,9 @@ def cluster() -> Iterator[Step]:
 
 
 def deletions() -> Iterator[Step]:
-    """DeleteTopics, and names that are used again at once."""
+    """DeleteTopics, and new topics with the same names at once."""
     yield "delete", "deleteTopics", {"topics": ["odd-0", "odd-3", "-rf", "nobody"]}
     again = {"odd-0": {"partitions": 1}, "odd-3": {"configs": {"retention.ms": "77"}}}
     yield "create again", "createTopics", {"topics": again}
     yield "delete by unknown id", "deleteTopicIds", {"topics": ["AAAAAAAAAAAAAAAAAAAABw"]}
-    yield "delete refused name", "deleteTopics", {"topics": ["bad name"]}
+    yield "delete rejected name", "deleteTopics", {"topics": ["bad name"]}

@@ -1,4 +1,4 @@
-"""The history as kafka-python's KafkaAdminClient tells it."""
+"""The history by kafka-python's KafkaAdminClient."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover import kafka_side
-from tests.conformance.parity.differences import without_words
+from tests.conformance.parity.differences import without_error_messages
 from tests.conformance.parity.transcript import Transcript, Tree
 from tests.interop.clients.kafka_python import KafkaAdminClient, TopicPartition
 
@@ -36,8 +36,8 @@ with warnings.catch_warnings():
 Note = Callable[[str, Callable[[], Any]], None]
 
 
-def tell(transcript: Transcript, peer: AdminPeer) -> None:
-    """All of it."""
+def run_history(transcript: Transcript, peer: AdminPeer) -> None:
+    """Runs all steps and notes their answers."""
     admin = KafkaAdminClient(bootstrap_servers=transcript.place.bootstrap, request_timeout_ms=20_000)
 
     def note(step: str, ask: Callable[[], Any]) -> None:
@@ -52,7 +52,7 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
         _entities(admin, note)
         _data(admin, note, transcript.place.data)
         peer.settle(transcript.place.bootstrap)
-        _looks(admin, note)
+        _descriptions(admin, note)
         note("delete", lambda: admin.delete_topics(["k-three", "nobody"], raise_errors=False))
         note("create again", lambda: admin.create_topics([NewTopic("k-three", 2, 1)]))
     finally:
@@ -64,13 +64,13 @@ def _topics(admin: KafkaAdminClient, note: Note) -> None:
     new = [NewTopic("k-one", 2, 1, topic_configs=odd), NewTopic("k-two"), NewTopic("k-three", 1, 1)]
     note("create", lambda: admin.create_topics(new))
     bad = [NewTopic("bad name", 1, 1), NewTopic("k-one", 1, 1), NewTopic("k-bad", 1, 5)]
-    note("create refused", lambda: admin.create_topics(bad, raise_errors=False))
-    note("create tried", lambda: admin.create_topics([NewTopic("k-tried", 1, 1)], validate_only=True))
+    note("create rejected", lambda: admin.create_topics(bad, raise_errors=False))
+    note("create validated", lambda: admin.create_topics([NewTopic("k-tried", 1, 1)], validate_only=True))
     assigned = [NewTopic("k-assigned", replica_assignments={0: [1], 1: [1]})]
     note("create assigned", lambda: admin.create_topics(assigned))
     note("partitions", lambda: admin.create_partitions({"k-one": 4}))
     more = {"k-two": {"count": 3, "assignments": [[1], [1]]}, "nobody": 3, "k-three": 1}
-    note("partitions refused", lambda: admin.create_partitions(more, raise_errors=False))
+    note("partitions rejected", lambda: admin.create_partitions(more, raise_errors=False))
 
 
 def _leaders(admin: KafkaAdminClient, note: Note) -> None:
@@ -108,7 +108,7 @@ def _settings(admin: KafkaAdminClient, note: Note) -> None:
         kind = "SAFE_DOWNGRADE" if level == 1 else "UPGRADE"
         update = {"transaction.version": (kind, level)}
         note(f"feature {level}", lambda update=update: admin.update_features(update))  # type: ignore[misc]
-    note("feature refused", lambda: admin.update_features({"share.version": ("UPGRADE", 9)}))
+    note("feature rejected", lambda: admin.update_features({"share.version": ("UPGRADE", 9)}))
 
 
 def _entities(admin: KafkaAdminClient, note: Note) -> None:
@@ -128,7 +128,7 @@ def _entities(admin: KafkaAdminClient, note: Note) -> None:
     note("acls made", lambda: admin.create_acls(new))
     anything = _acl_filter(ACLResourcePatternType.ANY)
     note("acls", lambda: admin.describe_acls(anything))
-    note("acls gone", lambda: admin.delete_acls([_acl_filter(ACLResourcePatternType.PREFIXED)]))
+    note("acls deleted", lambda: admin.delete_acls([_acl_filter(ACLResourcePatternType.PREFIXED)]))
     note("acls left", lambda: admin.describe_acls(anything))
     changes = [
         UserScramCredentialUpsertion("kai", ScramMechanism.SCRAM_SHA_512, "secret", 4100, b"salt"),
@@ -162,7 +162,7 @@ def _data(admin: KafkaAdminClient, note: Note, directory: str) -> None:
     note("producers", lambda: admin.describe_producers([TopicPartition("k-one", 0)]))
 
 
-def _looks(admin: KafkaAdminClient, note: Note) -> None:
+def _descriptions(admin: KafkaAdminClient, note: Note) -> None:
     note("list", lambda: sorted(admin.list_topics()))
     note("cluster", admin.describe_cluster)
     note("topics", lambda: admin.describe_topics(["k-one", "k-two", "k-assigned"]))
@@ -188,7 +188,7 @@ def _looks(admin: KafkaAdminClient, note: Note) -> None:
 
 
 def _without_epoch(features: Tree) -> Tree:
-    """How long the metadata log is says nothing."""
+    """Features without their epoch, which is an offset of the metadata log."""
     return _dropping(features, {"finalized_epoch"})
 
 
@@ -208,11 +208,11 @@ def _dropping(value: Any, names: set[str]) -> Any:
 
 
 def _plain(value: Any) -> Tree:
-    """Objects of the client as trees; what comes in any order is sorted."""
+    """Objects of the client as trees, with unordered collections sorted."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return sorted((_plain(one) for one in value), key=lambda one: repr(without_words(one)))
+        return sorted((_plain(one) for one in value), key=lambda one: repr(without_error_messages(one)))
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, type):

@@ -1,4 +1,4 @@
-"""The history as Kafka's command-line tools tell it."""
+"""The history by Kafka's command-line tools."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _JAVA_ERROR = re.compile(r"[\w.]*\.(\w+(?:Exception|Error))")
 _LENGTHS = re.compile(r"(Epoch:|HighWatermark:|^1 +\t\S+\t)\s*\d+")
 
 
-def tell(transcript: Transcript, peer: AdminPeer) -> None:
-    """All of it."""
+def run_history(transcript: Transcript, peer: AdminPeer) -> None:
+    """Runs all steps and notes their answers."""
     place = transcript.place
     work = Path(place.work)
     for name, content in files().items():
@@ -35,21 +35,21 @@ def tell(transcript: Transcript, peer: AdminPeer) -> None:
         run(f"{tool} {number} {' '.join(words[:2])}", tool, (*server_flag(tool), *words))
     kafka_side.produce(place.bootstrap, "tool-a", 30)
     peer.settle(place.bootstrap)
-    for number, (tool, words) in enumerate(looks()):
+    for number, (tool, words) in enumerate(descriptions()):
         run(f"{tool} look {number} {' '.join(words[:2])}", tool, (*server_flag(tool), *words))
 
 
 def server_flag(tool: str) -> Words:
-    """How a tool is told where the broker is."""
+    """The option that gives a tool the address of the broker."""
     if tool in ("kafka-cluster", "kafka-storage", "kafka-dump-log"):
         return ()
     return ("--bootstrap-server", "{broker}")
 
 
 def shown(run: ToolRun) -> Tree:
-    """What a tool said: how often each line, for much comes in the order of some hash, and the classes of errors.
+    """The output of a tool: the count of each line, as many lines come in hash order, and the classes of errors.
 
-    What depends on the length of the metadata log is out.
+    Offsets of the metadata log are replaced.
     """
     errors = sorted(set(_JAVA_ERROR.findall(run.err)))
     if run.status:
@@ -59,7 +59,7 @@ def shown(run: ToolRun) -> Tree:
 
 
 def _sorted(line: str) -> str:
-    """JSON with its lists in order: brokers tell their partitions in any."""
+    """JSON with sorted lists: brokers return partitions in any order."""
     return json.dumps(_in_order(json.loads(line)), sort_keys=True) if line.startswith("{") else line
 
 
@@ -70,7 +70,7 @@ def _in_order(value: Tree) -> Tree:
 
 
 def files() -> dict[str, object]:
-    """What the tools read."""
+    """The input files of the tools."""
     moves = [
         {"topic": "tool-a", "partition": index, "replicas": [1], "log_dirs": ["any"]} for index in (0, 1)
     ]
@@ -86,7 +86,7 @@ def files() -> dict[str, object]:
 
 
 def changes() -> Iterator[tuple[str, Words]]:
-    """Topics, configs, quotas, users, ACLs, features."""
+    """Changes of topics, configs, quotas, users, ACLs and features."""
     for words in (
         "--create --topic tool-a --partitions 3 --config retention.ms=99 --config cleanup.policy=delete",
         "--create --topic tool-a",
@@ -153,8 +153,8 @@ def changes() -> Iterator[tuple[str, Words]]:
     yield "kafka-client-metrics", ("--delete", "--name", "m1")
 
 
-def looks() -> Iterator[tuple[str, Words]]:
-    """Everything that the tools show."""
+def descriptions() -> Iterator[tuple[str, Words]]:
+    """Descriptions of everything that the tools show."""
     yield "kafka-delete-records", ("--offset-json-file", "{work}/delete-records.json")
     for words in (
         "--list",

@@ -1,4 +1,4 @@
-"""What two transcripts say differently, and docs/differences.md, which gives the reason for each that stays."""
+"""The differences between two transcripts, and docs/differences.md, which gives the reason of each that stays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conformance.parity.transcript import Tree
 DOCUMENT = Path(__file__).parents[3] / "docs" / "differences.md"
 HISTORY = "# Where Barnabas differs from Apache Kafka"
 FIRST_ANSWERS = "## First responses of a new broker"
-"""The headings over the two tables of the document, of which each has a test of its own."""
+"""The headings of the two tables of the document; each table has its own test."""
 
 _ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|(.*)\|(.*)\|$")
 _WHAT = re.compile(r": (?:expected|not expected|not there)")
@@ -22,7 +22,7 @@ _CLIENTS_WORDS = re.compile(r"^(\[Error \d+\] \w+): .*")
 
 
 class Known(NamedTuple):
-    """A row of the document: where (a pattern over step and path), and why."""
+    """A row of the document: a pattern over step and path, and the reason."""
 
     where: str
     kafka: str
@@ -40,21 +40,21 @@ def known_differences(heading: str) -> list[Known]:
 
 
 def differences(kafka: Mapping[str, Tree], ours: Mapping[str, Tree]) -> Iterator[str]:
-    """Lines that begin with the step and the path in its answer."""
+    """A line for each difference; it begins with the step and the path in its answer."""
     for step, answer in kafka.items():
-        yield from unlike(without_words(answer), without_words(ours.get(step)), step)
+        yield from unlike(without_error_messages(answer), without_error_messages(ours.get(step)), step)
 
 
-def without_words(answer: Tree) -> Tree:
-    """Messages of errors are each broker's own; that there is one is not."""
+def without_error_messages(answer: Tree) -> Tree:
+    """The answer with each error message replaced by a mark: brokers agree only on whether there is one."""
     if isinstance(answer, dict):
         return {
-            key: bool(value) if _is_message(key, answer) else without_words(value)
+            key: bool(value) if _is_message(key, answer) else without_error_messages(value)
             for key, value in answer.items()
         }
     if isinstance(answer, str):
         return _CLIENTS_WORDS.sub(r"\1", answer)
-    return [without_words(one) for one in answer] if isinstance(answer, list) else answer
+    return [without_error_messages(one) for one in answer] if isinstance(answer, list) else answer
 
 
 def _is_message(key: str, answer: Mapping[str, Tree]) -> bool:
@@ -62,7 +62,7 @@ def _is_message(key: str, answer: Mapping[str, Tree]) -> bool:
 
 
 def unexplained(found: Iterable[str], known: Iterable[Known]) -> tuple[list[str], list[str]]:
-    """The differences that no row is for, and the rows that no difference is for."""
+    """Differences without a row, and rows without a difference."""
     patterns = [one.where for one in known]
     used: set[str] = set()
     left = []

@@ -1,7 +1,7 @@
-"""What clients ask a broker that has just been set up: each round is for a fresh pair of brokers.
+"""Requests that clients send to a new broker: each round is for a new pair of brokers.
 
-A round has to ask for what there is before it does anything that changes it. What comes into being a little later on
-Apache Kafka is noted twice, at first and in the end, where its first answer does not depend on the moment.
+A round describes the state before it changes it. Where Apache Kafka creates something after its first response, the
+first and the final response are noted, unless the first one depends on the timing.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP_CONFIG = 2, 4, 8, 16, 32
 NODE: Final = "1"
 QUORUM_NUMBERS: Final = frozenset({"leader_epoch", "high_watermark", "log_end_offset"})
-"""Of the metadata log: how far it is depends on how a broker writes it."""
+"""Fields of the metadata log that depend on how a broker writes it."""
 
 SESSION: Final = frozenset({"session_id"})
 
 
 def untouched(ask: Asker) -> None:
-    """Nothing is there: what clients and tools ask first, and what they should not ask yet."""
+    """An empty broker: the first requests of clients and tools, and requests for what does not exist yet."""
     everything(ask, "untouched")
     about_settings(ask, "untouched")
     without_a_topic(ask)
@@ -94,16 +94,16 @@ def untouched(ask: Asker) -> None:
 
 
 def topics(ask: Asker) -> None:
-    """A topic that comes by being asked for, and one that is created; then everything about it."""
+    """Topics created by a Metadata request and by CreateTopics, then every request about one of them."""
     for version in versions_of(MetadataRequest()):
         wanted = message(MetadataRequest, topics=[{"name": f"auto-{version}"}])
-        ask.first_and_settled("Metadata of a topic that comes by itself", wanted, version)
+        ask.first_and_settled("Metadata of a topic created automatically", wanted, version)
     for version in versions_of(CreateTopicsRequest()):
         about_creation(ask, version)
     topic_id = id_of(ask, "auto-0")
     about_a_topic(ask, "auto-0", topic_id)
     everything(ask, "with topics", "auto-0")
-    removals(ask)
+    growth_and_deletion(ask)
 
 
 def groups(ask: Asker) -> None:
@@ -127,13 +127,13 @@ def groups(ask: Asker) -> None:
 
 
 def producers(ask: Asker) -> None:
-    """The first producer ids, with and without a transaction, and a first transaction from its begin to its end."""
+    """The first producer ids, with and without a transactional id, and a first complete transaction."""
     topic_id = a_topic(ask, "t")
     idempotent = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     ask.first_and_settled("InitProducerId without a transaction", idempotent, 4)
     ask.first_and_settled("FindCoordinator of a transaction", finding("x", TRANSACTION), 3)
     ask.every("FindCoordinator of a transaction", finding("x", TRANSACTION), since=1)
-    ask.quietly(finding("g", GROUP), 3)
+    ask.wait_for(finding("g", GROUP), 3)
     for version in versions_of(InitProducerIdRequest()):
         init = InitProducerIdRequest(transactional_id=f"x-{version}", transaction_timeout_ms=60_000)
         ask.settled("InitProducerId of a transaction, first", init, version)
@@ -142,31 +142,29 @@ def producers(ask: Asker) -> None:
     everything(ask, "with transactions", "__transaction_state")
 
 
-def in_a_hurry(ask: Asker) -> None:
-    """Clients that ask for nothing before they act: coordinators are asked before their topics are there."""
-    ask.one("JoinGroup before all else", joining("g"), 9)
-    ask.one("InitProducerId before all else", InitProducerIdRequest(transactional_id="x"), 5)
+def without_discovery(ask: Asker) -> None:
+    """Clients that do not look first: requests to coordinators before their topics exist."""
+    ask.one("JoinGroup as the first request", joining("g"), 9)
+    ask.one("InitProducerId as the first request", InitProducerIdRequest(transactional_id="x"), 5)
     ask.first_and_settled("FindCoordinator of many", finding("a", GROUP, "b", "c"), 6)
     ask.first_and_settled("FindCoordinator of many transactions", finding("a", TRANSACTION, "b", "c"), 6)
-    ask.settled("ConsumerGroupHeartbeat of a topic that is not there", heartbeat("c", "none"), 1)
+    ask.settled("ConsumerGroupHeartbeat of an unknown topic", heartbeat("c", "none"), 1)
     names = ["several-1", "several-2", "no name"]
     several = message(MetadataRequest, topics=[{"name": name} for name in names])
-    ask.first_and_settled("Metadata of several that come by themselves", several, 13)
+    ask.first_and_settled("Metadata of several created automatically", several, 13)
     own = message(MetadataRequest, topics=[{"name": "__share_group_state"}])
-    ask.first_and_settled("Metadata of a topic of the brokers' own", own, 13)
+    ask.first_and_settled("Metadata of an internal topic", own, 13)
     ask.first_and_settled(
         "FindCoordinator of a share partition", finding("g:AAAAAAAAAAAAAAAAAAAAAQ:0", SHARE), 6
     )
-    everything(ask, "in a hurry")
+    everything(ask, "without discovery")
 
 
 def secured(ask: Asker) -> None:
-    """What an authorizer makes of it, and what comes into being where topics do not by themselves."""
+    """A broker with an authorizer and without automatic creation of topics."""
     everything(ask, "secured")
     about_settings(ask, "secured")
-    ask.every(
-        "secured: Metadata of a topic that is not there", message(MetadataRequest, topics=[{"name": "none"}])
-    )
+    ask.every("secured: Metadata of an unknown topic", message(MetadataRequest, topics=[{"name": "none"}]))
     ask.first_and_settled("secured: FindCoordinator of a group", finding("g", GROUP), 3)
 
 
@@ -175,7 +173,7 @@ ROUNDS: Final[dict[str, Round]] = {
     "topics": topics,
     "groups": groups,
     "producers": producers,
-    "in a hurry": in_a_hurry,
+    "without discovery": without_discovery,
     "secured": secured,
 }
 
@@ -192,21 +190,21 @@ FRESH: Final = {
     "share.coordinator.state.topic.min.isr": "1",
     "barnabas.http.port": "0",
 }
-"""What both brokers are told: as little as a single node does with, and little to wait for."""
+"""The configuration of both brokers: few partitions, one replica, and no delays."""
 
 SECURED: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
     "auto.create.topics.enable": "false",
 }
-"""What they are told beside that in the round of that name."""
+"""The additional configuration of the round `secured`."""
 
 
 # ---- everything that can be described
 
 
 def everything(ask: Asker, when: str, *names: str) -> None:
-    """The cluster, the broker and all that it lists; `names` are topics to describe."""
+    """Describes the cluster, the broker and everything that it lists; `names` are topics."""
     ask.every(
         f"{when}: ApiVersions", ApiVersionsRequest(client_software_name="parity", client_software_version="1")
     )
@@ -225,7 +223,7 @@ def about_the_cluster(ask: Asker, when: str) -> None:
     allowed = MetadataRequest(
         topics=None, include_cluster_authorized_operations=True, include_topic_authorized_operations=True
     )
-    ask.every(f"{when}: Metadata with what is allowed", allowed, since=8)
+    ask.every(f"{when}: Metadata with authorized operations", allowed, since=8)
     for kind in (1, 2):
         cluster = DescribeClusterRequest(
             include_cluster_authorized_operations=True, endpoint_type=kind, include_fenced_brokers=True
@@ -242,7 +240,7 @@ def about_the_cluster(ask: Asker, when: str) -> None:
 
 
 def about_settings(ask: Asker, when: str) -> None:
-    """Settings of the broker, and of each other kind of resource without any."""
+    """Describes the configs of the broker, and of a resource of each other type that sets none."""
     resources = {"broker": (BROKER, NODE), "all brokers": (BROKER, ""), "no topic": (TOPIC, "none")}
     resources |= {"no client metrics": (CLIENT_METRICS, "none"), "no group": (GROUP_CONFIG, "none")}
     for what, (kind, name) in resources.items():
@@ -286,11 +284,11 @@ def about_access(ask: Asker, when: str) -> None:
     ask.every(f"{when}: DescribeUserScramCredentials of one", one)
 
 
-# ---- what is not there
+# ---- unknown topics and missing coordinators
 
 
 def without_a_topic(ask: Asker) -> None:
-    """A topic that is not there, and is not to come by itself."""
+    """Requests about an unknown topic that must not be created automatically."""
     named = message(MetadataRequest, topics=[{"name": "none"}], allow_auto_topic_creation=False)
     ask.every("no topic: Metadata", named, since=4)
     by_id = message(MetadataRequest, topics=[{"name": None, "topic_id": NO_SUCH_ID}])
@@ -299,7 +297,7 @@ def without_a_topic(ask: Asker) -> None:
 
 
 def without_a_coordinator(ask: Asker) -> None:
-    """Groups and transactions before their topics are there."""
+    """Requests about groups and transactions before their topics exist."""
     requests: dict[str, Any] = {
         "JoinGroup": joining("g"),
         "SyncGroup": SyncGroupRequest(
@@ -336,7 +334,7 @@ def without_a_coordinator(ask: Asker) -> None:
 
 
 def about_a_topic(ask: Asker, name: str, topic_id: Uuid) -> None:
-    """All that can be asked of the first partition, written to once in each version."""
+    """Every request about the first partition, written to once in each version."""
     ask.every(
         f"{name}: DescribeTopicPartitions", message(DescribeTopicPartitionsRequest, topics=[{"name": name}])
     )
@@ -352,7 +350,7 @@ def about_a_topic(ask: Asker, name: str, topic_id: Uuid) -> None:
     )
     ask.every(f"{name}: Fetch", fetch(name, topic_id))
     ask.every(f"{name}: Produce", produce(name, topic_id))
-    ask.every(f"{name}: Fetch what is there", fetch(name, topic_id))
+    ask.every(f"{name}: Fetch of the records", fetch(name, topic_id))
     ask.every(f"{name}: Fetch with a session", fetch(name, topic_id, session_epoch=0), sizes=SESSION)
     deleted = [{"name": name, "partitions": [{"partition_index": 0, "offset": 1}]}]
     ask.every(f"{name}: DeleteRecords", message(DeleteRecordsRequest, topics=deleted, timeout_ms=10_000))
@@ -361,17 +359,17 @@ def about_a_topic(ask: Asker, name: str, topic_id: Uuid) -> None:
 
 
 def about_creation(ask: Asker, version: int) -> None:
-    """A topic of each version: tried, made, made again."""
+    """A topic of each version: validated, created, created again."""
     wanted = {"name": f"made-{version}", "num_partitions": 2, "replication_factor": 1}
     tried = message(CreateTopicsRequest, topics=[wanted], timeout_ms=30_000, validate_only=True)
-    ask.one(f"CreateTopics that is only tried, v{version}", tried, version)
+    ask.one(f"CreateTopics with validate_only, v{version}", tried, version)
     made = message(CreateTopicsRequest, topics=[wanted], timeout_ms=30_000)
     ask.one(f"CreateTopics, v{version}", made, version)
     ask.one(f"CreateTopics once more, v{version}", made, version)
 
 
-def removals(ask: Asker) -> None:
-    """More partitions, and then none."""
+def growth_and_deletion(ask: Asker) -> None:
+    """Adds partitions, then deletes topics."""
     for version in versions_of(CreatePartitionsRequest()):
         more = [{"name": "auto-1", "count": version + 2, "assignments": None}]
         request = message(CreatePartitionsRequest, topics=more, timeout_ms=30_000)
@@ -384,17 +382,17 @@ def removals(ask: Asker) -> None:
 
 
 def a_topic(ask: Asker, name: str) -> Uuid:
-    """Makes a topic that can be written to; nothing is noted. Returns its id."""
+    """Creates a topic, waits until it is writable and returns its id; notes nothing."""
     wanted = [{"name": name, "num_partitions": 1, "replication_factor": 1}]
     made = message(CreateTopicsRequest, topics=wanted, timeout_ms=30_000)
-    answer = ask.quietly(made, 7)
-    ask.quietly(message(MetadataRequest, topics=[{"name": name}]), 12)
+    answer = ask.wait_for(made, 7)
+    ask.wait_for(message(MetadataRequest, topics=[{"name": name}]), 12)
     topic_id: Uuid = answer.topics[0].topic_id
     return topic_id
 
 
 def id_of(ask: Asker, name: str) -> Uuid:
-    answer = ask.quietly(message(MetadataRequest, topics=[{"name": name}]), 12)
+    answer = ask.wait_for(message(MetadataRequest, topics=[{"name": name}]), 12)
     topic_id: Uuid = answer.topics[0].topic_id
     return topic_id
 
@@ -403,7 +401,7 @@ def id_of(ask: Asker, name: str) -> Uuid:
 
 
 def classic_member(ask: Asker, group: str, version: int) -> None:
-    """The only member of a group: joins, is assigned something, stays and commits."""
+    """The only member of a group: joins, gets an assignment and sends a heartbeat."""
     step = f"classic member {version}"
     joined = ask.settled(f"{step}: JoinGroup", joining(group), version)
     if joined.error_code == MEMBER_ID_REQUIRED:
@@ -419,7 +417,7 @@ def classic_member(ask: Asker, group: str, version: int) -> None:
 
 
 def consumer_member(ask: Asker, group: str, version: int, topic_id: Uuid) -> None:
-    """The only member of a group: joins, owns what it is assigned, commits and leaves."""
+    """The only member of a group: joins, owns its assignment, commits and leaves."""
     step = f"consumer member {version}"
     joined = ask.settled(f"{step}: ConsumerGroupHeartbeat", heartbeat(group), version)
     who = {"group_id": group, "member_id": MEMBER}
@@ -440,8 +438,8 @@ def consumer_member(ask: Asker, group: str, version: int, topic_id: Uuid) -> Non
 
 
 def transaction(ask: Asker, name: str, version: int, topic_id: Uuid) -> None:
-    """The first transaction of an id, by requests of about the same age."""
-    known = ask.quietly(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 5)
+    """The first transaction of an id, with requests of corresponding versions."""
+    known = ask.wait_for(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 5)
     who = known.producer_id, known.producer_epoch
     step = f"first transaction {version}"
     ask.one(f"{step}: AddPartitionsToTxn", adding(name, *who, "t"), min(version, 3))

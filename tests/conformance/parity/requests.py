@@ -1,4 +1,4 @@
-"""Requests that the rounds of `first_questions` make, with the fields of all versions filled in."""
+"""Requests of the rounds of `first_questions`, with the fields of all versions set."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def committing(group: str, name: str, topic_id: Uuid) -> Any:
 
 
 def fetching(group: str, name: str | None = None, topic_id: Uuid = NO_SUCH_ID) -> Any:
-    """The offset of one partition, or without a topic of all."""
+    """An OffsetFetch of one partition, or of all without a topic."""
     one = {"name": name, "partition_indexes": [0, 1]}
     old = None if name is None else [one]
     new = None if name is None else [{**one, "topic_id": topic_id}]

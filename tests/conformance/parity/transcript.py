@@ -1,4 +1,4 @@
-"""What a client was answered, step by step, written so that two brokers' answers can be laid side by side."""
+"""The answers to a client, step by step, in a form that can be compared between two brokers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 Tree = Any
-"""What JSON can hold."""
+"""A JSON value."""
 
 
 class Place(NamedTuple):
-    """Where a broker is: what differs between two of them without meaning anything."""
+    """The addresses and paths of a broker, which transcripts replace."""
 
     bootstrap: str
     data: str
     """Its log directory."""
     work: str
-    """A directory for the files that tools want."""
+    """A directory for the input files of tools."""
     controller: str
     """The port of its controller."""
     properties: str
@@ -30,15 +30,15 @@ _TIME_MS = re.compile(r"(?<!\d)1[789]\d{11}(?!\d)")
 
 
 class Transcript:
-    """Answers by the name of the step. Ids, times, ports and paths are replaced by words for them."""
+    """Answers by step. Ids, times, ports and paths are replaced by placeholders."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.answers: dict[str, Tree] = {}
 
     def note(self, step: str, ask: Callable[[], Tree]) -> None:
-        """The answer, or the exception, to one step."""
-        assert step not in self.answers, f"{step} comes twice"
+        """Runs one step; keeps its answer or exception."""
+        assert step not in self.answers, f"two steps are named {step}"
         try:
             answer = ask()
         except Exception as error:

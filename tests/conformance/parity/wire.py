@@ -1,4 +1,4 @@
-"""One request put to a broker in every version that is served, and its answers as trees, field by field."""
+"""A request in every version that Barnabas serves, and the responses as trees, field by field."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTLE_LIMIT_S: Final = 30.0
 _PAUSE_S: Final = 0.02
 
 TRANSIENT: Final = frozenset({3, 5, 6, 14, 15, 16, 51, 78, 100, 103})
-"""Error codes of what is not there yet: topics, leaders, coordinators, ends of transactions, log directories, ids."""
+"""Error codes of what is still pending: topics, leaders, coordinators, ends of transactions, log directories, ids."""
 
 _KEYS: Final = (
     ("resource_type", "resource_name"),
@@ -39,7 +39,7 @@ _KEYS: Final = (
     ("user",),
     ("feature",),
 )
-"""What tells elements of an array apart and names their place in a tree: such arrays are compared in no order."""
+"""The fields that identify elements of an array, whose order is then not compared."""
 
 _SIZES: Final = frozenset(
     {
@@ -48,13 +48,13 @@ _SIZES: Final = frozenset(
         "finalized_features_epoch",
     }
 )
-"""Fields with numbers that differ between any two brokers: compared for whether they are negative, zero or positive."""
+"""Numbers that differ between any two brokers: of a positive one only the sign is compared."""
 
 _CLUSTER_ID: Final = re.compile(r"[\w-]{22}")
 
 
 class Asker:
-    """Asks one broker over one connection, and has the transcript keep what it answers."""
+    """Sends requests to one broker over one connection, and notes its responses in the transcript."""
 
     def __init__(self, peer: Peer, transcript: Transcript) -> None:
         handlers.register_all()
@@ -62,32 +62,32 @@ class Asker:
         self.transcript = transcript
 
     def every(self, what: str, request: Any, *, sizes: frozenset[str] = frozenset(), since: int = 0) -> None:
-        """Asks in every version from `since` on; fields that a version lacks are left out."""
+        """Sends the request in every version from `since` on, without the fields that a version lacks."""
         for version in versions_of(request):
             if version >= since:
                 self.one(f"{what}, v{version}", request, version, sizes=sizes)
 
     def one(self, step: str, request: Any, version: int, *, sizes: frozenset[str] = frozenset()) -> Any:
-        """Asks once and notes the answer, which is returned; None when the connection was closed instead."""
+        """Sends the request once; notes and returns the response, None when the broker closed the connection."""
         answer = self._ask(request, version)
         self.transcript.note(step, lambda: tree(answer, version, sizes))
         return answer
 
     def first_and_settled(self, what: str, request: Any, version: int) -> Any:
-        """Notes the first answer, and the one that is there as soon as nothing in it is to be waited for."""
+        """Notes the first response and the first one without a transient error."""
         answer = self.one(f"{what}, first, v{version}", request, version)
         settled = self.until_settled(request, version, answer)
         self.transcript.note(f"{what}, settled, v{version}", lambda: tree(settled, version))
         return settled
 
     def settled(self, what: str, request: Any, version: int) -> Any:
-        """Notes what is answered in the end, for requests whose first answer depends on the moment."""
+        """Notes only the first response without a transient error: earlier ones depend on the timing."""
         settled = self.until_settled(request, version, self._ask(request, version))
         self.transcript.note(f"{what}, settled, v{version}", lambda: tree(settled, version))
         return settled
 
-    def quietly(self, request: Any, version: int) -> Any:
-        """The answer in the end; nothing is noted."""
+    def wait_for(self, request: Any, version: int) -> Any:
+        """The first response without a transient error; notes nothing."""
         return self.until_settled(request, version, self._ask(request, version))
 
     def until_settled(self, request: Any, version: int, answer: Any) -> Any:
@@ -106,7 +106,7 @@ class Asker:
 
 
 def message(cls: type[Struct], **values: Any) -> Any:
-    """A request whose structs are given as dicts."""
+    """A request with its structs given as dicts."""
     return _made(cls, values)
 
 
@@ -128,7 +128,7 @@ def versions_of(request: Any) -> range:
 
 
 def fitted(value: Any, version: int) -> Any:
-    """A request without the fields that the version lacks, and without null where it has none."""
+    """The request without fields that the version lacks, and without nulls that it does not allow."""
     if isinstance(value, list):
         return [fitted(one, version) for one in value]
     if not isinstance(value, Struct):
@@ -143,7 +143,7 @@ def fitted(value: Any, version: int) -> Any:
 
 
 def error_codes(value: Any) -> Iterator[int]:
-    """All that an answer has, wherever they are."""
+    """All error codes of a response, at any depth."""
     if isinstance(value, Struct):
         for field in value.fields:
             item = getattr(value, field.name)
@@ -157,7 +157,7 @@ def error_codes(value: Any) -> Iterator[int]:
 
 
 def tree(value: Any, version: int, sizes: frozenset[str] = frozenset()) -> Tree:
-    """An answer as what JSON can hold, with the fields that its version has."""
+    """A response as a JSON value with the fields of its version."""
     if value is None:
         return "closed"
     return _struct(value, version, _SIZES | sizes)
@@ -181,7 +181,7 @@ def _value(name: str, value: Any, version: int, sizes: frozenset[str]) -> Tree:
     if name in sizes and isinstance(value, int):
         return "positive" if value > 0 else value
     if name == "documentation" and value:
-        return "a text"  # each broker has its own
+        return "a text"  # brokers word it differently
     if name == "cluster_id":
         return "<id>" if _CLUSTER_ID.fullmatch(value or "") else value
     return value
@@ -210,7 +210,7 @@ def _word(key: str, value: Any) -> str:
 
 
 def _api(key: int) -> str:
-    """The name of an API in words: in one piece some look like ids."""
+    """The name of an API with spaces: without them some look like ids."""
     try:
         return ApiKey(key).name.replace("_", " ").title()
     except ValueError:
