@@ -17,7 +17,7 @@ def unlike(expected: object, shown: object, path: str = "") -> Iterator[str]:
         for key in sorted(expected.keys() | shown.keys()):
             at = f"{path}/{key}"
             if key not in shown:
-                yield f"{at}: missing, expected {expected[key]!r}"
+                yield f"{at}: not there, expected {expected[key]!r}"
             elif key not in expected:
                 yield f"{at}: not expected, {shown[key]!r}"
             else:
