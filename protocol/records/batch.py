@@ -29,7 +29,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from barnabas.protocol.records.builder import build_batch, empty_batch
+from barnabas.protocol.records.builder import build_batch
 from barnabas.protocol.records.checksum import crc32c
 from barnabas.protocol.records.compression import CompressionType, decompress, unpacked
 from barnabas.protocol.records.errors import (
@@ -114,11 +114,9 @@ __all__ = [
     "TimestampType",
     "UnsupportedCompressionError",
     "build_batch",
-    "empty_batch",
     "entry_header",
     "increment_sequence",
     "stamp",
-    "stamp_log_append_time",
     "stamp_max_timestamp",
 ]
 
@@ -289,11 +287,6 @@ class RecordBatch:
         return self.attributes & CONTROL_MASK != 0
 
     @property
-    def has_delete_horizon(self) -> bool:
-        """Whether the log cleaner has set a delete horizon for tombstones and markers (KIP-534)."""
-        return self.attributes & DELETE_HORIZON_MASK != 0
-
-    @property
     def delete_horizon_ms(self) -> int | None:
         """The delete horizon, in the place of the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
@@ -434,8 +427,3 @@ def stamp_max_timestamp(
     (length,) = _INT32.unpack_from(buffer, position + LENGTH_POSITION)
     crc = crc32c(memoryview(buffer)[position + CRC_START : position + LOG_OVERHEAD + length])
     _UINT32.pack_into(buffer, position + CRC_POSITION, crc)
-
-
-def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
-    """Makes `timestamp_ms` the time of every record of a v2 batch (message.timestamp.type=LogAppendTime)."""
-    stamp_max_timestamp(buffer, position, TimestampType.LOG_APPEND_TIME, timestamp_ms)

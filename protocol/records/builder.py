@@ -54,7 +54,7 @@ def build_batch(
     Records that have an offset keep it; the others, and all tuples, get the one after the record before.
     `base_offset` is by default the first record's offset, or 0. `last_offset_delta` is given where the batch
     reaches further than its last record, as batches do that the log cleaner wrote. Raises ValueError for no
-    records at all (see `empty_batch`) and for offsets that do not grow.
+    records at all and for offsets that do not grow.
     """
     numbered, base = _numbered(records, base_offset)
     last_delta = numbered[-1].offset - base if last_offset_delta is None else last_offset_delta
@@ -68,54 +68,28 @@ def build_batch(
     attributes |= TRANSACTIONAL_MASK if is_transactional else 0
     attributes |= CONTROL_MASK if is_control else 0
     attributes |= 0 if delete_horizon_ms is None else DELETE_HORIZON_MASK
-    return _assemble(
-        payload,
-        base_offset=base,
-        partition_leader_epoch=partition_leader_epoch,
-        attributes=attributes,
-        last_offset_delta=last_delta,
-        base_timestamp=base_timestamp,
-        max_timestamp=log_append_time if appended else max(record.timestamp for record in numbered),
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(numbered),
+    batch = bytearray(RECORD_BATCH_OVERHEAD + len(payload))
+    HEADER.pack_into(
+        batch,
+        0,
+        base,
+        len(batch) - LOG_OVERHEAD,
+        partition_leader_epoch,
+        MAGIC_V2,
+        0,
+        attributes,
+        last_delta,
+        base_timestamp,
+        log_append_time if appended else max(record.timestamp for record in numbered),
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(numbered),
     )
-
-
-def empty_batch(
-    *,
-    base_offset: int,
-    last_offset: int,
-    timestamp: int,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
-    is_transactional: bool = False,
-    is_control: bool = False,
-) -> bytes:
-    """A batch without records: how the log cleaner keeps a producer's last sequence number.
-
-    `timestamp` is its greatest; there is no base timestamp (Kafka's DefaultRecordBatch.writeEmptyHeader).
-    """
-    attributes = TIMESTAMP_TYPE_MASK if timestamp_type == TimestampType.LOG_APPEND_TIME else 0
-    attributes |= TRANSACTIONAL_MASK if is_transactional else 0
-    attributes |= CONTROL_MASK if is_control else 0
-    return _assemble(
-        b"",
-        base_offset=base_offset,
-        partition_leader_epoch=partition_leader_epoch,
-        attributes=attributes,
-        last_offset_delta=last_offset - base_offset,
-        base_timestamp=NO_TIMESTAMP,
-        max_timestamp=timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=0,
-    )
+    batch[RECORD_BATCH_OVERHEAD:] = payload
+    crc = crc32c(memoryview(batch)[CRC_START:])
+    batch[CRC_POSITION:CRC_START] = crc.to_bytes(4, "big")
+    return bytes(batch)
 
 
 def _numbered(records: Sequence[RecordLike], base_offset: int | None) -> tuple[list[Record], int]:
@@ -136,41 +110,3 @@ def _numbered(records: Sequence[RecordLike], base_offset: int | None) -> tuple[l
         next_offset = record.offset + 1
         numbered.append(record)
     return numbered, base_offset
-
-
-def _assemble(
-    payload: bytes,
-    *,
-    base_offset: int,
-    partition_leader_epoch: int,
-    attributes: int,
-    last_offset_delta: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    record_count: int,
-) -> bytes:
-    batch = bytearray(RECORD_BATCH_OVERHEAD + len(payload))
-    HEADER.pack_into(
-        batch,
-        0,
-        base_offset,
-        len(batch) - LOG_OVERHEAD,
-        partition_leader_epoch,
-        MAGIC_V2,
-        0,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        record_count,
-    )
-    batch[RECORD_BATCH_OVERHEAD:] = payload
-    crc = crc32c(memoryview(batch)[CRC_START:])
-    batch[CRC_POSITION:CRC_START] = crc.to_bytes(4, "big")
-    return bytes(batch)

@@ -95,7 +95,6 @@ class LegacyEntry:
     has_producer_id = False
     is_transactional = False
     is_control = False
-    has_delete_horizon = False
     delete_horizon_ms: int | None = None
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:

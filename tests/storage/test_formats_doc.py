@@ -13,7 +13,7 @@ from barnabas.broker.metadata.records import frame
 from barnabas.broker.metadata.snapshot_files import SnapshotId, control_batch, write_snapshot
 from barnabas.protocol.messages.control_records import LeaderChangeMessage
 from barnabas.protocol.messages.topic_records import FeatureLevelRecord, TopicRecord
-from barnabas.protocol.records.batch import RecordBatch, build_batch, empty_batch
+from barnabas.protocol.records.batch import RecordBatch, build_batch
 from barnabas.protocol.records.control import ControlRecordType
 from barnabas.protocol.records.entries import batches
 from barnabas.storage.log.checkpoints import (
@@ -26,6 +26,7 @@ from barnabas.storage.log.checkpoints import (
 from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
 from barnabas.storage.segment.index import OffsetIndex, TimeIndex
 from barnabas.storage.segment.txn_index import AbortedTxn, TransactionIndex
+from tests.protocol.records.empty_batches import empty_batch
 from tests.protocol.records.message_sets import message
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import end_txn

@@ -18,12 +18,13 @@ from barnabas.broker.coordinator.records import (
     UnreadableRecordError,
 )
 from barnabas.protocol.records.batch import CorruptRecordError
-from barnabas.protocol.records.builder import build_batch, empty_batch
+from barnabas.protocol.records.builder import build_batch
 from barnabas.protocol.records.compression import CompressionType
 from barnabas.protocol.records.control import ControlRecordType, control_record_key, end_transaction_marker
 from barnabas.protocol.records.key_table import ENTRY_BYTES
 from barnabas.storage.offsets import FileRecords
 from tests.broker.coordinator.runtime_harness import BytesFile, Counters, counter, no_counter
+from tests.protocol.records.empty_batches import empty_batch
 
 SERDE = RecordSerde(GROUP_RECORDS)
 

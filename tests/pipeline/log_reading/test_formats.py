@@ -56,10 +56,10 @@ def encoded(batch: Batch, base_offset: int, rng: Random) -> bytes:
         ]
         data = build_batch(records, base_offset=base_offset, compression=codec)
         if log_append_time is not None:
-            from barnabas.protocol.records.batch import stamp_log_append_time
+            from barnabas.protocol.records.batch import TimestampType, stamp_max_timestamp
 
             changed = bytearray(data)
-            stamp_log_append_time(changed, 0, log_append_time)
+            stamp_max_timestamp(changed, 0, TimestampType.LOG_APPEND_TIME, log_append_time)
             return bytes(changed)
         return data
     if codec is CompressionType.ZSTD:

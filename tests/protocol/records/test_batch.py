@@ -24,7 +24,6 @@ from barnabas.protocol.records.batch import (
     entry_header,
     increment_sequence,
     stamp,
-    stamp_log_append_time,
     stamp_max_timestamp,
 )
 from barnabas.protocol.records.entries import batches
@@ -67,7 +66,6 @@ def test_the_worked_example() -> None:
     assert (batch.compression_type, batch.timestamp_type) == (CompressionType.NONE, TimestampType.CREATE_TIME)
     flags = (batch.is_compressed, batch.is_transactional, batch.is_control, batch.has_producer_id)
     assert not any(flags)
-    assert not batch.has_delete_horizon
     assert batch.delete_horizon_ms is None
     assert batch.payload() == EXAMPLE[61:]
     (record,) = batch.records()
@@ -96,7 +94,6 @@ def test_attributes_each_have_their_bit() -> None:
     assert batch.is_transactional
     assert batch.is_control
     assert batch.has_producer_id
-    assert batch.has_delete_horizon
     assert (batch.delete_horizon_ms, batch.max_timestamp, batch.partition_leader_epoch) == (900, 5000, 9)
     assert batch.last_sequence == 0
     assert [record.timestamp for record in batch.records()] == [5000] * 3
@@ -254,7 +251,7 @@ def test_stamp_log_append_time() -> None:
     buffer = bytearray(
         b"??" + example(is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
     )
-    stamp_log_append_time(buffer, 2, 123_456)
+    stamp_max_timestamp(buffer, 2, TimestampType.LOG_APPEND_TIME, 123_456)
     batch = RecordBatch(buffer, 2)
     batch.ensure_valid()
     assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.LOG_APPEND_TIME, 123_456)

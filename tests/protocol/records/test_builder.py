@@ -1,4 +1,4 @@
-"""build_batch and empty_batch: offsets, timestamps, headers of the batch."""
+"""build_batch: offsets, timestamps, headers of the batch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from barnabas.protocol.records.batch import (
     RecordBatch,
     TimestampType,
     build_batch,
-    empty_batch,
 )
 from barnabas.protocol.records.record import Record
+from tests.protocol.records.empty_batches import empty_batch
 from tests.protocol.records.test_record import ROWS
 
 PLAIN = [(b"a", b"1", 10, []), (b"b", None, 30, [("h", None)]), (None, b"3", 20, [])]

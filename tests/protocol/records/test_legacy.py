@@ -66,7 +66,7 @@ def test_attributes_of_v2_alone_are_absent() -> None:
     )
     assert entry.partition_leader_epoch == -1
     assert entry.delete_horizon_ms is None
-    flags = (entry.has_producer_id, entry.is_transactional, entry.is_control, entry.has_delete_horizon)
+    flags = (entry.has_producer_id, entry.is_transactional, entry.is_control)
     assert not any(flags)
 
 

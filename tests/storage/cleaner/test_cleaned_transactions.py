@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.protocol.records.batch import RecordBatch, build_batch, empty_batch
+from barnabas.protocol.records.batch import RecordBatch, build_batch
 from barnabas.protocol.records.control import ControlRecordType, control_record_key
 from barnabas.storage.cleaner.cleaned_transactions import AbortedTransactionFiles, CleanedTransactions
 from barnabas.storage.errors import CorruptIndexError
 from barnabas.storage.segment.names import segment_path
 from barnabas.storage.segment.txn_index import AbortedTxn, TransactionIndex
+from tests.protocol.records.empty_batches import empty_batch
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import DIRECTORY, T0, end_txn
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.protocol.records.batch import CompressionType, CorruptRecordError, empty_batch
+from barnabas.protocol.records.batch import CompressionType, CorruptRecordError
 from barnabas.protocol.records.errors import InvalidRecordError
 from barnabas.storage.cleaner.cleaner import Cleaner, clean, group_segments_by_size, legacy_delete_horizon_ms
 from barnabas.storage.errors import LogCleaningAbortedError, SegmentOverflowError
@@ -16,6 +16,7 @@ from barnabas.storage.log.cleaning_plan import CleaningResult, SegmentToClean
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.offsets import AppendOrigin
 from barnabas.storage.segment.names import segment_path
+from tests.protocol.records.empty_batches import empty_batch
 from tests.protocol.records.message_sets import message_set
 from tests.storage.cleaning import (
     aborted_transactions,
