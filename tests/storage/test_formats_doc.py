@@ -26,8 +26,8 @@ from barnabas.storage.log.checkpoints import (
 from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
 from barnabas.storage.segment.index import OffsetIndex, TimeIndex
 from barnabas.storage.segment.txn_index import AbortedTxn, TransactionIndex
-from tests.protocol.records.empty_batches import empty_batch
 from tests.protocol.records.message_sets import message
+from tests.protocol.records.raw_batches import empty_batch
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import end_txn
 

@@ -24,7 +24,7 @@ from barnabas.protocol.records.control import ControlRecordType, control_record_
 from barnabas.protocol.records.key_table import ENTRY_BYTES
 from barnabas.storage.offsets import FileRecords
 from tests.broker.coordinator.runtime_harness import BytesFile, Counters, counter, no_counter
-from tests.protocol.records.empty_batches import empty_batch
+from tests.protocol.records.raw_batches import empty_batch
 
 SERDE = RecordSerde(GROUP_RECORDS)
 

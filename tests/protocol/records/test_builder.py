@@ -15,7 +15,7 @@ from barnabas.protocol.records.batch import (
     build_batch,
 )
 from barnabas.protocol.records.record import Record
-from tests.protocol.records.empty_batches import empty_batch
+from tests.protocol.records.raw_batches import empty_batch
 from tests.protocol.records.test_record import ROWS
 
 PLAIN = [(b"a", b"1", 10, []), (b"b", None, 30, [("h", None)]), (None, b"3", 20, [])]

@@ -15,9 +15,9 @@ from barnabas.protocol.records.batch import (
     UnsupportedCompressionError,
     build_batch,
 )
-from barnabas.protocol.records.builder import _assemble
 from barnabas.protocol.records.compression import compress
 from barnabas.protocol.records.entries import batches
+from tests.protocol.records.raw_batches import raw_batch
 from tests.storage.cleaning import forms_of_the_loops
 from tests.support.loops import FORMS
 
@@ -116,7 +116,7 @@ def test_interpreted_and_compiled_agree(
 
 def hostile_batch(payload: bytes, count: int, codec: int) -> bytes:
     """A batch with a valid checksum and any bytes as records."""
-    return _assemble(
+    return raw_batch(
         payload,
         base_offset=0,
         partition_leader_epoch=0,

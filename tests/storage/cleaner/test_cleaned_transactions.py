@@ -10,7 +10,7 @@ from barnabas.storage.cleaner.cleaned_transactions import AbortedTransactionFile
 from barnabas.storage.errors import CorruptIndexError
 from barnabas.storage.segment.names import segment_path
 from barnabas.storage.segment.txn_index import AbortedTxn, TransactionIndex
-from tests.protocol.records.empty_batches import empty_batch
+from tests.protocol.records.raw_batches import empty_batch
 from tests.storage.fault_env import FaultEnv
 from tests.storage.helpers import DIRECTORY, T0, end_txn
 

@@ -16,8 +16,8 @@ from barnabas.storage.log.cleaning_plan import CleaningResult, SegmentToClean
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.offsets import AppendOrigin
 from barnabas.storage.segment.names import segment_path
-from tests.protocol.records.empty_batches import empty_batch
 from tests.protocol.records.message_sets import message_set
+from tests.protocol.records.raw_batches import empty_batch
 from tests.storage.cleaning import (
     aborted_transactions,
     base_offsets,
