@@ -43,12 +43,12 @@ class AdminCommand(click.Command):
 
 def admin_command(
     name: str, *, short_help: str, controller: bool = False, cls: type[AdminCommand] = AdminCommand
-) -> Callable[[Callable[[Given], None]], click.Command]:
+) -> Callable[[Callable[[ParsedOptions], None]], click.Command]:
     """Declares a command with the options of the connection; its docstring is the help, to which the exit codes are
     added.
     """
 
-    def declare(function: Callable[[Given], None]) -> click.Command:
+    def declare(function: Callable[[ParsedOptions], None]) -> click.Command:
         text = f"{(function.__doc__ or '').rstrip()}\n\n{EXIT_CODES}"
         wrapped = click.command(name, cls=cls, short_help=short_help, help=_dedented(text))
         return wrapped(connection_options(controller=controller)(_with_given(function)))
@@ -74,23 +74,23 @@ def admin_group(
 
 def subcommand(
     group: click.Group, name: str, *, controller: bool = True
-) -> Callable[[Callable[[Given], None]], click.Command]:
+) -> Callable[[Callable[[ParsedOptions], None]], click.Command]:
     """Declares a command of an admin_group."""
 
-    def declare(function: Callable[[Given], None]) -> click.Command:
+    def declare(function: Callable[[ParsedOptions], None]) -> click.Command:
         command = group.command(name, cls=AdminCommand)
         return command(connection_options(controller=controller)(_with_given(function)))
 
     return declare
 
 
-def _with_given(function: Callable[[Given], None]) -> Callable[..., None]:
+def _with_given(function: Callable[[ParsedOptions], None]) -> Callable[..., None]:
     """Passes the options of a command, and those that were given to its group only."""
 
     @wraps(function)
     def run(**values: Any) -> None:
         above: Mapping[str, Any] = click.get_current_context().obj or {}
-        function(Given({name: value or above.get(name, value) for name, value in values.items()}))
+        function(ParsedOptions({name: value or above.get(name, value) for name, value in values.items()}))
 
     return run
 
@@ -167,7 +167,7 @@ FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 # ---- parsed options
 
 
-class Given:
+class ParsedOptions:
     """The options of one command line by name, without the leading dashes."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -252,7 +252,7 @@ def _check_servers(name: str, text: str | None) -> None:
 
 
 @contextmanager
-def session(given: Given, *, timeout_ms: int | None = None) -> Iterator[tuple[AdminClient, Output]]:
+def session(given: ParsedOptions, *, timeout_ms: int | None = None) -> Iterator[tuple[AdminClient, Output]]:
     """The client and the output of a command. Exits with EXIT_FAILED at the end if a part failed."""
     out = Output.standard(as_json=given.has("json"))
     controller = given.text("bootstrap-controller") if "bootstrap-controller" in given else None

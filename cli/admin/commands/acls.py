@@ -21,7 +21,7 @@ from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import AdminError
 from barnabas.cli.admin.names import name_of
 from barnabas.cli.admin.options import (
-    Given,
+    ParsedOptions,
     admin_command,
     flag,
     option,
@@ -95,7 +95,7 @@ ANY_HOST: Final = "*"
 @flag("--idempotent", "With --producer: the operation that idempotence needs as well.")
 @options("--principal", "With --list: only the entries of these principals.")
 @flag("--force", "Do not ask before removing.")
-def acls(given: Given) -> None:
+def acls(given: ParsedOptions) -> None:
     """List, add and remove access control entries: kafka-acls.
 
     \b
@@ -117,7 +117,7 @@ def acls(given: Given) -> None:
             remove(client, out, wanted, is_forced=given.has("force"))
 
 
-def check_usage(given: Given) -> None:
+def check_usage(given: ParsedOptions) -> None:
     """Raises UsageError for options that exclude each other (`AclCommandOptions.checkArgs`)."""
     hosts_and_principals = ("allow-host", "allow-principal", "deny-host", "deny-principal")
     given.forbid("list", "producer", "consumer", *hosts_and_principals)
@@ -137,7 +137,7 @@ def check_usage(given: Given) -> None:
 # ---- the entries of the command line
 
 
-def resources(given: Given) -> list[AclFilter]:
+def resources(given: ParsedOptions) -> list[AclFilter]:
     """The resources of the command line. Raises UsageError if the action needs some and none is given."""
     kind = _pattern_type(given)
     found = [
@@ -156,7 +156,7 @@ def _cluster() -> AclFilter:
     return AclFilter(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 
 
-def _pattern_type(given: Given) -> PatternType:
+def _pattern_type(given: ParsedOptions) -> PatternType:
     text = (given.text("resource-pattern-type") or "literal").upper()
     names = [each.name for each in PatternType if each]
     if text not in names:
@@ -167,7 +167,7 @@ def _pattern_type(given: Given) -> PatternType:
     return kind
 
 
-def entries(given: Given, patterns: Sequence[AclFilter]) -> dict[AclFilter, list[Entry]]:
+def entries(given: ParsedOptions, patterns: Sequence[AclFilter]) -> dict[AclFilter, list[Entry]]:
     """The entries to add to or remove from each resource; an empty list means all of its entries."""
     if not given.has("producer") and not given.has("consumer"):
         found = dict.fromkeys(patterns, _entries(given, _operations(given)))
@@ -183,7 +183,7 @@ def entries(given: Given, patterns: Sequence[AclFilter]) -> dict[AclFilter, list
     return found
 
 
-def _producer(given: Given, patterns: Iterable[AclFilter]) -> dict[AclFilter, list[Entry]]:
+def _producer(given: ParsedOptions, patterns: Iterable[AclFilter]) -> dict[AclFilter, list[Entry]]:
     needs = {
         AclResourceType.TOPIC: (_A.WRITE, _A.DESCRIBE, _A.CREATE),
         AclResourceType.TRANSACTIONAL_ID: (_A.WRITE, _A.DESCRIBE),
@@ -194,13 +194,15 @@ def _producer(given: Given, patterns: Iterable[AclFilter]) -> dict[AclFilter, li
     return found
 
 
-def _consumer(given: Given, patterns: Iterable[AclFilter]) -> dict[AclFilter, list[Entry]]:
+def _consumer(given: ParsedOptions, patterns: Iterable[AclFilter]) -> dict[AclFilter, list[Entry]]:
     needs = {AclResourceType.TOPIC: (_A.READ, _A.DESCRIBE), AclResourceType.GROUP: (_A.READ,)}
     return _of_role(given, patterns, needs)
 
 
 def _of_role(
-    given: Given, patterns: Iterable[AclFilter], needs: dict[AclResourceType, tuple[AclOperation, ...]]
+    given: ParsedOptions,
+    patterns: Iterable[AclFilter],
+    needs: dict[AclResourceType, tuple[AclOperation, ...]],
 ) -> dict[AclFilter, list[Entry]]:
     return {
         pattern: _entries(given, needs[AclResourceType(pattern.resource_type)])
@@ -209,7 +211,7 @@ def _of_role(
     }
 
 
-def _operations(given: Given) -> list[AclOperation]:
+def _operations(given: ParsedOptions) -> list[AclOperation]:
     known = {each.name.replace("_", "").lower(): each for each in AclOperation if each > AclOperation.ANY}
     found = []
     for text in given.texts("operation") or ("All",):
@@ -224,7 +226,7 @@ def _title(operation: AclOperation) -> str:
     return "".join(word.capitalize() for word in operation.name.split("_"))
 
 
-def _entries(given: Given, operations: Iterable[AclOperation]) -> list[Entry]:
+def _entries(given: ParsedOptions, operations: Iterable[AclOperation]) -> list[Entry]:
     found = set()
     for word, permission in (("allow", PermissionType.ALLOW), ("deny", PermissionType.DENY)):
         hosts = given.texts(f"{word}-host") or (ANY_HOST,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.cli.admin.calls.cluster import describe_cluster, unregister_broker
 from barnabas.cli.admin.options import (
-    Given,
+    ParsedOptions,
     admin_group,
     flag,
     option,
@@ -24,7 +24,7 @@ def cluster() -> None:
 
 
 @subcommand(cluster, "cluster-id")
-def cluster_id(given: Given) -> None:
+def cluster_id(given: ParsedOptions) -> None:
     """Show the id of the cluster."""
     with session(given) as (client, out):
         found = describe_cluster(client).cluster_id
@@ -34,7 +34,7 @@ def cluster_id(given: Given) -> None:
 
 @subcommand(cluster, "list-endpoints")
 @flag("--include-fenced-brokers", "Include brokers that are registered and fenced.")
-def list_endpoints(given: Given) -> None:
+def list_endpoints(given: ParsedOptions) -> None:
     """Show the endpoints of the brokers; with --bootstrap-controller, of the controllers."""
     with session(given) as (client, out):
         found = describe_cluster(client, include_fenced=given.has("include-fenced-brokers"))
@@ -56,7 +56,7 @@ def _state(is_fenced: bool, kind: str) -> str | None:
 
 @subcommand(cluster, "unregister")
 @option("--id", "The id of the broker.", kind=int)
-def unregister(given: Given) -> None:
+def unregister(given: ParsedOptions) -> None:
     """Remove a broker that will not return from the cluster's metadata."""
     given.need("id")
     broker = given.number("id") or 0

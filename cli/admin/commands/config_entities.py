@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from barnabas.cli.admin.names import ResourceType
-from barnabas.cli.admin.options import Given, refuse
+from barnabas.cli.admin.options import ParsedOptions, refuse
 
 TOPICS: Final = "topics"
 BROKERS: Final = "brokers"
@@ -100,7 +100,7 @@ class Entities(NamedTuple):
             refuse("only users and clients can be given together")
 
 
-def entities_of(given: Given) -> Entities:
+def entities_of(given: ParsedOptions) -> Entities:
     """The entities of the command line. Raises UsageError if it names them in two ways."""
     specific = [name for name in (*_FLAGS, *_DEFAULT_FLAGS) if given.has(name)]
     types = [*given.texts("entity-type"), *({**_FLAGS, **_DEFAULT_FLAGS}[name] for name in specific)]

@@ -33,7 +33,7 @@ from barnabas.cli.admin.names import ResourceType, scram_mechanism
 from barnabas.cli.admin.options import (
     FILE,
     AdminCommand,
-    Given,
+    ParsedOptions,
     admin_command,
     flag,
     option,
@@ -94,7 +94,7 @@ class ConfigsCommand(AdminCommand):
 )
 @option("--add-config-file", "A file of properties to set.", kind=FILE, metavar="FILE")
 @options("--delete-config", "The keys to delete.", metavar="KEY,...")
-def configs(given: Given) -> None:
+def configs(given: ParsedOptions) -> None:
     """Describe and change configurations of topics, brokers, loggers, groups and client metrics, quotas of users,
     clients and ips, and SCRAM credentials of users: kafka-configs.
 
@@ -117,7 +117,7 @@ def configs(given: Given) -> None:
             describe_quota_entities(client, out, entities)
 
 
-def _changes(given: Given) -> tuple[dict[str, str], list[str]]:
+def _changes(given: ParsedOptions) -> tuple[dict[str, str], list[str]]:
     given.forbid("add-config", "add-config-file")
     if not (given.has("add-config") or given.has("add-config-file") or given.has("delete-config")):
         refuse("--alter needs --add-config, --add-config-file or --delete-config")

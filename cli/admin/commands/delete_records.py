@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.cli.admin.calls.offsets import delete_records as delete_before
 from barnabas.cli.admin.errors import AdminError
 from barnabas.cli.admin.files import read_partitions
-from barnabas.cli.admin.options import FILE, Given, admin_command, option, session
+from barnabas.cli.admin.options import FILE, ParsedOptions, admin_command, option, session
 
 
 @admin_command("delete-records", short_help="Delete the records of partitions before an offset.")
@@ -16,7 +16,7 @@ from barnabas.cli.admin.options import FILE, Given, admin_command, option, sessi
     kind=FILE,
     metavar="FILE",
 )
-def delete_records(given: Given) -> None:
+def delete_records(given: ParsedOptions) -> None:
     """Delete the records of partitions before an offset: kafka-delete-records."""
     given.need("offset-json-file")
     path = given.path("offset-json-file")

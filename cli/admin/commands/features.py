@@ -15,7 +15,7 @@ from barnabas.cli.admin.calls.cluster import (
 from barnabas.cli.admin.client import ANYONE, Node
 from barnabas.cli.admin.errors import AdminError
 from barnabas.cli.admin.options import (
-    Given,
+    ParsedOptions,
     admin_group,
     flag,
     option,
@@ -43,7 +43,7 @@ def features() -> None:
 
 @subcommand(features, "describe")
 @option("--node-id", "The broker or controller that answers. Default: any.", kind=int)
-def describe(given: Given) -> None:
+def describe(given: ParsedOptions) -> None:
     """Show the supported levels and the finalized level of each feature."""
     node = given.number("node-id")
     with session(given) as (client, out):
@@ -90,7 +90,7 @@ def _update_options(function: Any) -> Any:
 
 @subcommand(features, "upgrade")
 @_update_options
-def upgrade(given: Given) -> None:
+def upgrade(given: ParsedOptions) -> None:
     """Raise levels."""
     _update(given, "upgrade", UpgradeType.UPGRADE)
 
@@ -98,7 +98,7 @@ def upgrade(given: Given) -> None:
 @subcommand(features, "downgrade")
 @flag("--unsafe", "Allow a downgrade that loses metadata.")
 @_update_options
-def downgrade(given: Given) -> None:
+def downgrade(given: ParsedOptions) -> None:
     """Lower levels."""
     _update(given, "downgrade", _downgrade(given))
 
@@ -107,18 +107,18 @@ def downgrade(given: Given) -> None:
 @flag("--unsafe", "Allow a downgrade that loses metadata.")
 @flag("--dry-run", "Check the change without making it.")
 @options("--feature", "The feature.", metavar="NAME")
-def disable(given: Given) -> None:
+def disable(given: ParsedOptions) -> None:
     """Lower features to level 0."""
     if not given.has("feature"):
         refuse("You must specify at least one feature to disable")
     _send(given, "disable", dict.fromkeys(given.texts("feature"), 0), _downgrade(given))
 
 
-def _downgrade(given: Given) -> UpgradeType:
+def _downgrade(given: ParsedOptions) -> UpgradeType:
     return UpgradeType.UNSAFE_DOWNGRADE if given.has("unsafe") else UpgradeType.SAFE_DOWNGRADE
 
 
-def _update(given: Given, action: str, kind: UpgradeType) -> None:
+def _update(given: ParsedOptions, action: str, kind: UpgradeType) -> None:
     given.forbid("release-version", "metadata", "feature")
     levels: dict[str, int] = {}
     try:
@@ -150,7 +150,7 @@ def _feature(text: str) -> tuple[str, int]:
     return name.strip(), int(level)
 
 
-def _send(given: Given, action: str, levels: dict[str, int], kind: UpgradeType) -> None:
+def _send(given: ParsedOptions, action: str, levels: dict[str, int], kind: UpgradeType) -> None:
     is_dry = given.has("dry-run")
     with session(given) as (client, out):
         results = update_features(client, levels, kind, validate_only=is_dry)

@@ -9,7 +9,7 @@ from typing import Final
 from barnabas.cli.admin.calls.offsets import UNKNOWN_OFFSET, Offset, list_offsets
 from barnabas.cli.admin.calls.topics import list_topics
 from barnabas.cli.admin.errors import AdminError
-from barnabas.cli.admin.options import Given, admin_command, flag, option, refuse, session
+from barnabas.cli.admin.options import ParsedOptions, admin_command, flag, option, refuse, session
 from barnabas.cli.admin.partitions import TopicPartition, TopicPattern
 from barnabas.cli.admin.shapes import OffsetRow
 from barnabas.protocol.messages.offsets import (
@@ -41,7 +41,7 @@ Picks = Callable[[TopicPartition], bool]
 )
 @option("--time", f"A timestamp in milliseconds, -1 to -6, or one of {', '.join(TIMES)}. Default: latest.")
 @flag("--exclude-internal-topics", "Leave out internal topics.")
-def get_offsets(given: Given) -> None:
+def get_offsets(given: ParsedOptions) -> None:
     """Show offsets of partitions, as topic:partition:offset: kafka-get-offsets.
 
     \b
@@ -85,7 +85,7 @@ def _timestamp(text: str) -> int:
     return int(text)
 
 
-def _pattern(given: Given) -> Picks:
+def _pattern(given: ParsedOptions) -> Picks:
     numbers = _numbers(given.text("partitions") or "")
     pattern = _topics(given.text("topic") or ".*", "--topic")
     return lambda each: pattern.allows(each.topic) and (not numbers or each.partition in numbers)

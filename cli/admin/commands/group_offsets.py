@@ -14,7 +14,7 @@ from barnabas.cli.admin.calls.offsets import UNKNOWN_OFFSET, Offset, list_offset
 from barnabas.cli.admin.calls.topics import describe_topics
 from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import AdminError, BadFileError, ServerError
-from barnabas.cli.admin.options import Given, refuse
+from barnabas.cli.admin.options import ParsedOptions, refuse
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.partitions import TopicPartition, parse_topic_partitions
 from barnabas.cli.admin.shapes import ResetRow
@@ -49,7 +49,9 @@ class Scope(NamedTuple):
     """Of --from-file, by group."""
 
 
-def read_scope(given: Given, *, now_ms: Callable[[], int] = lambda: round(time.time() * 1000)) -> Scope:
+def read_scope(
+    given: ParsedOptions, *, now_ms: Callable[[], int] = lambda: round(time.time() * 1000)
+) -> Scope:
     """Parses the parameters. Raises UsageError."""
     timestamp = None
     try:
@@ -98,7 +100,7 @@ def _columns(groups: Sequence[str]) -> str:
 class Reset:
     """One --reset-offsets. An active group is an error; the other groups are still reset."""
 
-    def __init__(self, client: AdminClient, out: Output, given: Given) -> None:
+    def __init__(self, client: AdminClient, out: Output, given: ParsedOptions) -> None:
         self._client = client
         self._out = out
         self._given = given

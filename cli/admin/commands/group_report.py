@@ -9,7 +9,7 @@ from barnabas.cli.admin.calls.groups import Committed, Group, Member, describe_g
 from barnabas.cli.admin.calls.offsets import Offset, list_offsets
 from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import NotReachableError, ServerError, UnsupportedApiError
-from barnabas.cli.admin.options import Given
+from barnabas.cli.admin.options import ParsedOptions
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.partitions import TopicPartition, by_topic
 from barnabas.cli.admin.shapes import GroupMemberRow, GroupOffsetRow, GroupRow
@@ -19,7 +19,7 @@ _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "A
 _EMPTY: Final = "Empty"
 
 
-def describe_groups(client: AdminClient, out: Output, names: Sequence[str], given: Given) -> None:
+def describe_groups(client: AdminClient, out: Output, names: Sequence[str], given: ParsedOptions) -> None:
     """Describes each group, sorted; an unknown group does not stop the others."""
     show = _show_members if given.has("members") else (_show_state if given.has("state") else _show_offsets)
     for name in sorted(names):

@@ -22,7 +22,7 @@ from barnabas.cli.admin.commands.group_report import describe_groups
 from barnabas.cli.admin.errors import AdminError, OnUnreachable, UnsupportedApiError
 from barnabas.cli.admin.options import (
     FILE,
-    Given,
+    ParsedOptions,
     admin_command,
     flag,
     option,
@@ -103,7 +103,7 @@ FILTERS: Final = ("group-type", "protocol", "consumer", "share", "streams")
 @flag("--consumer", "With --list: only groups of consumers, including those that only commit offsets.")
 @flag("--share", "With --list: only share groups.")
 @flag("--streams", "With --list: only streams groups.")
-def groups(given: Given) -> None:
+def groups(given: ParsedOptions) -> None:
     """List, describe and delete groups of consumers, classic ones and those of the consumer protocol, and reset their
     offsets: kafka-consumer-groups; with --group-type, --protocol, --consumer, --share or --streams kafka-groups.
 
@@ -129,7 +129,7 @@ def groups(given: Given) -> None:
             delete_some_offsets(client, out, given)
 
 
-def check_usage(given: Given) -> None:
+def check_usage(given: ParsedOptions) -> None:
     """Raises UsageError for options that exclude each other (`ConsumerGroupCommandOptions.checkArgs`)."""
     given.forbid("group", "all-groups", "list")
     given.forbid("topic", "list", "describe")
@@ -159,7 +159,7 @@ def check_usage(given: Given) -> None:
         _chosen_states(given), _chosen_types(given), _group_type(given)
 
 
-def _check_describe(given: Given) -> None:
+def _check_describe(given: ParsedOptions) -> None:
     _need_groups(given, "--describe")
     views = [name for name in ("members", "offsets", "state") if given.has(name)]
     if len(views) > 1:
@@ -168,7 +168,7 @@ def _check_describe(given: Given) -> None:
         refuse("--describe does not take a value for --state")
 
 
-def _check_reset(given: Given) -> None:
+def _check_reset(given: ParsedOptions) -> None:
     given.forbid("execute", "dry-run")
     _need_groups(given, "--reset-offsets")
     scenarios = [name for name in SCENARIOS if given.has(name)]
@@ -180,7 +180,7 @@ def _check_reset(given: Given) -> None:
     read_scope(given)
 
 
-def _need_groups(given: Given, action: str) -> None:
+def _need_groups(given: ParsedOptions, action: str) -> None:
     if not given.has("group") and not given.has("all-groups"):
         refuse(f"{action} needs --group or --all-groups")
 
@@ -188,7 +188,7 @@ def _need_groups(given: Given, action: str) -> None:
 # ---- --list
 
 
-def list_names(client: AdminClient, out: Output, given: Given) -> None:
+def list_names(client: AdminClient, out: Output, given: ParsedOptions) -> None:
     """--list"""
     if any(map(given.has, FILTERS)):
         _list_all_kinds(client, out, given)
@@ -209,7 +209,7 @@ def list_names(client: AdminClient, out: Output, given: Given) -> None:
         out.line(each.group)
 
 
-def _list_all_kinds(client: AdminClient, out: Output, given: Given) -> None:
+def _list_all_kinds(client: AdminClient, out: Output, given: ParsedOptions) -> None:
     """The list of kafka-groups."""
     wanted, protocol = _group_type(given), given.text("protocol")
     found = [
@@ -233,17 +233,17 @@ def _rows(out: Output, found: list[GroupName]) -> None:
         out.row(GroupRow(each.group, each.type, each.protocol, each.state, *(None,) * 6))
 
 
-def _chosen_states(given: Given) -> list[str]:
+def _chosen_states(given: ParsedOptions) -> list[str]:
     return (
         [_one_of(part, STATES, "states") for part in _parts(given.text("state"))] if given.has("list") else []
     )
 
 
-def _chosen_types(given: Given) -> list[str]:
+def _chosen_types(given: ParsedOptions) -> list[str]:
     return [_one_of(part, TYPES, "types") for part in _parts(given.text("type"))]
 
 
-def _group_type(given: Given) -> str | None:
+def _group_type(given: ParsedOptions) -> str | None:
     flags = [name for name in ("consumer", "share", "streams") if given.has(name)]
     text = given.text("group-type")
     if len(flags) + (text is not None) > 1:
@@ -267,14 +267,14 @@ def _one_of(text: str, known: tuple[str, ...], what: str) -> str:
 # ---- the other actions
 
 
-def chosen(client: AdminClient, given: Given) -> list[str]:
+def chosen(client: AdminClient, given: ParsedOptions) -> list[str]:
     """The groups of the command line, each once."""
     if given.has("all-groups"):
         return [each.group for each in list_groups(client) if is_for_consumers(each)]
     return list(dict.fromkeys(given.texts("group")))
 
 
-def delete(client: AdminClient, out: Output, given: Given) -> None:
+def delete(client: AdminClient, out: Output, given: ParsedOptions) -> None:
     """--delete"""
     deleted = []
     for group in chosen(client, given):
@@ -290,7 +290,7 @@ def delete(client: AdminClient, out: Output, given: Given) -> None:
         out.line(f"These consumer groups were deleted successfully: '{', '.join(deleted)}'")
 
 
-def delete_some_offsets(client: AdminClient, out: Output, given: Given) -> None:
+def delete_some_offsets(client: AdminClient, out: Output, given: ParsedOptions) -> None:
     """--delete-offsets"""
     group = given.texts("group")[0]
     results: dict[TopicPartition, AdminError | None] = {}
@@ -325,14 +325,14 @@ def _show_results(out: Output, group: str, results: dict[TopicPartition, AdminEr
     out.table(("TOPIC", "PARTITION", "STATUS"), rows)
 
 
-def _topics(given: Given) -> list[tuple[str, list[int] | None]]:
+def _topics(given: ParsedOptions) -> list[tuple[str, list[int] | None]]:
     try:
         return [parse_topic_partitions(text) for text in given.texts("topic")]
     except ValueError as error:
         refuse(f"--topic: {error}")
 
 
-def validate_regex(given: Given) -> None:
+def validate_regex(given: ParsedOptions) -> None:
     """--validate-regex: exit code 1 for an invalid one."""
     pattern = given.text("validate-regex") or ""
     out = Output.standard(as_json=given.has("json"))

@@ -8,7 +8,7 @@ from barnabas.cli.admin.calls.reassignments import elect_leaders
 from barnabas.cli.admin.files import read_partitions
 from barnabas.cli.admin.options import (
     FILE,
-    Given,
+    ParsedOptions,
     admin_command,
     flag,
     option,
@@ -36,7 +36,7 @@ TYPES: Final = {"preferred": 0, "unclean": 1}
     kind=FILE,
     metavar="FILE",
 )
-def leader_election(given: Given) -> None:
+def leader_election(given: ParsedOptions) -> None:
     """Elect leaders of partitions: kafka-leader-election.
 
     \b
@@ -54,7 +54,7 @@ def leader_election(given: Given) -> None:
         _show_results(out, kind.upper(), elect_leaders(client, TYPES[kind], _partitions(given)))
 
 
-def _partitions(given: Given) -> list[TopicPartition] | None:
+def _partitions(given: ParsedOptions) -> list[TopicPartition] | None:
     topic, partition, path = given.text("topic"), given.number("partition"), given.path("path-to-json-file")
     if topic is not None and partition is not None:
         return [TopicPartition(topic, partition)]

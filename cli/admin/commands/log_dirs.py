@@ -6,7 +6,7 @@ from barnabas.cli.admin.calls.cluster import describe_cluster
 from barnabas.cli.admin.calls.log_dirs import LogDir, ReplicaInDir, describe_log_dirs
 from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import AdminError, NotReachableError
-from barnabas.cli.admin.options import Given, admin_command, flag, option, refuse, session
+from barnabas.cli.admin.options import ParsedOptions, admin_command, flag, option, refuse, session
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.shapes import LogDirRow
 
@@ -17,7 +17,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 @flag("--describe", "Show the log directories.")
 @option("--broker-list", "The brokers. Default: all.", metavar="ID,...")
 @option("--topic-list", "The topics. Default: all.", metavar="TOPIC,...")
-def log_dirs(given: Given) -> None:
+def log_dirs(given: ParsedOptions) -> None:
     """Show the log directories of brokers and the size of each replica in them: kafka-log-dirs.
 
     \b

@@ -10,7 +10,7 @@ from typing import Any, Final
 from barnabas.cli.admin.calls.cluster import QuorumInfo, QuorumReplica, describe_cluster, describe_quorum
 from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import AdminError
-from barnabas.cli.admin.options import Given, admin_group, flag, session, subcommand
+from barnabas.cli.admin.options import ParsedOptions, admin_group, flag, session, subcommand
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.shapes import QuorumReplicaRow, QuorumRow
 from barnabas.protocol.wire import ZERO_UUID, uuid_to_string
@@ -39,7 +39,7 @@ def metadata_quorum() -> None:
 @flag("--status", "Show the leader, and the lag of the others.")
 @flag("--replication", "Show the log end offset and lag of each voter and observer.")
 @flag("--human-readable", "With --replication: print times relative to now.")
-def describe(given: Given) -> None:
+def describe(given: ParsedOptions) -> None:
     """Show the state of the metadata quorum."""
     action = given.one_action("status", "replication")
     given.only_with("human-readable", "replication")

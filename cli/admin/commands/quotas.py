@@ -15,7 +15,7 @@ from barnabas.cli.admin.calls.quotas import (
     describe_quotas,
 )
 from barnabas.cli.admin.commands.config_report import entity_text
-from barnabas.cli.admin.options import Given, admin_command, flag, option, refuse, session
+from barnabas.cli.admin.options import ParsedOptions, admin_command, flag, option, refuse, session
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.shapes import QuotaRow
 
@@ -52,7 +52,7 @@ def _quota_options(function: Any) -> Any:
 @flag("--ip-defaults", "The default of IP addresses.")
 @option("--quota", "With --delete: the quotas to delete, producer-byte-rate for example.", metavar="NAME,...")
 @_quota_options
-def quotas(given: Given) -> None:
+def quotas(given: ParsedOptions) -> None:
     """Show and change quotas: what kafka-configs does for users, clients and ips.
 
     \b
@@ -85,7 +85,7 @@ def quotas(given: Given) -> None:
         _show_results(out, entity, changes)
 
 
-def _entity(given: Given) -> dict[str, str | None]:
+def _entity(given: ParsedOptions) -> dict[str, str | None]:
     entity: dict[str, str | None] = {}
     for kind, (name, default) in _NAMES.items():
         given.forbid(name, default)
@@ -96,7 +96,7 @@ def _entity(given: Given) -> dict[str, str | None]:
     return entity
 
 
-def _deleted(given: Given) -> list[str]:
+def _deleted(given: ParsedOptions) -> list[str]:
     names = [
         name.strip().replace("_", "-") for name in (given.text("quota") or "").split(",") if name.strip()
     ]

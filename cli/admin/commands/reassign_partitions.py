@@ -17,7 +17,7 @@ from barnabas.cli.admin.files import read_topics
 from barnabas.cli.admin.names import ResourceType
 from barnabas.cli.admin.options import (
     FILE,
-    Given,
+    ParsedOptions,
     admin_command,
     flag,
     option,
@@ -95,7 +95,7 @@ DEFAULT_TIMEOUT_MS: Final = 10_000
 @flag(
     "--disallow-replication-factor-change", "With --execute: reject plans that change the number of replicas."
 )
-def reassign_partitions(given: Given) -> None:
+def reassign_partitions(given: ParsedOptions) -> None:
     """Move replicas between brokers and log directories: kafka-reassign-partitions.
 
     \b
@@ -120,7 +120,7 @@ def reassign_partitions(given: Given) -> None:
             cancel(client, out, given, plan)
 
 
-def check_usage(given: Given, action: str) -> None:
+def check_usage(given: ParsedOptions, action: str) -> None:
     """Raises UsageError for options that the action does not have, or lacks."""
     for others in _PERMITTED.values():
         for name in others - _PERMITTED[action]:
@@ -147,7 +147,7 @@ def list_moves(client: AdminClient, out: Output) -> None:
         out.line(f"{each}: replicas: {_ids(move.replicas)}.{adding}{removing}")
 
 
-def generate(client: AdminClient, out: Output, given: Given) -> None:
+def generate(client: AdminClient, out: Output, given: ParsedOptions) -> None:
     """--generate"""
     path = given.path("topics-to-move-json-file")
     assert path is not None
@@ -207,7 +207,7 @@ def _current_dirs(
 # ---- --execute
 
 
-def execute(client: AdminClient, out: Output, given: Given, plan: Plan) -> None:
+def execute(client: AdminClient, out: Output, given: ParsedOptions, plan: Plan) -> None:
     """--execute"""
     moves = list_reassignments(client)
     if moves and not given.has("additional"):
@@ -243,7 +243,7 @@ def _check_brokers(client: AdminClient, plan: Plan) -> None:
             raise AdminError(f"Unknown broker id {broker}")
 
 
-def _throttle(client: AdminClient, out: Output, given: Given, plan: Plan, limits: Changes) -> None:
+def _throttle(client: AdminClient, out: Output, given: ParsedOptions, plan: Plan, limits: Changes) -> None:
     rate, dirs_rate = given.number("throttle"), given.number("replica-alter-log-dirs-throttle")
     if rate is None and dirs_rate is None:
         return
@@ -260,7 +260,9 @@ def _throttle(client: AdminClient, out: Output, given: Given, plan: Plan, limits
         out.line(f"The replica-alter-dir throttle limit was set to {dirs_rate} B/s")
 
 
-def _move_dirs(client: AdminClient, out: Output, given: Given, targets: Mapping[Replica, str]) -> None:
+def _move_dirs(
+    client: AdminClient, out: Output, given: ParsedOptions, targets: Mapping[Replica, str]
+) -> None:
     """Retries until all moves have begun: a new replica must first exist on its broker."""
     pending = dict(targets)
     timeout_ms = given.number("timeout") or DEFAULT_TIMEOUT_MS
@@ -294,7 +296,7 @@ def _begun(client: AdminClient, pending: Mapping[Replica, str]) -> list[Replica]
 # ---- --verify, --cancel
 
 
-def verify(client: AdminClient, out: Output, given: Given, plan: Plan) -> None:
+def verify(client: AdminClient, out: Output, given: ParsedOptions, plan: Plan) -> None:
     """--verify"""
     moves = list_reassignments(client)
     waiting = [each for each in plan.replicas if each not in moves]
@@ -356,7 +358,7 @@ def _clear_throttles(client: AdminClient, out: Output, plan: Plan) -> None:
     alter_configs(client, no_throttles(brokers & set(client.cluster().nodes), topics))
 
 
-def cancel(client: AdminClient, out: Output, given: Given, plan: Plan) -> None:
+def cancel(client: AdminClient, out: Output, given: ParsedOptions, plan: Plan) -> None:
     """--cancel"""
     active = sorted(list_reassignments(client, plan.replicas))
     if active:

@@ -12,7 +12,7 @@ from barnabas.cli.admin.calls.topics import PartitionInfo, TopicInfo
 from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import ServerError, UnsupportedApiError
 from barnabas.cli.admin.names import ResourceType
-from barnabas.cli.admin.options import Given
+from barnabas.cli.admin.options import ParsedOptions
 from barnabas.cli.admin.output import Output
 from barnabas.cli.admin.partitions import TopicPartition
 from barnabas.cli.admin.shapes import TopicRow
@@ -32,7 +32,7 @@ class Wanted(NamedTuple):
     unavailable: bool
 
     @classmethod
-    def of(cls, given: Given) -> Wanted:
+    def of(cls, given: ParsedOptions) -> Wanted:
         return cls(
             given.has("topics-with-overrides"),
             given.has("under-replicated-partitions"),

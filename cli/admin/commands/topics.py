@@ -20,7 +20,7 @@ from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.commands.topic_report import TopicReport, Wanted
 from barnabas.cli.admin.errors import AdminError, ServerError
 from barnabas.cli.admin.options import (
-    Given,
+    ParsedOptions,
     admin_command,
     flag,
     option,
@@ -78,7 +78,7 @@ _USE_CONFIGS: Final = ": `barnabas configs --topic ... --alter` changes the conf
     f"The most partitions in one response. Default: {DEFAULT_PAGE}.",
     kind=int,
 )
-def topics(given: Given) -> None:
+def topics(given: ParsedOptions) -> None:
     """Create, delete, describe, or change topics: kafka-topics.
 
     \b
@@ -101,7 +101,7 @@ def topics(given: Given) -> None:
             delete(client, out, given, pattern)
 
 
-def check_usage(given: Given) -> None:
+def check_usage(given: ParsedOptions) -> None:
     """Raises UsageError for options that exclude each other; Kafka's own table (`TopicCommandOptions.checkArgs`)."""
     if not given.has("list") and not given.has("describe"):
         given.need("topic")
@@ -131,7 +131,7 @@ def check_usage(given: Given) -> None:
     _check_numbers(given)
 
 
-def _check_numbers(given: Given) -> None:
+def _check_numbers(given: ParsedOptions) -> None:
     partitions, factor = given.number("partitions"), given.number("replication-factor")
     if partitions is not None and partitions < 1:
         refuse(f"--partitions {partitions}: a topic has at least 1")
@@ -139,7 +139,7 @@ def _check_numbers(given: Given) -> None:
         refuse(f"--replication-factor {factor}: between 1 and {MAX_REPLICATION_FACTOR} is possible")
 
 
-def _pattern(given: Given) -> TopicPattern | None:
+def _pattern(given: ParsedOptions) -> TopicPattern | None:
     text = given.text("topic")
     if text is None or given.has("create"):
         return None
@@ -152,7 +152,7 @@ def _pattern(given: Given) -> TopicPattern | None:
 # ---- the actions
 
 
-def create(client: AdminClient, out: Output, given: Given) -> None:
+def create(client: AdminClient, out: Output, given: ParsedOptions) -> None:
     """--create"""
     name = given.text("topic") or ""
     if "." in name or "_" in name:
@@ -210,7 +210,7 @@ def _assignment(text: str | None) -> dict[int, list[int]] | None:
     return assignment
 
 
-def chosen(client: AdminClient, given: Given, pattern: TopicPattern | None) -> list[TopicName]:
+def chosen(client: AdminClient, given: ParsedOptions, pattern: TopicPattern | None) -> list[TopicName]:
     """The topics that match. Raises AdminError if one must exist and does not."""
     exclude_internal = given.has("exclude-internal")
     found = [
@@ -223,7 +223,7 @@ def chosen(client: AdminClient, given: Given, pattern: TopicPattern | None) -> l
     return found
 
 
-def list_names(client: AdminClient, out: Output, given: Given, pattern: TopicPattern | None) -> None:
+def list_names(client: AdminClient, out: Output, given: ParsedOptions, pattern: TopicPattern | None) -> None:
     """--list"""
     for topic in chosen(client, given, pattern):
         out.line(topic.name)
@@ -240,7 +240,7 @@ def list_names(client: AdminClient, out: Output, given: Given, pattern: TopicPat
         )
 
 
-def describe(client: AdminClient, out: Output, given: Given, pattern: TopicPattern | None) -> None:
+def describe(client: AdminClient, out: Output, given: ParsedOptions, pattern: TopicPattern | None) -> None:
     """--describe"""
     with out.working("Reading topics"):
         described = _described(client, given, pattern)
@@ -248,7 +248,7 @@ def describe(client: AdminClient, out: Output, given: Given, pattern: TopicPatte
     report.show(out)
 
 
-def _described(client: AdminClient, given: Given, pattern: TopicPattern | None) -> list[TopicInfo]:
+def _described(client: AdminClient, given: ParsedOptions, pattern: TopicPattern | None) -> list[TopicInfo]:
     topic_id = _topic_id(given.text("topic-id"))
     if topic_id is not None:
         try:
@@ -275,7 +275,7 @@ def _topic_id(text: str | None) -> Uuid | None:
     return None if topic_id == ZERO_UUID else topic_id
 
 
-def alter(client: AdminClient, out: Output, given: Given, pattern: TopicPattern | None) -> None:
+def alter(client: AdminClient, out: Output, given: ParsedOptions, pattern: TopicPattern | None) -> None:
     """--alter"""
     names = [topic.name for topic in chosen(client, given, pattern)]
     if not names:
@@ -290,7 +290,7 @@ def alter(client: AdminClient, out: Output, given: Given, pattern: TopicPattern 
     _show_results(out, results, "alter")
 
 
-def delete(client: AdminClient, out: Output, given: Given, pattern: TopicPattern | None) -> None:
+def delete(client: AdminClient, out: Output, given: ParsedOptions, pattern: TopicPattern | None) -> None:
     """--delete"""
     names = [topic.name for topic in chosen(client, given, pattern)]
     if names:

@@ -19,7 +19,7 @@ from barnabas.cli.admin.calls.transactions import (
 from barnabas.cli.admin.client import AdminClient
 from barnabas.cli.admin.errors import AdminError, ServerError
 from barnabas.cli.admin.options import (
-    Given,
+    ParsedOptions,
     admin_group,
     option,
     refuse,
@@ -79,7 +79,7 @@ def transactions() -> None:
 @subcommand(transactions, "list", controller=False)
 @option("--duration-filter", "Only transactions that have been open longer, in ms.", kind=int, metavar="MS")
 @option("--transactional-id-pattern", "Only ids that match a regular expression (RE2).", metavar="REGEX")
-def list_(given: Given) -> None:
+def list_(given: ParsedOptions) -> None:
     """List the transactional ids of all coordinators."""
     with session(given) as (client, out):
         listed = list_transactions(
@@ -102,7 +102,7 @@ def list_(given: Given) -> None:
 
 @subcommand(transactions, "describe", controller=False)
 @option("--transactional-id", "The id.", metavar="ID")
-def describe(given: Given) -> None:
+def describe(given: ParsedOptions) -> None:
     """Show the state of a transactional id."""
     given.need("transactional-id")
     with session(given) as (client, out):
@@ -137,7 +137,7 @@ def describe(given: Given) -> None:
 @option("--broker-id", "The broker whose replica answers. Default: the leader.", kind=int, metavar="ID")
 @option("--topic", "The topic.", metavar="TOPIC")
 @option("--partition", "The partition.", kind=int, metavar="N")
-def show_producers(given: Given) -> None:
+def show_producers(given: ParsedOptions) -> None:
     """Show the producers of a partition."""
     partition = _partition(given)
     with session(given) as (client, out):
@@ -153,7 +153,7 @@ def show_producers(given: Given) -> None:
 @option("--producer-id", "In its place: the producer of the transaction.", kind=int, metavar="ID")
 @option("--producer-epoch", "With --producer-id: the producer's epoch.", kind=int, metavar="EPOCH")
 @option("--coordinator-epoch", "With --producer-id: its coordinator's epoch.", kind=int, metavar="EPOCH")
-def abort(given: Given) -> None:
+def abort(given: ParsedOptions) -> None:
     """Abort a transaction in one partition, past its coordinator."""
     partition = _partition(given)
     if not given.has("start-offset") and not given.has("producer-id"):
@@ -167,7 +167,9 @@ def abort(given: Given) -> None:
         out.result("partition", str(partition), "abort")
 
 
-def _producer_of(client: AdminClient, partition: TopicPartition, given: Given) -> tuple[int, int, int]:
+def _producer_of(
+    client: AdminClient, partition: TopicPartition, given: ParsedOptions
+) -> tuple[int, int, int]:
     """Producer id, its epoch, and the coordinator's."""
     start = given.number("start-offset")
     if start is None:
@@ -190,7 +192,7 @@ def _producer_of(client: AdminClient, partition: TopicPartition, given: Given) -
 )
 @option("--topic", "The topic that is searched.", metavar="TOPIC")
 @option("--partition", "The partition of it that is searched.", kind=int, metavar="N")
-def find_hanging(given: Given) -> None:
+def find_hanging(given: ParsedOptions) -> None:
     """Find transactions that are open in a partition and that no coordinator will complete."""
     if not given.has("topic") and not given.has("broker-id"):
         refuse("--topic or --broker-id is needed")
@@ -217,7 +219,7 @@ def find_hanging(given: Given) -> None:
         out.table(_HANGING_HEADS, [_hanging_cells(it, now_ms) for it in hanging])
 
 
-def _searched(client: AdminClient, given: Given) -> list[TopicPartition]:
+def _searched(client: AdminClient, given: ParsedOptions) -> list[TopicPartition]:
     topic, index, broker = given.text("topic"), given.number("partition"), given.number("broker-id")
     if topic is not None and index is not None:
         return [TopicPartition(topic, index)]
@@ -269,7 +271,7 @@ def _hanging_cells(producer: Producer, now_ms: int) -> tuple[object, ...]:
 
 @subcommand(transactions, "force-terminate", controller=False)
 @option("--transactional-id", "The id.", metavar="ID")
-def force_terminate(given: Given) -> None:
+def force_terminate(given: ParsedOptions) -> None:
     """Abort the open transaction of a transactional id, and fence its producer."""
     given.need("transactional-id")
     with session(given) as (client, out):
@@ -279,7 +281,7 @@ def force_terminate(given: Given) -> None:
         out.result("transactional-id", transactional_id, "force-terminate")
 
 
-def _partition(given: Given) -> TopicPartition:
+def _partition(given: ParsedOptions) -> TopicPartition:
     given.need("topic", "partition")
     return TopicPartition(given.text("topic") or "", given.number("partition") or 0)
 

@@ -22,7 +22,7 @@ from barnabas.cli.admin.errors import AdminError, BadFileError
 from barnabas.cli.admin.names import scram_mechanism, scram_name
 from barnabas.cli.admin.options import (
     FILE,
-    Given,
+    ParsedOptions,
     admin_command,
     flag,
     option,
@@ -49,7 +49,7 @@ MECHANISMS: Final = tuple(each.label for each in ScramMechanism if each)
 @option("--iterations", f"Iterations of the hash. Default: {MIN_ITERATIONS}, the minimum.", kind=int)
 @option("--password", "The password, visible to other users while the command runs. Default: a prompt.")
 @option("--password-file", "A file whose first line is the password.", kind=FILE, metavar="FILE")
-def users(given: Given) -> None:
+def users(given: ParsedOptions) -> None:
     """List, add, change and delete users with SCRAM credentials: what kafka-configs does for users.
 
     \b
@@ -73,7 +73,7 @@ def users(given: Given) -> None:
             show(out, found, names_only=action == "list")
 
 
-def check_usage(given: Given, action: str) -> None:
+def check_usage(given: ParsedOptions, action: str) -> None:
     """Raises UsageError for options that exclude each other."""
     given.forbid("list", "user")
     given.only_with("mechanism", "alter", "delete")
@@ -86,7 +86,7 @@ def check_usage(given: Given, action: str) -> None:
         refuse("--alter is for one user at a time")
 
 
-def _mechanism(given: Given) -> ScramMechanism | None:
+def _mechanism(given: ParsedOptions) -> ScramMechanism | None:
     text = given.text("mechanism")
     if text is None:
         return None
@@ -96,7 +96,7 @@ def _mechanism(given: Given) -> ScramMechanism | None:
     return found
 
 
-def _credential(given: Given, mechanism: ScramMechanism | None) -> NewCredential:
+def _credential(given: ParsedOptions, mechanism: ScramMechanism | None) -> NewCredential:
     mechanism = mechanism or ScramMechanism.SCRAM_SHA_256
     iterations = given.number("iterations")
     iterations = MIN_ITERATIONS if iterations is None else iterations
@@ -107,7 +107,7 @@ def _credential(given: Given, mechanism: ScramMechanism | None) -> NewCredential
     return NewCredential(given.texts("user")[0], mechanism, iterations, _password(given))
 
 
-def _password(given: Given) -> str:
+def _password(given: ParsedOptions) -> str:
     file = given.path("password-file")
     password = given.text("password")
     if file is not None:

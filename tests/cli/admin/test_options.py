@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from barnabas.broker.version import VERSION
-from barnabas.cli.admin.options import Given
+from barnabas.cli.admin.options import ParsedOptions
 from barnabas.protocol.api_keys import ApiKey
 from tests.cli.admin.fake_broker import FakeCluster
 from tests.support.ports import held_ports
@@ -57,7 +57,7 @@ def test_a_command_without_options_names_the_missing_ones(barnabas: Barnabas) ->
 
 
 def test_checks_of_given_options() -> None:
-    given = Given({"partitions": 0, "topic": None, "list": False, "config": (), "describe": True})
+    given = ParsedOptions({"partitions": 0, "topic": None, "list": False, "config": (), "describe": True})
     assert given.has("partitions")
     assert given.has("describe")
     assert not any(map(given.has, ("topic", "list", "config")))
