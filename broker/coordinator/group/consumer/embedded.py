@@ -77,10 +77,12 @@ def by_id(
     | Sequence[ConsumerProtocolAssignment.TopicPartition],
     image: MetadataImage,
 ) -> Mapping[Uuid, frozenset[int]]:
-    """Partitions by their topics' ids; topics that do not exist are left out."""
+    """Partitions by their topics' ids. What does not exist is left out: a topic may have been created again with fewer
+    partitions than the member has of the one before, and the assignors take the partitions of an assignment to exist."""
     owned: dict[Uuid, frozenset[int]] = {}
     for topic in named:
         found = image.topics.get(topic.topic)
         if found is not None:
-            owned[found.topic_id] = owned.get(found.topic_id, frozenset()) | frozenset(topic.partitions)
+            exist = frozenset(index for index in topic.partitions if index in found.partitions)
+            owned[found.topic_id] = owned.get(found.topic_id, frozenset()) | exist
     return owned

@@ -92,6 +92,20 @@ def test_a_consumer_converts_a_classic_group_to_a_consumer_group(harness: Consum
     assert {member.member_type for member in harness.describe().members} == {0, 1}
 
 
+def test_partitions_that_a_topic_created_again_lacks_are_not_converted(harness: ConsumerHarness) -> None:
+    """The classic member's assignment has the topic's name. The second member makes the subscriptions differ."""
+    stable_classic(harness)
+    harness.delete("t")
+    harness.create("t", 2)
+    harness.create("other", 1)
+    harness.join("g", "new", "t", "other")
+    targets = [member.target_assignment.topic_partitions for member in harness.describe().members]
+    found = sorted(
+        (topic.topic_name, tuple(sorted(topic.partitions))) for member in targets for topic in member
+    )
+    assert found == [("other", (0,)), ("t", (0, 1))]
+
+
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_mixed_group_is_the_same_after_loading(harness: ConsumerHarness, compacted: bool) -> None:
     old = stable_classic(harness)
