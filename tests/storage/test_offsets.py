@@ -5,6 +5,7 @@ from barnabas.storage.offsets import (
     EpochEndOffset,
     FetchDataInfo,
     FileRecords,
+    LogAppendInfo,
     LogOffsetMetadata,
     TimestampAndOffset,
 )
@@ -41,5 +42,10 @@ def test_file_records() -> None:
     assert (records.size, records.read()) == (5, b"23456")
     assert FileRecords(None, 0, 0).read() == b""
     assert "size=5" in repr(records)
+    assert records.slice(1, 3).read() == b"345"
     info = FetchDataInfo(LogOffsetMetadata(7, 0, 2), records)
     assert (info.fetch_offset, info.first_entry_incomplete, info.aborted_transactions) == (7, False, None)
+
+
+def test_the_result_of_an_append_shows_its_offsets() -> None:
+    assert repr(LogAppendInfo(3, 5, 0, duplicate=True)) == "LogAppendInfo(3..5, duplicate=True)"

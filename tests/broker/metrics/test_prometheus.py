@@ -58,6 +58,16 @@ def test_labels_are_in_order_and_left_out_if_empty() -> None:
     assert "# TYPE kafka_server_brokertopicmetrics_bytesin_total counter" in scrape(metrics)
 
 
+def test_each_of_several_items_is_a_sample() -> None:
+    metrics = Metrics()
+    sizes = {"a": 1, "b": 2}
+    metrics.add_each(SIZE, lambda: sizes, lambda topic: (topic, "0"), sizes.__getitem__)
+    assert lines(metrics) == [
+        'kafka_log_log_size{partition="0",topic="a"} 1.0',
+        'kafka_log_log_size{partition="0",topic="b"} 2.0',
+    ]
+
+
 def test_a_summary_has_quantiles_and_a_count() -> None:
     metrics = Metrics()
     name = "kafka_network_requestmetrics_totaltimems"

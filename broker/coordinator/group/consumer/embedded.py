@@ -77,8 +77,8 @@ def by_id(
     | Sequence[ConsumerProtocolAssignment.TopicPartition],
     image: MetadataImage,
 ) -> Mapping[Uuid, frozenset[int]]:
-    """Partitions by their topics' ids. What does not exist is left out: a topic may have been created again with fewer
-    partitions than the member has of the one before, and the assignors take the partitions of an assignment to exist."""
+    """Partitions by their topics' ids. Those that do not exist are left out: a topic may have been created again with
+    fewer partitions than the member has of the one before, and the assignors rely on assigned partitions to exist."""
     owned: dict[Uuid, frozenset[int]] = {}
     for topic in named:
         found = image.topics.get(topic.topic)

@@ -1,9 +1,15 @@
-"""TransactionFilter: the transactional ids that match."""
+"""TransactionFilter: the transactional ids that match; and descriptions of one."""
 
 from __future__ import annotations
 
-from barnabas.broker.coordinator.transaction.listing import TransactionFilter, list_transactions
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from barnabas.broker.coordinator.transaction.listing import TransactionFilter, describe, list_transactions
 from barnabas.broker.coordinator.transaction.metadata import TV_2, TransactionMetadata
+from barnabas.protocol.errors import ApiError, ErrorCode
 
 EMPTY = TransactionMetadata("empty", 1, 60_000, 0, producer_epoch=0)
 OPEN = TransactionMetadata("open", 2, 60_000, 0, producer_epoch=0).with_partitions([("t", 0)], 1_000, TV_2)
@@ -38,3 +44,25 @@ def test_filters_are_combined() -> None:
     assert names(TransactionFilter(producer_ids=[2], states=["Empty"])) == []
     assert names(TransactionFilter(producer_ids=[2], matches="open".__eq__)) == ["open"]
     assert names(TransactionFilter(matches="o".__eq__)) == []
+
+
+def shard() -> Any:
+    """Of a shard only what a description reads."""
+    transactions = {one.transactional_id: one for one in (EMPTY, OPEN)}
+    return SimpleNamespace(
+        transactions=transactions, partitions_of=lambda metadata: sorted(metadata.partitions)
+    )
+
+
+def test_a_description_has_the_partitions_of_the_open_transaction() -> None:
+    described = describe(shard(), "open")
+    assert (described.producer_id, described.transaction_state) == (2, "Ongoing")
+    assert described.transaction_start_time_ms == 1_000
+    assert [(topic.topic, topic.partitions) for topic in described.topics] == [("t", [0])]
+    assert describe(shard(), "empty").topics == []
+
+
+def test_an_unknown_transactional_id_is_not_described() -> None:
+    with pytest.raises(ApiError) as caught:
+        describe(shard(), "unknown")
+    assert caught.value.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
