@@ -1,4 +1,4 @@
-"""HostLookup: checks off the event loop whether names are names of hosts; and how addresses are told and written.
+"""HostLookup: checks off the event loop whether names are names of hosts. Addresses need no look-up.
 
 A resolver may take many seconds over a name, so it has a daemon thread of its own, which delays neither fsyncs nor the
 end of the process.

@@ -11,7 +11,7 @@ from barnabas.broker.coordinator.group.consumer.regexes import RegexSubscription
 from barnabas.broker.coordinator.group.consumer.settings import GroupSettings
 from barnabas.broker.coordinator.group.consumer.updates import GroupUpdates
 from barnabas.broker.coordinator.group.group import Groups
-from barnabas.broker.coordinator.shard import ShardContext
+from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 
 
 class GroupDependencies:
@@ -22,13 +22,15 @@ class GroupDependencies:
         self.groups = groups
         self.settings = GroupSettings(context.config, context.image)
         self.hashes = TopicHashes()
-        self.timers = MemberTimers(
-            context.timer,
-            lambda *expired: self.fencing.expire(*expired),  # noqa: PLW0108 (`fencing` is made below)
-        )
+        self.timers = MemberTimers(context.timer, self._expire)
         self.migration = Migration(
             context, groups, classic=classic, settings=self.settings, hashes=self.hashes, timers=self.timers
         )
         self.fencing = Fencing(context, groups, self.hashes, self.timers, self.migration)
         self.updates = GroupUpdates(context, self.settings, self.hashes, self.timers)
         self.regexes = RegexSubscriptions(context, groups, self.settings, self.hashes)
+
+    def _expire(
+        self, group_id: str, member_id: str, reason: str, only_in_epoch: int | None
+    ) -> CoordinatorResult[None]:
+        return self.fencing.expire(group_id, member_id, reason, only_in_epoch)
