@@ -60,9 +60,8 @@ class Heartbeats:
             group.group_id, after.member_id, self._shared.settings.session_timeout_ms(group.group_id)
         )
         if isinstance(before, ClassicGroup):
-            before.fail_waiting(
-                ErrorCode.REBALANCE_IN_PROGRESS
-            )  # so that its members join the consumer group
+            # Its members join the consumer group then.
+            before.fail_waiting(ErrorCode.REBALANCE_IN_PROGRESS)
         return CoordinatorResult(self._response(request, member, after), out)
 
     # ---- the group and the member
