@@ -10,6 +10,7 @@ from there, as do the others that know chance (tests/support/chance.py); `-m exp
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -102,6 +103,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Marks what follows from BARNABAS_SEED."""
     if isinstance(item, pytest.Function) and (is_hypothesis_test(item.obj) or "seed" in parameters_of(item)):
         item.add_marker("explores")
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures draw from it
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Seeds what the product draws itself (the jitter of a backoff), by the test's name."""
+    random.seed(f"{chance.run_seed()} {item.nodeid}")
 
 
 def parameters_of(item: pytest.Function) -> Mapping[str, object]:

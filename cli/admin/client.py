@@ -168,25 +168,26 @@ class AdminClient:
         deadline = self._clock.monotonic() + (timeout_ms or self.settings.default_api_timeout_ms) / 1000
         attempt = 0
         while True:
-            connection = None
+            answer = connection = None
             try:
                 connection = self._connect(to, deadline)
                 answer = connection.ask(
                     request, connection.version_of(key, wanted), self._patience_s(deadline)
                 )
                 waiting = [code for code in codes(answer) if code in WAIT_CODES]
-                if not waiting or self._is_over(attempt, deadline):
+                if not waiting:
                     return answer
                 problem = f"the broker at {connection.address} answers {code_name(waiting[0])}"
             except LostConnectionError as lost:
                 problem = str(lost)
                 self._drop(connection)
-                if self._is_over(attempt, deadline):
-                    raise NotReachableError(self._timed_out(problem)) from None
             except ProtocolError as error:
                 raise NotReachableError(f"a response cannot be decoded: {error}") from None
             self._forget(to)
-            self._pause(attempt, deadline, problem)
+            if not self._may_retry(attempt, deadline, problem):
+                if answer is None:
+                    raise NotReachableError(self._timed_out(problem))
+                return answer
             attempt += 1
 
     def features(self, to: Target = ANYONE) -> ApiVersionsResponse:
@@ -214,28 +215,30 @@ class AdminClient:
             try:
                 return attempt(deadline)
             except LostConnectionError as lost:
-                if self._is_over(tries, deadline):
+                if not self._may_retry(tries, deadline, str(lost)):
                     raise NotReachableError(self._timed_out(str(lost))) from None
-                self._pause(tries, deadline, str(lost))
                 tries += 1
 
     def _patience_s(self, deadline: float) -> float:
         return max(min(self.settings.request_timeout_ms / 1000, deadline - self._clock.monotonic()), 0.001)
 
-    def _is_over(self, attempt: int, deadline: float) -> bool:
-        return attempt >= self.settings.retries or self._clock.monotonic() >= deadline
+    def _may_retry(self, attempt: int, deadline: float, problem: str) -> bool:
+        """Waits before the next attempt: exponential backoff with 20 % jitter, as in Kafka's clients.
 
-    def _pause(self, attempt: int, deadline: float, problem: str) -> None:
-        """Waits before the next attempt: exponential backoff with 20 % jitter, as in Kafka's clients."""
+        False where there is none: after `retries`, or at the deadline, up to which this waits.
+        """
+        left_s = deadline - self._clock.monotonic()
+        if attempt >= self.settings.retries or left_s <= 0:
+            return False
         if attempt >= SILENT_RETRIES and problem not in self._reported:
             self._reported.add(problem)
-            left_s = max(deadline - self._clock.monotonic(), 0)
             self._on_wait(f"{problem}; trying for {left_s:.0f} s")
         longest = min(
             self.settings.retry_backoff_ms * 2 ** min(attempt, 20), self.settings.retry_backoff_max_ms
         )
         pause_s = longest / 1000 * random.uniform(0.8, 1.2)
-        self._clock.sleep(min(pause_s, max(deadline - self._clock.monotonic(), 0)))
+        self._clock.sleep(min(pause_s, left_s))
+        return pause_s < left_s
 
     def _timed_out(self, problem: str) -> str:
         return f"timed out after {self.settings.default_api_timeout_ms / 1000:g} s: {problem}"

@@ -68,6 +68,19 @@ def test_retry_pauses_grow_up_to_a_limit(cluster: FakeCluster) -> None:
     client.close()
 
 
+def test_no_request_is_sent_after_the_pause_that_ends_at_the_deadline(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    client, clock, _ = client_of(cluster.bootstrap, default_api_timeout_ms=10_000)
+    monkeypatch.setattr(clock, "sleep", lambda seconds: ManualClock.sleep(clock, seconds * (1 - 1e-9)))
+    answer = client.send(ListGroupsRequest())
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(cluster.asked(ApiKey.LIST_GROUPS)) == len(clock.pauses)
+    assert clock.time < 10, "a sleep may end early"
+    client.close()
+
+
 def test_other_error_codes_are_returned_to_the_caller(cluster: FakeCluster, client: AdminClient) -> None:
     cluster.on(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     assert client.send(ListGroupsRequest()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
