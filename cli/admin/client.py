@@ -236,7 +236,7 @@ class AdminClient:
         longest = min(
             self.settings.retry_backoff_ms * 2 ** min(attempt, 20), self.settings.retry_backoff_max_ms
         )
-        pause_s = longest / 1000 * random.uniform(0.8, 1.2)
+        pause_s: float = longest / 1000 * random.uniform(0.8, 1.2)
         self._clock.sleep(min(pause_s, left_s))
         return pause_s < left_s
 
