@@ -8,8 +8,6 @@ RFC 5802).
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -142,6 +140,9 @@ def _record(change: Change) -> Message:
 
 def credential_record(change: Upsertion) -> UserScramCredentialRecord:
     """The record of a checked credential, with StoredKey and ServerKey of RFC 5802."""
+    import hashlib  # only for a new password: both load much of OpenSSL
+    import hmac
+
     digest = HASH_NAMES[change.mechanism]
     client_key = hmac.digest(change.salted_password, b"Client Key", digest)
     return UserScramCredentialRecord(

@@ -15,18 +15,19 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.coordinator.records import RecordSerde, UnknownRecordTypeError
 from barnabas.broker.coordinator.shard import CoordinatorShard
 from barnabas.protocol.records.batch import CorruptRecordError, RecordBatch, entry_header
-from barnabas.protocol.records.cleaning import KeyMapper, RecordFilter
 from barnabas.protocol.records.control import ControlRecordType, control_record_type
 from barnabas.protocol.records.entries import batches
-from barnabas.protocol.records.key_table import KeyTable
 from barnabas.protocol.records.legacy import LegacyEntry
 from barnabas.storage.env import File, read_fully
 from barnabas.storage.offsets import FileRecords
+
+if TYPE_CHECKING:
+    from barnabas.protocol.records.cleaning import KeyMapper, RecordFilter
 
 logger = logging.getLogger("barnabas.coordinator")
 
@@ -83,6 +84,10 @@ class ShardLoader:
         self.summary.ended_ms = time.time() * 1000
 
     def _load(self, contents: Sequence[FileRecords], shard: CoordinatorShard) -> None:
+        # Only for a log with groups or transactions: they and hashlib take 1 MiB.
+        from barnabas.protocol.records.cleaning import KeyMapper, RecordFilter
+        from barnabas.protocol.records.key_table import KeyTable
+
         self.summary.size = sum(piece.size for piece in contents)
         table_bytes = min(max(_MIN_TABLE_BYTES, self.summary.size * 3 // 4), _MAX_TABLE_BYTES)
         table = KeyTable(table_bytes, os.urandom(16))

@@ -61,8 +61,10 @@ def _addresses(host: str | None, port: int) -> list[tuple[socket.AddressFamily, 
     if not host:
         return [(socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")]
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (socket.gaierror, UnicodeError) as error:  # the latter of a..b
+        # As bytes where that does: for a str Python imports the tables of international names, 250 KiB.
+        name = host.encode() if host.isascii() else host
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError) as error:  # the latter of ä..b
         raise ListenError(
             f"the listener's host {host} is not known here ({getattr(error, 'strerror', None) or error}): "
             "name an address of this machine, or no host for all of them"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from typing import Final
 
@@ -85,7 +84,7 @@ class Server:
             topic_probe=self.observers.topics,
             request_probe=self.observers.requests,
             log_dir_failed=self._log_dir_failed,
-            new_fetch_session_id=lambda: random.randint(1, 2**31 - 1),
+            new_fetch_session_id=lambda: 1 + int.from_bytes(self.env.random_bytes(4)) % (2**31 - 1),
             new_topic_id=lambda: random_uuid(self.env.random_bytes),
             new_client_instance_id=lambda: random_uuid(self.env.random_bytes),
             request_clock=time.monotonic,

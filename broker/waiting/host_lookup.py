@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
-from ipaddress import IPv6Address, ip_address
 from queue import SimpleQueue
 from threading import Thread
 from typing import Final, Protocol
@@ -40,6 +39,8 @@ def resolves(name: str) -> bool:
 
 def is_address(text: str) -> bool:
     """Whether `text` is an IP address, which needs no look-up."""
+    from ipaddress import ip_address  # an idle broker needs none of its 250 KiB
+
     try:
         ip_address(text)
     except ValueError:
@@ -49,6 +50,8 @@ def is_address(text: str) -> bool:
 
 def java_address(host: str) -> str:
     """An address as Java writes it, IPv6 in eight groups without leading zeros; anything else as it is."""
+    from ipaddress import IPv6Address, ip_address  # see is_address
+
     bare, _, scope = host.partition("%")
     try:
         address = ip_address(bare)
