@@ -32,8 +32,8 @@ from barnabas.protocol.messages.groups import (
 from bench import results
 from bench.brokers import Broker, Factory, barnabas, cpu_s, fresh, rss_mib
 from bench.section import Section, Table, number
+from tests.conformance.broker_connection import BrokerConnection
 from tests.conformance.kafka_jars import KAFKA_VERSION, KafkaMissingError, classpath
-from tests.conformance.peer import Peer
 from tests.support.apache_kafka import ApacheKafka
 
 TOPIC: Final = "measured"
@@ -116,9 +116,9 @@ def first_records(broker: Broker) -> Figures:
 # -- commits --
 
 
-def _peer(broker: Broker) -> Peer:
+def _connection(broker: Broker) -> BrokerConnection:
     host, _, port = broker.bootstrap.rpartition(":")
-    return Peer(host, int(port))
+    return BrokerConnection(host, int(port))
 
 
 def _commit(group: str, offset: int) -> OffsetCommitRequest:
@@ -130,26 +130,26 @@ def _commit(group: str, offset: int) -> OffsetCommitRequest:
 def commits_per_s(broker: Broker, in_flight: int, count: int) -> float:
     """Commits of one partition each, `in_flight` at a time, of so many groups as are in flight."""
     requests = [_commit(f"committing-{index}", 1) for index in range(in_flight)]
-    with _peer(broker) as peer:
+    with _connection(broker) as connection:
         for request in requests:
-            _await_coordinator(peer, request.group_id)
+            _await_coordinator(connection, request.group_id)
         began = time.perf_counter()
         for _ in range(count // in_flight):
             # All in one write: separate ones would wait for acknowledgements of those before.
-            peer.say_all(requests, 8)
+            connection.send_all(requests, 8)
             for request in requests:
-                answer = peer.hear(request, 8)
+                answer = connection.receive(request, 8)
                 assert isinstance(answer, OffsetCommitResponse)
                 assert answer.topics[0].partitions[0].error_code == 0, answer
         return count / (time.perf_counter() - began)
 
 
-def _await_coordinator(peer: Peer, group: str) -> None:
+def _await_coordinator(connection: BrokerConnection, group: str) -> None:
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
-        found = peer.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
+        found = connection.request(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
         assert isinstance(found, FindCoordinatorResponse)
-        answer = peer.ask(_commit(group, 0), 8)
+        answer = connection.request(_commit(group, 0), 8)
         assert isinstance(answer, OffsetCommitResponse)
         if answer.topics[0].partitions[0].error_code == 0:
             return
@@ -161,10 +161,10 @@ def commits(broker: Broker, count: int) -> Figures:
     """Rates, and the broker's processor time for each."""
     found = {}
     for name, in_flight in (("one", 1), ("many", IN_FLIGHT)):
-        asked = count if in_flight > 1 else count // 5
+        requests = count if in_flight > 1 else count // 5
         used = cpu_s(broker)
-        found[f"commits_{name}"] = commits_per_s(broker, in_flight, asked)
-        found[f"commits_{name}_us"] = (cpu_s(broker) - used) / asked * 1e6
+        found[f"commits_{name}"] = commits_per_s(broker, in_flight, requests)
+        found[f"commits_{name}_us"] = (cpu_s(broker) - used) / requests * 1e6
     return found
 
 
@@ -242,7 +242,7 @@ def transactions(broker: Broker, seconds: float) -> Figures:
 # -- memory --
 
 
-def join_classic(peer: Peer, group: str) -> None:
+def join_classic(connection: BrokerConnection, group: str) -> None:
     """A group with one member, and an offset."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=bytes(30))
     request = JoinGroupRequest(
@@ -252,7 +252,7 @@ def join_classic(peer: Peer, group: str) -> None:
         protocol_type="consumer",
         protocols=[protocol],
     )
-    joined = peer.ask(request, 3)
+    joined = connection.request(request, 3)
     assert isinstance(joined, JoinGroupResponse)
     assert joined.error_code == 0, joined
     assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(30))
@@ -262,12 +262,12 @@ def join_classic(peer: Peer, group: str) -> None:
         member_id=joined.member_id,
         assignments=[assignment],
     )
-    synced = peer.ask(request_sync, 2)
+    synced = connection.request(request_sync, 2)
     assert isinstance(synced, SyncGroupResponse)
     assert synced.error_code == 0, synced
 
 
-def join_consumer(peer: Peer, group: str) -> None:
+def join_consumer(connection: BrokerConnection, group: str) -> None:
     """The same with KIP-848."""
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,
@@ -277,22 +277,22 @@ def join_consumer(peer: Peer, group: str) -> None:
         subscribed_topic_names=[TOPIC],
         topic_partitions=[],
     )
-    answer = peer.ask(request, 1)
+    answer = connection.request(request, 1)
     assert isinstance(answer, ConsumerGroupHeartbeatResponse)
     assert answer.error_code == 0, answer
 
 
 def memory(broker: Broker, groups: int) -> Figures:
     """Memory before, and with a thousand groups of either kind. The initial delay of classic groups is off."""
-    kinds: list[tuple[str, Callable[[Peer, str], None]]] = [
+    kinds: list[tuple[str, Callable[[BrokerConnection, str], None]]] = [
         ("consumer", join_consumer),
         ("classic", join_classic),
     ]
     found = {"mib": rss_mib(broker)}
-    with _peer(broker) as peer:
+    with _connection(broker) as connection:
         for kind, join in kinds:
             for index in range(groups):
-                join(peer, f"{kind}-held-{index}")
+                join(connection, f"{kind}-held-{index}")
             time.sleep(1)
             found[f"{kind}_mib"] = rss_mib(broker)
     return found

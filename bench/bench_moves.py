@@ -25,8 +25,8 @@ from barnabas.protocol.records.builder import build_batch
 from bench import results
 from bench.brokers import Broker, cpu_s
 from bench.section import Section, Table, number
+from tests.conformance.broker_connection import BrokerConnection
 from tests.conformance.kafka_jars import KAFKA_VERSION, KafkaMissingError, classpath
-from tests.conformance.peer import Peer
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
@@ -58,10 +58,10 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         payload = build_batch([(None, bytes(512), 1_700_000_000_000, ())])
-        with Peer("127.0.0.1", self._port) as peer:
+        with BrokerConnection("127.0.0.1", self._port) as connection:
             while not self._ended.is_set():
                 began = time.perf_counter()
-                produce(peer, payload)
+                produce(connection, payload)
                 self.latencies_ms.append((time.perf_counter() - began) * 1000)
 
     def finish(self) -> list[float]:
@@ -70,35 +70,35 @@ class Writer(threading.Thread):
         return sorted(self.latencies_ms)
 
 
-def produce(peer: Peer, payload: bytes) -> None:
+def produce(connection: BrokerConnection, payload: bytes) -> None:
     data = ProduceRequest.PartitionProduceData(index=0, records=payload)
     topic = ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[data])
-    answer = peer.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic]), VERSION)
+    answer = connection.request(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic]), VERSION)
     assert isinstance(answer, ProduceResponse)
     assert answer.responses[0].partition_responses[0].error_code == 0, answer
 
 
-def fill(peer: Peer, shape: Shape) -> None:
+def fill(connection: BrokerConnection, shape: Shape) -> None:
     """Writes the log before the move."""
     payload = build_batch([(None, bytes(range(256)) * (shape.batch_bytes // 256), 1_700_000_000_000, ())])
     for _ in range(shape.mib * (1 << 20) // len(payload)):
-        produce(peer, payload)
+        produce(connection, payload)
 
 
-def places(peer: Peer) -> list[str]:
+def places(connection: BrokerConnection) -> list[str]:
     """The directories that hold a log of the partition."""
-    answer = peer.ask(DescribeLogDirsRequest(topics=None), 4)
+    answer = connection.request(DescribeLogDirsRequest(topics=None), 4)
     assert isinstance(answer, DescribeLogDirsResponse)
     return [one.log_dir for one in answer.results if any(topic.name == TOPIC for topic in one.topics)]
 
 
-def move(peer: Peer, target: str) -> float:
+def move(connection: BrokerConnection, target: str) -> float:
     """Moves the replica; returns seconds from the request until it is in `target` alone."""
     request = AlterReplicaLogDirsRequest
     topic = request.AlterReplicaLogDirTopic(name=TOPIC, partitions=[0])
     began = time.perf_counter()
-    peer.ask(request(dirs=[request.AlterReplicaLogDir(path=target, topics=[topic])]), 2)
-    while places(peer) != [target]:
+    connection.request(request(dirs=[request.AlterReplicaLogDir(path=target, topics=[topic])]), 2)
+    while places(connection) != [target]:
         assert time.perf_counter() - began < LIMIT_S, "the move does not end"
         time.sleep(POLL_S)
     return time.perf_counter() - began
@@ -116,22 +116,22 @@ class Moved(NamedTuple):
 
 def measure(broker: Broker, directories: list[str], shape: Shape) -> Moved:
     """Measures a move by itself, then one with the writer, with its latencies before and meanwhile."""
-    with Peer("127.0.0.1", broker.port) as peer:
+    with BrokerConnection("127.0.0.1", broker.port) as connection:
         topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-        peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+        connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
         time.sleep(1.0)
-        fill(peer, shape)
-        (source,) = places(peer)
+        fill(connection, shape)
+        (source,) = places(connection)
         (other,) = [path for path in directories if path != source]
         cpu = cpu_s(broker)
-        alone_s = move(peer, other)
+        alone_s = move(connection, other)
         cpu = cpu_s(broker) - cpu
         writer = Writer(broker.port)
         writer.start()
         time.sleep(QUIET_S)
         quiet = sorted(writer.latencies_ms[100:])
         writer.latencies_ms = []
-        busy_s = move(peer, source)
+        busy_s = move(connection, source)
         busy = writer.finish()
     return Moved(shape.mib / alone_s, cpu, shape.mib / busy_s, latencies(quiet), latencies(busy))
 

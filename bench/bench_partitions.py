@@ -28,7 +28,7 @@ from barnabas.protocol.messages.topics import (
 from bench import machine, results
 from bench.brokers import Broker, Factory, cpu_s, factories, fresh, rss_mib
 from bench.section import Section, Table, number
-from tests.conformance.peer import ClosedError, Peer
+from tests.conformance.broker_connection import BrokerConnection, ClosedError
 from tests.support.apache_kafka import ApacheKafka
 
 ROUNDS: Final = 3
@@ -96,17 +96,17 @@ def measure(factory: Factory, shape: Shape, root: Path) -> Figures:
     """Measures one round."""
     with fresh(factory, root) as broker:
         broker.start()
-        with _peer(broker) as peer:
-            peer.patience_s = READY_LIMIT_S
+        with _connection(broker) as connection:
+            connection.timeout_s = READY_LIMIT_S
             began = time.perf_counter()
-            _create(peer, shape)
+            _create(connection, shape)
             answered = shape.total / (time.perf_counter() - began)
-            _wait_until_usable(peer, shape)
+            _wait_until_usable(connection, shape)
             usable = shape.total / (time.perf_counter() - began)
             time.sleep(SETTLE_S)
             resident = rss_mib(broker)
-            all_ms = _latency_ms(peer, MetadataRequest(topics=None))
-            one_ms = _latency_ms(peer, _asking("t0"))
+            all_ms = _latency_ms(connection, MetadataRequest(topics=None))
+            one_ms = _latency_ms(connection, _metadata_request("t0"))
             used, began = cpu_s(broker), time.perf_counter()
             time.sleep(IDLE_S)
             idle = (cpu_s(broker) - used) / (time.perf_counter() - began)
@@ -120,9 +120,9 @@ def measure(factory: Factory, shape: Shape, root: Path) -> Figures:
         )
 
 
-def _peer(broker: Broker) -> Peer:
+def _connection(broker: Broker) -> BrokerConnection:
     host, _, port = broker.bootstrap.rpartition(":")
-    return Peer(host, int(port))
+    return BrokerConnection(host, int(port))
 
 
 def _names(shape: Shape) -> Iterator[list[str]]:
@@ -130,7 +130,7 @@ def _names(shape: Shape) -> Iterator[list[str]]:
         yield [f"t{number}" for number in range(first, min(first + shape.per_request, shape.topics))]
 
 
-def _create(peer: Peer, shape: Shape) -> None:
+def _create(connection: BrokerConnection, shape: Shape) -> None:
     """Returns after the last response. Topics too large for a single request are created smaller and extended."""
     at_first = min(shape.partitions, MOST_AT_ONCE)
     for names in _names(shape):
@@ -138,33 +138,33 @@ def _create(peer: Peer, shape: Shape) -> None:
             CreateTopicsRequest.CreatableTopic(name=name, num_partitions=at_first, replication_factor=1)
             for name in names
         ]
-        answer = peer.ask(CreateTopicsRequest(topics=wishes, timeout_ms=60_000), 7)
+        answer = connection.request(CreateTopicsRequest(topics=wishes, timeout_ms=60_000), 7)
         assert isinstance(answer, CreateTopicsResponse)
         assert not any(topic.error_code for topic in answer.topics), answer.topics[:3]
         if at_first < shape.partitions:
-            _grow(peer, names, shape.partitions)
+            _grow(connection, names, shape.partitions)
 
 
-def _grow(peer: Peer, names: Sequence[str], partitions: int) -> None:
+def _grow(connection: BrokerConnection, names: Sequence[str], partitions: int) -> None:
     wishes = [
         CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=partitions, assignments=None)
         for name in names
     ]
-    answer = peer.ask(CreatePartitionsRequest(topics=wishes, timeout_ms=60_000), 3)
+    answer = connection.request(CreatePartitionsRequest(topics=wishes, timeout_ms=60_000), 3)
     assert isinstance(answer, CreatePartitionsResponse)
     assert not any(topic.error_code for topic in answer.results), answer.results
 
 
-def _asking(*names: str) -> MetadataRequest:
+def _metadata_request(*names: str) -> MetadataRequest:
     return MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names],
         allow_auto_topic_creation=False,
     )
 
 
-def _raw(peer: Peer, request: MetadataRequest) -> bytes:
-    peer.say(request, METADATA_VERSION)
-    return peer.receive()
+def _raw(connection: BrokerConnection, request: MetadataRequest) -> bytes:
+    connection.send(request, METADATA_VERSION)
+    return connection.read_frame()
 
 
 def _leaders(frame: bytes) -> int:
@@ -174,24 +174,26 @@ def _leaders(frame: bytes) -> int:
     return sum(part.leader_id >= 0 for topic in answer.topics for part in topic.partitions)
 
 
-def _wait_until_usable(peer: Peer, shape: Shape) -> None:
+def _wait_until_usable(connection: BrokerConnection, shape: Shape) -> None:
     """Waits until each partition reports its end offset."""
     wanted = [(f"t{topic}", index) for topic in range(shape.topics) for index in range(shape.partitions)]
     deadline = time.monotonic() + READY_LIMIT_S
     while wanted:
-        wanted = _without_offsets(peer, wanted)
+        wanted = _without_offsets(connection, wanted)
         if time.monotonic() > deadline:
             raise TimeoutError(f"{len(wanted)} partitions are not to be used")
 
 
-def _without_offsets(peer: Peer, wanted: list[tuple[str, int]]) -> list[tuple[str, int]]:
+def _without_offsets(connection: BrokerConnection, wanted: list[tuple[str, int]]) -> list[tuple[str, int]]:
     """The partitions without an end offset, of the first thousand, and the rest."""
-    asked: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
+    by_topic: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
     for name, index in wanted[:OFFSETS_PER_REQUEST]:
         partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=-1)
-        asked.setdefault(name, []).append(partition)
-    topics = [ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=each) for name, each in asked.items()]
-    answer = peer.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
+        by_topic.setdefault(name, []).append(partition)
+    topics = [
+        ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=each) for name, each in by_topic.items()
+    ]
+    answer = connection.request(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
     assert isinstance(answer, ListOffsetsResponse)
     missing = [
         (topic.name, part.partition_index)
@@ -202,20 +204,20 @@ def _without_offsets(peer: Peer, wanted: list[tuple[str, int]]) -> list[tuple[st
     return missing + wanted[OFFSETS_PER_REQUEST:]
 
 
-def _wait_until_ready(peer: Peer, shape: Shape) -> None:
+def _wait_until_ready(connection: BrokerConnection, shape: Shape) -> None:
     """Waits until Metadata names a leader for each partition."""
     deadline = time.monotonic() + READY_LIMIT_S
-    while _leaders(_raw(peer, MetadataRequest(topics=None))) < shape.total:
+    while _leaders(_raw(connection, MetadataRequest(topics=None))) < shape.total:
         if time.monotonic() > deadline:
             raise TimeoutError("not all partitions have a leader")
 
 
-def _latency_ms(peer: Peer, request: MetadataRequest) -> float:
+def _latency_ms(connection: BrokerConnection, request: MetadataRequest) -> float:
     """The median time from the request to the last byte of the response."""
     samples = []
     for _ in range(LATENCY_SAMPLES):
         began = time.perf_counter()
-        _raw(peer, request)
+        _raw(connection, request)
         samples.append(time.perf_counter() - began)
     return statistics.median(samples) * 1000
 
@@ -228,8 +230,8 @@ def _start_again(broker: Broker, shape: Shape) -> float:
     broker.spawn()
     while time.perf_counter() - began < READY_LIMIT_S:
         try:
-            with _peer(broker) as peer:
-                _wait_until_ready(peer, shape)
+            with _connection(broker) as connection:
+                _wait_until_ready(connection, shape)
                 return time.perf_counter() - began
         except (OSError, ClosedError):
             time.sleep(0.005)

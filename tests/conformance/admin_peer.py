@@ -74,7 +74,7 @@ class AdminPeer:
         """Ends the process."""
         self._process.communicate(timeout=30)
 
-    def ask(self, bootstrap: str, do: str, **more: object) -> Answer:
+    def request(self, bootstrap: str, do: str, **more: object) -> Answer:
         """Sends a request and returns its answer. Raises PeerError when the whole request fails."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
@@ -91,7 +91,7 @@ class AdminPeer:
 
     def describe(self, bootstrap: str, *parts: str) -> dict[str, Any]:
         """Everything the broker reports of its cluster, or the named parts of it (see ClusterView.java)."""
-        shown: dict[str, Any] = self.ask(bootstrap, "describe", parts=parts)
+        shown: dict[str, Any] = self.request(bootstrap, "describe", parts=parts)
         return shown
 
     def settle(self, bootstrap: str) -> None:
@@ -102,21 +102,23 @@ class AdminPeer:
         self._settled[bootstrap] += 1
         resource = {"type": "CLIENT_METRICS", "name": "settled"}
         value = str(60_000 + self._settled[bootstrap])
-        self.ask(bootstrap, "alterConfigs", resources=[{**resource, "ops": [["SET", "interval.ms", value]]}])
+        self.request(
+            bootstrap, "alterConfigs", resources=[{**resource, "ops": [["SET", "interval.ms", value]]}]
+        )
         deadline = time.monotonic() + SETTLING_LIMIT_S
         while True:
-            (reported,) = self.ask(bootstrap, "describeConfigs", resources=[resource]).values()
+            (reported,) = self.request(bootstrap, "describeConfigs", resources=[resource]).values()
             if reported.get("interval.ms", {}).get("value") == value:
                 return
             assert time.monotonic() < deadline, f"a change is not reported: {reported}"
 
     def forget(self, bootstrap: str) -> None:
         """Closes the client of a broker that has stopped."""
-        self.ask(bootstrap, "forget")
+        self.request(bootstrap, "forget")
 
     def tool(self, name: str, *words: str) -> ToolRun:
         """Runs one of Kafka's command-line tools, by the name of its script, in this JVM."""
-        answer = self.ask("", "tool", **{"class": TOOL_CLASSES[name]}, args=words)
+        answer = self.request("", "tool", **{"class": TOOL_CLASSES[name]}, args=words)
         return ToolRun(**answer)
 
     def tree(self, files: Iterable[Path]) -> dict[str, Any]:
@@ -125,5 +127,5 @@ class AdminPeer:
         "tree" is the tree of the metadata shell, directories as dictionaries, with nothing redacted; "records" counts
         the records of each type.
         """
-        found: dict[str, Any] = self.ask("", "tree", files=[str(path) for path in files])
+        found: dict[str, Any] = self.request("", "tree", files=[str(path) for path in files])
         return found

@@ -29,7 +29,7 @@ class ConfigPeer:
         """Ends the process."""
         self._process.communicate(timeout=30)
 
-    def ask(self, request: str, *words: str | bytes) -> list[list[str | None]]:
+    def request(self, request: str, *words: str | bytes) -> list[list[str | None]]:
         """Sends a request and returns the lines of the answer, split into words. Raises KafkaRejectedError.
 
         A `bytes` word is sent in hex, as texts are; a `str` word unchanged.
@@ -51,7 +51,7 @@ class ConfigPeer:
 
     def parse(self, kind: str, name: str, value: str) -> str | None:
         """A value parsed and formatted by Kafka. Raises KafkaRejectedError."""
-        ((written,),) = self.ask("parse", kind, name.encode(), value.encode())
+        ((written,),) = self.request("parse", kind, name.encode(), value.encode())
         return text(written)
 
     def starts_with(self, properties: str) -> bool:
@@ -64,7 +64,7 @@ class ConfigPeer:
 
     def _accepts(self, request: str, *files: str) -> bool:
         try:
-            self.ask(request, *(file.encode() for file in files))
+            self.request(request, *(file.encode() for file in files))
         except KafkaRejectedError:
             return False
         return True

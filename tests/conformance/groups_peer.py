@@ -40,7 +40,7 @@ class GroupsPeer:
         """Ends the process."""
         self._process.communicate(timeout=30)
 
-    def _ask(self, request: str, words: Iterable[str | bytes | int | None]) -> list[str]:
+    def _request(self, request: str, words: Iterable[str | bytes | int | None]) -> list[str]:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -65,7 +65,7 @@ class GroupsPeer:
                 words += [topic_id, len(assigned), *sorted(assigned)]
         kind = "same" if group.is_homogeneous else "different"
         found: dict[str, dict[Uuid, set[int]]] = {}
-        for line in self._ask(f"assign {name} {kind}", words):
+        for line in self._request(f"assign {name} {kind}", words):
             member_word, topic_word, partition = line.split()
             topics = found.setdefault(bytes.fromhex(member_word[1:]).decode(), {})
             topics.setdefault(bytes.fromhex(topic_word[1:]), set()).add(int(partition))
@@ -81,10 +81,10 @@ class GroupsPeer:
         words: list[str | bytes | int | None] = [len(racks), *racks, len(topics)]
         for name, (topic_id, partitions, replicas) in topics.items():
             words += [name, topic_id, partitions, len(replicas), *replicas]
-        *each, together = map(int, self._ask("hash", words))
+        *each, together = map(int, self._request("hash", words))
         return each, together
 
     def matches(self, pattern: str, names: Sequence[str]) -> list[bool] | None:
         """Whether a pattern matches each whole name; None for an invalid pattern."""
-        (answer,) = self._ask("match", [pattern, *names])
+        (answer,) = self._request("match", [pattern, *names])
         return None if answer == "rejected" else [word == "1" for word in answer.split()[1:]]

@@ -42,22 +42,24 @@ class MessagesPeer:
 
     def to_json(self, message_type: type[Message], version: int, data: bytes) -> Any:
         """The JSON form of the message that Kafka decodes from `data`. Raises RejectedError."""
-        return json.loads(self._ask("j", message_type, version, data))
+        return json.loads(self._request("j", message_type, version, data))
 
     def from_json(self, message_type: type[Message], version: int, value: Any) -> bytes:
         """A message in JSON form, encoded by Kafka. Raises RejectedError."""
-        return self._ask("b", message_type, version, json.dumps(value).encode())
+        return self._request("b", message_type, version, json.dumps(value).encode())
 
     def again(self, message_type: type[Message], version: int, data: bytes) -> bytes:
         """`data` decoded and encoded again by Kafka. Raises RejectedError."""
-        return self._ask("r", message_type, version, data)
+        return self._request("r", message_type, version, data)
 
     def error_codes(self) -> list[tuple[int, str, bool]]:
         """Code, name and retriability of each error."""
-        lines = [line.split() for line in self._ask("e", None, 0, b"").decode().splitlines()]
+        lines = [line.split() for line in self._request("e", None, 0, b"").decode().splitlines()]
         return [(int(code), name, retriable == "true") for code, name, retriable in lines]
 
-    def _ask(self, operation: str, message_type: type[Message] | None, version: int, payload: bytes) -> bytes:
+    def _request(
+        self, operation: str, message_type: type[Message] | None, version: int, payload: bytes
+    ) -> bytes:
         name = definitions()[message_type.__name__].java_class.encode() if message_type else b""
         request = (
             struct.pack(">ch", operation.encode(), len(name)) + name + struct.pack(">h", version) + payload

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from barnabas.protocol.messages.configs import AlterConfigsRequest
 from barnabas.protocol.messages.topics import DeleteTopicsRequest
 from barnabas.protocol.schema import Message, Struct
+from tests.conformance.dialogue_client import NO_ID, START_MS, DialogueClient, batch
 from tests.conformance.dialogues import alter_configs, configs, members, migrations, quotas, scram, topics
 from tests.conformance.dialogues.alter_configs import (
     APPEND,
@@ -30,16 +31,15 @@ from tests.conformance.dialogues.consumers import Consumer
 from tests.conformance.dialogues.members import Member, a_group
 from tests.conformance.dialogues.partitions import creating, electing, more, moving
 from tests.conformance.dialogues.words import produce
-from tests.conformance.speaker import NO_ID, START_MS, Speaker, batch
 
 TEXTS: Final = frozenset({"error_message", "batch_index_error_message"})
 
 
 class Phrase(NamedTuple):
-    """`words` are part of an error message in the response of `ask`; {t} in them is the topic that `ask` creates."""
+    """`words` are part of an error message in the response of `request`; {t} in them is the topic that it creates."""
 
     words: str
-    ask: Callable[[Speaker], Message]
+    request: Callable[[DialogueClient], Message]
 
 
 def messages_in(answer: Struct) -> Iterator[str]:
@@ -53,11 +53,13 @@ def messages_in(answer: Struct) -> Iterator[str]:
                 yield from messages_in(each)
 
 
-def _asking(version: int, request: Callable[[Speaker], Message]) -> Callable[[Speaker], Message]:
-    return lambda client: client.peer.ask(request(client), version)
+def _sending(
+    version: int, request: Callable[[DialogueClient], Message]
+) -> Callable[[DialogueClient], Message]:
+    return lambda client: client.connection.request(request(client), version)
 
 
-def _made(client: Speaker) -> str:
+def _made(client: DialogueClient) -> str:
     """The topic {t}, of two partitions."""
     return client.create("t", 2)
 
@@ -67,11 +69,11 @@ def _made(client: Speaker) -> str:
 
 def _quota(words: str, parts: quotas.Parts, key: str = "producer_byte_rate", value: float = 10.0) -> Phrase:
     request = quotas.alter((parts, {key: value}), validate_only=True)
-    return Phrase(words, _asking(1, lambda _: request))
+    return Phrase(words, _sending(1, lambda _: request))
 
 
 def _filter(words: str, *components: tuple[str, int] | tuple[str, int, str | None]) -> Phrase:
-    return Phrase(words, _asking(1, lambda _: quotas.describe(*components)))
+    return Phrase(words, _sending(1, lambda _: quotas.describe(*components)))
 
 
 USER, CLIENT, ADDRESS = ("user", "u"), ("client-id", "c"), ("ip", "10.9.8.7")
@@ -115,7 +117,7 @@ QUOTAS: Final = (
 
 
 def _scram(words: str, *upsertions: scram.Upsert, deletions: tuple[tuple[str, int], ...] = ()) -> Phrase:
-    return Phrase(words, _asking(0, lambda _: scram.alter(*upsertions, deletions=deletions)))
+    return Phrase(words, _sending(0, lambda _: scram.alter(*upsertions, deletions=deletions)))
 
 
 USERS: Final = (
@@ -131,11 +133,11 @@ USERS: Final = (
     ),
     Phrase(
         "Attempt to describe a user credential that does not exist: phrases-u",
-        _asking(0, lambda _: scram.describe("phrases-u")),
+        _sending(0, lambda _: scram.describe("phrases-u")),
     ),
     Phrase(
         "Cannot describe SCRAM credentials for the same user twice in a single request: phrases-u",
-        _asking(0, lambda _: scram.describe("phrases-u", "phrases-u")),
+        _sending(0, lambda _: scram.describe("phrases-u", "phrases-u")),
     ),
 )
 
@@ -152,7 +154,7 @@ def _topic(
     """A topic t that cannot be created."""
     return Phrase(
         words,
-        _asking(
+        _sending(
             7,
             lambda client: topics.create(
                 topics.wish(client.topic("t"), count, replicas, assignments, configs)
@@ -162,27 +164,27 @@ def _topic(
 
 
 def _named(words: str, name: str) -> Phrase:
-    return Phrase(words, _asking(7, lambda _: topics.create(topics.wish(name))))
+    return Phrase(words, _sending(7, lambda _: topics.create(topics.wish(name))))
 
 
 def _grow(words: str, count: int, assignments: list[list[int]] | None = None) -> Phrase:
-    return Phrase(words, _asking(3, lambda client: creating(more(_made(client), count, assignments))))
+    return Phrase(words, _sending(3, lambda client: creating(more(_made(client), count, assignments))))
 
 
 def _delete(words: str, *wanted: tuple[str | None, bytes]) -> Phrase:
     states = [DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in wanted]
-    return Phrase(words, _asking(6, lambda _: DeleteTopicsRequest(topics=states, timeout_ms=10_000)))
+    return Phrase(words, _sending(6, lambda _: DeleteTopicsRequest(topics=states, timeout_ms=10_000)))
 
 
 ZERO: Final = bytes(16)
 
 TOPICS: Final = (
     Phrase(
-        "Topic '{t}' already exists", _asking(7, lambda client: topics.create(topics.wish(_made(client))))
+        "Topic '{t}' already exists", _sending(7, lambda client: topics.create(topics.wish(_made(client))))
     ),
     Phrase(
         "Duplicate topic name",
-        _asking(7, lambda client: topics.create(*[topics.wish(client.topic("t"))] * 2)),
+        _sending(7, lambda client: topics.create(*[topics.wish(client.topic("t"))] * 2)),
     ),
     _named("Topic name is invalid: '.' is not allowed", "."),
     _named("Topic name is invalid: the empty string is not allowed", ""),
@@ -218,22 +220,22 @@ TOPICS: Final = (
     _delete("You may not specify both topic name and topic id", ("phrases-gone", NO_ID)),
     _delete("Duplicate topic name", ("phrases-gone", ZERO), ("phrases-gone", ZERO)),
     Phrase(
-        "No such topic as phrases-gone", _asking(2, lambda client: electing(client, ("phrases-gone", [0])))
+        "No such topic as phrases-gone", _sending(2, lambda client: electing(client, ("phrases-gone", [0])))
     ),
-    Phrase("No such partition as {t}-7", _asking(2, lambda client: electing(client, (_made(client), [7])))),
+    Phrase("No such partition as {t}-7", _sending(2, lambda client: electing(client, (_made(client), [7])))),
     Phrase(
-        "Unknown election type 7", _asking(2, lambda client: electing(client, ("t", [0]), election_type=7))
+        "Unknown election type 7", _sending(2, lambda client: electing(client, ("t", [0]), election_type=7))
     ),
     Phrase(
         "Leader election not needed for topic partition",
-        _asking(2, lambda client: electing(client, (_made(client), [0]))),
+        _sending(2, lambda client: electing(client, (_made(client), [0]))),
     ),
     Phrase(
         "Unable to find a topic named phrases-gone",
-        _asking(1, lambda client: moving(client, ("phrases-gone", 0, [1]))),
+        _sending(1, lambda client: moving(client, ("phrases-gone", 0, [1]))),
     ),
     Phrase(
-        "Unable to find partition {t}:7", _asking(1, lambda client: moving(client, (_made(client), 7, [1])))
+        "Unable to find partition {t}:7", _sending(1, lambda client: moving(client, (_made(client), 7, [1])))
     ),
 )
 
@@ -243,22 +245,22 @@ TOPICS: Final = (
 def _config(words: str, kind: int, name: str, *operations: Op) -> Phrase:
     """A change of a resource; the name "{t}" stands for a new topic."""
 
-    def request(client: Speaker) -> Message:
+    def request(client: DialogueClient) -> Message:
         resource = _made(client) if name == "{t}" else name
         return alter_configs.altering((kind, resource, operations), validate_only=True)
 
-    return Phrase(words, _asking(1, request))
+    return Phrase(words, _sending(1, request))
 
 
 def _described(words: str, kind: int, name: str) -> Phrase:
-    return Phrase(words, _asking(4, lambda _: configs.describe((kind, name, None))))
+    return Phrase(words, _sending(4, lambda _: configs.describe((kind, name, None))))
 
 
 def _replaced(words: str, kind: int, name: str, settings: Mapping[str, str | None]) -> Phrase:
     request: AlterConfigsRequest = alter_configs.replacing(
         (kind, name, list(settings.items())), validate_only=True
     )
-    return Phrase(words, _asking(2, lambda _: request))
+    return Phrase(words, _sending(2, lambda _: request))
 
 
 CONFIGS: Final = (
@@ -397,7 +399,7 @@ CONFIGS: Final = (
 # ---- groups
 
 
-def _join_classic_group(client: Speaker, kind: str, metadata: bytes, assignment: bytes) -> Message:
+def _join_classic_group(client: DialogueClient, kind: str, metadata: bytes, assignment: bytes) -> Message:
     """The response to a member of the consumer protocol that joins a classic group with one member."""
     group = a_group(client, "g")
     with Member(client, group, kind=kind, protocols=[("range", metadata)]) as member:
@@ -406,42 +408,42 @@ def _join_classic_group(client: Speaker, kind: str, metadata: bytes, assignment:
         return _join(client, group, "new")
 
 
-def _join(client: Speaker, group: str, member_id: str, **fields: object) -> Message:
+def _join(client: DialogueClient, group: str, member_id: str, **fields: object) -> Message:
     consumer = Consumer(client, group, member_id)
     base = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
-    return client.peer.ask(consumer.request(**{**base, **fields}), consumer.version)
+    return client.connection.request(consumer.heartbeat_request(**{**base, **fields}), consumer.version)
 
 
-def _with_user_data(client: Speaker) -> Message:
+def _with_user_data(client: DialogueClient) -> Message:
     subscription, assignment = migrations.subscription("t"), migrations.assignment("t", 0, user_data=b"mine")
     return _join_classic_group(client, "consumer", subscription, assignment)
 
 
-def _of_connect(client: Speaker) -> Message:
+def _of_connect(client: DialogueClient) -> Message:
     return _join_classic_group(client, "connect", b"x", b"y")
 
 
-def _malformed(client: Speaker) -> Message:
+def _malformed(client: DialogueClient) -> Message:
     return _join_classic_group(client, "consumer", members.SUBSCRIBED, b"\0\3\0\0")
 
 
-def _with_no_such_assignor(client: Speaker) -> Message:
+def _with_no_such_assignor(client: DialogueClient) -> Message:
     return _join(client, a_group(client, "g"), "m", server_assignor="best")
 
 
-def _in_another_epoch(client: Speaker) -> Message:
+def _in_another_epoch(client: DialogueClient) -> Message:
     group = a_group(client, "g")
     _join(client, group, "m")
     return _join(client, group, "m", member_epoch=9)
 
 
-def _stranger(client: Speaker) -> Message:
+def _stranger(client: DialogueClient) -> Message:
     group = a_group(client, "g")
     _join(client, group, "m")
     return _join(client, group, "stranger", member_epoch=1)
 
 
-def _fenced(client: Speaker) -> Message:
+def _fenced(client: DialogueClient) -> Message:
     group = a_group(client, "g")
     _join(client, group, "m", instance_id="i")
     return _join(client, group, "n", instance_id="i")
@@ -482,10 +484,10 @@ GROUPS: Final = (
 def _produced(words: str, configs: Mapping[str, str], timestamp: int = START_MS) -> Phrase:
     """A record without a key, produced to the topic {t}."""
 
-    def request(client: Speaker) -> Message:
+    def request(client: DialogueClient) -> Message:
         return produce(client.create("t", 1, configs), batch(b"x", timestamp=timestamp))
 
-    return Phrase(words, _asking(12, request))
+    return Phrase(words, _sending(12, request))
 
 
 BEFORE: Final = {"message.timestamp.before.max.ms": "1000"}

@@ -54,7 +54,7 @@ class RecordsPeer:
         """Ends the process."""
         self._process.communicate(timeout=30)
 
-    def ask(self, *words: object) -> list[str]:
+    def request(self, *words: object) -> list[str]:
         """Sends one request. Raises KafkaError when Kafka rejects the records."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
@@ -70,7 +70,7 @@ class RecordsPeer:
 
     def read(self, data: Bytes) -> list[str]:
         """Kafka's description of these batches, a line for each batch and record."""
-        return self.ask("read", data)
+        return self.request("read", data)
 
     def build(
         self,
@@ -103,7 +103,7 @@ class RecordsPeer:
 
     def one(self, *words: object) -> bytes:
         """Sends a request and returns the bytes of its answer."""
-        (answer,) = self.ask(*words)
+        (answer,) = self.request(*words)
         return bytes.fromhex(answer)
 
 

@@ -13,7 +13,7 @@ from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover.sides import KAFKA, OURS, Directory
 from tests.conformance.parity import by_confluent, by_groups, by_java, by_kafka_python, by_tools
 from tests.conformance.parity.differences import (
-    FIRST_ANSWERS,
+    FIRST_RESPONSES,
     HISTORY,
     differences,
     known_differences,
@@ -55,7 +55,7 @@ def test_every_admin_client_gets_the_same_answers(tmp_path: Path, peer: AdminPee
     assert not superfluous, f"differences that are gone: {superfluous}"
 
 
-@pytest.mark.parametrize("heading", [HISTORY, FIRST_ANSWERS])
+@pytest.mark.parametrize("heading", [HISTORY, FIRST_RESPONSES])
 def test_every_documented_difference_has_a_reason(heading: str) -> None:
     known = known_differences(heading)
     assert known

@@ -17,11 +17,11 @@ from barnabas.protocol.messages.commits import OffsetCommitRequest
 from barnabas.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from barnabas.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 from barnabas.protocol.messages.streams_groups import StreamsGroupHeartbeatRequest
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues.members import Member, a_group
 from tests.conformance.handover.sides import KAFKA, OURS, Directory
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_41
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import Speaker
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -50,8 +50,8 @@ class Groups:
 
     def connect(self, port: int) -> None:
         """Connects the members to another broker after a takeover."""
-        peer = self._stack.enter_context(Peer("127.0.0.1", port))
-        self.client = Speaker(peer, 9, "handover")
+        connection = self._stack.enter_context(BrokerConnection("127.0.0.1", port))
+        self.client = DialogueClient(connection, 9, "handover")
         before, self.members = self.members, {}
         for name, member in before.items():
             again = self.member(member.group, name, member.instance, member.kind)
@@ -77,16 +77,16 @@ class Groups:
 
     def until_state(self, group: str, state: str) -> None:
         request = DescribeGroupsRequest(groups=[group])
-        self.client.until(request, lambda answer: answer.groups[0].group_state == state, 5)
+        self.client.request_until(request, lambda answer: answer.groups[0].group_state == state, 5)
 
     def view(self) -> object:
         """The listing and the descriptions of all groups."""
         a_group(self.client, "any")
-        listed: Any = self.client.until(ListGroupsRequest(), lambda answer: answer.error_code == 0, 4)
+        listed: Any = self.client.request_until(ListGroupsRequest(), lambda answer: answer.error_code == 0, 4)
         groups = sorted(listed.groups, key=lambda group: str(group.group_id))
         described: list[Any] = []
         for group in groups:
-            answer: Any = self.client.peer.ask(DescribeGroupsRequest(groups=[group.group_id]), 5)
+            answer: Any = self.client.connection.request(DescribeGroupsRequest(groups=[group.group_id]), 5)
             answer.groups[0].members.sort(key=lambda member: str(member.member_id))
             described += answer.groups
         return [(group.group_id, group.protocol_type, group.group_state) for group in groups], described
@@ -107,7 +107,7 @@ class Groups:
             generation_id_or_member_epoch=-1,
             topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[partition])],
         )
-        answer: Any = self.client.peer.ask(request, 8)
+        answer: Any = self.client.connection.request(request, 8)
         assert answer.topics[0].partitions[0].error_code == 0
 
 
@@ -117,7 +117,7 @@ def create_unserved_groups(groups: Groups) -> None:
     share = ShareGroupHeartbeatRequest(
         group_id="share", member_id=MEMBER_ID, member_epoch=0, subscribed_topic_names=[topic]
     )
-    groups.client.until(share, lambda answer: answer.error_code == 0, 1)
+    groups.client.request_until(share, lambda answer: answer.error_code == 0, 1)
     subtopology = StreamsGroupHeartbeatRequest.Subtopology(subtopology_id="0", source_topics=[topic])
     streams = StreamsGroupHeartbeatRequest(
         group_id="streams",
@@ -131,7 +131,7 @@ def create_unserved_groups(groups: Groups) -> None:
         process_id="p",
         client_tags=[],
     )
-    groups.client.until(streams, lambda answer: answer.error_code == 0, 0)
+    groups.client.request_until(streams, lambda answer: answer.error_code == 0, 0)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -164,9 +164,9 @@ def test_groups_and_members_survive_takeovers(version: str, directory: Directory
         groups.members["b"].join()
         groups.members["b"].sync({groups.members["b"].id: b"all"})
         for name in ("dynamic", "share", "streams"):
-            answer: Any = groups.client.peer.ask(DeleteGroupsRequest(groups_names=[name]), 2)
+            answer: Any = groups.client.connection.request(DeleteGroupsRequest(groups_names=[name]), 2)
             assert answer.results[0].error_code == (68 if name == "dynamic" or version == KAFKA else 69)
-        answer = groups.client.peer.ask(DeleteGroupsRequest(groups_names=["empty"]), 2)
+        answer = groups.client.connection.request(DeleteGroupsRequest(groups_names=["empty"]), 2)
         assert answer.results[0].error_code == 0
         seen = groups.view()
         ours.stop()

@@ -112,7 +112,7 @@ def kafka() -> Iterator[ConfigPeer]:
 
 
 def catalogue(kafka: ConfigPeer) -> Iterator[tuple[str, str, list[str | None]]]:
-    for kind, name, *facts in kafka.ask("catalogue"):
+    for kind, name, *facts in kafka.request("catalogue"):
         yield str(kind), str(text(name)), facts
 
 
@@ -357,7 +357,7 @@ DESCRIBED_FILES = [
 @pytest.mark.parametrize("lines", DESCRIBED_FILES)
 def test_the_broker_is_described_as_by_kafka(kafka: ConfigPeer, lines: str) -> None:
     properties = (SINGLE_NODE + lines).encode()
-    theirs = described_by_kafka(kafka.ask("describe_broker", properties))
+    theirs = described_by_kafka(kafka.request("describe_broker", properties))
     mine = described(describe_broker_configs(BrokerConfig.of(properties)))
     left_out = {name for name in mine if name.startswith("barnabas.")} | NOT_IN_KAFKA
     for name in set(mine) - left_out | set(theirs):
@@ -373,7 +373,7 @@ def test_the_broker_is_described_as_by_kafka(kafka: ConfigPeer, lines: str) -> N
 def test_a_topic_is_described_as_by_kafka(kafka: ConfigPeer, lines: str, overrides: str) -> None:
     properties = (SINGLE_NODE + lines).encode()
     own = {property_.key: property_.value for property_ in read_properties(overrides)}
-    theirs = described_by_kafka(kafka.ask("describe_topic", properties, overrides.encode()))
+    theirs = described_by_kafka(kafka.request("describe_topic", properties, overrides.encode()))
     assert described(describe_topic_configs(BrokerConfig.of(properties), own)) == theirs
 
 
@@ -396,7 +396,7 @@ def test_doubles_are_written_as_by_java(kafka: ConfigPeer) -> None:
     ]
     values += [repr(dice.uniform(-10, 10) * 10.0 ** dice.randint(-12, 12)) for _ in range(300)]
     for value in values:
-        ((theirs,),) = kafka.ask("double", value.encode())
+        ((theirs,),) = kafka.request("double", value.encode())
         assert format_value(ConfigType.DOUBLE, parse_value(ConfigType.DOUBLE, value)) == text(theirs), value
 
 
@@ -420,7 +420,7 @@ def test_files_are_read_as_by_java(kafka: ConfigPeer) -> None:
     for _ in range(3000):
         written = random_file(dice)
         try:
-            theirs = {text(key): text(value) for key, value in kafka.ask("load", written.encode())}
+            theirs = {text(key): text(value) for key, value in kafka.request("load", written.encode())}
         except KafkaRejectedError:
             with pytest.raises(PropertiesError):
                 read_properties(decode(written.encode()))
@@ -442,7 +442,7 @@ def test_variables_name_keys_as_in_the_image(kafka: ConfigPeer) -> None:
         "OTHER": "1",
     }
     words = [word.encode() for pair in variables.items() for word in pair]
-    theirs = {text(line[0]) for line in kafka.ask("environment", *words)}
+    theirs = {text(line[0]) for line in kafka.request("environment", *words)}
     assert {f"{key}={value}" for key, value, _ in environment.settings_from(variables)} == theirs
 
 

@@ -19,8 +19,8 @@ from barnabas.config.catalogue import (
 from barnabas.config.keys import DynamicMode
 from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from barnabas.protocol.messages.topics import CreateTopicsRequest
+from tests.conformance.broker_connection import BrokerConnection
 from tests.conformance.kafka_jars import require_classpath
-from tests.conformance.peer import Peer
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
@@ -97,15 +97,15 @@ def request(change: Change) -> IncrementalAlterConfigsRequest:
 def codes(port: int, wanted: Sequence[Change]) -> dict[Change, int]:
     """The error code of each change, requested with many in flight at a time."""
     found: dict[Change, int] = {}
-    with Peer("127.0.0.1", port) as peer:
+    with BrokerConnection("127.0.0.1", port) as connection:
         topic = CreateTopicsRequest.CreatableTopic(name=NAME, num_partitions=1, replication_factor=1)
-        peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+        connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
         for start in range(0, len(wanted), AT_ONCE):
             some = wanted[start : start + AT_ONCE]
             for change in some:
-                peer.say(request(change), VERSION)
+                connection.send(request(change), VERSION)
             for change in some:
-                answer = peer.hear(request(change), VERSION)
+                answer = connection.receive(request(change), VERSION)
                 assert isinstance(answer, IncrementalAlterConfigsResponse)
                 found[change] = answer.responses[0].error_code
     return found

@@ -15,10 +15,10 @@ import pytest
 
 from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues.members import a_group
 from tests.conformance.handover.sides import KAFKA, OLD_KAFKA, OURS, Broker, Directory
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import Speaker
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -45,7 +45,7 @@ class Member:
         self.owned: list[Request.TopicPartitions] = []
         self._subscription = subscription
 
-    def beat(self, peer: Peer) -> None:
+    def beat(self, connection: BrokerConnection) -> None:
         joins = self.epoch == 0
         first = {"rebalance_timeout_ms": 60_000, **self._subscription} if joins else {}
         request = Request(
@@ -55,7 +55,7 @@ class Member:
             topic_partitions=self.owned,
             **first,
         )
-        answer: Any = peer.ask(request, 1)
+        answer: Any = connection.request(request, 1)
         assert answer.error_code in {0, 14, 15, 16}, answer
         if answer.error_code:
             return
@@ -67,9 +67,9 @@ class Member:
             ]
 
 
-def described(peer: Peer) -> Any:
+def described(connection: BrokerConnection) -> Any:
     """The description of the group, sorted."""
-    answer: Any = peer.ask(ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1)
+    answer: Any = connection.request(ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1)
     (group,) = answer.groups
     group.members.sort(key=lambda member: member.member_id)
     for member in group.members:
@@ -81,13 +81,13 @@ def described(peer: Peer) -> Any:
     return group
 
 
-def settle(peer: Peer, members: list[Member], size: int) -> Any:
+def settle(connection: BrokerConnection, members: list[Member], size: int) -> Any:
     """Sends heartbeats until the group is stable and its members own `size` partitions."""
     deadline = time.monotonic() + SETTLE_LIMIT_S
     while True:
         for member in members:
-            member.beat(peer)
-        group = described(peer)
+            member.beat(connection)
+        group = described(connection)
         owned = sum(len(topic.partitions) for member in members for topic in member.owned)
         if group.group_state == "Stable" and owned == size:
             return group
@@ -95,15 +95,15 @@ def settle(peer: Peer, members: list[Member], size: int) -> Any:
         time.sleep(0.1)
 
 
-def connect_when_loaded(broker: Broker) -> Peer:
+def connect_when_loaded(broker: Broker) -> BrokerConnection:
     """A connection, once the group's coordinator has loaded."""
-    peer = Peer("127.0.0.1", broker.port)
+    connection = BrokerConnection("127.0.0.1", broker.port)
     request = ConsumerGroupDescribeRequest(group_ids=[GROUP])
     deadline = time.monotonic() + SETTLE_LIMIT_S
     while True:
-        answer: Any = peer.ask(request, 1)
+        answer: Any = connection.request(request, 1)
         if answer.groups[0].error_code in {0, 69}:
-            return peer
+            return connection
         assert time.monotonic() < deadline, answer
         time.sleep(0.05)
 
@@ -112,24 +112,24 @@ def connect_when_loaded(broker: Broker) -> Peer:
 def test_takeover_by_another_broker_begins_no_epoch(order: tuple[str, ...], directory: Directory) -> None:
     first, *others = order
     broker = directory.broker(first).start()
-    with Peer("127.0.0.1", broker.port) as peer:
-        speaker = Speaker(peer, 1, "handover")
-        a_group(speaker, "g")
-        topics = [speaker.create("a", 6), speaker.create("b", 2)]
+    with BrokerConnection("127.0.0.1", broker.port) as connection:
+        client = DialogueClient(connection, 1, "handover")
+        a_group(client, "g")
+        topics = [client.create("a", 6), client.create("b", 2)]
         members = [
             Member("m0", subscribed_topic_names=topics),
             Member("m1", subscribed_topic_names=[], subscribed_topic_regex="handover-.*"),
             Member("m2", subscribed_topic_names=topics[:1], server_assignor="range"),
         ]
-        expected = settle(peer, members, 8)
+        expected = settle(connection, members, 8)
     for number, side in enumerate(others):
         assert broker.stop() == broker.clean_status
         broker = directory.broker(side).start()
-        with connect_when_loaded(broker) as peer:
-            assert described(peer) == expected, f"{side} reads another group than {order[number]} wrote"
+        with connect_when_loaded(broker) as connection:
+            assert described(connection) == expected, f"{side} reads another group than {order[number]} wrote"
             for _ in range(3):
                 for member in members:
-                    member.beat(peer)
-            assert described(peer) == expected, f"{side} has begun another epoch"
+                    member.beat(connection)
+            assert described(connection) == expected, f"{side} has begun another epoch"
             members.append(Member(f"n{number}", subscribed_topic_names=topics))
-            expected = settle(peer, members, 8)
+            expected = settle(connection, members, 8)

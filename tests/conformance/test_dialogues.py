@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import JBOD, PLAIN, Dialogue, all_dialogues
 from tests.conformance.kafka_jars import require_classpath, require_compiled
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import Speaker
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
@@ -93,10 +93,10 @@ def three_dirs(parent: Path) -> dict[str, str]:
 
 def transcript(port: int, held: Dialogue, version: int) -> list[object]:
     """Holds a dialogue with the broker on that port and returns its transcript."""
-    with Peer("127.0.0.1", port) as peer:
-        speaker = Speaker(peer, version, f"{held.name}-v{version}")
-        held.play(speaker)
-        return speaker.transcript
+    with BrokerConnection("127.0.0.1", port) as connection:
+        client = DialogueClient(connection, version, f"{held.name}-v{version}")
+        held.play(client)
+        return client.transcript
 
 
 @pytest.mark.parametrize(("held", "version"), CASES)

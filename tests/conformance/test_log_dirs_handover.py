@@ -18,10 +18,10 @@ from barnabas.protocol.messages.log_dirs import (
     DescribeLogDirsResponse,
 )
 from barnabas.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import DialogueClient, batch
 from tests.conformance.dialogues.words import list_offsets
 from tests.conformance.kafka_jars import require_classpath
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import Speaker, batch
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
@@ -44,11 +44,11 @@ class Side:
 
     def __enter__(self) -> Side:
         self.broker.start()
-        self.peer = Peer("127.0.0.1", self.broker.port)
+        self.connection = BrokerConnection("127.0.0.1", self.broker.port)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.peer.close()
+        self.connection.close()
         self.broker.kill()
 
     def end(self, *, is_clean: bool) -> None:
@@ -59,7 +59,7 @@ class Side:
 
     def create(self) -> None:
         topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-        answer = self.peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+        answer = self.connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
         assert isinstance(answer, CreateTopicsResponse)
         assert answer.topics[0].error_code == 0, answer
 
@@ -68,20 +68,22 @@ class Side:
         operation, value = (1, None) if bytes_per_second is None else (0, str(bytes_per_second))
         entry = request.AlterableConfig(name=THROTTLE, config_operation=operation, value=value)
         resource = request.AlterConfigsResource(resource_type=4, resource_name="1", configs=[entry])
-        answer = self.peer.ask(request(resources=[resource]), 1)
+        answer = self.connection.request(request(resources=[resource]), 1)
         assert isinstance(answer, IncrementalAlterConfigsResponse)
         assert answer.responses[0].error_code == 0, answer
 
     def move(self, path: str) -> None:
         request = AlterReplicaLogDirsRequest
         topic = request.AlterReplicaLogDirTopic(name=TOPIC, partitions=[0])
-        answer = self.peer.ask(request(dirs=[request.AlterReplicaLogDir(path=path, topics=[topic])]), 2)
+        answer = self.connection.request(
+            request(dirs=[request.AlterReplicaLogDir(path=path, topics=[topic])]), 2
+        )
         assert isinstance(answer, AlterReplicaLogDirsResponse)
         assert answer.results[0].partitions[0].error_code == 0, answer
 
     def places(self) -> dict[str, tuple[bool, int]]:
         """The directories that have a log of the partition: whether it is a future log, and its lag."""
-        answer = self.peer.ask(DescribeLogDirsRequest(topics=None), 4)
+        answer = self.connection.request(DescribeLogDirsRequest(topics=None), 4)
         assert isinstance(answer, DescribeLogDirsResponse)
         return {
             one.log_dir: (it.is_future_key, it.offset_lag)
@@ -98,10 +100,12 @@ class Side:
             time.sleep(0.05)
 
     def write(self, count: int, first: int) -> None:
-        speaker = Speaker(self.peer, 7, "")
-        speaker.until(list_offsets(TOPIC, 0), lambda answer: answer.topics[0].partitions[0].error_code == 0)
+        client = DialogueClient(self.connection, 7, "")
+        client.request_until(
+            list_offsets(TOPIC, 0), lambda answer: answer.topics[0].partitions[0].error_code == 0
+        )
         payloads = [batch(b"%08d" % (first + number) + bytes(BATCH_BYTES)) for number in range(count)]
-        assert speaker.write(TOPIC, *payloads) == list(range(first, first + count))
+        assert client.write(TOPIC, *payloads) == list(range(first, first + count))
 
     def check(self, count: int) -> None:
         """Reads the whole log from the beginning and checks its records."""

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.admin_peer import AdminPeer
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import DialogueClient, batch
 from tests.conformance.dialogues.topics import create, wish
 from tests.conformance.kafka_jars import require_classpath
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import Speaker, batch
 from tests.conformance.test_dialogues import three_dirs
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
@@ -34,11 +34,11 @@ def outputs_of(broker: ApacheKafka | BrokerProcess, parent: Path, tools: AdminPe
         return f"{done.status}\n{out}"
 
     with broker:
-        with Peer("127.0.0.1", broker.port) as peer:
-            speaker = Speaker(peer, 7, "")
-            peer.ask(create(wish(TOPIC, 2)), 7)
+        with BrokerConnection("127.0.0.1", broker.port) as connection:
+            client = DialogueClient(connection, 7, "")
+            connection.request(create(wish(TOPIC, 2)), 7)
             time.sleep(1.0)
-            speaker.write(TOPIC, *(batch(b"%d" % number) for number in range(50)), partition=1)
+            client.write(TOPIC, *(batch(b"%d" % number) for number in range(50)), partition=1)
         for number, directories in enumerate((("d2", "d3"), ("d3", "d2"), ("d1", "d1"))):
             moves = parent / f"moves-{number}.json"
             moves.write_text(plan(parent, directories))

@@ -61,7 +61,7 @@ def _peer() -> subprocess.Popen[bytes]:
     return process
 
 
-def ask(operation: bytes, payload: bytes) -> bytes:
+def request(operation: bytes, payload: bytes) -> bytes:
     """Sends a request to the Java process and returns its answer. Raises RejectedError."""
     stdin, stdout = _peer().stdin, _peer().stdout
     assert stdin is not None
@@ -77,7 +77,7 @@ def ask(operation: bytes, payload: bytes) -> bytes:
 
 def kafka_snapshot(directory: Path, snapshot_id: SnapshotId) -> tuple[int, list[bytes]]:
     """The timestamp in the header of a snapshot and its framed records, as Kafka reads it."""
-    answer = ask(b"s", f"{directory}\n{snapshot_id.end_offset}\n{snapshot_id.epoch}".encode())
+    answer = request(b"s", f"{directory}\n{snapshot_id.end_offset}\n{snapshot_id.epoch}".encode())
     (timestamp_ms,) = struct.unpack_from(">q", answer)
     values, position = [], 8
     while position < len(answer):
@@ -113,14 +113,14 @@ def without_unknown_tags(struct: S) -> S:
 @given(records())
 def test_framed_records_equal_kafkas(record: tuple[Message, int]) -> None:
     value = frame_as(*record)
-    assert ask(b"f", value) == value
+    assert request(b"f", value) == value
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=30) | st.builds(lambda rest: b"\x01" + rest, st.binary(max_size=30)))
 def test_records_that_kafka_decodes_we_decode(value: bytes) -> None:
     try:
-        again = ask(b"f", value)
+        again = request(b"f", value)
     except RejectedError:
         return
     kind = unframe(value)
@@ -131,9 +131,9 @@ def test_records_that_kafka_decodes_we_decode(value: bytes) -> None:
 def test_each_metadata_version_has_the_record_versions_of_kafka(level: int) -> None:
     kinds = (RegisterBrokerRecord(), PartitionRecord(), PartitionChangeRecord())
     ours = bytes(record_version(kind, level) for kind in kinds)
-    assert ours == ask(b"v", struct.pack(">h", level))
+    assert ours == request(b"v", struct.pack(">h", level))
     change = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=2, fenced=1)
-    assert ask(b"f", frame(change, level)) == frame(change, level)
+    assert request(b"f", frame(change, level)) == frame(change, level)
 
 
 # -- snapshots --

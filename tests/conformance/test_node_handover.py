@@ -20,7 +20,7 @@ from barnabas.protocol.messages.metadata import (
     DescribeTopicPartitionsResponse,
 )
 from barnabas.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from tests.conformance.handover.kafka_side import ask, create
+from tests.conformance.handover.kafka_side import create, request_once
 from tests.conformance.handover.sides import KAFKA, OURS, Broker, Directory
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_41, require_compiled
 from tests.support.apache_kafka import ApacheKafka
@@ -44,7 +44,7 @@ def directory(tmp_path: Path) -> Iterator[Directory]:
 
 def leaders(bootstrap: str) -> dict[str, tuple[int, list[int], list[int]]]:
     """Each topic's first partition: leader, in-sync replicas, eligible leader replicas."""
-    answer = ask(bootstrap, DescribeTopicPartitionsRequest(), 0)
+    answer = request_once(bootstrap, DescribeTopicPartitionsRequest(), 0)
     assert isinstance(answer, DescribeTopicPartitionsResponse)
     return {
         topic.name or "": (one.leader_id, one.isr_nodes, one.eligible_leader_replicas or [])
@@ -55,8 +55,8 @@ def leaders(bootstrap: str) -> dict[str, tuple[int, list[int], list[int]]]:
 
 def features(bootstrap: str) -> dict[str, int]:
     """The finalized feature levels."""
-    asking = ApiVersionsRequest(client_software_name="handover", client_software_version="1")
-    answer = ask(bootstrap, asking, 4)
+    request = ApiVersionsRequest(client_software_name="handover", client_software_version="1")
+    answer = request_once(bootstrap, request, 4)
     assert isinstance(answer, ApiVersionsResponse)
     return {one.name: one.max_version_level for one in answer.finalized_features}
 
@@ -65,7 +65,7 @@ def voters(bootstrap: str) -> list[tuple[int, bytes]]:
     """The voters of the quorum, with their directory ids."""
     topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata")
     topic.partitions = [DescribeQuorumRequest.PartitionData(partition_index=0)]
-    answer = ask(bootstrap, DescribeQuorumRequest(topics=[topic]), 2)
+    answer = request_once(bootstrap, DescribeQuorumRequest(topics=[topic]), 2)
     assert isinstance(answer, DescribeQuorumResponse)
     (partition,) = answer.topics[0].partitions
     assert partition.error_code == 0

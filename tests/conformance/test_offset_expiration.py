@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from barnabas.protocol.messages.groups import ListGroupsRequest
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues.committed import commit_of, fetch_of, note_offsets, note_records
 from tests.conformance.dialogues.members import Member, a_group
 from tests.conformance.kafka_jars import require_classpath
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import Speaker
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
@@ -34,8 +34,8 @@ SOON_MS = 300
 
 def history(port: int) -> list[object]:
     """Plays the history with one broker; returns the transcript."""
-    with Peer("127.0.0.1", port) as peer:
-        client = Speaker(peer, OWN_RETENTION, "expire")
+    with BrokerConnection("127.0.0.1", port) as connection:
+        client = DialogueClient(connection, OWN_RETENTION, "expire")
         name, other = client.create("a", 2), client.create("b")
         readers, workers, alone = (a_group(client, word) for word in ("readers", "workers", "alone"))
         subscription = b"\0\0\0\0\0\1" + len(name).to_bytes(2, "big") + name.encode() + b"\xff\xff\xff\xff"
@@ -52,8 +52,8 @@ def history(port: int) -> list[object]:
                 generation = -1 if who is None else who.generation
                 request = commit_of(client, group, (name, 0, 5), (other, 0, 6), **soon, **identity)
                 request.generation_id_or_member_epoch = generation
-                client.ask(request)
-            client.ask(commit_of(client, alone, (name, 1, 7), retention_time_ms=60_000, leader_epoch=-1))
+                client.request(request)
+            client.request(commit_of(client, alone, (name, 1, 7), retention_time_ms=60_000, leader_epoch=-1))
             until_left(client, alone, 1)
             until_left(client, readers, 1)  # offsets of topics without a subscription expire
             for group in (alone, readers, workers):
@@ -63,19 +63,21 @@ def history(port: int) -> list[object]:
             worker.leave()
         until_left(client, readers, 0)
         until_left(client, workers, 0)
-        client.until(
+        client.request_until(
             ListGroupsRequest(), lambda found: [group.group_id for group in found.groups] == [alone], 4
         )
         client.note([records(client, group) for group in (readers, workers)])
         return client.transcript
 
 
-def until_left(client: Speaker, group: str, topics: int) -> None:
+def until_left(client: DialogueClient, group: str, topics: int) -> None:
     """Waits until the group has offsets of so many topics."""
-    client.until(fetch_of(client, [group], version=8), lambda it: len(it.groups[0].topics) == topics, 8)
+    client.request_until(
+        fetch_of(client, [group], version=8), lambda it: len(it.groups[0].topics) == topics, 8
+    )
 
 
-def records(client: Speaker, group: str) -> list[object]:
+def records(client: DialogueClient, group: str) -> list[object]:
     """The notes of `note_records`, sorted: offsets that expire together have the order of a hash table."""
     noted = len(client.transcript)
     note_records(client, group)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import PLAIN
-from tests.conformance.peer import Peer
 from tests.conformance.phrases import PHRASES, Phrase, messages_in
-from tests.conformance.speaker import Speaker
 from tests.conformance.test_dialogues import Pair
 
 pytestmark = pytest.mark.conformance
@@ -28,9 +28,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 def messages_about(port: int, phrase: Phrase, prefix: str) -> tuple[str, list[str]]:
     """The phrase with the names filled in, and the error messages of the response."""
-    with Peer("127.0.0.1", port) as peer:
-        client = Speaker(peer, 1, prefix)
-        messages = list(messages_in(phrase.ask(client)))
+    with BrokerConnection("127.0.0.1", port) as connection:
+        client = DialogueClient(connection, 1, prefix)
+        messages = list(messages_in(phrase.request(client)))
         return phrase.words.replace("{t}", client.topic("t")).replace("{g}", client.topic("g")), messages
 
 

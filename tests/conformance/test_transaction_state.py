@@ -25,11 +25,11 @@ from barnabas.protocol.messages.transactions import (
     EndTxnRequest,
 )
 from barnabas.protocol.records.entries import batches
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import DialogueClient, batch
 from tests.conformance.dialogues import transactions
 from tests.conformance.dialogues.transactional import LONG_MS, Producer, init, sorted_results
 from tests.conformance.kafka_jars import require_classpath
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import Speaker, batch
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
@@ -53,7 +53,7 @@ TWO_PHASE_COMMIT: Final = 6
 
 SAFE_DOWNGRADE: Final = 2
 
-Play = Callable[[Speaker], None]
+Play = Callable[[DialogueClient], None]
 
 
 class Sides:
@@ -82,10 +82,10 @@ class Sides:
         assert barnabas == kafka, name
 
     def _hold(self, port: int, name: str, play: Play, version: int) -> list[object]:
-        with Peer("127.0.0.1", port) as peer:
-            speaker = Speaker(peer, version, f"{name}-v{version}")
-            play(speaker)
-            return speaker.transcript
+        with BrokerConnection("127.0.0.1", port) as connection:
+            client = DialogueClient(connection, version, f"{name}-v{version}")
+            play(client)
+            return client.transcript
 
 
 @pytest.fixture
@@ -98,29 +98,29 @@ def sides(tmp_path: Path) -> Iterator[Sides]:
 # ---- plays
 
 
-def before_there_is_a_coordinator(client: Speaker) -> None:
+def before_there_is_a_coordinator(client: DialogueClient) -> None:
     name = client.topic("tx")
-    client.ask(init(transactional_id=name))
-    client.ask(EndTxnRequest(transactional_id=name, producer_id=1, producer_epoch=0, committed=True))
-    client.ask(
+    client.request(init(transactional_id=name))
+    client.request(EndTxnRequest(transactional_id=name, producer_id=1, producer_epoch=0, committed=True))
+    client.request(
         AddPartitionsToTxnRequest(v3_and_below_transactional_id=name, v3_and_below_topics=[]),
         3,
         noting=sorted_results,
     )
-    client.ask(AddOffsetsToTxnRequest(transactional_id=name, group_id="g"), 4)
-    client.ask(DescribeTransactionsRequest(transactional_ids=[name]), 0)
-    client.ask(ListTransactionsRequest(), 2)
-    client.until(
+    client.request(AddOffsetsToTxnRequest(transactional_id=name, group_id="g"), 4)
+    client.request(DescribeTransactionsRequest(transactional_ids=[name]), 0)
+    client.request(ListTransactionsRequest(), 2)
+    client.request_until(
         init(transactional_id=None), lambda answer: answer.error_code == 0
     )  # Kafka fetches ids by and by
 
 
-def until_there_are_ids(client: Speaker) -> None:
+def until_there_are_ids(client: DialogueClient) -> None:
     """Waits for the first block of producer ids: Kafka rejects InitProducerId until it has fetched one."""
-    client.until(init(transactional_id=None), lambda answer: answer.error_code == 0)
+    client.request_until(init(transactional_id=None), lambda answer: answer.error_code == 0)
 
 
-def two_phase_commit(client: Speaker) -> None:
+def two_phase_commit(client: DialogueClient) -> None:
     producer = Producer(client, is_initialized=False)
     producer.init(enable2_pc=True, transaction_timeout_ms=5)
     producer.note_state()
@@ -132,14 +132,14 @@ def two_phase_commit(client: Speaker) -> None:
     producer.note_state()
 
 
-def timeouts(client: Speaker) -> None:
+def timeouts(client: DialogueClient) -> None:
     """Transactions that exceed their timeout. Times differ and are left out of the transcript."""
     producer = Producer(client, is_initialized=False)
     producer.initialize(timeout_ms=100)
     topic = client.create("t")
     producer.open({topic: [0]})
     has_ended = DescribeTransactionsRequest(transactional_ids=[producer.transactional_id])
-    client.until(has_ended, lambda a: a.transaction_states[0].transaction_state == "CompleteAbort", 0)
+    client.request_until(has_ended, lambda a: a.transaction_states[0].transaction_state == "CompleteAbort", 0)
     producer.note_state()
     for version in (1, 4, client.version):
         producer.end(committed=True, version=version)
@@ -150,7 +150,7 @@ def timeouts(client: Speaker) -> None:
     producer.note_state()
 
 
-def epochs_that_run_out(client: Speaker) -> None:
+def epochs_that_run_out(client: DialogueClient) -> None:
     """Transactional ids whose producer epochs are close to the maximum (see `with_old_epochs`)."""
     until_there_are_ids(client)
     fresh = [Producer(client, word, is_initialized=False) for word in OLD_IDS]
@@ -192,9 +192,9 @@ OLD_IDS: Final = ("anonymous", "named", "ending", "aborting", "fenced", "retried
 OLD_PRODUCER_ID: Final = 900_000
 
 
-def with_old_epochs(client: Speaker) -> None:
+def with_old_epochs(client: DialogueClient) -> None:
     """Writes transactional ids with producer epochs close to the maximum; they take effect at the next load."""
-    client.peer.client_id = ADMIN_CLIENT
+    client.connection.client_id = ADMIN_CLIENT
     for at, word in enumerate(OLD_IDS):
         key = TransactionLogKey(transactional_id=client.topic(word))
         value = TransactionLogValue(
@@ -208,22 +208,22 @@ def with_old_epochs(client: Speaker) -> None:
         _write(client, key, value)
 
 
-def _write(client: Speaker, key: TransactionLogKey, value: TransactionLogValue) -> None:
+def _write(client: DialogueClient, key: TransactionLogKey, value: TransactionLogValue) -> None:
     record = CoordinatorRecord(key, value, 1)
     key_bytes, value_bytes = SERDE.encode(record)
     partition = partition_for(key.transactional_id, PARTITIONS)
     data = ProduceRequest.PartitionProduceData(index=partition, records=batch(value_bytes, key=key_bytes))
     topic = ProduceRequest.TopicProduceData(name=TRANSACTION_STATE, partition_data=[data])
     request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic])
-    client.ask(request, 12, noting=lambda answer: answer.responses[0].partition_responses[0].error_code)
+    client.request(request, 12, noting=lambda answer: answer.responses[0].partition_responses[0].error_code)
 
 
 def at_level(level: int) -> Play:
-    def lower(client: Speaker) -> None:
+    def lower(client: DialogueClient) -> None:
         key = UpdateFeaturesRequest.FeatureUpdateKey(
             feature="transaction.version", max_version_level=level, upgrade_type=SAFE_DOWNGRADE
         )
-        client.ask(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[key]), 2)
+        client.request(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[key]), 2)
 
     return lower
 

@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.conformance.admin_cli import Tools, View
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import batch
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import batch
 
 pytestmark = pytest.mark.conformance
 
@@ -125,8 +125,8 @@ def leave_open(bootstrap: str, producer_id: int) -> int:
         topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[data])],
     )
     host, port = bootstrap.split(":")
-    with Peer(host, int(port)) as peer:
-        answer = peer.ask(request, 11)
+    with BrokerConnection(host, int(port)) as connection:
+        answer = connection.request(request, 11)
     assert isinstance(answer, ProduceResponse)
     result = answer.responses[0].partition_responses[0]
     assert result.error_code == 0, result

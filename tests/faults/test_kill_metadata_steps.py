@@ -32,8 +32,8 @@ from barnabas.protocol.messages.topics import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import Uuid
+from tests.conformance.broker_connection import BrokerConnection, ClosedError
 from tests.conformance.kafka_jars import require_classpath
-from tests.conformance.peer import ClosedError, Peer
 from tests.faults.conftest import assert_no_traceback
 from tests.faults.killed_broker import KILL_AT
 from tests.support.apache_kafka import ApacheKafka
@@ -147,9 +147,9 @@ def fits(change: object, state: State) -> bool:
 # -- the state that a broker reports --
 
 
-def seen(peer: Peer) -> tuple[State, dict[str, Uuid]]:
+def seen(connection: BrokerConnection) -> tuple[State, dict[str, Uuid]]:
     """Reads all topics, their settings and their ids; each partition has a leader."""
-    metadata: Any = peer.ask(MetadataRequest(topics=None), 12)
+    metadata: Any = connection.request(MetadataRequest(topics=None), 12)
     topics = {topic.name: topic for topic in metadata.topics}
     assert all(topic.error_code == 0 for topic in topics.values()), metadata
     assert all(part.leader_id == 1 for topic in topics.values() for part in topic.partitions), metadata
@@ -159,7 +159,7 @@ def seen(peer: Peer) -> tuple[State, dict[str, Uuid]]:
         )
         for name in topics
     ]
-    described: Any = peer.ask(DescribeConfigsRequest(resources=resources), 4)
+    described: Any = connection.request(DescribeConfigsRequest(resources=resources), 4)
     configs = {
         result.resource_name: {one.name: one.value for one in result.configs if one.config_source == 1}
         for result in described.results
@@ -168,14 +168,14 @@ def seen(peer: Peer) -> tuple[State, dict[str, Uuid]]:
     return {name: (len(topic.partitions), configs[name]) for name, topic in topics.items()}, ids
 
 
-def live(peer: Peer, state: State, dice: Random) -> tuple[State, State | None]:
+def live(connection: BrokerConnection, state: State, dice: Random) -> tuple[State, State | None]:
     """Changes topics until the broker dies; returns the acknowledged state, and that with the unanswered change."""
     for change in changes(dice):
         if not fits(change, state):
             continue
         request, version, after = change(state, dice)
         try:
-            answer: Any = peer.ask(request, version)
+            answer: Any = connection.request(request, version)
         except (ClosedError, ConnectionError):
             return state, after
         check_answer(answer)
@@ -183,13 +183,13 @@ def live(peer: Peer, state: State, dice: Random) -> tuple[State, State | None]:
     raise AssertionError("changes end with the broker only")
 
 
-def few_changes(peer: Peer, state: State, dice: Random) -> State:
+def few_changes(connection: BrokerConnection, state: State, dice: Random) -> State:
     """Makes some changes on a broker that survives; all are answered."""
     after = state
     for _, change in zip(range(6), changes(dice), strict=False):
         if fits(change, after):
             request, version, after = change(after, dice)
-            check_answer(peer.ask(request, version))
+            check_answer(connection.request(request, version))
     return after
 
 
@@ -198,12 +198,12 @@ def check_answer(answer: Any) -> None:
     assert all(result.error_code == 0 for result in results), answer
 
 
-def seen_soon(peer: Peer) -> State:
+def seen_soon(connection: BrokerConnection) -> State:
     """The state that a broker reports once all partitions have leaders again."""
     deadline = time.monotonic() + LIMIT_MS / 1000
     while True:
         try:
-            return seen(peer)[0]
+            return seen(connection)[0]
         except AssertionError:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -219,17 +219,17 @@ def test_kafka_takes_over_after_a_kill(tmp_path: Path) -> None:
         broker = KilledBroker(kafka.data_dir, SETTINGS)
         broker.kill_at = dice.randrange(60, 300)
         with broker:
-            peer = Peer("127.0.0.1", broker.port)
-            assert seen(peer)[0] == state
-            state, unanswered = live(peer, state, dice)
-            peer.close()
+            connection = BrokerConnection("127.0.0.1", broker.port)
+            assert seen(connection)[0] == state
+            state, unanswered = live(connection, state, dice)
+            connection.close()
             assert_no_traceback(broker)
         with kafka:
-            peer = Peer("127.0.0.1", int(kafka.bootstrap.rpartition(":")[2]))
-            found = seen_soon(peer)
+            connection = BrokerConnection("127.0.0.1", int(kafka.bootstrap.rpartition(":")[2]))
+            found = seen_soon(connection)
             assert found in (state, unanswered), f"end {number}, at operation {broker.kill_at}"
-            state = few_changes(peer, found, dice)
-            peer.close()
+            state = few_changes(connection, found, dice)
+            connection.close()
             if number % 2:
                 assert kafka.stop() == kafka.clean_status
             else:
@@ -249,21 +249,21 @@ def test_a_kill_at_every_operation(tmp_path: Path) -> None:
             broker.wait()
             broker.kill_at = number * STRIDE % OPERATIONS
         with broker:
-            peer = Peer("127.0.0.1", broker.port)
+            connection = BrokerConnection("127.0.0.1", broker.port)
             try:
-                found, _ = seen(peer)
+                found, _ = seen(connection)
             except (ClosedError, ConnectionError):
                 continue  # a housekeeping operation hit the kill
             assert found in (state, unanswered), f"end {number}, at operation {broker.kill_at}"
-            state, unanswered = live(peer, found, dice)
-            peer.close()
+            state, unanswered = live(connection, found, dice)
+            connection.close()
             assert_no_traceback(broker)
     broker.kill_at = 1 << 60
     with broker:
-        peer = Peer("127.0.0.1", broker.port)
-        found, ids = seen(peer)
+        connection = BrokerConnection("127.0.0.1", broker.port)
+        found, ids = seen(connection)
         assert found in (state, unanswered)
-        peer.close()
+        connection.close()
         assert broker.stop() == 0
     names = {path.name for path in (tmp_path / "data").iterdir() if path.is_dir()}
     expected = {f"{name}-{index}" for name, (count, _) in found.items() for index in range(count)}

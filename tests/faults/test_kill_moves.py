@@ -18,7 +18,7 @@ from barnabas.protocol.messages.log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from tests.conformance.peer import ClosedError, Peer
+from tests.conformance.broker_connection import BrokerConnection, ClosedError
 from tests.faults.ledger import Account, Reader, Writer
 from tests.faults.test_kill import CODECS, PARTITIONS, TOPIC, create_topic, read_again, wait_for_progress
 from tests.support.broker_process import ROOT, BrokerProcess
@@ -47,19 +47,19 @@ class Mover(threading.Thread):
         self.wrong_answers: list[int] = []
 
     def run(self) -> None:
-        with Peer("127.0.0.1", self._port) as peer:
+        with BrokerConnection("127.0.0.1", self._port) as connection:
             while not self._ended.wait(self._dice.uniform(0.0, 0.15)):
                 try:
-                    self._ask(peer)
+                    self._request(connection)
                 except (ClosedError, OSError):
-                    peer.close()
+                    connection.close()
 
-    def _ask(self, peer: Peer) -> None:
+    def _request(self, connection: BrokerConnection) -> None:
         request = AlterReplicaLogDirsRequest
         topic = request.AlterReplicaLogDirTopic(name=TOPIC)
         topic.partitions = self._dice.sample(range(PARTITIONS), self._dice.randrange(1, PARTITIONS + 1))
         path = self._dice.choice(self._directories)
-        answer = peer.ask(request(dirs=[request.AlterReplicaLogDir(path=path, topics=[topic])]), 2)
+        answer = connection.request(request(dirs=[request.AlterReplicaLogDir(path=path, topics=[topic])]), 2)
         assert isinstance(answer, AlterReplicaLogDirsResponse)
         self.wrong_answers += [
             it.error_code for one in answer.results for it in one.partitions if it.error_code
@@ -134,9 +134,9 @@ def kill_and_count(parent: Path, settings: dict[str, str], rounds: int, seed: in
 def wait_for_rest(broker: BrokerProcess) -> None:
     """Returns when no move is under way, and each partition is in one directory."""
     deadline = time.monotonic() + REST_LIMIT_S
-    with Peer("127.0.0.1", broker.port) as peer:
+    with BrokerConnection("127.0.0.1", broker.port) as connection:
         while True:
-            answer = peer.ask(DescribeLogDirsRequest(topics=None), 4)
+            answer = connection.request(DescribeLogDirsRequest(topics=None), 4)
             assert isinstance(answer, DescribeLogDirsResponse)
             assert not any(one.error_code for one in answer.results)
             found = [

@@ -25,8 +25,8 @@ from barnabas.protocol.messages.producers import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from tests.conformance.broker_connection import BrokerConnection, ClosedError
 from tests.conformance.dialogues.words import list_offsets
-from tests.conformance.peer import ClosedError, Peer
 from tests.faults.transactors import (
     PAYLOAD,
     BumpingTransactor,
@@ -227,22 +227,24 @@ def assert_same_records(found: Sequence[bytes], expected: Sequence[bytes], name:
 def wait_until_all_have_ended(port: int) -> None:
     """Returns when no transaction is open, and read_committed readers see all records."""
     deadline = time.monotonic() + END_LIMIT_S
-    with Peer("127.0.0.1", port) as peer:
-        while open_ := open_transactions(peer):
+    with BrokerConnection("127.0.0.1", port) as connection:
+        while open_ := open_transactions(connection):
             assert time.monotonic() < deadline, open_
             time.sleep(0.05)
         for topic in (SOURCE,):
             ends = []
             for isolation_level in (0, 1):
-                answer = peer.ask(list_offsets(topic, *range(PARTITIONS), isolation_level=isolation_level), 7)
+                answer = connection.request(
+                    list_offsets(topic, *range(PARTITIONS), isolation_level=isolation_level), 7
+                )
                 assert isinstance(answer, ListOffsetsResponse)
                 ends.append({it.partition_index: it.offset for it in answer.topics[0].partitions})
             assert ends[0] == ends[1], f"{topic}: a transaction hangs: {ends}"
 
 
-def open_transactions(peer: Peer) -> list[ListTransactionsResponse.TransactionState]:
+def open_transactions(connection: BrokerConnection) -> list[ListTransactionsResponse.TransactionState]:
     """The transactions of writers and deserters that have not ended; copiers continue meanwhile."""
-    answer = peer.ask(ListTransactionsRequest(), 0)
+    answer = connection.request(ListTransactionsRequest(), 0)
     assert isinstance(answer, ListTransactionsResponse)
     if answer.error_code:
         return [ListTransactionsResponse.TransactionState(transactional_id="?", transaction_state="loading")]
@@ -264,7 +266,7 @@ class Watch(threading.Thread):
         self.seen = 0
         self.longest_ms = 0.0
         """The time for which an overdue transaction was open while the broker was up."""
-        self._peer = Peer("127.0.0.1", port)
+        self._connection = BrokerConnection("127.0.0.1", port)
         self._there_since_ms: float | None = time.time() * 1000
         self._stop_asked = threading.Event()
         self._late: list[str] = []
@@ -280,11 +282,11 @@ class Watch(threading.Thread):
             try:
                 self._look()
             except (ClosedError, OSError):
-                self._peer.close()
+                self._connection.close()
 
     def _look(self) -> None:
-        ids = [it.transactional_id for it in open_transactions(self._peer)]
-        answer = self._peer.ask(DescribeTransactionsRequest(transactional_ids=ids), 0)
+        ids = [it.transactional_id for it in open_transactions(self._connection)]
+        answer = self._connection.request(DescribeTransactionsRequest(transactional_ids=ids), 0)
         assert isinstance(answer, DescribeTransactionsResponse)
         for state in answer.transaction_states:
             if state.transaction_state != "Ongoing" or self._there_since_ms is None:
@@ -300,5 +302,5 @@ class Watch(threading.Thread):
     def finish(self) -> None:
         self._stop_asked.set()
         self.join()
-        self._peer.close()
+        self._connection.close()
         assert not self._late, self._late[:5]

@@ -24,7 +24,7 @@ from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
 from barnabas.protocol.records.builder import build_batch
 from barnabas.protocol.schema import Message
-from tests.conformance.peer import ClosedError, Peer
+from tests.conformance.broker_connection import BrokerConnection, ClosedError
 
 PAYLOAD: Final = Struct(">IIHH")
 """Writer, transaction, number of the record, number of records."""
@@ -214,13 +214,13 @@ class BumpingTransactor(Transactor):
     def __init__(self, number: int, bootstrap: str, topic: str, partitions: int, timeout_ms: int) -> None:
         super().__init__(number, bootstrap, topic, partitions, timeout_ms)
         host, port = bootstrap.split(":")
-        self._peer = Peer(host, int(port))
+        self._connection = BrokerConnection(host, int(port))
         self._producer: tuple[int, int] | None = None
         self._sequences: Counter[int] = Counter()
         self._asked_twice = False
 
     def close(self) -> None:
-        self._peer.close()
+        self._connection.close()
 
     def transact(self, transaction: int, count: int, *, commit: bool) -> Outcome:
         self._init()
@@ -245,11 +245,11 @@ class BumpingTransactor(Transactor):
         if self._producer is not None:
             return
         find = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[self.transactional_id])
-        self._ask(find, FIND, lambda it: it.coordinators[0].error_code)
+        self._request(find, FIND, lambda it: it.coordinators[0].error_code)
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=self.timeout_ms
         )
-        answer = self._ask(request, INIT, lambda it: it.error_code)
+        answer = self._request(request, INIT, lambda it: it.error_code)
         self._producer = answer.producer_id, answer.producer_epoch
         self._sequences.clear()
 
@@ -270,7 +270,7 @@ class BumpingTransactor(Transactor):
             timeout_ms=10_000,
             topic_data=[ProduceRequest.TopicProduceData(name=self.topic, partition_data=[data])],
         )
-        self._ask(request, PRODUCE, lambda it: it.responses[0].partition_responses[0].error_code)
+        self._request(request, PRODUCE, lambda it: it.responses[0].partition_responses[0].error_code)
         self._sequences[partition] += len(payloads)
 
     def _end(self, *, commit: bool) -> None:
@@ -282,20 +282,20 @@ class BumpingTransactor(Transactor):
             producer_epoch=epoch,
             committed=commit,
         )
-        answer = self._ask(request, END, lambda it: it.error_code)
+        answer = self._request(request, END, lambda it: it.error_code)
         self._producer = answer.producer_id, answer.producer_epoch
         self._sequences.clear()
 
-    def _ask(self, request: Message, version: int, code_of: Callable[[Any], int]) -> Any:
+    def _request(self, request: Message, version: int, code_of: Callable[[Any], int]) -> Any:
         """Returns the response; retries after a crash and on transient errors. Raises TransactorError."""
         deadline = time.monotonic() + CALL_LIMIT_S
         self._asked_twice = False
         while True:
             assert time.monotonic() < deadline, f"{request} does not come to an end"
             try:
-                answer = self._peer.ask(request, version)
+                answer = self._connection.request(request, version)
             except (ClosedError, OSError):
-                self._peer.close()
+                self._connection.close()
                 self._asked_twice = True
                 time.sleep(0.02)
                 continue

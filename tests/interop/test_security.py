@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from tests.conformance.peer import Peer
+from tests.conformance.broker_connection import BrokerConnection
 from tests.interop.clients.confluent import AdminClient
 from tests.support.broker_process import BrokerProcess
 
@@ -117,8 +117,8 @@ def subscribe(broker: BrokerProcess, **settings: str) -> None:
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=CLIENT_METRICS, resource_name="interop", configs=configs
     )
-    with Peer(broker.host, broker.port) as peer:
-        answer = peer.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    with BrokerConnection(broker.host, broker.port) as connection:
+        answer = connection.request(IncrementalAlterConfigsRequest(resources=[resource]), 1)
     assert isinstance(answer, IncrementalAlterConfigsResponse)
     assert answer.responses[0].error_code == 0, answer
 

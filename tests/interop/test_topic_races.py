@@ -23,9 +23,9 @@ from barnabas.protocol.messages.topics import (
     DeleteTopicsRequest,
 )
 from barnabas.protocol.wire import ZERO_UUID, Uuid
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import batch
 from tests.conformance.dialogues.words import list_offsets, named, produce
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import batch
 from tests.support.broker_process import BrokerProcess
 from tests.support.chance import explores, seed_or
 
@@ -53,8 +53,8 @@ class Topic:
 class Client:
     """One connection, and the state of the client's topics."""
 
-    def __init__(self, peer: Peer, number: int) -> None:
-        self.peer = peer
+    def __init__(self, connection: BrokerConnection, number: int) -> None:
+        self.connection = connection
         self.random = Random(SEED * 1000 + number)
         self.own: dict[str, Topic | None] = {f"own-{number}-{word}": None for word in "ab"}
         self.gone: list[Uuid] = []
@@ -65,17 +65,17 @@ class Client:
 
     def create(self, name: str, partitions: int) -> tuple[int, Uuid]:
         topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        answer: Any = self.peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+        answer: Any = self.connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
         return answer.topics[0].error_code, answer.topics[0].topic_id
 
     def delete(self, name: str | None, topic_id: Uuid = ZERO_UUID) -> tuple[int, Uuid]:
         state = DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=topic_id)
-        answer: Any = self.peer.ask(DeleteTopicsRequest(topics=[state], timeout_ms=30_000), 6)
+        answer: Any = self.connection.request(DeleteTopicsRequest(topics=[state], timeout_ms=30_000), 6)
         return answer.responses[0].error_code, answer.responses[0].topic_id
 
     def describe(self, name: str | None, topic_id: Uuid = ZERO_UUID) -> Any:
         request = MetadataRequest(topics=named(name, topic_id=topic_id), allow_auto_topic_creation=False)
-        answer: Any = self.peer.ask(request, 12)
+        answer: Any = self.connection.request(request, 12)
         return answer.topics[0]
 
     # ---- steps on topics of its own: every response is checked
@@ -108,20 +108,20 @@ class Client:
         assert sorted(part.partition_index for part in found.partitions) == [*range(len(topic.ends))]
         assert all(part.error_code == 0 and part.leader_id >= 0 for part in found.partitions)
         assert self.create(name, 1)[0] == ErrorCode.TOPIC_ALREADY_EXISTS
-        answer: Any = self.peer.ask(list_offsets(name, *range(len(topic.ends))), 7)
+        answer: Any = self.connection.request(list_offsets(name, *range(len(topic.ends))), 7)
         ends = {part.partition_index: part.offset for part in answer.topics[0].partitions}
         assert ends == dict(enumerate(topic.ends))
         if self.gone:
             gone = self.random.choice(self.gone)
             assert self.describe(None, gone).error_code == ErrorCode.UNKNOWN_TOPIC_ID
-            rejected: Any = self.peer.ask(produce(gone, batch(b"late")), 13)
+            rejected: Any = self.connection.request(produce(gone, batch(b"late")), 13)
             assert rejected.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
     def write(self, name: str, topic: Topic) -> None:
         index = self.random.randrange(len(topic.ends))
         by_id = self.random.random() < 0.5
         request = produce(topic.topic_id if by_id else name, batch(b"x"), first_partition=index)
-        answer: Any = self.peer.ask(request, 13 if by_id else 12)
+        answer: Any = self.connection.request(request, 13 if by_id else 12)
         result = answer.responses[0].partition_responses[0]
         assert (result.error_code, result.base_offset) == (0, topic.ends[index])
         topic.ends[index] += 1
@@ -129,7 +129,7 @@ class Client:
     def add_partitions(self, name: str, topic: Topic) -> None:
         count = len(topic.ends) + self.random.randint(0, 1)
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
-        answer: Any = self.peer.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=30_000), 3)
+        answer: Any = self.connection.request(CreatePartitionsRequest(topics=[wanted], timeout_ms=30_000), 3)
         code = answer.results[0].error_code
         assert code == (ErrorCode.NONE if count > len(topic.ends) else ErrorCode.INVALID_PARTITIONS)
         topic.ends += [0] * (count - len(topic.ends))
@@ -163,11 +163,11 @@ class Client:
 @explores
 def test_every_response_agrees_with_the_responses_before_it(broker: BrokerProcess) -> None:
     failures: list[BaseException] = []
-    clients = [Client(Peer(broker.host, broker.port), number) for number in range(CLIENTS)]
+    clients = [Client(BrokerConnection(broker.host, broker.port), number) for number in range(CLIENTS)]
 
     def run(client: Client) -> None:
         try:
-            with client.peer:
+            with client.connection:
                 for _ in range(STEPS):
                     client.step()
         except BaseException as error:  # raised in the thread of the test
@@ -187,8 +187,8 @@ def test_every_response_agrees_with_the_responses_before_it(broker: BrokerProces
     assert len(set(removed)) == len(removed), "a topic was deleted twice"
     assert set(removed) <= set(created)
     left = set(created) - set(removed)
-    last_client = Client(Peer(broker.host, broker.port), CLIENTS)
-    with last_client.peer:
+    last_client = Client(BrokerConnection(broker.host, broker.port), CLIENTS)
+    with last_client.connection:
         found = {name: last_client.describe(name) for name in SHARED}
     assert left == {(name, topic.topic_id) for name, topic in found.items() if topic.error_code == 0}
 
@@ -197,22 +197,22 @@ def test_one_of_concurrent_creations_succeeds(broker: BrokerProcess) -> None:
     """All requests are sent before the first response is read."""
     for turn in range(10):
         name = f"wanted-{turn}"
-        peers = [Peer(broker.host, broker.port) for _ in range(8)]
+        connections = [BrokerConnection(broker.host, broker.port) for _ in range(8)]
         topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=2, replication_factor=1)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
         question = MetadataRequest(topics=named(name), allow_auto_topic_creation=False)
-        for peer in peers:
-            peer.say(request, 7)
-            peer.say(question, 12)  # on the same connection, so that it is executed after the creation
-        answers: list[Any] = [peer.hear(request, 7) for peer in peers]
-        seen: list[Any] = [peer.hear(question, 12) for peer in peers]
+        for connection in connections:
+            connection.send(request, 7)
+            connection.send(question, 12)  # on the same connection, so that it is executed after the creation
+        answers: list[Any] = [connection.receive(request, 7) for connection in connections]
+        seen: list[Any] = [connection.receive(question, 12) for connection in connections]
         codes = sorted(answer.topics[0].error_code for answer in answers)
         assert codes == [ErrorCode.NONE] + [ErrorCode.TOPIC_ALREADY_EXISTS] * 7
         (topic_id,) = {a.topics[0].topic_id for a in answers if a.topics[0].error_code == ErrorCode.NONE}
         for answer in seen:
             assert answer.topics[0].error_code in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
             assert answer.topics[0].topic_id in {topic_id, ZERO_UUID}
-        for peer in peers:
-            found: Any = peer.ask(question, 12)
+        for connection in connections:
+            found: Any = connection.request(question, 12)
             assert (found.topics[0].error_code, found.topics[0].topic_id) == (0, topic_id)
-            peer.close()
+            connection.close()

@@ -58,8 +58,8 @@ def linked(packet: bytes, link: int) -> bytes:
 
 
 @dataclass
-class Peer:
-    """One end; the bytes that it has sent determine its sequence numbers."""
+class Endpoint:
+    """One end of a TCP connection; `sequence` is the sequence number of its next byte."""
 
     host: str
     port: int
@@ -70,8 +70,8 @@ class Peer:
 class Wire:
     """A connection, packet by packet; each method returns the packet it makes."""
 
-    client: Peer
-    server: Peer
+    client: Endpoint
+    server: Endpoint
     link: int = ETHERNET
     sent: list[bytes] = field(default_factory=list)
 
@@ -93,12 +93,12 @@ class Wire:
         """The server sends."""
         return self._send(self.server, self.client, data)
 
-    def _send(self, source: Peer, target: Peer, data: bytes) -> bytes:
+    def _send(self, source: Endpoint, target: Endpoint, data: bytes) -> bytes:
         packet = self._packet(source, target, data, PUSH)
         source.sequence = (source.sequence + len(data)) % 2**32
         return packet
 
-    def _packet(self, source: Peer, target: Peer, data: bytes, flags: int) -> bytes:
+    def _packet(self, source: Endpoint, target: Endpoint, data: bytes, flags: int) -> bytes:
         tcp = struct.pack(
             ">HHIIBBHHH", source.port, target.port, source.sequence % 2**32, 0, 8 << 4, flags, 0, 0, 0
         )
@@ -115,4 +115,4 @@ def wire(port: int = 50000, *, link: int = ETHERNET, ipv6: bool = False, first: 
     """A connection from `port` to the broker at 9092."""
     host = "fd00::1" if ipv6 else "10.0.0.1"
     broker = "fd00::2" if ipv6 else "10.0.0.2"
-    return Wire(Peer(host, port, first), Peer(broker, 9092, 7000), link)
+    return Wire(Endpoint(host, port, first), Endpoint(broker, 9092, 7000), link)

@@ -1,8 +1,8 @@
 """Dialogues that a client can hold with any broker, one module for each family of APIs, and their registry.
 
     @dialogue(ApiKey.METADATA, 0, 13)
-    def unknown_topic(client: Speaker) -> None:
-        client.ask(MetadataRequest(topics=[wanted(client.topic("t"))]))
+    def unknown_topic(client: DialogueClient) -> None:
+        client.request(MetadataRequest(topics=[wanted(client.topic("t"))]))
 
 A dialogue asserts no expected response: it is held with Apache Kafka and with Barnabas, in every version of the range,
 and both transcripts must be equal. `differs` gives the reason of an intended difference; such a dialogue must differ,
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from barnabas.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from tests.conformance.speaker import Speaker
+    from tests.conformance.dialogue_client import DialogueClient
 
 PLAIN: Final = "plain"
 SECURED: Final = "secured"
@@ -59,7 +59,7 @@ MODULES: Final = (
     "txn_markers",
 )
 
-Play = Callable[["Speaker"], None]
+Play = Callable[["DialogueClient"], None]
 
 
 class Dialogue(NamedTuple):

@@ -14,8 +14,8 @@ from barnabas.protocol.messages.acls import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import SECURED, dialogue
-from tests.conformance.speaker import Speaker
 
 FIRST, LAST = 1, 3
 UNKNOWN, ANY = 0, 1
@@ -106,54 +106,54 @@ def deleted(answer: DeleteAclsResponse) -> object:
     ]
 
 
-def ask_settled(client: Speaker, request: CreateAclsRequest | DeleteAclsRequest) -> None:
+def request_settled(client: DialogueClient, request: CreateAclsRequest | DeleteAclsRequest) -> None:
     """Sends a request and waits until later ones see its effect: Kafka's broker applies records after the response."""
-    client.ask(request, noting=deleted if isinstance(request, DeleteAclsRequest) else created)
+    client.request(request, noting=deleted if isinstance(request, DeleteAclsRequest) else created)
     principal = f"User:{client.topic('last')}"
     mine = (ANY, None, ANY, principal, None, ANY, ANY)
-    client.peer.ask(create((TOPIC, "t", LITERAL, principal, "*", READ, ALLOW)), LAST)
-    client.until(describe(*mine), lambda it: bool(it.resources), LAST)
-    client.peer.ask(delete(mine), LAST)
-    client.until(describe(*mine), lambda it: not it.resources, LAST)
+    client.connection.request(create((TOPIC, "t", LITERAL, principal, "*", READ, ALLOW)), LAST)
+    client.request_until(describe(*mine), lambda it: bool(it.resources), LAST)
+    client.connection.request(delete(mine), LAST)
+    client.request_until(describe(*mine), lambda it: not it.resources, LAST)
 
 
 @dialogue(ApiKey.DESCRIBE_ACLS, FIRST, LAST)
-def described_without_an_authorizer(client: Speaker) -> None:
-    client.ask(describe(ANY, None, ANY, None, None, ANY, ANY))
-    client.ask(describe(99, None, 99, None, None, 99, 99))
-    client.ask(describe(UNKNOWN, None, ANY, None, None, ANY, ANY))
+def described_without_an_authorizer(client: DialogueClient) -> None:
+    client.request(describe(ANY, None, ANY, None, None, ANY, ANY))
+    client.request(describe(99, None, 99, None, None, 99, 99))
+    client.request(describe(UNKNOWN, None, ANY, None, None, ANY, ANY))
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST)
-def created_without_an_authorizer(client: Speaker) -> None:
+def created_without_an_authorizer(client: DialogueClient) -> None:
     entry = (TOPIC, "t", LITERAL, "User:alice", "*", READ, ALLOW)
-    client.ask(create(entry, entry))
-    client.ask(create())
-    client.ask(create((UNKNOWN, "t", LITERAL, "User:alice", "*", READ, ALLOW)))
+    client.request(create(entry, entry))
+    client.request(create())
+    client.request(create((UNKNOWN, "t", LITERAL, "User:alice", "*", READ, ALLOW)))
 
 
 @dialogue(ApiKey.DELETE_ACLS, FIRST, LAST)
-def deleted_without_an_authorizer(client: Speaker) -> None:
+def deleted_without_an_authorizer(client: DialogueClient) -> None:
     everything = (ANY, None, ANY, None, None, ANY, ANY)
-    client.ask(delete(everything, everything))
-    client.ask(delete())
-    client.ask(delete((ANY, None, ANY, None, None, UNKNOWN, ANY)))
+    client.request(delete(everything, everything))
+    client.request(delete())
+    client.request(delete((ANY, None, ANY, None, None, UNKNOWN, ANY)))
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST, brokers=SECURED)
-def entries_created_repeatedly(client: Speaker) -> None:
+def entries_created_repeatedly(client: DialogueClient) -> None:
     alice = f"User:{client.topic('alice')}"
     read = (TOPIC, client.topic("t"), LITERAL, alice, "*", READ, ALLOW)
     group = (GROUP, "*", LITERAL, alice, "10.0.0.1", READ, DENY)
     cluster = (CLUSTER, "kafka-cluster", LITERAL, alice, "*", ALL, ALLOW)
     mine = describe(ANY, None, ANY, alice, None, ANY, ANY)
     for request in (create(read), create(read), create(read, group, group, cluster), create()):
-        ask_settled(client, request)
-        client.ask(mine, noting=described)
+        request_settled(client, request)
+        client.request(mine, noting=described)
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST, brokers=SECURED)
-def every_resource_operation_and_permission(client: Speaker) -> None:
+def every_resource_operation_and_permission(client: DialogueClient) -> None:
     alice = f"User:{client.topic('alice')}"
     kinds = [
         (kind, client.topic("r") if kind != CLUSTER else "kafka-cluster", pattern, alice, "*", operation, permission)
@@ -161,13 +161,13 @@ def every_resource_operation_and_permission(client: Speaker) -> None:
             range(2, 8), (LITERAL, PREFIXED), range(2, 16), (DENY, ALLOW)
         )
     ]  # fmt: skip
-    ask_settled(client, create(*kinds))
-    client.ask(describe(ANY, None, ANY, alice, None, ANY, ANY), noting=described)
-    client.ask(delete((ANY, None, ANY, alice, None, ANY, ANY)), noting=deleted)
+    request_settled(client, create(*kinds))
+    client.request(describe(ANY, None, ANY, alice, None, ANY, ANY), noting=described)
+    client.request(delete((ANY, None, ANY, alice, None, ANY, ANY)), noting=deleted)
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST, brokers=SECURED)
-def invalid_entries(client: Speaker) -> None:
+def invalid_entries(client: DialogueClient) -> None:
     alice, name = f"User:{client.topic('alice')}", client.topic("t")
     right = (TOPIC, name, LITERAL, alice, "*", READ, ALLOW)
     wrong: list[Entry] = [
@@ -188,13 +188,13 @@ def invalid_entries(client: Speaker) -> None:
         (TOPIC, name, LITERAL, alice, "*", READ, 4),
     ]
     for entry in wrong:
-        client.ask(create(entry))
-    ask_settled(client, create(wrong[0], right, wrong[3]))
-    client.ask(describe(ANY, None, ANY, alice, None, ANY, ANY), noting=described)
+        client.request(create(entry))
+    request_settled(client, create(wrong[0], right, wrong[3]))
+    client.request(describe(ANY, None, ANY, alice, None, ANY, ANY), noting=described)
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST, brokers=SECURED)
-def unusual_valid_entries(client: Speaker) -> None:
+def unusual_valid_entries(client: DialogueClient) -> None:
     principal = f"User:{client.topic('alice')}"
     for entry in (
         (TOPIC, "a b/ü", LITERAL, principal, "*", READ, ALLOW),
@@ -205,23 +205,23 @@ def unusual_valid_entries(client: Speaker) -> None:
         (TOPIC, client.topic("t"), LITERAL, f"{client.topic('')}:", "*", READ, ALLOW),
         (TOPIC, client.topic("t"), LITERAL, f"Group:{client.topic('a:b')}", "*", READ, ALLOW),
     ):
-        ask_settled(client, create(entry))
-        client.ask(describe(ANY, entry[1], entry[2], entry[3], None, ANY, ANY), noting=described)
+        request_settled(client, create(entry))
+        client.request(describe(ANY, entry[1], entry[2], entry[3], None, ANY, ANY), noting=described)
 
 
 @dialogue(ApiKey.CREATE_ACLS, FIRST, LAST, brokers=SECURED)
-def entries_with_unknown_codes(client: Speaker) -> None:
+def entries_with_unknown_codes(client: DialogueClient) -> None:
     right = (TOPIC, "t", LITERAL, "User:alice", "*", READ, ALLOW)
     for at in (0, 2, 5, 6):
         wrong: Any = (*right[:at], UNKNOWN, *right[at + 1 :])
-        client.ask(create(wrong))
+        client.request(create(wrong))
 
 
 @dialogue(ApiKey.DESCRIBE_ACLS, FIRST, LAST, brokers=SECURED)
-def filters(client: Speaker) -> None:
+def filters(client: DialogueClient) -> None:
     alice, bob = f"User:{client.topic('alice')}", f"User:{client.topic('bob')}"
     name, prefix = client.topic("topic"), client.topic("top")
-    ask_settled(
+    request_settled(
         client,
         create(
             (TOPIC, name, LITERAL, alice, "*", READ, ALLOW),
@@ -238,23 +238,23 @@ def filters(client: Speaker) -> None:
         (None, name, prefix, client.topic("topical"), "*", ""),
         (ANY, MATCH, LITERAL, PREFIXED),
     ):
-        client.ask(describe(kind, wanted, pattern, alice, None, ANY, ANY), noting=described)
+        client.request(describe(kind, wanted, pattern, alice, None, ANY, ANY), noting=described)
     for principal, host, operation, permission in product(
         (bob, alice), (None, "*", "10.0.0.1"), (ANY, READ, WRITE, ALL), (ANY, DENY, ALLOW)
     ):
-        client.ask(describe(ANY, None, ANY, principal, host, operation, permission), noting=described)
+        client.request(describe(ANY, None, ANY, principal, host, operation, permission), noting=described)
 
 
 @dialogue(ApiKey.DESCRIBE_ACLS, FIRST, LAST, brokers=SECURED)
-def filters_with_undefined_codes(client: Speaker) -> None:
+def filters_with_undefined_codes(client: DialogueClient) -> None:
     everything = (ANY, None, ANY, f"User:{client.topic('alice')}", None, ANY, ANY)
-    ask_settled(client, create((TOPIC, "t", LITERAL, f"User:{client.topic('alice')}", "*", READ, ALLOW)))
+    request_settled(client, create((TOPIC, "t", LITERAL, f"User:{client.topic('alice')}", "*", READ, ALLOW)))
     for at, number in product((0, 2, 5, 6), (UNKNOWN, 99, -1)):
-        client.ask(describe(*everything[:at], number, *everything[at + 1 :]), noting=described)
+        client.request(describe(*everything[:at], number, *everything[at + 1 :]), noting=described)
 
 
 @dialogue(ApiKey.DELETE_ACLS, FIRST, LAST, brokers=SECURED)
-def deleted_by_filters(client: Speaker) -> None:
+def deleted_by_filters(client: DialogueClient) -> None:
     alice = f"User:{client.topic('alice')}"
     mine = (ANY, None, ANY, alice, None, ANY, ANY)
     first, second = client.topic("first"), client.topic("second")
@@ -264,7 +264,7 @@ def deleted_by_filters(client: Speaker) -> None:
         (TOPIC, second, LITERAL, alice, "*", READ, ALLOW),
         (TOPIC, second, PREFIXED, alice, "*", READ, ALLOW),
     ]
-    ask_settled(client, create(*entries))
+    request_settled(client, create(*entries))
     for request in (
         delete((TOPIC, first, LITERAL, alice, "*", READ, ALLOW)),
         delete((TOPIC, first, LITERAL, alice, "*", READ, ALLOW)),
@@ -273,13 +273,13 @@ def deleted_by_filters(client: Speaker) -> None:
         delete(),
         delete(mine, mine),
     ):
-        ask_settled(client, request)
-        client.ask(describe(*mine), noting=described)
+        request_settled(client, request)
+        client.request(describe(*mine), noting=described)
 
 
 @dialogue(ApiKey.DELETE_ACLS, FIRST, LAST, brokers=SECURED)
-def filters_with_unknown_codes(client: Speaker) -> None:
+def filters_with_unknown_codes(client: DialogueClient) -> None:
     everything = (ANY, None, ANY, f"User:{client.topic('alice')}", None, ANY, ANY)
     for at in (0, 2, 5, 6):
         wrong: Any = (*everything[:at], UNKNOWN, *everything[at + 1 :])
-        client.ask(delete(wrong))
+        client.request(delete(wrong))

@@ -17,9 +17,9 @@ from barnabas.protocol.messages.configs import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.configs import describe, in_order
-from tests.conformance.speaker import Speaker
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -86,18 +86,18 @@ def own(answer: DescribeConfigsResponse) -> object:
     return in_order(answer)
 
 
-def note_applied(client: Speaker, kind: int, name: str, key: str, value: str | None) -> None:
+def note_applied(client: DialogueClient, kind: int, name: str, key: str, value: str | None) -> None:
     """Waits until `key` has the value, then notes it with its synonyms."""
-    asking = describe((kind, name, [key]), synonyms=True)
-    client.until(asking, has(key, value), DESCRIBED)
-    client.ask(asking, DESCRIBED, noting=in_order)
+    request = describe((kind, name, [key]), synonyms=True)
+    client.request_until(request, has(key, value), DESCRIBED)
+    client.request(request, DESCRIBED, noting=in_order)
 
 
 # ---- topics
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def a_topics_settings(client: Speaker) -> None:
+def a_topics_settings(client: DialogueClient) -> None:
     name = client.create("a")
     for operations in (
         [("retention.ms", SET, "1000"), ("segment.ms", SET, "5")],
@@ -105,12 +105,12 @@ def a_topics_settings(client: Speaker) -> None:
         [],
         [("retention.ms", SET, " 5 ")],
     ):
-        client.ask(altering((TOPIC, name, operations)))
+        client.request(altering((TOPIC, name, operations)))
     note_applied(client, TOPIC, name, "retention.ms", "5")
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def append_to_and_subtract_from_topic_lists(client: Speaker) -> None:
+def append_to_and_subtract_from_topic_lists(client: DialogueClient) -> None:
     name = client.create("a")
     for operation, value, after in (
         (APPEND, "compact", "delete,compact"),
@@ -124,16 +124,16 @@ def append_to_and_subtract_from_topic_lists(client: Speaker) -> None:
         (SET, " delete , compact ", "delete,compact"),
         (SET, "delete,delete", "delete"),
     ):
-        client.ask(altering((TOPIC, name, [("cleanup.policy", operation, value)])))
+        client.request(altering((TOPIC, name, [("cleanup.policy", operation, value)])))
         note_applied(client, TOPIC, name, "cleanup.policy", after)
     replicas = "leader.replication.throttled.replicas"
-    client.ask(altering((TOPIC, name, [(replicas, APPEND, "0:1,0:2")])))
-    client.ask(altering((TOPIC, name, [(replicas, SUBTRACT, "0:1")])))
+    client.request(altering((TOPIC, name, [(replicas, APPEND, "0:1,0:2")])))
+    client.request(altering((TOPIC, name, [(replicas, SUBTRACT, "0:1")])))
     note_applied(client, TOPIC, name, replicas, "0:2")
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def invalid_topic_configs(client: Speaker) -> None:
+def invalid_topic_configs(client: DialogueClient) -> None:
     name = client.create("a")
     for operations in (
         [("nope", SET, "1")],
@@ -155,12 +155,12 @@ def invalid_topic_configs(client: Speaker) -> None:
         [("leader.replication.throttled.replicas", SET, "x")],
         [("compression.gzip.level", SET, "0")],
     ):
-        client.ask(altering((TOPIC, name, operations)))
-    client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
+        client.request(altering((TOPIC, name, operations)))
+    client.request(describe((TOPIC, name, None)), DESCRIBED, noting=own)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def topic_configs_without_effect(client: Speaker) -> None:
+def topic_configs_without_effect(client: DialogueClient) -> None:
     name = client.create("a")
     for key, value in (
         ("local.retention.ms", "-1"),
@@ -170,12 +170,12 @@ def topic_configs_without_effect(client: Speaker) -> None:
         ("min.insync.replicas", "2"),
         ("unclean.leader.election.enable", "true"),
     ):
-        client.ask(altering((TOPIC, name, [(key, SET, value)])))
+        client.request(altering((TOPIC, name, [(key, SET, value)])))
         note_applied(client, TOPIC, name, key, value)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def unknown_topics(client: Speaker) -> None:
+def unknown_topics(client: DialogueClient) -> None:
     missing = client.topic("none")
     for name, operations in (
         (missing, [("retention.ms", SET, "1")]),
@@ -185,32 +185,32 @@ def unknown_topics(client: Speaker) -> None:
         ("a b", [("retention.ms", SET, "1")]),
         ("", [("retention.ms", SET, "1")]),
     ):
-        client.ask(altering((TOPIC, name, operations)))
+        client.request(altering((TOPIC, name, operations)))
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def many_resources(client: Speaker) -> None:
+def many_resources(client: DialogueClient) -> None:
     name, other = client.create("a"), client.create("b")
     retention = [("retention.ms", SET, "9")]
-    client.ask(
+    client.request(
         altering((TOPIC, name, retention), (TOPIC, name, [("segment.ms", SET, "9")]), (TOPIC, other, []))
     )
-    client.ask(
+    client.request(
         altering(
             (TOPIC, name, retention), (TOPIC, client.topic("none"), retention), (TOPIC, other, retention)
         )
     )
-    client.ask(altering((TOPIC, name, [("retention.ms", SET, "99")]), validate_only=True))
-    client.ask(altering((TOPIC, name, [("retention.ms", SET, "x")]), validate_only=True))
+    client.request(altering((TOPIC, name, [("retention.ms", SET, "99")]), validate_only=True))
+    client.request(altering((TOPIC, name, [("retention.ms", SET, "x")]), validate_only=True))
     note_applied(client, TOPIC, other, "retention.ms", "9")
-    client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
-    client.ask(altering())
+    client.request(describe((TOPIC, name, None)), DESCRIBED, noting=own)
+    client.request(altering())
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def unknown_resource_types(client: Speaker) -> None:
+def unknown_resource_types(client: DialogueClient) -> None:
     for kind in (0, 1, 3, 99):
-        client.ask(altering((kind, "x", [("y", SET, "1")])))
+        client.request(altering((kind, "x", [("y", SET, "1")])))
 
 
 @dialogue(
@@ -219,42 +219,42 @@ def unknown_resource_types(client: Speaker) -> None:
     1,
     differs="an unknown operation is UNKNOWN_SERVER_ERROR in Kafka, and an error of the request in Barnabas",
 )
-def an_unknown_operation(client: Speaker) -> None:
-    client.ask(altering((TOPIC, client.create("a"), [("retention.ms", 7, "1")])))
+def an_unknown_operation(client: DialogueClient) -> None:
+    client.request(altering((TOPIC, client.create("a"), [("retention.ms", 7, "1")])))
 
 
 # ---- brokers
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def a_brokers_settings(client: Speaker) -> None:
+def a_brokers_settings(client: DialogueClient) -> None:
     key = "log.cleaner.backoff.ms"
     for name, value in (("", "12345"), ("1", "23456")):
-        client.ask(altering((BROKER, name, [(key, SET, value)])))
+        client.request(altering((BROKER, name, [(key, SET, value)])))
         note_applied(client, BROKER, name, key, value)
-    client.ask(altering((BROKER, "1", [(key, SET, "54321")])))
+    client.request(altering((BROKER, "1", [(key, SET, "54321")])))
     note_applied(client, BROKER, "1", key, "54321")
-    client.ask(altering((BROKER, "1", [(key, DELETE, None)])))
+    client.request(altering((BROKER, "1", [(key, DELETE, None)])))
     note_applied(client, BROKER, "1", key, "12345")
-    client.ask(altering((BROKER, "", [(key, DELETE, None)])))
+    client.request(altering((BROKER, "", [(key, DELETE, None)])))
     note_applied(client, BROKER, "", key, None)
     note_applied(client, BROKER, "1", key, None)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def topics_inherit_broker_configs(client: Speaker) -> None:
+def topics_inherit_broker_configs(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(altering((BROKER, "", [("log.segment.delete.delay.ms", SET, "50000")])))
+    client.request(altering((BROKER, "", [("log.segment.delete.delay.ms", SET, "50000")])))
     note_applied(client, TOPIC, name, "file.delete.delay.ms", "50000")
-    client.ask(altering((BROKER, "1", [("log.segment.delete.delay.ms", SET, "40000")])))
+    client.request(altering((BROKER, "1", [("log.segment.delete.delay.ms", SET, "40000")])))
     note_applied(client, TOPIC, name, "file.delete.delay.ms", "40000")
-    client.ask(altering((BROKER, "1", [("log.segment.delete.delay.ms", DELETE, None)])))
-    client.ask(altering((BROKER, "", [("log.segment.delete.delay.ms", DELETE, None)])))
+    client.request(altering((BROKER, "1", [("log.segment.delete.delay.ms", DELETE, None)])))
+    client.request(altering((BROKER, "", [("log.segment.delete.delay.ms", DELETE, None)])))
     note_applied(client, TOPIC, name, "file.delete.delay.ms", None)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def append_to_and_subtract_from_broker_lists(client: Speaker) -> None:
+def append_to_and_subtract_from_broker_lists(client: DialogueClient) -> None:
     key = "log.cleanup.policy"
     for operation, value, after in (
         (APPEND, "compact", "delete,compact"),
@@ -262,12 +262,12 @@ def append_to_and_subtract_from_broker_lists(client: Speaker) -> None:
         (SET, "delete, compact", "delete,compact"),
         (DELETE, None, None),
     ):
-        client.ask(altering((BROKER, "1", [(key, operation, value)])))
+        client.request(altering((BROKER, "1", [(key, operation, value)])))
         note_applied(client, BROKER, "1", key, after)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def invalid_broker_configs(client: Speaker) -> None:
+def invalid_broker_configs(client: DialogueClient) -> None:
     for name, operations in (
         ("1", [("num.partitions", SET, "3")]),
         ("1", [("log.retention.hours", SET, "3")]),
@@ -309,11 +309,11 @@ def invalid_broker_configs(client: Speaker) -> None:
         ("1", [("log.cleaner.backoff.ms", 7, "2")]),
         ("1", [("log.cleaner.backoff.ms", SET, None)]),
     ):
-        client.ask(altering((BROKER, name, operations)))
+        client.request(altering((BROKER, name, operations)))
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def min_insync_replicas_of_brokers(client: Speaker) -> None:
+def min_insync_replicas_of_brokers(client: DialogueClient) -> None:
     """With eligible leader replicas (ELR), which Kafka 4.3 enables in a new log directory."""
     key = "min.insync.replicas"
     for name, operation, value in (
@@ -323,21 +323,23 @@ def min_insync_replicas_of_brokers(client: Speaker) -> None:
         ("", SET, "2"),
         ("", SET, "1"),
     ):
-        client.ask(altering((BROKER, name, [(key, operation, value)])))
+        client.request(altering((BROKER, name, [(key, operation, value)])))
     note_applied(client, BROKER, "", key, "1")
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def listener_configs_and_unknown_configs(client: Speaker) -> None:
+def listener_configs_and_unknown_configs(client: DialogueClient) -> None:
     keys = ("listener.name.plaintext.max.connections", "nope", "leader.replication.throttled.rate")
     for key in keys:
-        client.ask(altering((BROKER, "1", [(key, SET, "1000")])))
-    client.until(describe((BROKER, "1", [keys[2]])), has(keys[2], "1000"), DESCRIBED)
-    client.ask(describe((BROKER, "1", keys), synonyms=True, documentation=True), DESCRIBED, noting=in_order)
-    client.ask(altering((BROKER, "", [(keys[0], SET, "999")])))
+        client.request(altering((BROKER, "1", [(key, SET, "1000")])))
+    client.request_until(describe((BROKER, "1", [keys[2]])), has(keys[2], "1000"), DESCRIBED)
+    client.request(
+        describe((BROKER, "1", keys), synonyms=True, documentation=True), DESCRIBED, noting=in_order
+    )
+    client.request(altering((BROKER, "", [(keys[0], SET, "999")])))
     note_applied(client, BROKER, "", keys[0], "999")
-    client.ask(altering((BROKER, "", [(keys[0], DELETE, None)])))
-    client.ask(altering((BROKER, "1", [(key, DELETE, None) for key in keys])))
+    client.request(altering((BROKER, "", [(keys[0], DELETE, None)])))
+    client.request(altering((BROKER, "1", [(key, DELETE, None) for key in keys])))
     note_applied(client, BROKER, "1", keys[2], None)
 
 
@@ -345,7 +347,7 @@ def listener_configs_and_unknown_configs(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def root_logger_levels(client: Speaker) -> None:
+def root_logger_levels(client: DialogueClient) -> None:
     for name, operations in (
         ("1", []),
         ("1", [("root", SET, "INFO")]),
@@ -362,19 +364,19 @@ def root_logger_levels(client: Speaker) -> None:
         ("x", [("root", SET, "INFO")]),
         ("", [("root", SET, "INFO")]),
     ):
-        client.ask(altering((LOGGER, name, operations)))
+        client.request(altering((LOGGER, name, operations)))
     for level in ("WARN", "ERROR", "FATAL", "TRACE", "DEBUG", "INFO"):
-        client.ask(altering((LOGGER, "1", [("root", SET, level)])))
-        client.ask(describe((LOGGER, "1", ["root"]), synonyms=True, documentation=True), DESCRIBED)
-    client.ask(altering((LOGGER, "1", [("root", SET, "ERROR")]), validate_only=True))
-    client.ask(describe((LOGGER, "1", ["root"])), DESCRIBED)
+        client.request(altering((LOGGER, "1", [("root", SET, level)])))
+        client.request(describe((LOGGER, "1", ["root"]), synonyms=True, documentation=True), DESCRIBED)
+    client.request(altering((LOGGER, "1", [("root", SET, "ERROR")]), validate_only=True))
+    client.request(describe((LOGGER, "1", ["root"])), DESCRIBED)
 
 
 # ---- client metrics and groups
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def a_subscription_to_client_metrics(client: Speaker) -> None:
+def a_subscription_to_client_metrics(client: DialogueClient) -> None:
     name = client.topic("m")
     for operation in (
         ("metrics", SET, "a,b"),
@@ -392,18 +394,18 @@ def a_subscription_to_client_metrics(client: Speaker) -> None:
         ("metrics", APPEND, "b"),
         ("metrics", SUBTRACT, "b"),
     ):
-        client.ask(altering((METRICS, name, [operation])))
+        client.request(altering((METRICS, name, [operation])))
     note_applied(client, METRICS, name, "match", "client_id=abc.*,client_software_name = java")
-    client.ask(describe((METRICS, name, None), synonyms=True), DESCRIBED, noting=in_order)
-    client.ask(altering((METRICS, "", [("metrics", SET, "a")])))
-    client.ask(
+    client.request(describe((METRICS, name, None), synonyms=True), DESCRIBED, noting=in_order)
+    client.request(altering((METRICS, "", [("metrics", SET, "a")])))
+    client.request(
         altering((METRICS, name, [(key, DELETE, None) for key in ("metrics", "interval.ms", "match")]))
     )
     note_applied(client, METRICS, name, "match", None)
 
 
 @dialogue(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-def a_groups_settings(client: Speaker) -> None:
+def a_groups_settings(client: DialogueClient) -> None:
     name = client.topic("g")
     for operation in (
         ("consumer.session.timeout.ms", SET, "50000"),
@@ -427,10 +429,10 @@ def a_groups_settings(client: Speaker) -> None:
         ("streams.initial.rebalance.delay.ms", SET, "11"),
         ("streams.session.timeout.ms", SET, "44999"),
     ):
-        client.ask(altering((GROUP, name, [operation])))
+        client.request(altering((GROUP, name, [operation])))
     note_applied(client, GROUP, name, "streams.initial.rebalance.delay.ms", "11")
-    client.ask(describe((GROUP, name, None), synonyms=True), DESCRIBED, noting=in_order)
-    client.ask(altering((GROUP, "", [("consumer.session.timeout.ms", SET, "50000")])))
+    client.request(describe((GROUP, name, None), synonyms=True), DESCRIBED, noting=in_order)
+    client.request(altering((GROUP, "", [("consumer.session.timeout.ms", SET, "50000")])))
     gone = [
         "consumer.session.timeout.ms",
         "share.auto.offset.reset",
@@ -438,7 +440,7 @@ def a_groups_settings(client: Speaker) -> None:
         "streams.num.standby.replicas",
         "streams.initial.rebalance.delay.ms",
     ]
-    client.ask(altering((GROUP, name, [(key, DELETE, None) for key in gone])))
+    client.request(altering((GROUP, name, [(key, DELETE, None) for key in gone])))
     note_applied(client, GROUP, name, gone[-1], None)
 
 
@@ -446,21 +448,21 @@ def a_groups_settings(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ALTER_CONFIGS, 0, 2)
-def replace_topic_configs(client: Speaker) -> None:
+def replace_topic_configs(client: DialogueClient) -> None:
     name = client.create("a", configs={"segment.ms": "5"})
-    client.ask(replacing((TOPIC, name, [("retention.ms", "9"), ("flush.ms", "7")])))
+    client.request(replacing((TOPIC, name, [("retention.ms", "9"), ("flush.ms", "7")])))
     note_applied(client, TOPIC, name, "retention.ms", "9")
-    client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
-    client.ask(replacing((TOPIC, name, []), validate_only=True))
-    client.ask(replacing((TOPIC, name, [("flush.ms", "7")])))
+    client.request(describe((TOPIC, name, None)), DESCRIBED, noting=own)
+    client.request(replacing((TOPIC, name, []), validate_only=True))
+    client.request(replacing((TOPIC, name, [("flush.ms", "7")])))
     note_applied(client, TOPIC, name, "retention.ms", None)
-    client.ask(replacing((TOPIC, name, [])))
+    client.request(replacing((TOPIC, name, [])))
     note_applied(client, TOPIC, name, "flush.ms", None)
-    client.ask(describe((TOPIC, name, None)), DESCRIBED, noting=own)
+    client.request(describe((TOPIC, name, None)), DESCRIBED, noting=own)
 
 
 @dialogue(ApiKey.ALTER_CONFIGS, 0, 2)
-def invalid_replacements(client: Speaker) -> None:
+def invalid_replacements(client: DialogueClient) -> None:
     name = client.create("a")
     for kind, resource, settings in (
         (TOPIC, name, [("retention.ms", None)]),
@@ -484,29 +486,29 @@ def invalid_replacements(client: Speaker) -> None:
         (GROUP, "", []),
         (GROUP, "g", [("nope", "1")]),
     ):
-        client.ask(replacing((kind, resource, settings)))
-    client.ask(replacing())
+        client.request(replacing((kind, resource, settings)))
+    client.request(replacing())
 
 
 @dialogue(ApiKey.ALTER_CONFIGS, 0, 2)
-def replace_configs_of_other_resources(client: Speaker) -> None:
+def replace_configs_of_other_resources(client: DialogueClient) -> None:
     key = "log.cleaner.backoff.ms"
-    client.ask(replacing((BROKER, "1", [(key, "12345")])))
+    client.request(replacing((BROKER, "1", [(key, "12345")])))
     note_applied(client, BROKER, "1", key, "12345")
-    client.ask(replacing((BROKER, "1", [])))
+    client.request(replacing((BROKER, "1", [])))
     note_applied(client, BROKER, "1", key, None)
-    client.ask(replacing((BROKER, "", [(key, "12345"), ("min.insync.replicas", "1")])))
+    client.request(replacing((BROKER, "", [(key, "12345"), ("min.insync.replicas", "1")])))
     note_applied(client, BROKER, "", key, "12345")
-    client.ask(replacing((BROKER, "", [("min.insync.replicas", "1")])))
+    client.request(replacing((BROKER, "", [("min.insync.replicas", "1")])))
     note_applied(client, BROKER, "", key, None)
     subscription, group = client.topic("m"), client.topic("g")
-    client.ask(
+    client.request(
         replacing(
             (METRICS, subscription, [("metrics", "a")]), (GROUP, group, [("share.isolation.level", "x")])
         )
     )
     note_applied(client, METRICS, subscription, "metrics", "a")
-    client.ask(replacing((METRICS, subscription, [])))
+    client.request(replacing((METRICS, subscription, [])))
     note_applied(client, METRICS, subscription, "metrics", None)
 
 
@@ -514,10 +516,10 @@ def replace_configs_of_other_resources(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LIST_CONFIG_RESOURCES, 0, 1)
-def resources_by_type(client: Speaker) -> None:
+def resources_by_type(client: DialogueClient) -> None:
     name, subscription, group = client.create("a"), client.topic("m"), client.topic("g")
-    client.ask(altering((METRICS, subscription, [("metrics", SET, "a")])), 1)
-    client.ask(altering((GROUP, group, [("consumer.session.timeout.ms", SET, "50000")])), 1)
+    client.request(altering((METRICS, subscription, [("metrics", SET, "a")])), 1)
+    client.request(altering((GROUP, group, [("consumer.session.timeout.ms", SET, "50000")])), 1)
     note_applied(client, GROUP, group, "consumer.session.timeout.ms", "50000")
 
     def ours(answer: ListConfigResourcesResponse) -> object:
@@ -532,8 +534,8 @@ def resources_by_type(client: Speaker) -> None:
     if client.version > 0:
         kinds = [[], [TOPIC], [BROKER, LOGGER], [METRICS, METRICS], [GROUP], [TOPIC, 99], [0]]
     for wanted in kinds:
-        client.ask(ListConfigResourcesRequest(resource_types=list(wanted)), noting=ours)
-    client.ask(altering((METRICS, subscription, [("metrics", DELETE, None)])), 1)
-    client.ask(altering((GROUP, group, [("consumer.session.timeout.ms", DELETE, None)])), 1)
+        client.request(ListConfigResourcesRequest(resource_types=list(wanted)), noting=ours)
+    client.request(altering((METRICS, subscription, [("metrics", DELETE, None)])), 1)
+    client.request(altering((GROUP, group, [("consumer.session.timeout.ms", DELETE, None)])), 1)
     note_applied(client, GROUP, group, "consumer.session.timeout.ms", None)
-    client.ask(ListConfigResourcesRequest(), noting=ours)
+    client.request(ListConfigResourcesRequest(), noting=ours)

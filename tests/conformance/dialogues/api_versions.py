@@ -9,9 +9,9 @@ from barnabas.broker.request import REGISTRY
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.codec import decode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.conformance.broker_connection import ClosedError
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
-from tests.conformance.peer import ClosedError
-from tests.conformance.speaker import Speaker
 
 NOT_SERVED_ALIKE = {
     ApiKey.PRODUCE: (0, 1, 2, 14),
@@ -35,13 +35,13 @@ def ranges(answer: ApiVersionsResponse) -> object:
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 4)
-def version_ranges(client: Speaker) -> None:
-    client.ask(request(), noting=ranges)
+def version_ranges(client: DialogueClient) -> None:
+    client.request(request(), noting=ranges)
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 4)
-def features_of_the_cluster(client: Speaker) -> None:
-    client.ask(request(), noting=features)
+def features_of_the_cluster(client: DialogueClient) -> None:
+    client.request(request(), noting=features)
 
 
 def features(answer: ApiVersionsResponse) -> object:
@@ -55,30 +55,34 @@ def features(answer: ApiVersionsResponse) -> object:
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 4)
-def names_of_client_software(client: Speaker) -> None:
+def names_of_client_software(client: DialogueClient) -> None:
     for word in ("", "a", "a-b.c9", "-a", "a-", ".a", "a.", "a b", "ä", "a_b", "9", "--"):
-        client.ask(request(name=word), noting=lambda answer: (answer.error_code, len(answer.api_keys) > 0))
-        client.ask(request(version=word), noting=lambda answer: (answer.error_code, len(answer.api_keys) > 0))
+        client.request(
+            request(name=word), noting=lambda answer: (answer.error_code, len(answer.api_keys) > 0)
+        )
+        client.request(
+            request(version=word), noting=lambda answer: (answer.error_code, len(answer.api_keys) > 0)
+        )
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 0)
-def a_future_version(client: Speaker) -> None:
+def a_future_version(client: DialogueClient) -> None:
     """The response has version 0, and the connection stays usable."""
     for version in (5, 99, 32767):
         header = struct.pack(">hhih8s", ApiKey.API_VERSIONS, version, 77, 8, b"dialogue")
-        client.peer.send(header + b"\0\2a\2b\0")
-        answer = client.peer.receive()
+        client.connection.send_frame(header + b"\0\2a\2b\0")
+        answer = client.connection.read_frame()
         correlation_id, body = int.from_bytes(answer[:4], "big"), answer[4:]
         client.note((correlation_id, decode(ApiVersionsResponse, 0, body)))
-    client.ask(request(), noting=lambda answer: answer.error_code)
+    client.request(request(), noting=lambda answer: answer.error_code)
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 0)
-def unsupported_requests_close_the_connection(client: Speaker) -> None:
+def unsupported_requests_close_the_connection(client: DialogueClient) -> None:
     heads = [(key, version) for key, versions in NOT_SERVED_ALIKE.items() for version in versions]
     for key, version in [*heads, (93, 0), (999, 0), (-1, 0), (4, 0)]:
         try:
-            client.peer.send(struct.pack(">hhih", key, version, 1, -1) + bytes(40))
-            client.note((int(key), version, len(client.peer.receive())))
+            client.connection.send_frame(struct.pack(">hhih", key, version, 1, -1) + bytes(40))
+            client.note((int(key), version, len(client.connection.read_frame())))
         except ClosedError:
             client.note((int(key), version, "closed"))

@@ -22,6 +22,7 @@ from barnabas.protocol.messages.groups import (
 )
 from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.records.entries import batches
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.members import (
     SUBSCRIBED,
@@ -32,7 +33,6 @@ from tests.conformance.dialogues.members import (
     by_id,
     described,
 )
-from tests.conformance.speaker import Speaker
 
 STATIC_SINCE = 5
 BOTH = (("range", SUBSCRIBED), ("roundrobin", SUBSCRIBED))
@@ -41,7 +41,7 @@ OTHER = (("range", SUBSCRIBED + b"\0"),)
 
 
 @contextmanager
-def pair(client: Speaker, group: str, **kinds: Any) -> Iterator[tuple[Member, Member]]:
+def pair(client: DialogueClient, group: str, **kinds: Any) -> Iterator[tuple[Member, Member]]:
     """Two members of a stable group; the first is the leader."""
     with ExitStack() as stack:
         first = stack.enter_context(Member(client, group, **kinds))
@@ -55,7 +55,7 @@ def pair(client: Speaker, group: str, **kinds: Any) -> Iterator[tuple[Member, Me
         yield first, second
 
 
-def bring_in(client: Speaker, existing: Member, new: Member) -> None:
+def bring_in(client: DialogueClient, existing: Member, new: Member) -> None:
     """Joins `new` to the group of `existing`."""
     new.begin_to_join()
     awaits_state(client, existing.group, "PreparingRebalance")
@@ -68,7 +68,7 @@ def bring_in(client: Speaker, existing: Member, new: Member) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 0, 9)
-def a_single_member(client: Speaker) -> None:
+def a_single_member(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group, join_version=client.version) as member:
         member.join()
@@ -85,7 +85,7 @@ def a_single_member(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 0, 9)
-def two_members(client: Speaker) -> None:
+def two_members(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with pair(client, group, join_version=client.version) as (first, second):
         described(client, group)
@@ -96,7 +96,7 @@ def two_members(client: Speaker) -> None:
         awaits_state(client, group, "PreparingRebalance")
         first.heartbeat()
         second_sync = second.sync_request()
-        client.ask(second_sync, 5)
+        client.request(second_sync, 5)
         first.join()
         second.joined()
         first.sync({first.id: b"1"})
@@ -109,7 +109,7 @@ def two_members(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 0, 9)
-def joins_while_members_wait_for_assignments(client: Speaker) -> None:
+def joins_while_members_wait_for_assignments(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with pair(client, group, join_version=client.version) as (first, second):
         second.protocols = OTHER
@@ -131,34 +131,34 @@ def joins_while_members_wait_for_assignments(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 0, 9)
-def rejected_joins(client: Speaker) -> None:
+def rejected_joins(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group, join_version=client.version) as member:
 
-        def ask_with(**changes: Any) -> None:
+        def request_with(**changes: Any) -> None:
             request = member.join_request()
             for name, value in changes.items():
                 setattr(request, name, value)
-            member.ask(request, client.version)
+            member.request(request, client.version)
 
-        ask_with(group_id="")
-        ask_with(session_timeout_ms=5_999)
-        ask_with(session_timeout_ms=1_800_001)
-        ask_with(member_id="nobody")
-        ask_with(protocols=[])
-        ask_with(protocol_type="")
+        request_with(group_id="")
+        request_with(session_timeout_ms=5_999)
+        request_with(session_timeout_ms=1_800_001)
+        request_with(member_id="nobody")
+        request_with(protocols=[])
+        request_with(protocol_type="")
         described(client, group)
         member.join()
-        ask_with(protocols=[])
-        ask_with(protocol_type="connect")
-        ask_with(protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="other", metadata=b"")])
-        ask_with(member_id="nobody")
-        ask_with(member_id="", protocol_type="connect")
+        request_with(protocols=[])
+        request_with(protocol_type="connect")
+        request_with(protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="other", metadata=b"")])
+        request_with(member_id="nobody")
+        request_with(member_id="", protocol_type="connect")
         described(client, group)
 
 
 @dialogue(ApiKey.JOIN_GROUP, 0, 9)
-def the_protocol_with_most_votes(client: Speaker) -> None:
+def the_protocol_with_most_votes(client: DialogueClient) -> None:
     for word, first_likes, second_likes in (
         ("even", BOTH, BOTH_TURNED),
         ("turned", BOTH_TURNED, BOTH),
@@ -183,35 +183,35 @@ def the_protocol_with_most_votes(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 8, 9)
-def with_a_reason(client: Speaker) -> None:
+def with_a_reason(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group, join_version=client.version) as member:
         request = member.join_request()
         for reason in ("", "because", None):
             request.reason = reason
-            member.ask(request, client.version)
+            member.request(request, client.version)
 
 
 @dialogue(ApiKey.JOIN_GROUP, 4, 9)
-def a_member_id_from_an_earlier_response(client: Speaker) -> None:
+def a_member_id_from_an_earlier_response(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group, join_version=client.version) as member:
-        first = member.ask(member.join_request(), client.version).member_id
+        first = member.request(member.join_request(), client.version).member_id
         client.note(first.startswith("member-1-"))
-        client.ask(HeartbeatRequest(group_id=group, generation_id=0, member_id=first), 4)
+        client.request(HeartbeatRequest(group_id=group, generation_id=0, member_id=first), 4)
         described(client, group)
         member.id = first
         member.begin_to_join()
         member.joined()
         with Member(client, group, join_version=client.version) as second:
-            second.ask(second.join_request(), client.version)
+            second.request(second.join_request(), client.version)
             member.begin_to_join()  # the leader: a rebalance that waits for the member with the pending id
             awaits_state(client, group, "CompletingRebalance")
             member.joined()
 
 
 @dialogue(ApiKey.JOIN_GROUP, STATIC_SINCE, 9)
-def a_static_member_rejoins(client: Speaker) -> None:
+def a_static_member_rejoins(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with ExitStack() as stack:
         member, again, third = (
@@ -247,7 +247,7 @@ def a_static_member_rejoins(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, STATIC_SINCE, 9)
-def two_static_members_rejoin(client: Speaker) -> None:
+def two_static_members_rejoin(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with ExitStack() as stack:
         leader = stack.enter_context(Member(client, group, instance="a", join_version=client.version))
@@ -276,19 +276,19 @@ def two_static_members_rejoin(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, STATIC_SINCE, 9)
-def an_instance_id_with_a_dynamic_member_id(client: Speaker) -> None:
+def an_instance_id_with_a_dynamic_member_id(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group, join_version=client.version) as member:
         request = member.join_request()
-        request.member_id = member.ask(request, client.version).member_id
+        request.member_id = member.request(request, client.version).member_id
         request.group_instance_id = "i"
-        member.ask(request, client.version)
+        member.request(request, client.version)
         request.group_instance_id = "other"
         request.member_id = "nobody"
-        member.ask(request, client.version)
+        member.request(request, client.version)
 
 
-def rejoin_with_short_timeout(client: Speaker, first: Member, second: Member) -> None:
+def rejoin_with_short_timeout(client: DialogueClient, first: Member, second: Member) -> None:
     """Both members rejoin, the leader first, with a rebalance timeout of one second."""
     first.rebalance_ms = second.rebalance_ms = 1_000
     first.begin_to_join()
@@ -306,7 +306,7 @@ def assign_both(first: Member, second: Member) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 9, 9)
-def a_member_misses_the_rebalance_timeout(client: Speaker) -> None:
+def a_member_misses_the_rebalance_timeout(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with pair(client, group) as (first, second):
         rejoin_with_short_timeout(client, first, second)
@@ -319,7 +319,7 @@ def a_member_misses_the_rebalance_timeout(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 9, 9)
-def a_static_leader_misses_the_rebalance_timeout(client: Speaker) -> None:
+def a_static_leader_misses_the_rebalance_timeout(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group, instance="a") as first, Member(client, group, instance="b") as second:
         first.join()
@@ -339,7 +339,7 @@ def a_static_leader_misses_the_rebalance_timeout(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.SYNC_GROUP, 5, 5)
-def members_that_do_not_sync_in_time(client: Speaker) -> None:
+def members_that_do_not_sync_in_time(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with pair(client, group) as (first, second):
         rejoin_with_short_timeout(client, first, second)
@@ -356,7 +356,7 @@ def members_that_do_not_sync_in_time(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.SYNC_GROUP, 0, 5)
-def two_members_sync(client: Speaker) -> None:
+def two_members_sync(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with pair(client, group) as (first, second):
         second.sync(version=client.version)
@@ -375,36 +375,36 @@ def two_members_sync(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.SYNC_GROUP, 0, 5)
-def rejected_syncs(client: Speaker) -> None:
+def rejected_syncs(client: DialogueClient) -> None:
     group = a_group(client, "g")
     version = client.version
     with Member(client, group) as member:
 
-        def ask_with(**changes: Any) -> None:
+        def request_with(**changes: Any) -> None:
             request = member.sync_request(version=version)
             for name, value in changes.items():
                 setattr(request, name, value)
-            member.ask(request, version)
+            member.request(request, version)
 
-        ask_with(group_id="")
-        ask_with()
+        request_with(group_id="")
+        request_with()
         member.join()
-        ask_with(member_id="nobody")
-        ask_with(generation_id=member.generation + 1)
-        ask_with(generation_id=-1)
+        request_with(member_id="nobody")
+        request_with(generation_id=member.generation + 1)
+        request_with(generation_id=-1)
         if version >= 3:
-            ask_with(group_instance_id="i")
+            request_with(group_instance_id="i")
         if version >= 5:
-            ask_with(protocol_type=None)
-            ask_with(protocol_name=None)
-            ask_with(protocol_type="connect")
-            ask_with(protocol_name="roundrobin")
+            request_with(protocol_type=None)
+            request_with(protocol_name=None)
+            request_with(protocol_type="connect")
+            request_with(protocol_name="roundrobin")
         member.leave()
-        ask_with()
+        request_with()
 
 
 @dialogue(ApiKey.SYNC_GROUP, 3, 5)
-def a_static_member_is_fenced(client: Speaker) -> None:
+def a_static_member_is_fenced(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group, instance="i") as member, Member(client, group, instance="i") as again:
         member.join()
@@ -418,7 +418,7 @@ def a_static_member_is_fenced(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.HEARTBEAT, 0, 4)
-def heartbeats(client: Speaker) -> None:
+def heartbeats(client: DialogueClient) -> None:
     group = a_group(client, "g")
     version = client.version
     with Member(client, group) as member:
@@ -435,7 +435,7 @@ def heartbeats(client: Speaker) -> None:
             (member.generation, member.id, "i"),
         ):
             if instance is None or version >= 3:
-                member.ask(
+                member.request(
                     HeartbeatRequest(
                         group_id=group,
                         generation_id=generation,
@@ -444,7 +444,7 @@ def heartbeats(client: Speaker) -> None:
                     ),
                     version,
                 )
-        member.ask(HeartbeatRequest(group_id="", generation_id=1, member_id=member.id), version)
+        member.request(HeartbeatRequest(group_id="", generation_id=1, member_id=member.id), version)
         with Member(client, group) as other:
             other.begin_to_join()
             awaits_state(client, group, "PreparingRebalance")
@@ -455,7 +455,7 @@ def heartbeats(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.HEARTBEAT, 3, 4)
-def heartbeats_of_a_static_member(client: Speaker) -> None:
+def heartbeats_of_a_static_member(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group, instance="i") as member, Member(client, group, instance="i") as again:
         member.join()
@@ -470,7 +470,7 @@ def heartbeats_of_a_static_member(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LEAVE_GROUP, 0, 5)
-def leaving(client: Speaker) -> None:
+def leaving(client: DialogueClient) -> None:
     group = a_group(client, "g")
     version = client.version
     with pair(client, group) as (first, second):
@@ -487,7 +487,7 @@ def leaving(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.LEAVE_GROUP, 0, 5)
-def leaving_while_others_wait(client: Speaker) -> None:
+def leaving_while_others_wait(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with pair(client, group) as (first, second):
         second.protocols = OTHER
@@ -503,13 +503,13 @@ def leaving_while_others_wait(client: Speaker) -> None:
             request = LeaveGroupRequest(group_id=group, members=[identity])
             if client.version < 3:
                 request = LeaveGroupRequest(group_id=group, member_id=third.id)
-            client.ask(request)
+            client.request(request)
             third.joined()
             second.join()
 
 
 @dialogue(ApiKey.LEAVE_GROUP, 3, 5)
-def many_leave_at_once(client: Speaker) -> None:
+def many_leave_at_once(client: DialogueClient) -> None:
     group = a_group(client, "g")
     given = Member(client, group)
     with ExitStack() as stack:
@@ -517,8 +517,8 @@ def many_leave_at_once(client: Speaker) -> None:
         member = stack.enter_context(Member(client, group, instance="i"))
         member.join()
         member.sync({member.id: b"all"})
-        pending = given.ask(given.join_request(), 9).member_id
-        client.ask(LeaveGroupRequest(group_id=group, members=[]))
+        pending = given.request(given.join_request(), 9).member_id
+        client.request(LeaveGroupRequest(group_id=group, members=[]))
         named = LeaveGroupRequest.MemberIdentity
         leaving = [
             named(member_id="nobody"),
@@ -530,16 +530,16 @@ def many_leave_at_once(client: Speaker) -> None:
             named(member_id="", group_instance_id="i"),
             named(member_id=member.id, group_instance_id="i"),
         ]
-        client.ask(LeaveGroupRequest(group_id=group, members=leaving))
+        client.request(LeaveGroupRequest(group_id=group, members=leaving))
         described(client, group)
-        client.ask(LeaveGroupRequest(group_id=group, members=leaving[:2]))
-        client.ask(LeaveGroupRequest(group_id=client.topic("no such group"), members=leaving[:3]))
+        client.request(LeaveGroupRequest(group_id=group, members=leaving[:2]))
+        client.request(LeaveGroupRequest(group_id=client.topic("no such group"), members=leaving[:3]))
 
 
 # ---- ListGroups, DescribeGroups, DeleteGroups
 
 
-def own_groups(client: Speaker) -> Any:
+def own_groups(client: DialogueClient) -> Any:
     """A function that notes only the groups of this dialogue."""
 
     def noted(answer: Any) -> object:
@@ -550,7 +550,7 @@ def own_groups(client: Speaker) -> Any:
 
 
 @dialogue(ApiKey.LIST_GROUPS, 0, 5)
-def groups_by_state_and_type(client: Speaker) -> None:
+def groups_by_state_and_type(client: DialogueClient) -> None:
     group, empty, connect = (a_group(client, word) for word in ("g", "empty", "connect"))
     noted = own_groups(client)
     with Member(client, group) as member, Member(client, empty) as gone, Member(client, connect) as worker:
@@ -558,28 +558,28 @@ def groups_by_state_and_type(client: Speaker) -> None:
         worker.protocols = (("compatible", b"x"),)
         for each in (member, gone, worker):
             each.join()
-        client.ask(ListGroupsRequest(), noting=noted)
+        client.request(ListGroupsRequest(), noting=noted)
         member.sync({member.id: b"all"})
         gone.leave()
-        client.ask(ListGroupsRequest(), noting=noted)
+        client.request(ListGroupsRequest(), noting=noted)
         for states in ([" stable "], ["EMPTY", "CompletingRebalance"], ["nothing"], ["preparingrebalance"]):
             if client.version >= 4:
-                client.ask(ListGroupsRequest(states_filter=states), noting=noted)
+                client.request(ListGroupsRequest(states_filter=states), noting=noted)
         for types in (["Classic"], ["consumer"], ["nothing"], ["share", "classic"], [""]):
             if client.version >= 5:
-                client.ask(ListGroupsRequest(types_filter=types), noting=noted)
+                client.request(ListGroupsRequest(types_filter=types), noting=noted)
         if client.version >= 5:
             both = ListGroupsRequest(states_filter=["Empty"], types_filter=["classic"])
-            client.ask(both, noting=noted)
+            client.request(both, noting=noted)
 
 
 @dialogue(ApiKey.DESCRIBE_GROUPS, 0, 6)
-def described_in_each_state(client: Speaker) -> None:
+def described_in_each_state(client: DialogueClient) -> None:
     group = a_group(client, "g")
     version = client.version
     described(client, group, version, exists=False)
     with Member(client, group) as member, Member(client, group) as other:
-        member.id = member.ask(member.join_request(), 9).member_id
+        member.id = member.request(member.join_request(), 9).member_id
         described(client, group, version)
         member.join()
         described(client, group, version)
@@ -592,54 +592,54 @@ def described_in_each_state(client: Speaker) -> None:
         other.joined()
         other.leave()
         described(client, group, version)
-    client.ask(DescribeGroupsRequest(groups=[]))
-    client.ask(DescribeGroupsRequest(groups=[""]))
+    client.request(DescribeGroupsRequest(groups=[]))
+    client.request(DescribeGroupsRequest(groups=[""]))
 
 
 @dialogue(ApiKey.DESCRIBE_GROUPS, 3, 6)
-def authorized_operations(client: Speaker) -> None:
+def authorized_operations(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group, instance="i" if client.version >= 4 else None) as member:
         member.join()
         for name in (group, client.topic("none")):
-            client.ask(DescribeGroupsRequest(groups=[name], include_authorized_operations=True))
+            client.request(DescribeGroupsRequest(groups=[name], include_authorized_operations=True))
 
 
 @dialogue(ApiKey.DELETE_GROUPS, 0, 2)
-def deletion_in_each_state(client: Speaker) -> None:
+def deletion_in_each_state(client: DialogueClient) -> None:
     group, other = a_group(client, "g"), a_group(client, "other")
     request = DeleteGroupsRequest(groups_names=[group])
-    client.ask(request)
+    client.request(request)
     with Member(client, group) as member, Member(client, other) as second:
         member.join()
-        client.ask(request)
+        client.request(request)
         member.sync({member.id: b"all"})
-        client.ask(request)
+        client.request(request)
         member.leave()
-        client.ask(DeleteGroupsRequest(groups_names=[group, group]))
+        client.request(DeleteGroupsRequest(groups_names=[group, group]))
         described(client, group, exists=False)
-        client.ask(request)
+        client.request(request)
         member.id = ""
         member.join()
         second.join()
         second.leave()
         both = DeleteGroupsRequest(groups_names=[group, other])
-        client.ask(both, noting=lambda it: sorted((r.group_id, r.error_code) for r in it.results))
-    client.ask(DeleteGroupsRequest(groups_names=[]))
-    client.ask(DeleteGroupsRequest(groups_names=[""]))
+        client.request(both, noting=lambda it: sorted((r.group_id, r.error_code) for r in it.results))
+    client.request(DeleteGroupsRequest(groups_names=[]))
+    client.request(DeleteGroupsRequest(groups_names=[""]))
 
 
 # ---- records in __consumer_offsets
 
 
-def group_records(client: Speaker, group: str) -> None:
+def group_records(client: DialogueClient, group: str) -> None:
     """Notes the records of the group, without ids and times; asserts that they encode to the same bytes."""
     partition = FetchRequest.FetchPartition(
         partition=partition_for(group, 50), fetch_offset=0, partition_max_bytes=1 << 24
     )
     topic = FetchRequest.FetchTopic(topic=CONSUMER_OFFSETS, partitions=[partition])
     request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 24, topics=[topic])
-    answer: Any = client.peer.ask(request, 11)
+    answer: Any = client.connection.request(request, 11)
     data = bytes(answer.responses[0].partitions[0].records or b"")
     for batch in batches(data):
         assert isinstance(batch, RecordBatch)
@@ -658,19 +658,19 @@ def group_records(client: Speaker, group: str) -> None:
 
 
 @dialogue(ApiKey.SYNC_GROUP, 5, 5)
-def records_of_a_groups_life(client: Speaker) -> None:
+def records_of_a_groups_life(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group, instance="i") as member, Member(client, group, instance="i") as again:
         member.join()
         member.sync({member.id: b"all"})
         again.join()
         again.leave()
-        client.ask(DeleteGroupsRequest(groups_names=[group]), 2)
+        client.request(DeleteGroupsRequest(groups_names=[group]), 2)
     group_records(client, group)
 
 
 @dialogue(ApiKey.SYNC_GROUP, 5, 5)
-def records_of_a_group_with_two_members(client: Speaker) -> None:
+def records_of_a_group_with_two_members(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with pair(client, group) as (first, second):
         second.leave()
@@ -681,7 +681,7 @@ def records_of_a_group_with_two_members(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.SYNC_GROUP, 5, 5)
-def the_leaders_second_assignment_comes_too_late(client: Speaker) -> None:
+def the_leaders_second_assignment_comes_too_late(client: DialogueClient) -> None:
     group = a_group(client, "g")
     with Member(client, group) as member:
         member.join()
@@ -690,4 +690,4 @@ def the_leaders_second_assignment_comes_too_late(client: Speaker) -> None:
     request = SyncGroupRequest(
         group_id=group, generation_id=1, member_id="x", protocol_type="a", protocol_name="b"
     )
-    client.ask(request)
+    client.request(request)

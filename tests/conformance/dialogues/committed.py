@@ -13,10 +13,10 @@ from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.transactions import AddOffsetsToTxnRequest, TxnOffsetCommitRequest
 from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.records.entries import batches
+from tests.conformance.dialogue_client import NO_ID, DialogueClient
 from tests.conformance.dialogues.members import a_group
 from tests.conformance.dialogues.transactional import Producer
 from tests.conformance.dialogues.words import fetch, fetch_topic, named, partition
-from tests.conformance.speaker import NO_ID, Speaker
 
 IDS, MANY_GROUPS = 10, 8
 ADD_OFFSETS: Final = 4
@@ -29,7 +29,7 @@ MAX_METADATA: Final = 4096
 
 
 def commit_of(
-    client: Speaker, group: str, *offsets: tuple[str, int, int], **fields: Any
+    client: DialogueClient, group: str, *offsets: tuple[str, int, int], **fields: Any
 ) -> OffsetCommitRequest:
     """A commit of (topic, partition, offset) tuples; `fields` hold what concerns the member and the metadata."""
     metadata = fields.pop("metadata", "said")
@@ -56,7 +56,7 @@ def commit_of(
     )
 
 
-def id_or_none(client: Speaker, name: str) -> bytes:
+def id_or_none(client: DialogueClient, name: str) -> bytes:
     try:
         return client.id_of(name)
     except StopIteration:
@@ -64,7 +64,7 @@ def id_or_none(client: Speaker, name: str) -> bytes:
 
 
 def fetch_of(
-    client: Speaker,
+    client: DialogueClient,
     groups: Sequence[str],
     topics: Sequence[tuple[str, Sequence[int]]] | None = None,
     *,
@@ -111,14 +111,14 @@ def sorted_topics(answer: Any) -> Any:
     return answer
 
 
-def note_offsets(client: Speaker, group: str) -> None:
+def note_offsets(client: DialogueClient, group: str) -> None:
     """Notes all committed offsets of the group, in a version that names topics."""
-    client.ask(fetch_of(client, [group], version=MANY_GROUPS), MANY_GROUPS, noting=sorted_topics)
+    client.request(fetch_of(client, [group], version=MANY_GROUPS), MANY_GROUPS, noting=sorted_topics)
 
 
-def note_records(client: Speaker, group: str) -> None:
+def note_records(client: DialogueClient, group: str) -> None:
     """Notes the group's records in __consumer_offsets, in log order: keys as bytes, values by version and field."""
-    described = client.until(
+    described = client.request_until(
         MetadataRequest(topics=named(OFFSETS_TOPIC)), lambda it: it.topics[0].error_code == 0, 9
     )
     index = partition_for(group, len(described.topics[0].partitions))
@@ -131,12 +131,12 @@ def note_records(client: Speaker, group: str) -> None:
         client.note([key.hex(), record.value and (record.version, record.value), is_transactional])
 
 
-def log_of(client: Speaker, index: int) -> Any:
+def log_of(client: DialogueClient, index: int) -> Any:
     """Keys and values of a partition of __consumer_offsets, and whether they belong to a transaction."""
     at = 0
     while True:
         request = fetch(fetch_topic(OFFSETS_TOPIC, [partition(index, at)]))
-        answer = client.peer.ask(request, 12)
+        answer = client.connection.request(request, 12)
         assert isinstance(answer, FetchResponse)
         records: Any = answer.responses[0].partitions[0].records
         found = list(batches(bytes(records or b"")))
@@ -150,18 +150,18 @@ def log_of(client: Speaker, index: int) -> Any:
                     yield record.key, record.value, batch.is_transactional
 
 
-def partition_of_group(client: Speaker, group: str) -> int:
-    described = client.peer.ask(MetadataRequest(topics=named(OFFSETS_TOPIC)), 9)
+def partition_of_group(client: DialogueClient, group: str) -> int:
+    described = client.connection.request(MetadataRequest(topics=named(OFFSETS_TOPIC)), 9)
     return partition_for(group, len(described.topics[0].partitions))  # type: ignore[attr-defined]
 
 
-def some_offsets(client: Speaker) -> tuple[str, str]:
+def some_offsets(client: DialogueClient) -> tuple[str, str]:
     """Commits offsets of two of the four partitions of a new topic; returns the group and the topic."""
     group, name = a_group(client, "g"), client.create("a", 4)
     request = commit_of(client, group, (name, 0, 5), (name, 2, 7))
     for topic in request.topics:
         topic.name, topic.topic_id = name, bytes(16)
-    client.until(request, lambda answer: answer.topics[0].partitions[0].error_code == 0, 8)
+    client.request_until(request, lambda answer: answer.topics[0].partitions[0].error_code == 0, 8)
     return group, name
 
 
@@ -210,7 +210,7 @@ def add_and_commit(producer: Producer, group: str, *offsets: tuple[str, int, int
     """Adds the group to the producer's transaction, then commits offsets, as old clients do; notes nothing."""
     client = producer.client
     add_group(producer, group)
-    client.until(
+    client.request_until(
         txn_commit_of(producer, group, *offsets),
         lambda answer: not any(p.error_code for topic in answer.topics for p in topic.partitions),
         3,
@@ -224,7 +224,7 @@ def add_group(producer: Producer, group: str) -> None:
         producer_epoch=producer.epoch,
         group_id=group,
     )
-    producer.client.until(request, lambda answer: answer.error_code == 0, ADD_OFFSETS)
+    producer.client.request_until(request, lambda answer: answer.error_code == 0, ADD_OFFSETS)
 
 
 def add_group_if_required(producer: Producer, group: str) -> None:

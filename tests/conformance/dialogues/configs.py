@@ -7,8 +7,8 @@ from typing import Any
 
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
-from tests.conformance.speaker import Speaker
 
 FIRST, LAST = 1, 4
 TOPIC, BROKER = 2, 4
@@ -53,36 +53,36 @@ def kinds(answer: DescribeConfigsResponse) -> object:
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def a_topic(client: Speaker) -> None:
+def a_topic(client: DialogueClient) -> None:
     name = client.create("a", configs={"retention.ms": "1000", "cleanup.policy": "compact,delete"})
-    client.ask(describe((TOPIC, name, None)), noting=in_order)
+    client.request(describe((TOPIC, name, None)), noting=in_order)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def a_topic_with_synonyms(client: Speaker) -> None:
+def a_topic_with_synonyms(client: DialogueClient) -> None:
     name = client.create("a", configs={"retention.ms": "1000"})
-    client.ask(describe((TOPIC, name, None), synonyms=True), noting=in_order)
+    client.request(describe((TOPIC, name, None), synonyms=True), noting=in_order)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, 3, LAST)
-def a_topic_with_documentation(client: Speaker) -> None:
-    client.ask(describe((TOPIC, client.create("a"), None), documentation=True), noting=kinds)
+def a_topic_with_documentation(client: DialogueClient) -> None:
+    client.request(describe((TOPIC, client.create("a"), None), documentation=True), noting=kinds)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def selected_keys_of_a_topic(client: Speaker) -> None:
+def selected_keys_of_a_topic(client: DialogueClient) -> None:
     name = client.create("a")
     for keys in ([], ["retention.ms"], ["retention.ms", "no.such.key", "retention.ms"], ["no.such.key"]):
-        client.ask(describe((TOPIC, name, keys)), noting=in_order)
+        client.request(describe((TOPIC, name, keys)), noting=in_order)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def the_broker(client: Speaker) -> None:
-    client.ask(describe((BROKER, "1", None)), noting=kinds)
+def the_broker(client: DialogueClient) -> None:
+    client.request(describe((BROKER, "1", None)), noting=kinds)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def selected_keys_of_the_broker(client: Speaker) -> None:
+def selected_keys_of_the_broker(client: DialogueClient) -> None:
     keys = [
         "log.retention.hours",
         "log.retention.ms",
@@ -91,12 +91,12 @@ def selected_keys_of_the_broker(client: Speaker) -> None:
         "node.id",
         "log.cleaner.threads",
     ]
-    client.ask(describe((BROKER, "1", keys)), noting=in_order)
-    client.ask(describe((BROKER, "1", keys), synonyms=True), noting=in_order)
+    client.request(describe((BROKER, "1", keys)), noting=in_order)
+    client.request(describe((BROKER, "1", keys), synonyms=True), noting=in_order)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def unknown_resources(client: Speaker) -> None:
+def unknown_resources(client: DialogueClient) -> None:
     for kind, name in (
         (TOPIC, client.topic("b")),
         (TOPIC, "a b"),
@@ -110,45 +110,45 @@ def unknown_resources(client: Speaker) -> None:
         (8, "x"),
         (8, ""),
     ):
-        client.ask(describe((kind, name, None)), noting=codes)
+        client.request(describe((kind, name, None)), noting=codes)
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def loggers(client: Speaker) -> None:
-    client.ask(describe((8, "1", None)), noting=codes)
-    client.ask(describe((8, "1", ["root"]), synonyms=True))
-    client.ask(describe((8, "1", ["no.such.logger"])))
+def loggers(client: DialogueClient) -> None:
+    client.request(describe((8, "1", None)), noting=codes)
+    client.request(describe((8, "1", ["root"]), synonyms=True))
+    client.request(describe((8, "1", ["no.such.logger"])))
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def groups_and_subscriptions(client: Speaker) -> None:
+def groups_and_subscriptions(client: DialogueClient) -> None:
     for kind in (16, 32):
-        client.ask(describe((kind, client.topic("x"), None)), noting=in_order)
-        client.ask(describe((kind, client.topic("x"), None), synonyms=True), noting=in_order)
-        client.ask(
+        client.request(describe((kind, client.topic("x"), None)), noting=in_order)
+        client.request(describe((kind, client.topic("x"), None), synonyms=True), noting=in_order)
+        client.request(
             describe((kind, client.topic("x"), ["interval.ms", "share.isolation.level"])), noting=in_order
         )
-        client.ask(describe((kind, "", None)))
+        client.request(describe((kind, "", None)))
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def the_cluster_wide_default(client: Speaker) -> None:
+def the_cluster_wide_default(client: DialogueClient) -> None:
     """With eligible leader replicas (ELR), min.insync.replicas is set from the start."""
-    client.ask(describe((BROKER, "", ["min.insync.replicas"]), synonyms=True), noting=in_order)
-    client.ask(describe((BROKER, "", ["no.such.key"])))
+    client.request(describe((BROKER, "", ["min.insync.replicas"]), synonyms=True), noting=in_order)
+    client.request(describe((BROKER, "", ["no.such.key"])))
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, 3, LAST)
-def other_resources_with_documentation(client: Speaker) -> None:
+def other_resources_with_documentation(client: DialogueClient) -> None:
     for kind, name in ((BROKER, ""), (16, client.topic("x")), (32, client.topic("x"))):
-        client.ask(describe((kind, name, None), documentation=True), noting=kinds)
-    client.ask(describe((8, "1", ["root"]), documentation=True))
+        client.request(describe((kind, name, None), documentation=True), noting=kinds)
+    client.request(describe((8, "1", ["root"]), documentation=True))
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def one_resource_of_an_unknown_type_among_others(client: Speaker) -> None:
+def one_resource_of_an_unknown_type_among_others(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(describe((TOPIC, name, ["retention.ms"]), (99, "x", None)), noting=codes)
+    client.request(describe((TOPIC, name, ["retention.ms"]), (99, "x", None)), noting=codes)
 
 
 def codes(answer: Any) -> object:
@@ -165,14 +165,14 @@ def codes(answer: Any) -> object:
 
 
 @dialogue(ApiKey.DESCRIBE_CONFIGS, FIRST, LAST)
-def many_resources(client: Speaker) -> None:
+def many_resources(client: DialogueClient) -> None:
     a, b = client.create("a"), client.create("b")
     keys = ["retention.ms"]
-    client.ask(
+    client.request(
         describe((TOPIC, a, keys), (TOPIC, client.topic("c"), keys), (TOPIC, b, keys), (TOPIC, a, keys)),
         noting=sorted_results,
     )
-    client.ask(describe())
+    client.request(describe())
 
 
 def sorted_results(answer: DescribeConfigsResponse) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from barnabas.protocol.api_keys import ApiKey
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.committed import (
     add_group_if_required,
@@ -19,14 +20,13 @@ from tests.conformance.dialogues.committed import (
 from tests.conformance.dialogues.consumers import Consumer
 from tests.conformance.dialogues.members import a_group
 from tests.conformance.dialogues.transactional import Producer
-from tests.conformance.speaker import Speaker
 
 MEMBER_EPOCHS: Final = 9
 """The first version of OffsetCommit and OffsetFetch with member epochs."""
 
 
 @dialogue(ApiKey.OFFSET_COMMIT, 2, 10)
-def consumers_commit(client: Speaker) -> None:
+def consumers_commit(client: DialogueClient) -> None:
     """A commit may carry an older epoch for partitions that the member has owned since then."""
     group, name = a_group(client, "g"), client.create("a", 4)
     first, second = Consumer(client, group, "first"), Consumer(client, group, "second")
@@ -64,19 +64,21 @@ def consumers_commit(client: Speaker) -> None:
     note_offsets(client, group)
 
 
-def _commit(client: Speaker, group: str, offset: tuple[str, int, int], epoch: int, member_id: str) -> None:
+def _commit(
+    client: DialogueClient, group: str, offset: tuple[str, int, int], epoch: int, member_id: str
+) -> None:
     request = commit_of(client, group, offset, member_id=member_id)
     request.generation_id_or_member_epoch = epoch
-    client.ask(request)
+    client.request(request)
 
 
 @dialogue(ApiKey.OFFSET_FETCH, MEMBER_EPOCHS, 10)
-def consumers_fetch(client: Speaker) -> None:
+def consumers_fetch(client: DialogueClient) -> None:
     group, name = a_group(client, "g"), client.create("a", 2)
-    client.ask(commit_of(client, group, (name, 0, 5)), 10)
+    client.request(commit_of(client, group, (name, 0, 5)), 10)
     member = Consumer(client, group, "m")
     member.join(name)
-    asked: list[dict[str, Any]] = [
+    changes: list[dict[str, Any]] = [
         {"member_id": "m", "member_epoch": member.epoch},
         {"member_id": "m", "member_epoch": member.epoch - 1},
         {"member_id": "m", "member_epoch": member.epoch + 1},
@@ -86,27 +88,27 @@ def consumers_fetch(client: Speaker) -> None:
         {"member_id": "", "member_epoch": -1},
         {},
     ]
-    for fields in asked:
+    for fields in changes:
         if fields.get("member_id", "") is not None or fields["member_epoch"] < 0:
-            client.ask(fetch_of(client, [group], [(name, [0, 1])], **fields))
-            client.ask(fetch_of(client, [group], **fields), noting=sorted_topics)
+            client.request(fetch_of(client, [group], [(name, [0, 1])], **fields))
+            client.request(fetch_of(client, [group], **fields), noting=sorted_topics)
     member.leave()
 
 
 @dialogue(ApiKey.OFFSET_DELETE, 0, 0)
-def offsets_of_consumers_stay(client: Speaker) -> None:
+def offsets_of_consumers_stay(client: DialogueClient) -> None:
     group, name, other = a_group(client, "g"), client.create("a"), client.create("b")
-    client.ask(commit_of(client, group, (name, 0, 5), (other, 0, 6)), 8)
+    client.request(commit_of(client, group, (name, 0, 5), (other, 0, 6)), 8)
     member = Consumer(client, group, "m")
     member.join(name)
-    client.ask(delete_of(group, (name, 0), (other, 0)))
+    client.request(delete_of(group, (name, 0), (other, 0)))
     member.leave()
-    client.ask(delete_of(group, (name, 0)))
+    client.request(delete_of(group, (name, 0)))
     note_offsets(client, group)
 
 
 @dialogue(ApiKey.TXN_OFFSET_COMMIT, 3, 5)
-def consumers_in_a_transaction(client: Speaker) -> None:
+def consumers_in_a_transaction(client: DialogueClient) -> None:
     group, name = a_group(client, "g"), client.create("a", 2)
     producer, member = Producer(client), Consumer(client, group, "m")
     member.join(name)
@@ -119,7 +121,7 @@ def consumers_in_a_transaction(client: Speaker) -> None:
         (-1, ""),
     ):
         add_group_if_required(producer, group)
-        client.ask(txn_commit_of(producer, group, (name, 0, 5), generation_id=epoch, member_id=member_id))
+        client.request(txn_commit_of(producer, group, (name, 0, 5), generation_id=epoch, member_id=member_id))
     end(producer, committed=True)
     member.leave()
     note_offsets(client, group)

@@ -7,6 +7,7 @@ from typing import Any
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.commits import OffsetCommitRequest
 from barnabas.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.consumers import (
     Consumer,
@@ -17,14 +18,13 @@ from tests.conformance.dialogues.consumers import (
     described,
 )
 from tests.conformance.dialogues.members import Member, a_group
-from tests.conformance.speaker import Speaker
 
 HEARTBEAT, DESCRIBE = ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE
 ABC = ("a", "b", "c")
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def a_member_joins_and_leaves(client: Speaker) -> None:
+def a_member_joins_and_leaves(client: DialogueClient) -> None:
     topic = client.create("t", 3)
     group = a_group(client, "g")
     member = Consumer(client, group, "m")
@@ -41,9 +41,9 @@ def a_member_joins_and_leaves(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 0, 0)
-def the_coordinator_generates_the_member_id(client: Speaker) -> None:
+def the_coordinator_generates_the_member_id(client: DialogueClient) -> None:
     group = a_group(client, "g")
-    answer = client.peer.ask(Consumer(client, group, "").request(**JOINING), 0)
+    answer = client.connection.request(Consumer(client, group, "").heartbeat_request(**JOINING), 0)
     client.note((answer.error_code, len(answer.member_id), answer.member_epoch))  # type: ignore[attr-defined]
 
 
@@ -56,7 +56,7 @@ JOINING: dict[str, Any] = {
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def invalid_fields(client: Speaker) -> None:
+def invalid_fields(client: DialogueClient) -> None:
     group = a_group(client, "g")
     member = Consumer(client, group, "m")
     for wrong in (
@@ -79,11 +79,11 @@ def invalid_fields(client: Speaker) -> None:
         {"member_epoch": -1},
         {"member_epoch": -2, "instance_id": "i"},
     ):
-        client.ask(member.request(**{**JOINING, **wrong}), member.version)
+        client.request(member.heartbeat_request(**{**JOINING, **wrong}), member.version)
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def members_share_a_topic(client: Speaker) -> None:
+def members_share_a_topic(client: DialogueClient) -> None:
     """The second member gets no partition until the first reports that it revoked it."""
     topic = client.create("t", 4)
     first, second, third = (Consumer(client, a_group(client, "g"), word) for word in ABC)
@@ -110,7 +110,7 @@ def members_share_a_topic(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def different_subscriptions(client: Speaker) -> None:
+def different_subscriptions(client: DialogueClient) -> None:
     topics = [client.create("t", 5), client.create("u", 2), client.create("v", 1)]
     group = a_group(client, "g")
     members = [Consumer(client, group, word) for word in ABC]
@@ -127,11 +127,11 @@ def different_subscriptions(client: Speaker) -> None:
         member.report_owned({})
 
 
-def target_counts(client: Speaker, group: str) -> object:
+def target_counts(client: DialogueClient, group: str) -> object:
     """The number of partitions in the target assignment of each member."""
     from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 
-    answer: Any = client.peer.ask(ConsumerGroupDescribeRequest(group_ids=[group]), 1)
+    answer: Any = client.connection.request(ConsumerGroupDescribeRequest(group_ids=[group]), 1)
     return sorted(
         (member.member_id, sum(len(t.partitions) for t in member.target_assignment.topic_partitions))
         for member in answer.groups[0].members
@@ -139,7 +139,7 @@ def target_counts(client: Speaker, group: str) -> object:
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def the_range_assignor(client: Speaker) -> None:
+def the_range_assignor(client: DialogueClient) -> None:
     topic, other = client.create("t", 5), client.create("u", 5)
     group = a_group(client, "g")
     for word in ABC:
@@ -150,7 +150,7 @@ def the_range_assignor(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def equally_preferred_assignors(client: Speaker) -> None:
+def equally_preferred_assignors(client: DialogueClient) -> None:
     """`=`: joins or prefers another assignor; `-`: leaves; `.`: heartbeat. One topic, as the order of ids differs."""
     topic = client.create("t", 5)
     for number, line in enumerate(
@@ -183,7 +183,7 @@ def equally_preferred_assignors(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def wrong_member_epochs(client: Speaker) -> None:
+def wrong_member_epochs(client: DialogueClient) -> None:
     topic = client.create("t", 2)
     group = a_group(client, "g")
     first, second = Consumer(client, group, "a"), Consumer(client, group, "b")
@@ -204,7 +204,7 @@ def wrong_member_epochs(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def static_members(client: Speaker) -> None:
+def static_members(client: DialogueClient) -> None:
     topic = client.create("t", 4)
     group = a_group(client, "g")
     first, second = (Consumer(client, group, word, instance=f"i-{word}") for word in ("a", "b"))
@@ -230,7 +230,7 @@ def static_members(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def topics_are_created_extended_and_deleted(client: Speaker) -> None:
+def topics_are_created_extended_and_deleted(client: DialogueClient) -> None:
     topic, late = client.create("t", 1), client.topic("late")
     group = a_group(client, "g")
     member = Consumer(client, group, "m")
@@ -248,7 +248,7 @@ def topics_are_created_extended_and_deleted(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def group_configs(client: Speaker) -> None:
+def group_configs(client: DialogueClient) -> None:
     member = Consumer(client, a_group(client, "g"), "m")
     member.join("t")
     for interval_ms in (7_000, 9_000):
@@ -258,7 +258,7 @@ def group_configs(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def regular_expressions(client: Speaker) -> None:
+def regular_expressions(client: DialogueClient) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")
     awaits_topics(client, group, topic, client.create("u", 1))
     member = Consumer(client, group, "m")
@@ -279,7 +279,7 @@ def regular_expressions(client: Speaker) -> None:
 
 
 @dialogue(DESCRIBE, 0, 1)
-def unknown_and_classic_groups(client: Speaker) -> None:
+def unknown_and_classic_groups(client: DialogueClient) -> None:
     classic = a_group(client, "classic")
     with Member(client, classic) as member:
         member.join()
@@ -289,7 +289,7 @@ def unknown_and_classic_groups(client: Speaker) -> None:
 
 
 @dialogue(DESCRIBE, 0, 1)
-def several_groups(client: Speaker) -> None:
+def several_groups(client: DialogueClient) -> None:
     topic = client.create("t", 2)
     groups = [a_group(client, word) for word in ABC]
     for group in groups:
@@ -299,7 +299,7 @@ def several_groups(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def other_apis(client: Speaker) -> None:
+def other_apis(client: DialogueClient) -> None:
     """ListGroups, DescribeGroups and DeleteGroups; OffsetCommit in the epochs of a member."""
     topic = client.create("t", 2)
     group = a_group(client, "g")
@@ -309,21 +309,21 @@ def other_apis(client: Speaker) -> None:
     def own(answer: Any) -> object:
         return [found for found in answer.groups if found.group_id == group]
 
-    client.ask(ListGroupsRequest(types_filter=["consumer"]), 5, noting=own)
-    client.ask(ListGroupsRequest(states_filter=["stable"]), 5, noting=own)
-    client.ask(ListGroupsRequest(types_filter=["classic"]), 5, noting=own)
-    client.ask(DescribeGroupsRequest(groups=[group]), 5)
-    client.ask(DescribeGroupsRequest(groups=[group]), 6)
-    client.ask(DeleteGroupsRequest(groups_names=[group]), 2)
+    client.request(ListGroupsRequest(types_filter=["consumer"]), 5, noting=own)
+    client.request(ListGroupsRequest(states_filter=["stable"]), 5, noting=own)
+    client.request(ListGroupsRequest(types_filter=["classic"]), 5, noting=own)
+    client.request(DescribeGroupsRequest(groups=[group]), 5)
+    client.request(DescribeGroupsRequest(groups=[group]), 6)
+    client.request(DeleteGroupsRequest(groups_names=[group]), 2)
     for epoch, member_id, version in (
         (member.epoch, "m", 9), (member.epoch, "m", 8), (0, "m", 9), (1, "m", 9), (9, "m", 9), (-1, "", 9),
         (member.epoch, "x", 9),
     ):  # fmt: skip
-        client.ask(commit(group, topic, epoch, member_id), version)
+        client.request(commit(group, topic, epoch, member_id), version)
     member.leave()
-    client.ask(commit(group, topic, -1, ""), 9)
-    client.ask(ListGroupsRequest(states_filter=["Empty"]), 5, noting=own)
-    client.ask(DeleteGroupsRequest(groups_names=[group]), 2)
+    client.request(commit(group, topic, -1, ""), 9)
+    client.request(ListGroupsRequest(states_filter=["Empty"]), 5, noting=own)
+    client.request(DeleteGroupsRequest(groups_names=[group]), 2)
     described(client, group)
 
 

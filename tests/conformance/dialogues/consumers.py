@@ -13,7 +13,7 @@ from barnabas.protocol.messages.consumer_groups import ConsumerGroupDescribeRequ
 from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest as Request
 from barnabas.protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
 from barnabas.protocol.schema import Message
-from tests.conformance.speaker import Speaker
+from tests.conformance.dialogue_client import DialogueClient
 
 HEARTBEAT, DESCRIBE = 1, 1
 """The newest versions, for requests that a dialogue does not vary."""
@@ -23,7 +23,7 @@ _OFFSETS_PARTITIONS: Final = 50
 Owned = Mapping[str, Sequence[int]]
 
 
-def _sort(client: Speaker, assignment: Any) -> None:
+def _sort(client: DialogueClient, assignment: Any) -> None:
     """Sorts topics and partitions in an order that is the same for every broker."""
     if assignment is None:
         return
@@ -32,7 +32,7 @@ def _sort(client: Speaker, assignment: Any) -> None:
         topic.partitions.sort()
 
 
-def configure(client: Speaker, group: str, settings: Mapping[str, str]) -> None:
+def configure(client: DialogueClient, group: str, settings: Mapping[str, str]) -> None:
     """Sets group configs; notes nothing. Kafka's coordinator applies them a little later."""
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=GROUP_RESOURCE,
@@ -43,10 +43,10 @@ def configure(client: Speaker, group: str, settings: Mapping[str, str]) -> None:
         ],
     )
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    client.until(request, lambda answer: answer.responses[0].error_code == 0, 1)
+    client.request_until(request, lambda answer: answer.responses[0].error_code == 0, 1)
 
 
-def awaits_topics(client: Speaker, group: str, *names: str) -> None:
+def awaits_topics(client: DialogueClient, group: str, *names: str) -> None:
     """Waits until the group's coordinator knows the topics: Kafka's learns of them a little later than its broker.
 
     A probe group of the same partition of __consumer_offsets subscribes to them; nothing is noted.
@@ -68,15 +68,17 @@ def awaits_topics(client: Speaker, group: str, *names: str) -> None:
     def has_all(answer: Any) -> bool:
         return answer.error_code == 0 and len(answer.assignment.topic_partitions) == len(there)
 
-    client.until(joining, has_all, HEARTBEAT)
+    client.request_until(joining, has_all, HEARTBEAT)
     leaving = Request(group_id=probe, member_id="probe", member_epoch=-1)
-    client.until(leaving, lambda answer: answer.error_code == 0, HEARTBEAT)
+    client.request_until(leaving, lambda answer: answer.error_code == 0, HEARTBEAT)
 
 
 class Consumer:
     """A member of `group`; `id` and `epoch` come from its last successful heartbeat."""
 
-    def __init__(self, client: Speaker, group: str, member_id: str, *, instance: str | None = None) -> None:
+    def __init__(
+        self, client: DialogueClient, group: str, member_id: str, *, instance: str | None = None
+    ) -> None:
         self._client = client
         self.group = group
         self.id = member_id
@@ -84,7 +86,7 @@ class Consumer:
         self.epoch = 0
         self.version = min(client.version, HEARTBEAT)
 
-    def request(self, **fields: Any) -> Request:
+    def heartbeat_request(self, **fields: Any) -> Request:
         base: dict[str, Any] = {
             "group_id": self.group,
             "member_id": self.id,
@@ -111,7 +113,7 @@ class Consumer:
             _sort(self._client, answer.assignment)
             return answer
 
-        answer = self._client.ask(self.request(**fields), self.version, noting=in_order)
+        answer = self._client.request(self.heartbeat_request(**fields), self.version, noting=in_order)
         if answer.error_code == 0:
             self.id, self.epoch = answer.member_id, answer.member_epoch
         return answer
@@ -127,12 +129,12 @@ class Consumer:
         ]
 
     def leave(self, epoch: int = -1) -> Any:
-        return self._client.ask(self.request(member_epoch=epoch), self.version)
+        return self._client.request(self.heartbeat_request(member_epoch=epoch), self.version)
 
     def until_interval(self, interval_ms: int) -> None:
         """Waits until a response carries this heartbeat interval; notes nothing."""
-        self._client.until(
-            self.request(), lambda answer: answer.heartbeat_interval_ms == interval_ms, self.version
+        self._client.request_until(
+            self.heartbeat_request(), lambda answer: answer.heartbeat_interval_ms == interval_ms, self.version
         )
 
     def until_assigned(self, count: int) -> None:
@@ -140,7 +142,7 @@ class Consumer:
         deadline = time.monotonic() + 20
         assigned = -1
         while assigned != count:
-            answer: Any = self._client.peer.ask(self.request(), self.version)
+            answer: Any = self._client.connection.request(self.heartbeat_request(), self.version)
             assert answer.error_code == 0, answer
             assert time.monotonic() < deadline, answer
             self.epoch = answer.member_epoch
@@ -149,7 +151,7 @@ class Consumer:
             time.sleep(0.05)
 
 
-def described(client: Speaker, *groups: str, version: int = DESCRIBE, **fields: Any) -> Any:
+def described(client: DialogueClient, *groups: str, version: int = DESCRIBE, **fields: Any) -> Any:
     """Notes ConsumerGroupDescribe with groups, members and topics sorted."""
 
     def in_their_order(answer: Any) -> Any:
@@ -163,19 +165,19 @@ def described(client: Speaker, *groups: str, version: int = DESCRIBE, **fields: 
         return answer
 
     request = ConsumerGroupDescribeRequest(group_ids=list(groups), **fields)
-    return client.ask(request, version, noting=in_their_order)
+    return client.request(request, version, noting=in_their_order)
 
 
-def delete_topic(client: Speaker, name: str) -> None:
-    _ask_without_error(client, DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 5)
+def delete_topic(client: DialogueClient, name: str) -> None:
+    _request_without_error(client, DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 5)
 
 
-def add_partitions(client: Speaker, name: str, count: int) -> None:
+def add_partitions(client: DialogueClient, name: str, count: int) -> None:
     topic = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
-    _ask_without_error(client, CreatePartitionsRequest(topics=[topic], timeout_ms=30_000), 3)
+    _request_without_error(client, CreatePartitionsRequest(topics=[topic], timeout_ms=30_000), 3)
 
 
-def _ask_without_error(client: Speaker, request: Message, version: int) -> None:
-    answer: Any = client.peer.ask(request, version)
+def _request_without_error(client: DialogueClient, request: Message, version: int) -> None:
+    answer: Any = client.connection.request(request, version)
     results = answer.responses if hasattr(answer, "responses") else answer.results
     assert results[0].error_code == 0, answer

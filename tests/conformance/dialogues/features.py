@@ -5,8 +5,8 @@ from __future__ import annotations
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.cluster import UpdateFeaturesRequest
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
-from tests.conformance.speaker import Speaker
 
 ELR = "eligible.leader.replicas.version"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -15,7 +15,7 @@ ASKING = ApiVersionsRequest(client_software_name="dialogue", client_software_ver
 Update = tuple[str, int] | tuple[str, int, int]
 
 
-def updating(client: Speaker, *updates: Update, validate_only: bool = False) -> UpdateFeaturesRequest:
+def updating(client: DialogueClient, *updates: Update, validate_only: bool = False) -> UpdateFeaturesRequest:
     """A request for these levels; in version 0 an update that is no upgrade allows a downgrade."""
     request = UpdateFeaturesRequest(timeout_ms=10_000)
     for name, level, kind in ((*update, UPGRADE)[:3] for update in updates):
@@ -29,17 +29,17 @@ def updating(client: Speaker, *updates: Update, validate_only: bool = False) -> 
     return request
 
 
-def validate(client: Speaker, *updates: Update) -> None:
+def validate(client: DialogueClient, *updates: Update) -> None:
     """Validates the updates without applying them; notes the error message too, which must be Kafka's."""
 
     def outcome(answer: object) -> object:
         return answer, getattr(answer, "error_message", None)
 
-    client.ask(updating(client, *updates, validate_only=True), noting=outcome)
+    client.request(updating(client, *updates, validate_only=True), noting=outcome)
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 0, 2)
-def unchanged_levels(client: Speaker) -> None:
+def unchanged_levels(client: DialogueClient) -> None:
     validate(client)
     validate(client, ("metadata.version", 30))
     validate(client, ("group.version", 1), ("group.version", 1))
@@ -47,7 +47,7 @@ def unchanged_levels(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 0, 2)
-def unsupported_levels(client: Speaker) -> None:
+def unsupported_levels(client: DialogueClient) -> None:
     for update in (("foo", 1), ("foo", 0), ("", 1), ("metadata.version", 31), ("metadata.version", 5)):
         validate(client, update)
     for level in (2, -1, 32767):
@@ -57,7 +57,7 @@ def unsupported_levels(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 0, 2)
-def rejected_downgrades(client: Speaker) -> None:
+def rejected_downgrades(client: DialogueClient) -> None:
     validate(client, ("group.version", 0))
     for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         validate(client, ("metadata.version", 29, kind))
@@ -66,37 +66,37 @@ def rejected_downgrades(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 1, 2)
-def unknown_update_types(client: Speaker) -> None:
+def unknown_update_types(client: DialogueClient) -> None:
     for kind in (0, 4, -1, 127):
         validate(client, ("metadata.version", 29, kind))
         validate(client, ("group.version", 1, kind))
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 1, 2)
-def validation_changes_nothing(client: Speaker) -> None:
+def validation_changes_nothing(client: DialogueClient) -> None:
     validate(client, ("streams.version", 0, SAFE_DOWNGRADE))
     client.note(finalized(client))
 
 
 @dialogue(ApiKey.UPDATE_FEATURES, 1, 2)
-def downgrade_and_upgrade(client: Speaker) -> None:
+def downgrade_and_upgrade(client: DialogueClient) -> None:
     for update in (("share.version", 0, SAFE_DOWNGRADE), ("share.version", 1)):
         change(client, update)
     change(client, (ELR, 0, UNSAFE_DOWNGRADE), ("group.version", 0, SAFE_DOWNGRADE))
     change(client, (ELR, 1), ("group.version", 1))
 
 
-def change(client: Speaker, *updates: Update) -> None:
+def change(client: DialogueClient, *updates: Update) -> None:
     """Applies the updates and waits for them: Kafka responds before its broker applies them."""
-    client.ask(updating(client, *updates))
+    client.request(updating(client, *updates))
     expected = {update[0]: update[1] for update in updates}
-    client.until(ASKING, lambda answer: expected.items() <= levels(answer).items(), 4)
+    client.request_until(ASKING, lambda answer: expected.items() <= levels(answer).items(), 4)
     client.note(finalized(client))
 
 
-def finalized(client: Speaker) -> dict[str, int]:
+def finalized(client: DialogueClient) -> dict[str, int]:
     """The levels in force by ApiVersions; 0 for a feature that it omits."""
-    answer = client.peer.ask(ASKING, 4)
+    answer = client.connection.request(ASKING, 4)
     assert isinstance(answer, ApiVersionsResponse)
     return levels(answer)
 

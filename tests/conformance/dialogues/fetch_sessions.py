@@ -7,11 +7,11 @@ from typing import Any
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.topics import DeleteTopicsRequest
+from tests.conformance.dialogue_client import NO_ID, DialogueClient, batch
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.fetch import LAST, filled, name_or_id
-from tests.conformance.dialogues.metadata import asking
+from tests.conformance.dialogues.metadata import metadata_request
 from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, partition
-from tests.conformance.speaker import NO_ID, Speaker, batch
 
 FIRST = 7
 
@@ -19,7 +19,7 @@ FIRST = 7
 class Session:
     """One session, and the requests that belong to it."""
 
-    def __init__(self, client: Speaker, *names: str) -> None:
+    def __init__(self, client: DialogueClient, *names: str) -> None:
         self.client = client
         self.topics = {name: name_or_id(client, name) for name in names}
         self.id = 0
@@ -40,7 +40,7 @@ class Session:
             session_id=self.id if session_id is None else session_id,
             session_epoch=self.epoch if epoch is None else epoch,
         )
-        answer = self.client.ask(request, version)
+        answer = self.client.request(request, version)
         if answer is not None and answer.error_code == 0 and epoch is None:
             self.id, self.epoch = answer.session_id, self.epoch + 1
         return answer
@@ -56,7 +56,7 @@ class Session:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def incremental_fetches_return_changes(client: Speaker) -> None:
+def incremental_fetches_return_changes(client: DialogueClient) -> None:
     name = client.create("a", 2)
     session = Session(client, name)
     session.fetch({name: [partition(0), partition(1)]})
@@ -71,7 +71,7 @@ def incremental_fetches_return_changes(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def partitions_are_added_and_forgotten(client: Speaker) -> None:
+def partitions_are_added_and_forgotten(client: DialogueClient) -> None:
     a, b = filled(client, "a"), filled(client, "b")
     session = Session(client, a, b)
     session.fetch({a: [partition(0, 8)]})
@@ -83,7 +83,7 @@ def partitions_are_added_and_forgotten(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_session_without_partitions_ends(client: Speaker) -> None:
+def a_session_without_partitions_ends(client: DialogueClient) -> None:
     name = filled(client)
     session = Session(client, name)
     session.fetch({name: [partition(0, 8)]})
@@ -92,7 +92,7 @@ def a_session_without_partitions_ends(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_session_that_starts_empty(client: Speaker) -> None:
+def a_session_that_starts_empty(client: DialogueClient) -> None:
     session = Session(client, name := filled(client))
     session.fetch()
     session.fetch({name: [partition(0, 8)]})
@@ -100,7 +100,7 @@ def a_session_that_starts_empty(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def session_epochs(client: Speaker) -> None:
+def session_epochs(client: DialogueClient) -> None:
     name = filled(client)
     session = Session(client, name)
     session.fetch({name: [partition(0, 8)]})
@@ -112,7 +112,7 @@ def session_epochs(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def unknown_sessions(client: Speaker) -> None:
+def unknown_sessions(client: DialogueClient) -> None:
     name = filled(client)
     session = Session(client, name)
     for session_id, epoch in ((0, 1), (123_456_789, 1), (-1, 1), (123_456_789, -1), (0, -1)):
@@ -120,7 +120,7 @@ def unknown_sessions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_client_closes_its_session(client: Speaker) -> None:
+def a_client_closes_its_session(client: DialogueClient) -> None:
     name = filled(client)
     session = Session(client, name)
     session.fetch({name: [partition(0, 8)]})
@@ -129,7 +129,7 @@ def a_client_closes_its_session(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_full_fetch_replaces_the_session(client: Speaker) -> None:
+def a_full_fetch_replaces_the_session(client: DialogueClient) -> None:
     a, b = filled(client, "a"), filled(client, "b")
     session = Session(client, a, b)
     first = session.fetch({a: [partition(0, 8)]})
@@ -141,7 +141,7 @@ def a_full_fetch_replaces_the_session(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def errors_are_repeated_in_each_response(client: Speaker) -> None:
+def errors_are_repeated_in_each_response(client: DialogueClient) -> None:
     name = filled(client)
     session = Session(client, name)
     session.fetch({name: [partition(0, 99), partition(7)], client.topic("b"): [partition(0)]})
@@ -153,12 +153,12 @@ def errors_are_repeated_in_each_response(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, LAST)
-def a_topic_is_deleted_during_a_session(client: Speaker) -> None:
+def a_topic_is_deleted_during_a_session(client: DialogueClient) -> None:
     a, b = filled(client, "a"), filled(client, "b")
     session = Session(client, a, b)
     session.fetch({a: [partition(0, 10)], b: [partition(0, 10)]})
-    client.peer.ask(DeleteTopicsRequest(topic_names=[a], timeout_ms=30_000), 5)
-    client.until(asking(a), lambda answer: answer.topics[0].error_code, 12)
+    client.connection.request(DeleteTopicsRequest(topic_names=[a], timeout_ms=30_000), 5)
+    client.request_until(metadata_request(a), lambda answer: answer.topics[0].error_code, 12)
     session.fetch()
     session.fetch()
     client.create("a")
@@ -166,7 +166,7 @@ def a_topic_is_deleted_during_a_session(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, FIRST, 12)
-def a_session_in_another_version(client: Speaker) -> None:
+def a_session_in_another_version(client: DialogueClient) -> None:
     """Topics have names before version 13 and ids from there on: a session keeps to one of the two."""
     name = filled(client)
     session = Session(client, name)

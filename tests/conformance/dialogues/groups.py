@@ -8,10 +8,10 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.configs import DescribeConfigsRequest
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
-from tests.conformance.dialogues.metadata import asking
+from tests.conformance.dialogues.metadata import metadata_request
 from tests.conformance.dialogues.words import named
-from tests.conformance.speaker import Speaker
 
 FIRST, LAST = 0, 6
 MANY_KEYS = 4
@@ -19,7 +19,7 @@ TOPIC_RESOURCE, DYNAMIC_TOPIC_CONFIG = 2, 1
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
-def find(client: Speaker, *keys: str, key_type: int = GROUP) -> FindCoordinatorRequest:
+def find(client: DialogueClient, *keys: str, key_type: int = GROUP) -> FindCoordinatorRequest:
     if client.version >= MANY_KEYS:
         return FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type)
     return FindCoordinatorRequest(key=keys[0], key_type=key_type)
@@ -30,55 +30,55 @@ def errors(answer: Any) -> list[int]:
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, FIRST, LAST)
-def the_coordinator_of_a_group(client: Speaker) -> None:
+def the_coordinator_of_a_group(client: DialogueClient) -> None:
     """Kafka creates __consumer_offsets first, and answers COORDINATOR_NOT_AVAILABLE until it exists."""
     request = find(client, "group")
-    client.until(request, lambda answer: errors(answer) == [0])
-    client.ask(request)
+    client.request_until(request, lambda answer: errors(answer) == [0])
+    client.request(request)
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, 1, LAST)
-def the_coordinator_of_a_transaction(client: Speaker) -> None:
+def the_coordinator_of_a_transaction(client: DialogueClient) -> None:
     request = find(client, "transaction", key_type=TRANSACTION)
-    client.until(request, lambda answer: errors(answer) == [0])
-    client.ask(request)
+    client.request_until(request, lambda answer: errors(answer) == [0])
+    client.request(request)
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, MANY_KEYS, LAST)
-def several_keys_and_no_key(client: Speaker) -> None:
+def several_keys_and_no_key(client: DialogueClient) -> None:
     request = find(client, "b", "a", "b")
-    client.until(request, lambda answer: not any(errors(answer)))
-    client.ask(request)
-    client.ask(find(client))
+    client.request_until(request, lambda answer: not any(errors(answer)))
+    client.request(request)
+    client.request(find(client))
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, FIRST, LAST)
-def an_empty_key(client: Speaker) -> None:
+def an_empty_key(client: DialogueClient) -> None:
     request = find(client, "")
-    client.until(request, lambda answer: errors(answer) != [15])
-    client.ask(request)
+    client.request_until(request, lambda answer: errors(answer) != [15])
+    client.request(request)
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, 1, LAST)
-def unknown_key_types(client: Speaker) -> None:
+def unknown_key_types(client: DialogueClient) -> None:
     for key_type in (3, -1, 127):
-        client.ask(find(client, "a", key_type=key_type))
+        client.request(find(client, "a", key_type=key_type))
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, 1, 5)
-def the_share_key_type_in_old_versions(client: Speaker) -> None:
-    client.ask(find(client, "a", key_type=SHARE))
+def the_share_key_type_in_old_versions(client: DialogueClient) -> None:
+    client.request(find(client, "a", key_type=SHARE))
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, 6, LAST)
-def keys_of_share_partitions(client: Speaker) -> None:
+def keys_of_share_partitions(client: DialogueClient) -> None:
     key = f"group:{'A' * 22}:0"
-    client.until(find(client, key, key_type=SHARE), lambda answer: errors(answer) != [15])
-    client.ask(find(client, key, key_type=SHARE))
-    client.ask(find(client, "group", key_type=SHARE))
-    client.ask(find(client, f"group:{'A' * 22}:x", key_type=SHARE))
-    client.ask(find(client, "group:x:0", key_type=SHARE))
-    client.ask(find(client, f"a:b:{'A' * 22}:0", key_type=SHARE))
+    client.request_until(find(client, key, key_type=SHARE), lambda answer: errors(answer) != [15])
+    client.request(find(client, key, key_type=SHARE))
+    client.request(find(client, "group", key_type=SHARE))
+    client.request(find(client, f"group:{'A' * 22}:x", key_type=SHARE))
+    client.request(find(client, "group:x:0", key_type=SHARE))
+    client.request(find(client, f"a:b:{'A' * 22}:0", key_type=SHARE))
 
 
 def own_settings(answer: Any) -> object:
@@ -91,25 +91,27 @@ def own_settings(answer: Any) -> object:
 
 
 @dialogue(ApiKey.FIND_COORDINATOR, 6, LAST)
-def configs_of_coordinator_topics(client: Speaker) -> None:
+def configs_of_coordinator_topics(client: DialogueClient) -> None:
     for key_type, key, topic in (
         (GROUP, "a", "__consumer_offsets"),
         (TRANSACTION, "a", "__transaction_state"),
         (SHARE, f"a:{'A' * 22}:0", "__share_group_state"),
     ):
-        client.until(find(client, key, key_type=key_type), lambda answer: errors(answer) == [0])
-        client.ask(
-            asking(topic), 12, noting=lambda it: (it.topics[0].is_internal, len(it.topics[0].partitions))
+        client.request_until(find(client, key, key_type=key_type), lambda answer: errors(answer) == [0])
+        client.request(
+            metadata_request(topic),
+            12,
+            noting=lambda it: (it.topics[0].is_internal, len(it.topics[0].partitions)),
         )
         resource = DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
         )
-        client.ask(DescribeConfigsRequest(resources=[resource]), 4, noting=own_settings)
+        client.request(DescribeConfigsRequest(resources=[resource]), 4, noting=own_settings)
 
 
 @dialogue(ApiKey.METADATA, 4, 13)
-def coordinator_topics_are_created_on_request(client: Speaker) -> None:
+def coordinator_topics_are_created_on_request(client: DialogueClient) -> None:
     for name in ("__consumer_offsets", "__transaction_state", "__share_group_state"):
         request = MetadataRequest(topics=named(name), allow_auto_topic_creation=True)
-        client.until(request, lambda answer: answer.topics[0].error_code == 0)
-        client.ask(request, noting=lambda it: (it.topics[0].is_internal, len(it.topics[0].partitions)))
+        client.request_until(request, lambda answer: answer.topics[0].error_code == 0)
+        client.request(request, noting=lambda it: (it.topics[0].is_internal, len(it.topics[0].partitions)))

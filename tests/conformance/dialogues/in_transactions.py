@@ -19,8 +19,8 @@ from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.records.control import control_record_type
 from barnabas.protocol.records.entries import batches
 from barnabas.protocol.wire import Uuid
+from tests.conformance.dialogue_client import DialogueClient, batch
 from tests.conformance.dialogues.words import IDS_IN_PRODUCE, produce
-from tests.conformance.speaker import Speaker, batch
 
 GROUP, TRANSACTION = 0, 1
 ADDS_IMPLICITLY: Final = 12
@@ -29,10 +29,10 @@ ADDS_IMPLICITLY: Final = 12
 _ADD, _END_BEFORE_BUMPS, _END_WITH_BUMP, _INIT = 3, 4, 5, 4
 
 
-def coordinator_of(client: Speaker, key: str, key_type: int) -> None:
+def coordinator_of(client: DialogueClient, key: str, key_type: int) -> None:
     """Creates the coordinator's topic if it is missing, and waits for a leader of the key's partition."""
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-    client.until(request, lambda answer: answer.coordinators[0].error_code == 0, 4)
+    client.request_until(request, lambda answer: answer.coordinators[0].error_code == 0, 4)
 
 
 class Transactor:
@@ -42,7 +42,7 @@ class Transactor:
     """
 
     def __init__(
-        self, client: Speaker, word: str = "tx", topic: str | None = None, bumps: bool | None = None
+        self, client: DialogueClient, word: str = "tx", topic: str | None = None, bumps: bool | None = None
     ):
         self.client = client
         self.name = topic or client.create(f"{word}-topic", 2)
@@ -54,7 +54,7 @@ class Transactor:
     def initialize(self) -> None:
         """Gets a producer id and epoch; aborts the transaction of an earlier epoch and fences that epoch."""
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=60_000)
-        given = self.client.until(request, lambda answer: answer.error_code == 0, _INIT)
+        given = self.client.request_until(request, lambda answer: answer.error_code == 0, _INIT)
         self.id, self.epoch = given.producer_id, given.producer_epoch
         self.sequences = [0, 0]
 
@@ -66,7 +66,7 @@ class Transactor:
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[topic],
         )
-        answer = self.client.until(
+        answer = self.client.request_until(
             request,
             lambda it: it.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code != 51,
             _ADD,
@@ -89,7 +89,9 @@ class Transactor:
             **fields,
         )
 
-    def request(self, *records: bytes, transactional_id: str | None = None, acks: int = -1) -> ProduceRequest:
+    def produce_request(
+        self, *records: bytes, transactional_id: str | None = None, acks: int = -1
+    ) -> ProduceRequest:
         client = self.client
         topic: str | Uuid = client.id_of(self.name) if client.version >= IDS_IN_PRODUCE else self.name
         tid = self.transactional_id if transactional_id is None else transactional_id
@@ -98,7 +100,7 @@ class Transactor:
     def send(self, *values: bytes, sequence: int, transactional_id: str | None = None, **fields: Any) -> None:
         """Sends a batch to the first partition; notes the result."""
         payload = self.batch(*values or (b"v",), sequence=sequence, **fields)
-        self.client.ask(self.request(payload, transactional_id=transactional_id), noting=outcomes)
+        self.client.request(self.produce_request(payload, transactional_id=transactional_id), noting=outcomes)
 
     def write(self, *values: bytes, partition: int = 0) -> None:
         """Appends a batch in the transaction, which must succeed, in a version that fits `bumps`."""
@@ -110,7 +112,7 @@ class Transactor:
             transactional_id=self.transactional_id, acks=-1, timeout_ms=10_000, topic_data=[topic]
         )
         retried = (51, 19)  # the previous transaction has not ended in all partitions
-        answer = self.client.until(
+        answer = self.client.request_until(
             request, lambda it: it.responses[0].partition_responses[0].error_code not in retried, version
         )
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
@@ -125,11 +127,11 @@ class Transactor:
             committed=commit,
         )
         version = _END_WITH_BUMP if self.bumps else _END_BEFORE_BUMPS
-        answer = self.client.until(request, lambda it: it.error_code != 51, version)
+        answer = self.client.request_until(request, lambda it: it.error_code != 51, version)
         assert answer.error_code == 0, answer
         done = "CompleteCommit" if commit else "CompleteAbort"
         described = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
-        self.client.until(described, lambda it: it.transaction_states[0].transaction_state == done, 0)
+        self.client.request_until(described, lambda it: it.transaction_states[0].transaction_state == done, 0)
         if self.bumps:
             self.id, self.epoch = answer.producer_id, answer.producer_epoch
             self.sequences = [0, 0]
@@ -166,12 +168,12 @@ def marker(
     )
 
 
-def note_log(client: Speaker, name: str, partition: int = 0, isolation_level: int = 0) -> None:
+def note_log(client: DialogueClient, name: str, partition: int = 0, isolation_level: int = 0) -> None:
     """Notes what a consumer reads from a partition: batches, their producers and records, and aborted transactions."""
     from tests.conformance.dialogues.words import fetch, fetch_topic
     from tests.conformance.dialogues.words import partition as fetch_partition
 
-    answer = client.peer.ask(
+    answer = client.connection.request(
         fetch(fetch_topic(name, [fetch_partition(partition)]), isolation_level=isolation_level), 12
     )
     assert isinstance(answer, FetchResponse)
@@ -181,7 +183,7 @@ def note_log(client: Speaker, name: str, partition: int = 0, isolation_level: in
     client.note([(it.producer_id >= 0, it.first_offset) for it in data.aborted_transactions or ()])
 
 
-def note_batches(client: Speaker, data: bytes) -> None:
+def note_batches(client: DialogueClient, data: bytes) -> None:
     """Notes batches without producer ids and what depends on them."""
     for found in batches(data):
         assert isinstance(found, RecordBatch)
@@ -195,9 +197,9 @@ def note_batches(client: Speaker, data: bytes) -> None:
         )
 
 
-def note_producers(client: Speaker, name: str, *partitions: int) -> None:
+def note_producers(client: DialogueClient, name: str, *partitions: int) -> None:
     """Notes the producer state of partitions."""
     request = DescribeProducersRequest(
         topics=[DescribeProducersRequest.TopicRequest(name=name, partition_indexes=list(partitions or (0,)))]
     )
-    client.ask(request, 0)
+    client.request(request, 0)

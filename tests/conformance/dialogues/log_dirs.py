@@ -13,9 +13,9 @@ from barnabas.protocol.messages.log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from tests.conformance.dialogue_client import DialogueClient, batch
 from tests.conformance.dialogues import JBOD, dialogue
 from tests.conformance.dialogues.topics import create, outcomes, wish
-from tests.conformance.speaker import Speaker, batch
 
 describing = partial(dialogue, ApiKey.DESCRIBE_LOG_DIRS, 1, 5, brokers=JBOD)
 altering = partial(dialogue, ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, brokers=JBOD)
@@ -95,21 +95,21 @@ def _basename(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def paths(client: Speaker) -> list[str]:
+def paths(client: DialogueClient) -> list[str]:
     """The log directories, in order."""
-    answer = client.peer.ask(describe(), DESCRIBE_VERSION)
+    answer = client.connection.request(describe(), DESCRIBE_VERSION)
     assert isinstance(answer, DescribeLogDirsResponse)
     return sorted(one.log_dir for one in answer.results)
 
 
-def note_settled_directories(client: Speaker, name: str, partitions: int) -> None:
+def note_settled_directories(client: DialogueClient, name: str, partitions: int) -> None:
     """Waits until no partition of the topic moves, then notes their directories."""
 
     def is_settled(answer: DescribeLogDirsResponse) -> bool:
         found = [it for one in answer.results for topic in one.topics for it in topic.partitions]
         return len(found) == partitions and not any(it.is_future_key for it in found)
 
-    answer = client.until(describe((name, range(partitions))), is_settled, DESCRIBE_VERSION)
+    answer = client.request_until(describe((name, range(partitions))), is_settled, DESCRIBE_VERSION)
     client.note(placed(answer))
 
 
@@ -117,26 +117,26 @@ def note_settled_directories(client: Speaker, name: str, partitions: int) -> Non
 
 
 @describing()
-def no_partition_at_all(client: Speaker) -> None:
-    client.ask(describe(), noting=shown)
+def no_partition_at_all(client: DialogueClient) -> None:
+    client.request(describe(), noting=shown)
 
 
 @describing()
-def some_partitions(client: Speaker) -> None:
+def some_partitions(client: DialogueClient) -> None:
     name = client.create("a", 3)
     client.write(name, batch(b"one"), batch(b"two", b"three"), partition=1)
-    client.ask(describe((name, [0, 1])), noting=shown)
-    client.ask(describe((name, [2]), (name, [1])), noting=shown)
+    client.request(describe((name, [0, 1])), noting=shown)
+    client.request(describe((name, [2]), (name, [1])), noting=shown)
 
 
 @describing()
-def unknown_partitions(client: Speaker) -> None:
+def unknown_partitions(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(describe((name, [7]), (client.topic("b"), [0]), (name, [0, 0]), ("", [-1])), noting=shown)
+    client.request(describe((name, [7]), (client.topic("b"), [0]), (name, [0, 0]), ("", [-1])), noting=shown)
 
 
 @describing()
-def all_partitions(client: Speaker) -> None:
+def all_partitions(client: DialogueClient) -> None:
     name = client.create("a", 2)
 
     def ours(answer: DescribeLogDirsResponse) -> object:
@@ -144,124 +144,126 @@ def all_partitions(client: Speaker) -> None:
             one.topics = [topic for topic in one.topics if topic.name == name]
         return shown(answer)
 
-    client.ask(describe(all_of_them=True), noting=ours)
+    client.request(describe(all_of_them=True), noting=ours)
 
 
 # ---- AlterReplicaLogDirs
 
 
 @altering()
-def nothing_to_move(client: Speaker) -> None:
-    client.ask(alter(), noting=error_codes)
-    client.ask(alter((paths(client)[0], client.create("a"), [])), noting=error_codes)
+def nothing_to_move(client: DialogueClient) -> None:
+    client.request(alter(), noting=error_codes)
+    client.request(alter((paths(client)[0], client.create("a"), [])), noting=error_codes)
 
 
 @altering()
-def replicas_move(client: Speaker) -> None:
+def replicas_move(client: DialogueClient) -> None:
     name = client.create("a", 3)
     first, second, third = paths(client)
     client.write(name, *(batch(b"%d" % number) for number in range(20)), partition=1)
     for path in (second, third, first):
-        client.ask(alter((path, name, [0, 1, 2])), noting=error_codes)
+        client.request(alter((path, name, [0, 1, 2])), noting=error_codes)
         note_settled_directories(client, name, 3)
-    client.ask(alter((first, name, [0]), (second, name, [1]), (third, name, [2])), noting=error_codes)
+    client.request(alter((first, name, [0]), (second, name, [1]), (third, name, [2])), noting=error_codes)
     note_settled_directories(client, name, 3)
     assert client.write(name, batch(b"after"), partition=1) == [20]
 
 
 @altering()
-def a_move_to_the_current_directory(client: Speaker) -> None:
+def a_move_to_the_current_directory(client: DialogueClient) -> None:
     name = client.create("a")
     path = paths(client)[0]
-    client.ask(alter((path, name, [0])), noting=error_codes)
+    client.request(alter((path, name, [0])), noting=error_codes)
     note_settled_directories(client, name, 1)
-    client.ask(alter((path, name, [0])), noting=error_codes)
-    note_settled_directories(client, name, 1)
-
-
-@altering()
-def the_last_of_several_targets_counts(client: Speaker) -> None:
-    name = client.create("a")
-    first, second, third = paths(client)
-    client.ask(alter((first, name, [0, 0]), (third, name, [0]), (second, name, [0])), noting=error_codes)
+    client.request(alter((path, name, [0])), noting=error_codes)
     note_settled_directories(client, name, 1)
 
 
 @altering()
-def a_move_there_and_back(client: Speaker) -> None:
+def the_last_of_several_targets_counts(client: DialogueClient) -> None:
     name = client.create("a")
     first, second, third = paths(client)
-    client.ask(alter((first, name, [0])), noting=error_codes)
+    client.request(alter((first, name, [0, 0]), (third, name, [0]), (second, name, [0])), noting=error_codes)
+    note_settled_directories(client, name, 1)
+
+
+@altering()
+def a_move_there_and_back(client: DialogueClient) -> None:
+    name = client.create("a")
+    first, second, third = paths(client)
+    client.request(alter((first, name, [0])), noting=error_codes)
     note_settled_directories(client, name, 1)
     for path in (second, third, second, first):
-        client.ask(alter((path, name, [0])), noting=error_codes)
+        client.request(alter((path, name, [0])), noting=error_codes)
     note_settled_directories(client, name, 1)
 
 
 @altering()
-def moves_of_unknown_partitions(client: Speaker) -> None:
+def moves_of_unknown_partitions(client: DialogueClient) -> None:
     name = client.create("a")
     path = paths(client)[0]
-    client.ask(
+    client.request(
         alter((path, name, [1, -1]), (path, client.topic("b"), [0]), (path, "", [0])), noting=error_codes
     )
 
 
 @altering()
-def a_directory_for_future_partitions(client: Speaker) -> None:
+def a_directory_for_future_partitions(client: DialogueClient) -> None:
     name = client.topic("a")
     third = paths(client)[2]
-    client.ask(alter((third, name, [0, 1, 2, 3])), noting=error_codes)
+    client.request(alter((third, name, [0, 1, 2, 3])), noting=error_codes)
     client.create("a", 4)
     note_settled_directories(client, name, 4)
 
 
 @altering()
-def unknown_directories(client: Speaker) -> None:
+def unknown_directories(client: DialogueClient) -> None:
     name = client.create("a")
     first = paths(client)[0]
     for path in ("/nowhere", "", first + "/", first[:-1], "d1", first + "/.."):
-        client.ask(alter((path, name, [0]), (path, client.topic("b"), [0])), noting=error_codes)
+        client.request(alter((path, name, [0]), (path, client.topic("b"), [0])), noting=error_codes)
 
 
 @altering()
-def names_too_long_for_a_future_directory(client: Speaker) -> None:
+def names_too_long_for_a_future_directory(client: DialogueClient) -> None:
     path = paths(client)[0]
     for length in (210, 211, 212, 213, 214, 215, 249, 250, 300):
-        client.ask(alter((path, "x" * length, [0, 10])), noting=error_codes)
+        client.request(alter((path, "x" * length, [0, 10])), noting=error_codes)
 
 
 @altering()
-def cordoned_directories(client: Speaker) -> None:
+def cordoned_directories(client: DialogueClient) -> None:
     name = client.create("a")
     first, second, third = paths(client)
-    client.ask(alter((third, name, [0])), noting=error_codes)
+    client.request(alter((third, name, [0])), noting=error_codes)
     note_settled_directories(client, name, 1)
     try:
         cordon(client, f"{first},{second}")
-        client.until(describe(), lambda answer: sum(one.is_cordoned for one in answer.results) == 2, 5)
-        client.ask(describe(), 5, noting=shown)
-        client.ask(alter((first, name, [0]), (first, client.topic("b"), [0])), noting=error_codes)
+        client.request_until(
+            describe(), lambda answer: sum(one.is_cordoned for one in answer.results) == 2, 5
+        )
+        client.request(describe(), 5, noting=shown)
+        client.request(alter((first, name, [0]), (first, client.topic("b"), [0])), noting=error_codes)
         client.create("c", 6)
         note_settled_directories(client, client.topic("c"), 6)
         cordon(client, "*")
-        client.until(describe(), lambda answer: all(one.is_cordoned for one in answer.results), 5)
+        client.request_until(describe(), lambda answer: all(one.is_cordoned for one in answer.results), 5)
         # Kafka's controller learns of it with the broker's next heartbeat.
         tried = create(wish(client.topic("e")), validate_only=True)
-        client.until(tried, lambda answer: answer.topics[0].error_code != 0, 7)
-        client.ask(create(wish(client.topic("d"))), 7, noting=outcomes)
-        client.ask(alter((third, name, [0])), noting=error_codes)
+        client.request_until(tried, lambda answer: answer.topics[0].error_code != 0, 7)
+        client.request(create(wish(client.topic("d"))), 7, noting=outcomes)
+        client.request(alter((third, name, [0])), noting=error_codes)
     finally:
         cordon(client, None)
-    client.until(describe(), lambda answer: not any(one.is_cordoned for one in answer.results), 5)
-    client.ask(alter((first, name, [0])), noting=error_codes)
+    client.request_until(describe(), lambda answer: not any(one.is_cordoned for one in answer.results), 5)
+    client.request(alter((first, name, [0])), noting=error_codes)
     note_settled_directories(client, name, 1)
 
 
-def cordon(client: Speaker, value: str | None) -> None:
+def cordon(client: DialogueClient, value: str | None) -> None:
     request = IncrementalAlterConfigsRequest
     entry = request.AlterableConfig(
         name="cordoned.log.dirs", config_operation=DELETE if value is None else SET, value=value
     )
     resource = request.AlterConfigsResource(resource_type=4, resource_name="1", configs=[entry])
-    client.ask(request(resources=[resource]), 1)
+    client.request(request(resources=[resource]), 1)

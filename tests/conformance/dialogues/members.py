@@ -14,8 +14,8 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from barnabas.protocol.schema import Message
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import Speaker
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import DialogueClient
 
 JOIN, SYNC, HEARTBEAT, LEAVE, DESCRIBE = 9, 5, 4, 5, 6
 """The newest versions, for requests that a dialogue does not vary."""
@@ -45,12 +45,12 @@ def in_order(answer: Any) -> Any:
     return answer
 
 
-def a_group(client: Speaker, word: str) -> str:
+def a_group(client: DialogueClient, word: str) -> str:
     """A group id that no other dialogue uses, once its coordinator has loaded."""
     group = client.topic(word)
-    client.until(FindCoordinatorRequest(key=group), lambda answer: answer.error_code == 0, 3)
+    client.request_until(FindCoordinatorRequest(key=group), lambda answer: answer.error_code == 0, 3)
     heartbeat = HeartbeatRequest(group_id=group, generation_id=1, member_id="x")
-    client.until(heartbeat, lambda answer: answer.error_code == 25, HEARTBEAT)
+    client.request_until(heartbeat, lambda answer: answer.error_code == 25, HEARTBEAT)
     return group
 
 
@@ -59,7 +59,7 @@ class Member:
 
     def __init__(
         self,
-        client: Speaker,
+        client: DialogueClient,
         group: str,
         *,
         instance: str | None = None,
@@ -70,7 +70,9 @@ class Member:
         rebalance_ms: int = 30_000,
     ) -> None:
         self._client = client
-        self._peer = Peer(*client.peer.address, client_id=f"member-{next(client.numbers)}")
+        self._connection = BrokerConnection(
+            *client.connection.address, client_id=f"member-{next(client.numbers)}"
+        )
         self._sent: tuple[Message, int] | None = None
         self.group = group
         self.instance = instance
@@ -86,7 +88,7 @@ class Member:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._peer.close()
+        self._connection.close()
 
     # ---- joining
 
@@ -105,7 +107,7 @@ class Member:
         """Sends JoinGroup, after it got a member id where one is required."""
         needs_id = self.join_version >= 4 and self.instance is None and not self.id
         if needs_id:
-            self.id = self.ask(self.join_request(), self.join_version).member_id
+            self.id = self.request(self.join_request(), self.join_version).member_id
         self._send(self.join_request(), self.join_version)
 
     def joined(self) -> Any:
@@ -151,7 +153,7 @@ class Member:
         )
 
     def heartbeat(self, version: int = HEARTBEAT) -> Any:
-        return self.ask(
+        return self.request(
             HeartbeatRequest(
                 group_id=self.group,
                 generation_id=self.generation,
@@ -166,10 +168,10 @@ class Member:
             member_id=self.id, group_instance_id=self.instance, reason="done"
         )
         if version < 3:
-            return self.ask(LeaveGroupRequest(group_id=self.group, member_id=self.id), version)
-        return self.ask(LeaveGroupRequest(group_id=self.group, members=[identity]), version)
+            return self.request(LeaveGroupRequest(group_id=self.group, member_id=self.id), version)
+        return self.request(LeaveGroupRequest(group_id=self.group, members=[identity]), version)
 
-    def ask(self, request: Message, version: int) -> Any:
+    def request(self, request: Message, version: int) -> Any:
         """Sends a request; notes and returns the response."""
         self._send(request, version)
         answer = self._receive()
@@ -178,38 +180,38 @@ class Member:
 
     def _send(self, request: Message, version: int) -> None:
         self._sent = (request, version)
-        self._peer.say(request, version)
+        self._connection.send(request, version)
 
     def _receive(self) -> Any:
         assert self._sent is not None
-        return self._peer.hear(*self._sent)
+        return self._connection.receive(*self._sent)
 
 
-def described(client: Speaker, group: str, version: int = DESCRIBE, *, exists: bool = True) -> Any:
+def described(client: DialogueClient, group: str, version: int = DESCRIBE, *, exists: bool = True) -> Any:
     """Notes DescribeGroups of one group with its members sorted.
 
     Kafka returns the id of a new member before the first record of the group is committed; until then it is hidden.
     """
     if exists:
         seen = DescribeGroupsRequest(groups=[group])
-        client.until(seen, lambda answer: answer.groups[0].group_state != "Dead", 5)
+        client.request_until(seen, lambda answer: answer.groups[0].group_state != "Dead", 5)
 
     def in_their_order(answer: Any) -> Any:
         answer.groups[0].members.sort(key=lambda member: (member.client_id, by_id(member)))
         return answer
 
-    return client.ask(DescribeGroupsRequest(groups=[group]), version, noting=in_their_order)
+    return client.request(DescribeGroupsRequest(groups=[group]), version, noting=in_their_order)
 
 
-def awaits_state(client: Speaker, group: str, state: str) -> None:
+def awaits_state(client: DialogueClient, group: str, state: str) -> None:
     """Waits until the group is in `state`: the broker has received what other members sent."""
-    client.until(
+    client.request_until(
         DescribeGroupsRequest(groups=[group]), lambda answer: answer.groups[0].group_state == state, 5
     )
 
 
-def awaits_members(client: Speaker, group: str, count: int) -> None:
+def awaits_members(client: DialogueClient, group: str, count: int) -> None:
     """Waits until the group has `count` members."""
-    client.until(
+    client.request_until(
         DescribeGroupsRequest(groups=[group]), lambda answer: len(answer.groups[0].members) == count, 5
     )

@@ -12,18 +12,18 @@ from barnabas.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from tests.conformance.dialogue_client import NO_ID, DialogueClient
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.words import named
-from tests.conformance.speaker import NO_ID, Speaker
 
 SINCE_NO_AUTO_CREATION = 4
 
 
-def asking(*names: str | None, **fields: Any) -> MetadataRequest:
+def metadata_request(*names: str | None, **fields: Any) -> MetadataRequest:
     return MetadataRequest(topics=named(*names), allow_auto_topic_creation=False, **fields)
 
 
-def mine(client: Speaker) -> Any:
+def mine(client: DialogueClient) -> Any:
     """A function that notes only the topics of this dialogue."""
     prefix = client.topic("")
 
@@ -36,70 +36,74 @@ def mine(client: Speaker) -> Any:
 
 
 @dialogue(ApiKey.METADATA, 0, 13)
-def all_topics(client: Speaker) -> None:
+def all_topics(client: DialogueClient) -> None:
     client.create("a", 2)
     client.create("b")
-    client.ask(MetadataRequest(topics=[] if client.version == 0 else None), noting=mine(client))
+    client.request(MetadataRequest(topics=[] if client.version == 0 else None), noting=mine(client))
 
 
 @dialogue(ApiKey.METADATA, 1, 13)
-def no_topic(client: Speaker) -> None:
+def no_topic(client: DialogueClient) -> None:
     client.create("a")
-    client.ask(MetadataRequest(topics=[]))
+    client.request(MetadataRequest(topics=[]))
 
 
 @dialogue(ApiKey.METADATA, 0, 13)
-def a_topic_by_name(client: Speaker) -> None:
-    client.ask(MetadataRequest(topics=named(client.create("a", 3))))
+def a_topic_by_name(client: DialogueClient) -> None:
+    client.request(MetadataRequest(topics=named(client.create("a", 3))))
 
 
 @dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
-def the_same_topic_twice(client: Speaker) -> None:
+def the_same_topic_twice(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(asking(name, client.topic("b"), name, client.topic("b")), noting=mine(client))
+    client.request(metadata_request(name, client.topic("b"), name, client.topic("b")), noting=mine(client))
 
 
 @dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
-def unknown_topics(client: Speaker) -> None:
-    client.ask(asking(client.topic("a"), client.create("b"), client.topic("c")), noting=mine(client))
+def unknown_topics(client: DialogueClient) -> None:
+    client.request(
+        metadata_request(client.topic("a"), client.create("b"), client.topic("c")), noting=mine(client)
+    )
 
 
 @dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
-def internal_topics(client: Speaker) -> None:
-    client.ask(asking("__share_group_state"))
-    client.ask(asking("__cluster_metadata"))
+def internal_topics(client: DialogueClient) -> None:
+    client.request(metadata_request("__share_group_state"))
+    client.request(metadata_request("__cluster_metadata"))
 
 
 @dialogue(ApiKey.METADATA, SINCE_NO_AUTO_CREATION, 13)
-def invalid_names(client: Speaker) -> None:
+def invalid_names(client: DialogueClient) -> None:
     for name in ("", ".", "..", "a b", "x" * 250, "ä"):
-        client.ask(asking(name))
+        client.request(metadata_request(name))
 
 
 @dialogue(ApiKey.METADATA, 0, 13)
-def automatic_creation_with_invalid_names(client: Speaker) -> None:
+def automatic_creation_with_invalid_names(client: DialogueClient) -> None:
     for name in (".", "a b", "x" * 250):
-        client.ask(MetadataRequest(topics=named(name), allow_auto_topic_creation=True))
+        client.request(MetadataRequest(topics=named(name), allow_auto_topic_creation=True))
 
 
 @dialogue(ApiKey.METADATA, 0, 13)
-def automatic_creation(client: Speaker) -> None:
+def automatic_creation(client: DialogueClient) -> None:
     """Kafka may answer UNKNOWN_TOPIC_OR_PARTITION at first."""
     request = MetadataRequest(topics=named(client.topic("a")), allow_auto_topic_creation=True)
-    client.until(request, lambda answer: answer.topics[0].error_code == 0 and answer.topics[0].partitions)
-    client.ask(request)
+    client.request_until(
+        request, lambda answer: answer.topics[0].error_code == 0 and answer.topics[0].partitions
+    )
+    client.request(request)
 
 
 @dialogue(ApiKey.METADATA, 12, 13)
-def a_topic_by_id(client: Speaker) -> None:
+def a_topic_by_id(client: DialogueClient) -> None:
     topic_id = client.id_of(client.create("a"))
-    client.ask(MetadataRequest(topics=named(None, topic_id=topic_id)))
+    client.request(MetadataRequest(topics=named(None, topic_id=topic_id)))
 
 
 @dialogue(ApiKey.METADATA, 12, 13)
-def an_unknown_id(client: Speaker) -> None:
+def an_unknown_id(client: DialogueClient) -> None:
     topic_id = client.id_of(client.create("a"))
-    client.ask(MetadataRequest(topics=[*named(None, topic_id=NO_ID), *named(None, topic_id=topic_id)]))
+    client.request(MetadataRequest(topics=[*named(None, topic_id=NO_ID), *named(None, topic_id=topic_id)]))
 
 
 @dialogue(
@@ -108,19 +112,19 @@ def an_unknown_id(client: Speaker) -> None:
     13,
     differs="Kafka fails with UNKNOWN_SERVER_ERROR on the null name; to Barnabas the id is unknown",
 )
-def neither_a_name_nor_an_id(client: Speaker) -> None:
-    client.ask(MetadataRequest(topics=named(None)))
+def neither_a_name_nor_an_id(client: DialogueClient) -> None:
+    client.request(MetadataRequest(topics=named(None)))
 
 
 @dialogue(ApiKey.METADATA, 12, 13)
-def a_name_and_an_id(client: Speaker) -> None:
+def a_name_and_an_id(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(MetadataRequest(topics=named(name, topic_id=client.id_of(name))))
-    client.ask(MetadataRequest(topics=named(client.topic("b"), topic_id=client.id_of(name))))
+    client.request(MetadataRequest(topics=named(name, topic_id=client.id_of(name))))
+    client.request(MetadataRequest(topics=named(client.topic("b"), topic_id=client.id_of(name))))
 
 
 @dialogue(ApiKey.METADATA, 12, 13)
-def names_beside_ids(client: Speaker) -> None:
+def names_beside_ids(client: DialogueClient) -> None:
     """One id makes the request one by ids: topics without an id are ignored, and none is created."""
     a, b, new = client.create("a"), client.create("b"), client.topic("new")
     a_id = client.id_of(a)
@@ -134,50 +138,52 @@ def names_beside_ids(client: Speaker) -> None:
         [*named(a), *named(b, topic_id=a_id)],
         [*named(None, topic_id=a_id), *named(None, topic_id=NO_ID), *named(None, topic_id=a_id)],
     ):
-        client.ask(
+        client.request(
             MetadataRequest(
                 topics=topics, allow_auto_topic_creation=True, include_topic_authorized_operations=True
             )
         )
-    client.ask(asking(new))
+    client.request(metadata_request(new))
 
 
 @dialogue(ApiKey.METADATA, 10, 11)
-def ids_in_old_versions(client: Speaker) -> None:
+def ids_in_old_versions(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(MetadataRequest(topics=named(name, topic_id=client.id_of(name))))
-    client.ask(MetadataRequest(topics=named(None)))
-    client.ask(MetadataRequest(topics=named(None, topic_id=client.id_of(name))))
+    client.request(MetadataRequest(topics=named(name, topic_id=client.id_of(name))))
+    client.request(MetadataRequest(topics=named(None)))
+    client.request(MetadataRequest(topics=named(None, topic_id=client.id_of(name))))
 
 
 @dialogue(ApiKey.METADATA, 8, 13)
-def authorized_operations_on_topics(client: Speaker) -> None:
-    client.ask(asking(client.create("a"), client.topic("b"), include_topic_authorized_operations=True))
+def authorized_operations_on_topics(client: DialogueClient) -> None:
+    client.request(
+        metadata_request(client.create("a"), client.topic("b"), include_topic_authorized_operations=True)
+    )
 
 
 @dialogue(ApiKey.METADATA, 8, 10)
-def authorized_operations_on_the_cluster(client: Speaker) -> None:
-    client.ask(asking(include_cluster_authorized_operations=True))
+def authorized_operations_on_the_cluster(client: DialogueClient) -> None:
+    client.request(metadata_request(include_cluster_authorized_operations=True))
 
 
 # ---- DescribeCluster
 
 
 @dialogue(ApiKey.DESCRIBE_CLUSTER, 0, 2)
-def the_cluster(client: Speaker) -> None:
-    client.ask(DescribeClusterRequest())
-    client.ask(DescribeClusterRequest(include_cluster_authorized_operations=True))
+def the_cluster(client: DialogueClient) -> None:
+    client.request(DescribeClusterRequest())
+    client.request(DescribeClusterRequest(include_cluster_authorized_operations=True))
 
 
 @dialogue(ApiKey.DESCRIBE_CLUSTER, 1, 2)
-def endpoint_types(client: Speaker) -> None:
+def endpoint_types(client: DialogueClient) -> None:
     for endpoint_type in (0, 2, 3):
-        client.ask(DescribeClusterRequest(endpoint_type=endpoint_type))
+        client.request(DescribeClusterRequest(endpoint_type=endpoint_type))
 
 
 @dialogue(ApiKey.DESCRIBE_CLUSTER, 2, 2)
-def fenced_brokers(client: Speaker) -> None:
-    client.ask(DescribeClusterRequest(include_fenced_brokers=True))
+def fenced_brokers(client: DialogueClient) -> None:
+    client.request(DescribeClusterRequest(include_fenced_brokers=True))
 
 
 # ---- DescribeTopicPartitions
@@ -196,10 +202,10 @@ def describing(
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def topics_sorted_by_name(client: Speaker) -> None:
+def topics_sorted_by_name(client: DialogueClient) -> None:
     b, a = client.create("b", 2), client.create("a")
-    client.ask(describing(b, a))
-    client.ask(describing(b, client.topic("c"), a, b))
+    client.request(describing(b, a))
+    client.request(describing(b, client.topic("c"), a, b))
 
 
 @dialogue(
@@ -208,17 +214,17 @@ def topics_sorted_by_name(client: Speaker) -> None:
     0,
     differs="Kafka fails with UNKNOWN_SERVER_ERROR on invalid names",
 )
-def descriptions_of_invalid_names(client: Speaker) -> None:
-    client.ask(describing("a b", ""))
+def descriptions_of_invalid_names(client: DialogueClient) -> None:
+    client.request(describing("a b", ""))
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def page_by_page(client: Speaker) -> None:
+def page_by_page(client: DialogueClient) -> None:
     names = [client.create(word, count) for word, count in (("a", 2), ("b", 3), ("c", 1))]
     for limit in (1, 2, 3, 4, 6):
         cursor: tuple[str, int] | None = None
         while True:
-            answer: DescribeTopicPartitionsResponse = client.ask(
+            answer: DescribeTopicPartitionsResponse = client.request(
                 describing(*names, limit=limit, cursor=cursor)
             )
             if answer is None or answer.next_cursor is None:
@@ -227,14 +233,14 @@ def page_by_page(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def limits_of_zero_and_less(client: Speaker) -> None:
+def limits_of_zero_and_less(client: DialogueClient) -> None:
     name = client.create("a", 2)
     for limit in (0, -1):
-        client.ask(describing(name, limit=limit))
+        client.request(describing(name, limit=limit))
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def cursors_outside_of_the_topics(client: Speaker) -> None:
+def cursors_outside_of_the_topics(client: DialogueClient) -> None:
     a, b = client.create("a", 2), client.create("b")
     for cursor in (
         (client.topic("0"), 0),
@@ -244,29 +250,29 @@ def cursors_outside_of_the_topics(client: Speaker) -> None:
         (a, 2),
         (a, 9),
     ):
-        client.ask(describing(a, b, cursor=cursor))
-    client.ask(describing(a, b, cursor=(a, -1)))
-    client.ask(describing(b, cursor=(a, 1)))
+        client.request(describing(a, b, cursor=cursor))
+    client.request(describing(a, b, cursor=(a, -1)))
+    client.request(describing(b, cursor=(a, 1)))
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def cursors_of_unknown_topics(client: Speaker) -> None:
+def cursors_of_unknown_topics(client: DialogueClient) -> None:
     """The partition of a cursor applies to its topic only: the next topic starts at its first partition."""
     gone, there = client.topic("a"), client.create("b", 3)
     for index in (0, 2, 5):
         for limit in (1, 9):
-            client.ask(describing(gone, there, cursor=(gone, index), limit=limit))
+            client.request(describing(gone, there, cursor=(gone, index), limit=limit))
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def internal_topics_that_do_not_exist(client: Speaker) -> None:
-    client.ask(describing("__share_group_state", "__share_group_states"))
+def internal_topics_that_do_not_exist(client: DialogueClient) -> None:
+    client.request(describing("__share_group_state", "__share_group_states"))
 
 
 @dialogue(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
-def missing_topics_between_pages(client: Speaker) -> None:
+def missing_topics_between_pages(client: DialogueClient) -> None:
     a, c = client.create("a", 2), client.create("c", 2)
     missing = client.topic("b")
-    client.ask(describing(a, missing, c, limit=2))
-    client.ask(describing(a, missing, c, limit=3))
-    client.ask(describing(missing, limit=1))
+    client.request(describing(a, missing, c, limit=2))
+    client.request(describing(a, missing, c, limit=3))
+    client.request(describing(missing, limit=1))

@@ -11,12 +11,12 @@ from barnabas.protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from barnabas.protocol.messages.groups import ListGroupsRequest
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues import members as classic
 from tests.conformance.dialogues.consumers import Consumer, described
 from tests.conformance.dialogues.members import Member, a_group
 from tests.conformance.dialogues.partitions import creating, more, note_grown
-from tests.conformance.speaker import Speaker
 
 HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
 VERSION = 3
@@ -42,7 +42,11 @@ def assignment(topic: str, *partitions: int, user_data: bytes | None = None) -> 
 
 
 def a_classic_member(
-    client: Speaker, group: str, topic: str, partitions: Sequence[int] = (0, 1), instance: str | None = None
+    client: DialogueClient,
+    group: str,
+    topic: str,
+    partitions: Sequence[int] = (0, 1),
+    instance: str | None = None,
 ) -> Member:
     """The only member of a stable classic group."""
     member = Member(client, group, instance=instance, protocols=[("range", subscription(topic))])
@@ -59,7 +63,7 @@ def rejoin(member: Member, topic: str, *partitions: int) -> None:
 
 
 @dialogue(HEARTBEAT, 0, 1)
-def upgrade_and_downgrade(client: Speaker) -> None:
+def upgrade_and_downgrade(client: DialogueClient) -> None:
     """A consumer joins a classic group and leaves it; the classic member is served throughout."""
     topic, group = client.create("t", 2), a_group(client, "g")
     with a_classic_member(client, group, topic) as old:
@@ -74,7 +78,7 @@ def upgrade_and_downgrade(client: Speaker) -> None:
         new.heartbeat()
         new.report_owned({topic: [1]})
         described(client, group)
-        client.ask(
+        client.request(
             ListGroupsRequest(), 5, noting=lambda it: [each for each in it.groups if each.group_id == group]
         )
         new.leave()
@@ -87,7 +91,7 @@ def upgrade_and_downgrade(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def a_downgraded_group_keeps_its_targets(client: Speaker) -> None:
+def a_downgraded_group_keeps_its_targets(client: DialogueClient) -> None:
     """Members keep the target assignment of the consumer group, even one that they have not received."""
     topic, all_of_it = client.create("t", 4), range(4)
     knows_nothing = a_group(client, "a")
@@ -116,7 +120,7 @@ def a_downgraded_group_keeps_its_targets(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def a_classic_member_joins_consumers(client: Speaker) -> None:
+def a_classic_member_joins_consumers(client: DialogueClient) -> None:
     topic, group = client.create("t", 4), a_group(client, "g")
     new = Consumer(client, group, "new")
     new.join(topic)
@@ -136,7 +140,7 @@ def a_classic_member_joins_consumers(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def static_members_migrate_and_return(client: Speaker) -> None:
+def static_members_migrate_and_return(client: DialogueClient) -> None:
     """A rolling migration: each instance returns with the other protocol and replaces itself."""
     topic, group = client.create("t", 2), a_group(client, "g")
     with a_classic_member(client, group, topic, instance="i") as old:
@@ -154,7 +158,7 @@ def static_members_migrate_and_return(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def rejected_requests_of_classic_members(client: Speaker) -> None:
+def rejected_requests_of_classic_members(client: DialogueClient) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")
     new = Consumer(client, group, "new")
     new.join(topic)
@@ -176,7 +180,7 @@ def rejected_requests_of_classic_members(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def groups_that_cannot_be_upgraded(client: Speaker) -> None:
+def groups_that_cannot_be_upgraded(client: DialogueClient) -> None:
     topic = client.create("t", 2)
     connect = a_group(client, "connect")
     with Member(client, connect, kind="connect", protocols=[("range", b"x")]) as worker:
@@ -203,7 +207,7 @@ def groups_that_cannot_be_upgraded(client: Speaker) -> None:
     1,
     differs="Kafka ends the pending joins of a classic group even if a consumer cannot join it",
 )
-def a_member_waits_in_a_group_that_cannot_be_upgraded(client: Speaker) -> None:
+def a_member_waits_in_a_group_that_cannot_be_upgraded(client: DialogueClient) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")
     range_of_topic = [("range", subscription(topic))]
     with Member(client, group, protocols=range_of_topic) as old:
@@ -224,7 +228,7 @@ def a_member_waits_in_a_group_that_cannot_be_upgraded(client: Speaker) -> None:
     1,
     differs="Kafka deletes an empty consumer group when an unknown member of the classic protocol tries to join it",
 )
-def an_empty_consumer_group_rejects_a_classic_member(client: Speaker) -> None:
+def an_empty_consumer_group_rejects_a_classic_member(client: DialogueClient) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")
     first = Consumer(client, group, "first")
     first.join(topic)
@@ -243,7 +247,7 @@ def an_empty_consumer_group_rejects_a_classic_member(client: Speaker) -> None:
     1,
     differs="Kafka reassigns partitions that a classic member owns when its group is downgraded and upgraded again",
 )
-def partitions_of_a_classic_member_that_rejoined(client: Speaker) -> None:
+def partitions_of_a_classic_member_that_rejoined(client: DialogueClient) -> None:
     """The member has not sent SyncGroup yet, and continues as a consumer."""
     owned, wanted, group = client.create("t", 1), client.topic("unknown"), a_group(client, "g")
     with Member(client, group, protocols=[("range", subscription(wanted))]) as old:
@@ -259,7 +263,7 @@ def partitions_of_a_classic_member_that_rejoined(client: Speaker) -> None:
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def empty_groups_migrate(client: Speaker) -> None:
+def empty_groups_migrate(client: DialogueClient) -> None:
     topic, group = client.create("t", 2), a_group(client, "g")
     with a_classic_member(client, group, topic) as old:
         old.leave()
@@ -278,7 +282,7 @@ def empty_groups_migrate(client: Speaker) -> None:
     1,
     differs="Kafka reassigns partitions that a classic member owns when its group is downgraded and upgraded again",
 )
-def a_classic_member_owns_more_than_its_target(client: Speaker) -> None:
+def a_classic_member_owns_more_than_its_target(client: DialogueClient) -> None:
     """Its group is upgraded and downgraded before its next heartbeat."""
     topic, group = client.create("t", 3), a_group(client, "g")
     with a_classic_member(client, group, topic, (0, 1, 2)) as old:
@@ -297,7 +301,7 @@ def a_classic_member_owns_more_than_its_target(client: Speaker) -> None:
     1,
     differs="in Kafka the group becomes stable while members lack their assignment, and they are not notified",
 )
-def the_last_consumer_migrates_while_others_wait_for_partitions(client: Speaker) -> None:
+def the_last_consumer_migrates_while_others_wait_for_partitions(client: DialogueClient) -> None:
     topic, group = client.create("t", 3), a_group(client, "g")
     new = Consumer(client, group, "new", instance="i")
     new.join(topic)
@@ -312,7 +316,7 @@ def the_last_consumer_migrates_while_others_wait_for_partitions(client: Speaker)
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def the_last_consumer_migrates_when_all_own_their_target(client: Speaker) -> None:
+def the_last_consumer_migrates_when_all_own_their_target(client: DialogueClient) -> None:
     topic, group = client.create("t", 3), a_group(client, "g")
     with a_classic_member(client, group, topic, (0, 1, 2)) as old:
         new = Consumer(client, group, "new", instance="i")
@@ -329,7 +333,7 @@ def the_last_consumer_migrates_when_all_own_their_target(client: Speaker) -> Non
 
 
 @dialogue(HEARTBEAT, 1, 1)
-def a_static_member_rejoins_when_all_have_migrated(client: Speaker) -> None:
+def a_static_member_rejoins_when_all_have_migrated(client: DialogueClient) -> None:
     """The group stays a consumer group without any consumer, as another member was the last to migrate."""
     topic, group = client.create("t", 3), a_group(client, "g")
     with a_classic_member(client, group, topic, (0, 1, 2), instance="i") as old:
@@ -350,7 +354,7 @@ def a_static_member_rejoins_when_all_have_migrated(client: Speaker) -> None:
     1,
     differs="Kafka does not rebalance a consumer group that has only classic members",
 )
-def a_single_consumer_returns_to_the_classic_protocol(client: Speaker) -> None:
+def a_single_consumer_returns_to_the_classic_protocol(client: DialogueClient) -> None:
     """The group stays a consumer group; a topic grows, and no consumer heartbeat notices it."""
     topic, group = client.create("t", 2), a_group(client, "g")
     new = Consumer(client, group, "new")
@@ -360,6 +364,6 @@ def a_single_consumer_returns_to_the_classic_protocol(client: Speaker) -> None:
         changed.join()
         changed.sync()
         changed.heartbeat()
-        client.peer.ask(creating(more(topic, 3)), 3)
+        client.connection.request(creating(more(topic, 3)), 3)
         note_grown(client, topic, 3)
         changed.heartbeat()

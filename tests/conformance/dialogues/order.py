@@ -16,6 +16,8 @@ from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.offsets import DeleteRecordsRequest, OffsetForLeaderEpochRequest
 from barnabas.protocol.messages.topics import DeleteTopicsRequest
 from barnabas.protocol.schema import Message
+from tests.conformance.broker_connection import BrokerConnection
+from tests.conformance.dialogue_client import DialogueClient, batch
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.classic_groups import pair
 from tests.conformance.dialogues.committed import commit_of, delete_of, fetch_of
@@ -32,8 +34,6 @@ from tests.conformance.dialogues.words import (
     partition,
     produce,
 )
-from tests.conformance.peer import Peer
-from tests.conformance.speaker import Speaker, batch
 
 PATIENCE_MS = 20_000
 """The maximum wait of a fetch that records complete long before."""
@@ -50,33 +50,35 @@ Request = tuple[Message, int]
 
 
 def note_pipelined(
-    client: Speaker,
+    client: DialogueClient,
     *requests: Request,
     meanwhile: Callable[[], object] | None = None,
-    peer: Peer | None = None,
+    connection: BrokerConnection | None = None,
     noting: Callable[[Any], object] = lambda answer: answer,
 ) -> None:
     """Sends all requests on one connection, calls `meanwhile`, then notes the responses."""
-    peer = peer or client.peer
+    connection = connection or client.connection
     for request, version in requests:
-        peer.say(request, version)
+        connection.send(request, version)
     if meanwhile is not None:
         meanwhile()
     for request, version in requests:
-        client.note(noting(peer.hear(request, version)))
+        client.note(noting(connection.receive(request, version)))
 
 
-def on_another_connection(client: Speaker, request: Message, version: int) -> Callable[[], object]:
+def on_another_connection(client: DialogueClient, request: Message, version: int) -> Callable[[], object]:
     """A function that sends the request on another connection; nothing is noted."""
 
-    def ask() -> object:
-        with Peer(*client.peer.address) as other:
-            return other.ask(request, version)
+    def send() -> object:
+        with BrokerConnection(*client.connection.address) as other:
+            return other.request(request, version)
 
-    return ask
+    return send
 
 
-def waiting_fetch(client: Speaker, name: str, offset: int = 0, max_wait_ms: int = PATIENCE_MS) -> Request:
+def waiting_fetch(
+    client: DialogueClient, name: str, offset: int = 0, max_wait_ms: int = PATIENCE_MS
+) -> Request:
     topics = fetch_topic(name_or_id(client, name), [partition(0, offset)])
     return fetch(topics, max_wait_ms=max_wait_ms), client.version
 
@@ -93,15 +95,15 @@ def leader_epoch(name: str) -> OffsetForLeaderEpochRequest:
     return OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
 
 
-def note_end(client: Speaker, name: str) -> None:
-    client.ask(list_offsets(name, 0), LIST_OFFSETS)
+def note_end(client: DialogueClient, name: str) -> None:
+    client.request(list_offsets(name, 0), LIST_OFFSETS)
 
 
 # ---- behind Fetch
 
 
 @dialogue(ApiKey.FETCH, 4, 18)
-def records_arrive_while_a_fetch_waits(client: Speaker) -> None:
+def records_arrive_while_a_fetch_waits(client: DialogueClient) -> None:
     """A consumer that asks for the log end offset behind its fetch never computes a negative lag."""
     name = client.create("a")
     note_pipelined(
@@ -117,7 +119,7 @@ def records_arrive_while_a_fetch_waits(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, 4, 18)
-def two_fetches_wait_for_one_record_each(client: Speaker) -> None:
+def two_fetches_wait_for_one_record_each(client: DialogueClient) -> None:
     name = client.create("a")
 
     def twice() -> None:
@@ -144,7 +146,7 @@ def _offsets_alone(answer: Any) -> object:
 
 
 @dialogue(ApiKey.FETCH, 4, 18)
-def records_are_written_behind_a_fetch(client: Speaker) -> None:
+def records_are_written_behind_a_fetch(client: DialogueClient) -> None:
     """By the same client: the records are appended after the fetch has returned none."""
     name = client.create("a")
     note_pipelined(
@@ -156,7 +158,7 @@ def records_are_written_behind_a_fetch(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, 12, 13)
-def records_are_deleted_while_a_fetch_waits(client: Speaker) -> None:
+def records_are_deleted_while_a_fetch_waits(client: DialogueClient) -> None:
     name = client.create("a")
     client.write(name, batch(b"x"), batch(b"y"))
     note_pipelined(
@@ -169,7 +171,7 @@ def records_are_deleted_while_a_fetch_waits(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, 4, 18)
-def a_topic_is_deleted_while_a_fetch_waits(client: Speaker) -> None:
+def a_topic_is_deleted_while_a_fetch_waits(client: DialogueClient) -> None:
     name = client.create("a")
     note_pipelined(
         client,
@@ -187,7 +189,7 @@ def a_topic_is_deleted_while_a_fetch_waits(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, 3, 13)
-def reads_behind_acknowledged_records(client: Speaker) -> None:
+def reads_behind_acknowledged_records(client: DialogueClient) -> None:
     name = client.create("a")
     topic = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
     note_pipelined(
@@ -204,7 +206,7 @@ def reads_behind_acknowledged_records(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, 3, 13)
-def too_few_in_sync_replicas(client: Speaker) -> None:
+def too_few_in_sync_replicas(client: DialogueClient) -> None:
     name = client.create("a", configs={"min.insync.replicas": "2"})
     topic = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
     note_pipelined(
@@ -218,15 +220,15 @@ def too_few_in_sync_replicas(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, 3, 13)
-def a_failure_with_acks_0_closes_after_earlier_responses(client: Speaker) -> None:
+def a_failure_with_acks_0_closes_after_earlier_responses(client: DialogueClient) -> None:
     name = client.create("a")
     topic = client.id_of(name) if client.version >= IDS_IN_PRODUCE else name
     nowhere = produce(topic, batch(b"x"), acks=0, first_partition=7)
     note_pipelined(client, (produce(topic, batch(b"x")), client.version))
-    client.peer.say(produce(topic, batch(b"y")), client.version)
-    client.peer.say(nowhere, client.version)
-    client.note(client.peer.hear(produce(topic), client.version))
-    client.ask(list_offsets(name, 0), LIST_OFFSETS)  # "closed"
+    client.connection.send(produce(topic, batch(b"y")), client.version)
+    client.connection.send(nowhere, client.version)
+    client.note(client.connection.receive(produce(topic), client.version))
+    client.request(list_offsets(name, 0), LIST_OFFSETS)  # "closed"
 
 
 # ---- behind JoinGroup and SyncGroup
@@ -254,7 +256,7 @@ def _in_order(answer: Any) -> object:
 
 
 @dialogue(ApiKey.JOIN_GROUP, 5, 9)
-def requests_behind_a_join(client: Speaker) -> None:
+def requests_behind_a_join(client: DialogueClient) -> None:
     """The second member's JoinGroup waits until the first has joined again."""
     group = a_group(client, "g")
     for behind in ("look", "leave", "sync"):
@@ -262,7 +264,7 @@ def requests_behind_a_join(client: Speaker) -> None:
             first.join()
             first.sync({first.id: b"1"})
             with Member(client, group, join_version=client.version) as second:
-                second.id = second.ask(second.join_request(), client.version).member_id
+                second.id = second.request(second.join_request(), client.version).member_id
                 second.generation = first.generation + 1
                 following: list[Request] = [
                     _heartbeat(second, second.generation),
@@ -284,7 +286,7 @@ def requests_behind_a_join(client: Speaker) -> None:
                     (second.join_request(), client.version),
                     *following,
                     meanwhile=rejoin,
-                    peer=second._peer,
+                    connection=second._connection,
                     noting=_in_order,
                 )
                 if behind != "leave":
@@ -293,7 +295,7 @@ def requests_behind_a_join(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.SYNC_GROUP, 0, 5)
-def requests_behind_a_sync(client: Speaker) -> None:
+def requests_behind_a_sync(client: DialogueClient) -> None:
     """The follower's SyncGroup waits for the leader's."""
     group = a_group(client, "g")
     name = client.create("a")
@@ -309,7 +311,7 @@ def requests_behind_a_sync(client: Speaker) -> None:
             (DescribeGroupsRequest(groups=[group]), DESCRIBE),
             (_plain_commit(group, name, second), 7),
             meanwhile=lambda: first.sync({first.id: b"3", second.id: b"4"}),
-            peer=second._peer,
+            connection=second._connection,
             noting=_in_order,
         )
 
@@ -328,7 +330,7 @@ def _plain_commit(group: str, name: str, member: Member) -> Message:
 
 
 @dialogue(ApiKey.OFFSET_COMMIT, 2, 9)
-def reads_behind_commits(client: Speaker) -> None:
+def reads_behind_commits(client: DialogueClient) -> None:
     group, name = a_group(client, "g"), client.create("a", 2)
     look = (fetch_of(client, [group], [(name, (0, 1))], version=OFFSET_FETCH), OFFSET_FETCH)
     note_pipelined(
@@ -353,7 +355,7 @@ def _sorted_offsets(answer: Any) -> object:
 
 
 @dialogue(ApiKey.DELETE_RECORDS, 0, 2)
-def reads_behind_deleted_records(client: Speaker) -> None:
+def reads_behind_deleted_records(client: DialogueClient) -> None:
     name = client.create("a")
     client.write(name, batch(b"x"), batch(b"y"), batch(b"z"))
     note_pipelined(
@@ -372,7 +374,7 @@ def reads_behind_deleted_records(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, 11, 13)
-def a_pipelined_transaction(client: Speaker) -> None:
+def a_pipelined_transaction(client: DialogueClient) -> None:
     """Produce waits until its partition is verified or added; later reads see the records."""
     producer = Transactor(client)
     topic = client.id_of(producer.name) if client.version >= IDS_IN_FETCH else producer.name
@@ -380,8 +382,8 @@ def a_pipelined_transaction(client: Speaker) -> None:
     reading = fetch(fetch_topic(producer.name, [partition()]), isolation_level=1)
     note_pipelined(
         client,
-        (producer.request(producer.batch(b"a", sequence=0)), client.version),
-        (producer.request(producer.batch(b"b", sequence=1)), client.version),
+        (producer.produce_request(producer.batch(b"a", sequence=0)), client.version),
+        (producer.produce_request(producer.batch(b"b", sequence=1)), client.version),
         (list_offsets(producer.name, 0), LIST_OFFSETS),
         (list_offsets(producer.name, 0, isolation_level=1), LIST_OFFSETS),
         (reading, FETCH),

@@ -13,10 +13,10 @@ from barnabas.protocol.messages.topics import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from tests.conformance.dialogue_client import DialogueClient, batch
 from tests.conformance.dialogues import dialogue
-from tests.conformance.dialogues.metadata import asking
+from tests.conformance.dialogues.metadata import metadata_request
 from tests.conformance.dialogues.producers import Producer
-from tests.conformance.speaker import Speaker, batch
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -45,39 +45,43 @@ def by_name(answer: Any) -> object:
     return answer
 
 
-def note_grown(client: Speaker, name: str, count: int) -> None:
+def note_grown(client: DialogueClient, name: str, count: int) -> None:
     """Waits until the topic has `count` partitions, then notes its metadata."""
-    client.until(asking(name), lambda answer: len(answer.topics[0].partitions) == count, 12)
-    client.ask(asking(name), 12, noting=lambda it: sorted(p.partition_index for p in it.topics[0].partitions))
+    client.request_until(metadata_request(name), lambda answer: len(answer.topics[0].partitions) == count, 12)
+    client.request(
+        metadata_request(name),
+        12,
+        noting=lambda it: sorted(p.partition_index for p in it.topics[0].partitions),
+    )
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def more_partitions(client: Speaker) -> None:
+def more_partitions(client: DialogueClient) -> None:
     name = client.create("a", 2)
-    client.ask(creating(more(name, 5)))
+    client.request(creating(more(name, 5)))
     note_grown(client, name, 5)
-    client.ask(creating(more(name, 6, [[1]])))
+    client.request(creating(more(name, 6, [[1]])))
     note_grown(client, name, 6)
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def counts_that_do_not_grow(client: Speaker) -> None:
+def counts_that_do_not_grow(client: DialogueClient) -> None:
     name = client.create("a", 2)
     for count in (2, 1, 0, -1, -(2**31)):
-        client.ask(creating(more(name, count)))
-        client.ask(creating(more(name, count, [[1]])))
-    client.ask(creating())
+        client.request(creating(more(name, count)))
+        client.request(creating(more(name, count, [[1]])))
+    client.request(creating())
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def unknown_topics(client: Speaker) -> None:
+def unknown_topics(client: DialogueClient) -> None:
     for name in (client.topic("b"), "", "a b"):
-        client.ask(creating(more(name, 3)))
-    client.ask(creating(more("__cluster_metadata", 3)))
+        client.request(creating(more(name, 3)))
+    client.request(creating(more("__cluster_metadata", 3)))
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def invalid_assignments(client: Speaker) -> None:
+def invalid_assignments(client: DialogueClient) -> None:
     name = client.create("a")
     impossible: list[list[list[int]]] = [
         [],
@@ -90,31 +94,31 @@ def invalid_assignments(client: Speaker) -> None:
         [[2], [2]],
     ]
     for assignments in impossible:
-        client.ask(creating(more(name, 3, assignments)))
-        client.ask(creating(more(name, 20_000, assignments)))
+        client.request(creating(more(name, 3, assignments)))
+        client.request(creating(more(name, 20_000, assignments)))
     note_grown(client, name, 1)
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def validation_only(client: Speaker) -> None:
+def validation_only(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(creating(more(name, 3), validate_only=True))
-    client.ask(creating(more(name, 1), validate_only=True))
+    client.request(creating(more(name, 3), validate_only=True))
+    client.request(creating(more(name, 1), validate_only=True))
     note_grown(client, name, 1)
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def valid_and_invalid_topics(client: Speaker) -> None:
+def valid_and_invalid_topics(client: DialogueClient) -> None:
     a, b, c = (client.create(word) for word in "abc")
-    client.ask(creating(more(a, 2), more(b, 1), more(client.topic("d"), 2), more(c, 3)), noting=by_name)
+    client.request(creating(more(a, 2), more(b, 1), more(client.topic("d"), 2), more(c, 3)), noting=by_name)
     note_grown(client, a, 2)
     note_grown(client, c, 3)
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 0, 3)
-def the_same_topic_grows_twice(client: Speaker) -> None:
+def the_same_topic_grows_twice(client: DialogueClient) -> None:
     a, b = client.create("a"), client.create("b")
-    client.ask(creating(more(a, 2), more(b, 2), more(a, 3)), noting=by_name)
+    client.request(creating(more(a, 2), more(b, 2), more(a, 3)), noting=by_name)
     note_grown(client, b, 2)
     note_grown(client, a, 1)
 
@@ -125,20 +129,20 @@ def the_same_topic_grows_twice(client: Speaker) -> None:
     3,
     differs="Kafka answers UNKNOWN_SERVER_ERROR where CreateTopics returns POLICY_VIOLATION",
 )
-def too_many_new_partitions(client: Speaker) -> None:
+def too_many_new_partitions(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(creating(more(name, 10_002), validate_only=True))
+    client.request(creating(more(name, 10_002), validate_only=True))
     note_grown(client, name, 1)
 
 
 @dialogue(ApiKey.CREATE_PARTITIONS, 3, 3)
-def new_partitions_are_writable(client: Speaker) -> None:
+def new_partitions_are_writable(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(creating(more(name, 2)))
+    client.request(creating(more(name, 2)))
     note_grown(client, name, 2)
     from tests.conformance.dialogues.words import list_offsets
 
-    client.until(list_offsets(name, 1), lambda a: a.topics[0].partitions[0].error_code == 0, 7)
+    client.request_until(list_offsets(name, 1), lambda a: a.topics[0].partitions[0].error_code == 0, 7)
     client.note(client.write(name, batch(b"x"), partition=1))
 
 
@@ -146,7 +150,10 @@ def new_partitions_are_writable(client: Speaker) -> None:
 
 
 def electing(
-    client: Speaker, *topics: tuple[str, list[int]], election_type: int = PREFERRED, everything: bool = False
+    client: DialogueClient,
+    *topics: tuple[str, list[int]],
+    election_type: int = PREFERRED,
+    everything: bool = False,
 ) -> ElectLeadersRequest:
     named = [ElectLeadersRequest.TopicPartitions(topic=name, partitions=indexes) for name, indexes in topics]
     request = ElectLeadersRequest(topic_partitions=None if everything else named, timeout_ms=10_000)
@@ -162,35 +169,35 @@ def elected(answer: Any) -> object:
 
 
 @dialogue(ApiKey.ELECT_LEADERS, 0, 2)
-def preferred_leaders_that_already_lead(client: Speaker) -> None:
+def preferred_leaders_that_already_lead(client: DialogueClient) -> None:
     name = client.create("a", 2)
-    client.ask(electing(client, (name, [0, 1])))
-    client.ask(electing(client, (name, [1])))
-    client.ask(electing(client, (name, [])))
-    client.ask(electing(client))
+    client.request(electing(client, (name, [0, 1])))
+    client.request(electing(client, (name, [1])))
+    client.request(electing(client, (name, [])))
+    client.request(electing(client))
 
 
 @dialogue(ApiKey.ELECT_LEADERS, 1, 2)
-def an_unclean_election_is_not_needed(client: Speaker) -> None:
+def an_unclean_election_is_not_needed(client: DialogueClient) -> None:
     name = client.create("a", 2)
-    client.ask(electing(client, (name, [0, 1]), election_type=UNCLEAN))
+    client.request(electing(client, (name, [0, 1]), election_type=UNCLEAN))
 
 
 @dialogue(ApiKey.ELECT_LEADERS, 0, 2)
-def elections_of_unknown_partitions(client: Speaker) -> None:
+def elections_of_unknown_partitions(client: DialogueClient) -> None:
     name = client.create("a")
     for election_type in (PREFERRED, UNCLEAN):
-        client.ask(
+        client.request(
             electing(client, (name, [0, 1, -1]), (client.topic("b"), [0]), election_type=election_type),
             noting=elected,
         )
-    client.ask(electing(client, (name, [0, 0])))
+    client.request(electing(client, (name, [0, 0])))
 
 
 @dialogue(ApiKey.ELECT_LEADERS, 0, 2)
-def elections_of_all_partitions(client: Speaker) -> None:
+def elections_of_all_partitions(client: DialogueClient) -> None:
     client.create("a")
-    client.ask(
+    client.request(
         electing(client, everything=True),
         noting=lambda it: [
             result for topic in it.replica_election_results for result in topic.partition_result
@@ -199,19 +206,19 @@ def elections_of_all_partitions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ELECT_LEADERS, 1, 2)
-def unknown_election_types(client: Speaker) -> None:
+def unknown_election_types(client: DialogueClient) -> None:
     name = client.create("a")
     for election_type in (2, -1, 127):
-        client.ask(electing(client, (name, [0]), election_type=election_type))
-    client.ask(electing(client, election_type=2))
-    client.ask(electing(client, election_type=2, everything=True))
+        client.request(electing(client, (name, [0]), election_type=election_type))
+    client.request(electing(client, election_type=2))
+    client.request(electing(client, election_type=2, everything=True))
 
 
 # ---- AlterPartitionReassignments and ListPartitionReassignments
 
 
 def moving(
-    client: Speaker,
+    client: DialogueClient,
     *moves: tuple[str, int, list[int] | None],
     may_change_count: bool = True,
 ) -> AlterPartitionReassignmentsRequest:
@@ -240,51 +247,51 @@ def moved(answer: Any) -> object:
 
 
 @dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
-def a_move_to_the_current_replicas(client: Speaker) -> None:
+def a_move_to_the_current_replicas(client: DialogueClient) -> None:
     name = client.create("a", 2)
-    client.ask(moving(client, (name, 0, [1]), (name, 1, [1])), noting=moved)
-    client.ask(asking(name), 12)
-    client.ask(moving(client))
+    client.request(moving(client, (name, 0, [1]), (name, 1, [1])), noting=moved)
+    client.request(metadata_request(name), 12)
+    client.request(moving(client))
 
 
 @dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
-def invalid_moves(client: Speaker) -> None:
+def invalid_moves(client: DialogueClient) -> None:
     name = client.create("a")
     impossible: list[list[int]] = [[], [2], [1, 2], [1, 1], [-1], [-1, 1]]
     for replicas in impossible:
-        client.ask(moving(client, (name, 0, replicas)))
-        client.ask(moving(client, (name, 0, replicas), may_change_count=False))
-    client.ask(asking(name), 12)
+        client.request(moving(client, (name, 0, replicas)))
+        client.request(moving(client, (name, 0, replicas), may_change_count=False))
+    client.request(metadata_request(name), 12)
 
 
 @dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
-def moves_of_unknown_partitions(client: Speaker) -> None:
+def moves_of_unknown_partitions(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(
+    client.request(
         moving(client, (name, 1, [1]), (name, -1, [1]), (client.topic("b"), 0, [1]), ("", 0, [1])),
         noting=moved,
     )
-    client.ask(moving(client, (name, 1, None), (client.topic("b"), 0, None)), noting=moved)
+    client.request(moving(client, (name, 1, None), (client.topic("b"), 0, None)), noting=moved)
 
 
 @dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
-def nothing_to_cancel(client: Speaker) -> None:
+def nothing_to_cancel(client: DialogueClient) -> None:
     name = client.create("a", 2)
-    client.ask(moving(client, (name, 0, None)))
-    client.ask(moving(client, (name, 0, None), (name, 1, [1])), noting=moved)
+    client.request(moving(client, (name, 0, None)))
+    client.request(moving(client, (name, 0, None), (name, 1, [1])), noting=moved)
 
 
 @dialogue(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
-def the_same_partition_moves_twice(client: Speaker) -> None:
+def the_same_partition_moves_twice(client: DialogueClient) -> None:
     name = client.create("a")
-    client.ask(moving(client, (name, 0, [1]), (name, 0, [1])))
+    client.request(moving(client, (name, 0, [1]), (name, 0, [1])))
 
 
 @dialogue(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0)
-def no_reassignments(client: Speaker) -> None:
+def no_reassignments(client: DialogueClient) -> None:
     name = client.create("a", 2)
-    client.ask(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=None))
-    client.ask(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=[]))
+    client.request(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=None))
+    client.request(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=[]))
     topic = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
     for named in (
         [topic(name=name, partition_indexes=[0, 1])],
@@ -293,7 +300,7 @@ def no_reassignments(client: Speaker) -> None:
         [topic(name=name, partition_indexes=[])],
         [topic(name="", partition_indexes=[0])],
     ):
-        client.ask(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=named))
+        client.request(ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=named))
 
 
 # ---- DescribeProducers
@@ -305,25 +312,25 @@ def producers(name: str, *indexes: int) -> DescribeProducersRequest:
 
 
 @dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
-def no_producers(client: Speaker) -> None:
+def no_producers(client: DialogueClient) -> None:
     name = client.create("a", 2)
     client.write(name, batch(b"x"))
-    client.ask(producers(name, 0, 1))
-    client.ask(producers(name))
-    client.ask(DescribeProducersRequest(topics=[]))
+    client.request(producers(name, 0, 1))
+    client.request(producers(name))
+    client.request(DescribeProducersRequest(topics=[]))
 
 
 @dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
-def producers_that_wrote(client: Speaker) -> None:
+def producers_that_wrote(client: DialogueClient) -> None:
     producer = Producer(client)
     producer.client.version = 12
     producer.send(0, 3)
     producer.send(3, 2)
-    client.ask(producers(producer.name, 0), 0)
+    client.request(producers(producer.name, 0), 0)
     producer.send(0, 1, epoch=1)
-    client.ask(producers(producer.name, 0), 0)
+    client.request(producers(producer.name, 0), 0)
     client.write(producer.name, batch(b"y", producer_id=producer.new_id(), base_sequence=0, producer_epoch=0))
-    client.ask(producers(producer.name, 0), 0, noting=_by_id)
+    client.request(producers(producer.name, 0), 0, noting=_by_id)
 
 
 def _by_id(answer: Any) -> object:
@@ -332,7 +339,7 @@ def _by_id(answer: Any) -> object:
 
 
 @dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
-def producers_of_unknown_partitions(client: Speaker) -> None:
+def producers_of_unknown_partitions(client: DialogueClient) -> None:
     name = client.create("a")
     for unknown in (
         (name, 1),
@@ -342,4 +349,4 @@ def producers_of_unknown_partitions(client: Speaker) -> None:
         ("a b", 0),
         ("__cluster_metadata", 0),
     ):
-        client.ask(producers(*unknown))
+        client.request(producers(*unknown))

@@ -6,10 +6,10 @@ from typing import Any
 
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
+from tests.conformance.dialogue_client import DialogueClient, batch
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.produce import FIRST, LAST, name_or_id, note_log
 from tests.conformance.dialogues.words import produce
-from tests.conformance.speaker import Speaker, batch
 
 LAST_SEQUENCE = 2**31 - 1
 
@@ -17,7 +17,7 @@ LAST_SEQUENCE = 2**31 - 1
 class Producer:
     """Sends batches of `count` records with its id and a chosen epoch and sequence number."""
 
-    def __init__(self, client: Speaker, word: str = "a", **configs: str) -> None:
+    def __init__(self, client: DialogueClient, word: str = "a", **configs: str) -> None:
         self.client = client
         self.name = client.create(
             word, configs={key.replace("_", "."): value for key, value in configs.items()}
@@ -26,7 +26,7 @@ class Producer:
 
     def new_id(self) -> int:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        answer = self.client.until(request, lambda answer: answer.error_code == 0, 4)
+        answer = self.client.request_until(request, lambda answer: answer.error_code == 0, 4)
         producer_id: int = answer.producer_id
         return producer_id
 
@@ -34,7 +34,7 @@ class Producer:
         fields.setdefault("producer_id", self.id)
         values = [b"%d" % at for at in range(count)]
         payload = batch(*values, base_sequence=sequence, producer_epoch=epoch, **fields)
-        self.client.ask(produce(name_or_id(self.client, self.name), payload), noting=self.outcome)
+        self.client.request(produce(name_or_id(self.client, self.name), payload), noting=self.outcome)
 
     @staticmethod
     def outcome(answer: Any) -> object:
@@ -43,14 +43,14 @@ class Producer:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def in_sequence(client: Speaker) -> None:
+def in_sequence(client: DialogueClient) -> None:
     producer = Producer(client)
     for sequence, count in ((0, 1), (1, 3), (4, 1)):
         producer.send(sequence, count)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def duplicates(client: Speaker) -> None:
+def duplicates(client: DialogueClient) -> None:
     """The broker knows the last five batches, no older ones."""
     producer = Producer(client)
     for sequence in range(7):
@@ -61,7 +61,7 @@ def duplicates(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def similar_batches(client: Speaker) -> None:
+def similar_batches(client: DialogueClient) -> None:
     producer = Producer(client)
     producer.send(0, 3)
     producer.send(3, 3)
@@ -70,7 +70,7 @@ def similar_batches(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def gaps(client: Speaker) -> None:
+def gaps(client: DialogueClient) -> None:
     producer = Producer(client)
     producer.send(0)
     producer.send(2)
@@ -80,7 +80,7 @@ def gaps(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def a_first_sequence_above_zero(client: Speaker) -> None:
+def a_first_sequence_above_zero(client: DialogueClient) -> None:
     producer = Producer(client)
     producer.send(5)
     producer.send(6)
@@ -88,7 +88,7 @@ def a_first_sequence_above_zero(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def epochs(client: Speaker) -> None:
+def epochs(client: DialogueClient) -> None:
     producer = Producer(client)
     producer.send(0, epoch=1)
     producer.send(0, epoch=0)
@@ -100,7 +100,7 @@ def epochs(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def negative_producer_epochs(client: Speaker) -> None:
+def negative_producer_epochs(client: DialogueClient) -> None:
     """No epoch is below -1, the epoch of a producer that the log does not know."""
     for epoch in (-2, -(2**15), -1):
         producer = Producer(client, f"a{epoch}")
@@ -112,7 +112,7 @@ def negative_producer_epochs(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def sequences_wrap_around(client: Speaker) -> None:
+def sequences_wrap_around(client: DialogueClient) -> None:
     producer = Producer(client)
     producer.send(LAST_SEQUENCE - 1, 2)
     producer.send(0)
@@ -123,7 +123,7 @@ def sequences_wrap_around(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def two_producers(client: Speaker) -> None:
+def two_producers(client: DialogueClient) -> None:
     producer = Producer(client)
     other = producer.new_id()
     producer.send(0)
@@ -134,15 +134,15 @@ def two_producers(client: Speaker) -> None:
     note_end(client, producer.name)
 
 
-def note_end(client: Speaker, name: str) -> None:
+def note_end(client: DialogueClient, name: str) -> None:
     """Notes the log end offset of the first partition."""
     from tests.conformance.dialogues.words import list_offsets
 
-    client.ask(list_offsets(name, 0), 7)
+    client.request(list_offsets(name, 0), 7)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def incomplete_producer_fields(client: Speaker) -> None:
+def incomplete_producer_fields(client: DialogueClient) -> None:
     """Id, epoch and sequence are set together or not at all."""
     producer = Producer(client)
     producer.send(-1)
@@ -155,14 +155,14 @@ def incomplete_producer_fields(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def duplicates_with_log_append_time(client: Speaker) -> None:
+def duplicates_with_log_append_time(client: DialogueClient) -> None:
     producer = Producer(client, message_timestamp_type="LogAppendTime")
     producer.send(0, 2)
     producer.send(0, 2)
 
 
 @dialogue(ApiKey.PRODUCE, FIRST, LAST)
-def a_transactional_batch_without_a_transaction(client: Speaker) -> None:
+def a_transactional_batch_without_a_transaction(client: DialogueClient) -> None:
     producer = Producer(client)
     producer.send(0, is_transactional=True)
     note_log(client, producer.name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.cluster import UnregisterBrokerRequest
 from barnabas.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
-from tests.conformance.speaker import Speaker
 
 METADATA = "__cluster_metadata"
 
@@ -44,22 +44,22 @@ def state(answer: DescribeQuorumResponse) -> object:
 
 
 @dialogue(ApiKey.DESCRIBE_QUORUM, 0, 2)
-def the_quorum(client: Speaker) -> None:
-    client.ask(describing((METADATA, [0])), noting=state)
+def the_quorum(client: DialogueClient) -> None:
+    client.request(describing((METADATA, [0])), noting=state)
 
 
 @dialogue(ApiKey.DESCRIBE_QUORUM, 0, 2)
-def topics_without_a_quorum(client: Speaker) -> None:
+def topics_without_a_quorum(client: DialogueClient) -> None:
     topic = client.create("t")
-    client.ask(describing())
+    client.request(describing())
     for name, indexes in ((METADATA, [1]), (topic, [0]), (METADATA, [0, 0]), ("no such", [0])):
-        client.ask(describing((name, indexes)))
-    client.ask(describing((METADATA, [])))
-    client.ask(describing((METADATA, [0]), (topic, [0])))
-    client.ask(describing((METADATA, [0, 1])))
+        client.request(describing((name, indexes)))
+    client.request(describing((METADATA, [])))
+    client.request(describing((METADATA, [0]), (topic, [0])))
+    client.request(describing((METADATA, [0, 1])))
 
 
 @dialogue(ApiKey.UNREGISTER_BROKER, 0, 0)
-def unknown_brokers(client: Speaker) -> None:
+def unknown_brokers(client: DialogueClient) -> None:
     for broker_id in (5, -1, 2**31 - 1):
-        client.ask(UnregisterBrokerRequest(broker_id=broker_id))
+        client.request(UnregisterBrokerRequest(broker_id=broker_id))

@@ -13,8 +13,8 @@ from barnabas.protocol.messages.quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
-from tests.conformance.speaker import Speaker
 
 FIRST, LAST = 0, 1
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
@@ -69,7 +69,7 @@ def parts_of(entry: Any) -> list[tuple[str, str]]:
     return sorted((part.entity_type, part.entity_name or "<default>") for part in entry.entity)
 
 
-def of_this_dialogue(client: Speaker) -> Any:
+def of_this_dialogue(client: DialogueClient) -> Any:
     """A function that notes only the entities of this dialogue."""
 
     def noting(answer: DescribeClientQuotasResponse) -> object:
@@ -85,23 +85,23 @@ def of_this_dialogue(client: Speaker) -> Any:
     return noting
 
 
-def ask_settled(client: Speaker, request: AlterClientQuotasRequest) -> None:
+def request_settled(client: DialogueClient, request: AlterClientQuotasRequest) -> None:
     """Sends a request and waits until later ones see its effect: Kafka's broker applies records after the response."""
-    client.ask(request, noting=altered)
+    client.request(request, noting=altered)
     settle(client)
 
 
-def settle(client: Speaker) -> None:
+def settle(client: DialogueClient) -> None:
     """Makes a change and waits until the broker has applied it, and so all before it; notes nothing."""
     last, rate = client.topic("last"), "producer_byte_rate"
-    client.peer.ask(alter(([("user", last)], {rate: 1.0})), LAST)
-    client.until(describe(("user", EXACT, last)), lambda it: bool(it.entries), LAST)
-    client.peer.ask(alter(([("user", last)], {rate: None})), LAST)
-    client.until(describe(("user", EXACT, last)), lambda it: not it.entries, LAST)
+    client.connection.request(alter(([("user", last)], {rate: 1.0})), LAST)
+    client.request_until(describe(("user", EXACT, last)), lambda it: bool(it.entries), LAST)
+    client.connection.request(alter(([("user", last)], {rate: None})), LAST)
+    client.request_until(describe(("user", EXACT, last)), lambda it: not it.entries, LAST)
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def set_change_and_remove(client: Speaker) -> None:
+def set_change_and_remove(client: DialogueClient) -> None:
     user = client.topic("alice")
     wanted = describe(("user", EXACT, user))
     steps: tuple[Ops, ...] = (
@@ -114,43 +114,45 @@ def set_change_and_remove(client: Speaker) -> None:
         {"producer_byte_rate": None, "request_percentage": None, "controller_mutation_rate": None},
     )
     for ops in steps:
-        ask_settled(client, alter(([("user", user)], ops)))
-        client.ask(wanted, noting=of_this_dialogue(client))
+        request_settled(client, alter(([("user", user)], ops)))
+        client.request(wanted, noting=of_this_dialogue(client))
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def validation_only(client: Speaker) -> None:
+def validation_only(client: DialogueClient) -> None:
     user = client.topic("alice")
     for ops in ({"producer_byte_rate": 1024.0}, {"producer_byte_rate": -1.0}, {"no_such_rate": 1.0}):
-        ask_settled(client, alter(([("user", user)], ops), validate_only=True))
-        client.ask(describe(("user", EXACT, user)), noting=of_this_dialogue(client))
+        request_settled(client, alter(([("user", user)], ops), validate_only=True))
+        client.request(describe(("user", EXACT, user)), noting=of_this_dialogue(client))
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def invalid_values(client: Speaker) -> None:
+def invalid_values(client: DialogueClient) -> None:
     user = [("user", client.topic("alice"))]
     for key in ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"):
         for value in (
             *(0.0, -1.0, -0.0, 0.5, 1.5, 1.0000001, 1.00001, 1e-9, 3.0e9, 1e18, 1e19),
             *(float(1 << 63), math.inf, -math.inf, math.nan),
         ):
-            client.ask(alter((user, {key: value})), noting=altered)
+            client.request(alter((user, {key: value})), noting=altered)
     address = [("ip", "10.9.8.7")]
     for value in (0.0, -1.0, 0.5, 1.00001, 2147483647.0, 2147483648.0, math.nan):
-        client.ask(alter((address, {"connection_creation_rate": value}), validate_only=True), noting=altered)
+        client.request(
+            alter((address, {"connection_creation_rate": value}), validate_only=True), noting=altered
+        )
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def invalid_keys_of_entities(client: Speaker) -> None:
+def invalid_keys_of_entities(client: DialogueClient) -> None:
     user, program = ("user", client.topic("alice")), ("client-id", client.topic("app"))
     for parts in ([user], [program], [user, program], [("ip", "10.9.8.7")], [("user", None)], [("ip", None)]):
         for key in ("producer_byte_rate", "connection_creation_rate", "no_such_rate", "", "SCRAM-SHA-256"):
-            client.ask(alter((parts, {key: 10.0}), validate_only=True), noting=altered)
-            client.ask(alter((parts, {key: None}), validate_only=True), noting=altered)
+            client.request(alter((parts, {key: 10.0}), validate_only=True), noting=altered)
+            client.request(alter((parts, {key: None}), validate_only=True), noting=altered)
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def invalid_entities(client: Speaker) -> None:
+def invalid_entities(client: DialogueClient) -> None:
     user, program, address = (
         ("user", client.topic("alice")),
         ("client-id", client.topic("app")),
@@ -172,20 +174,20 @@ def invalid_entities(client: Speaker) -> None:
         [("ip", "no host of this name")],
         [("ip", "300.1.2.3.4")],
     ):
-        client.ask(alter((parts, {"producer_byte_rate": 10.0}), validate_only=True), noting=altered)
-        client.ask(alter((parts, {"connection_creation_rate": 10.0}), validate_only=True), noting=altered)
-        client.ask(alter((parts, {})), noting=altered)
+        client.request(alter((parts, {"producer_byte_rate": 10.0}), validate_only=True), noting=altered)
+        client.request(alter((parts, {"connection_creation_rate": 10.0}), validate_only=True), noting=altered)
+        client.request(alter((parts, {})), noting=altered)
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def ip_addresses(client: Speaker) -> None:
+def ip_addresses(client: DialogueClient) -> None:
     for address in ("10.9.8.7", "::1", "2001:db8::7", "localhost", None):
         parts = [("ip", address)]
-        ask_settled(client, alter((parts, {"connection_creation_rate": 7.0})))
+        request_settled(client, alter((parts, {"connection_creation_rate": 7.0})))
         match = ("ip", DEFAULT) if address is None else ("ip", EXACT, address)
-        client.ask(describe(match), noting=every)
-        ask_settled(client, alter((parts, {"connection_creation_rate": None})))
-        client.ask(describe(match), noting=every)
+        client.request(describe(match), noting=every)
+        request_settled(client, alter((parts, {"connection_creation_rate": None})))
+        client.request(describe(match), noting=every)
 
 
 def every(answer: DescribeClientQuotasResponse) -> object:
@@ -193,20 +195,20 @@ def every(answer: DescribeClientQuotasResponse) -> object:
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def duplicate_entities_and_keys(client: Speaker) -> None:
+def duplicate_entities_and_keys(client: DialogueClient) -> None:
     alice, bob = [("user", client.topic("alice"))], [("user", client.topic("bob"))]
     rate = "producer_byte_rate"
-    ask_settled(client, alter((alice, [(rate, 1.0), (rate, 2.0)]), (bob, {rate: 3.0})))
-    client.ask(describe(("user", SPECIFIED)), noting=of_this_dialogue(client))
-    ask_settled(client, alter((alice, {rate: 1.0}), (bob, {rate: 4.0}), (alice, {rate: 2.0})))
-    client.ask(describe(("user", SPECIFIED)), noting=of_this_dialogue(client))
-    client.ask(alter((alice, [(rate, None), (rate, None)])), noting=altered)
+    request_settled(client, alter((alice, [(rate, 1.0), (rate, 2.0)]), (bob, {rate: 3.0})))
+    client.request(describe(("user", SPECIFIED)), noting=of_this_dialogue(client))
+    request_settled(client, alter((alice, {rate: 1.0}), (bob, {rate: 4.0}), (alice, {rate: 2.0})))
+    client.request(describe(("user", SPECIFIED)), noting=of_this_dialogue(client))
+    client.request(alter((alice, [(rate, None), (rate, None)])), noting=altered)
 
 
 @dialogue(ApiKey.ALTER_CLIENT_QUOTAS, FIRST, LAST)
-def valid_and_invalid_entries(client: Speaker) -> None:
+def valid_and_invalid_entries(client: DialogueClient) -> None:
     alice, bob = [("user", client.topic("alice"))], [("user", client.topic("bob"))]
-    ask_settled(
+    request_settled(
         client,
         alter(
             (alice, {"producer_byte_rate": 1.0, "consumer_byte_rate": -1.0}),
@@ -214,12 +216,12 @@ def valid_and_invalid_entries(client: Speaker) -> None:
             ([], {"producer_byte_rate": 3.0}),
         ),
     )
-    client.ask(describe(("user", SPECIFIED)), noting=of_this_dialogue(client))
-    client.ask(alter())
+    client.request(describe(("user", SPECIFIED)), noting=of_this_dialogue(client))
+    client.request(alter())
 
 
 @dialogue(ApiKey.DESCRIBE_CLIENT_QUOTAS, FIRST, LAST)
-def filters(client: Speaker) -> None:
+def filters(client: DialogueClient) -> None:
     alice, bob, app = client.topic("alice"), client.topic("bob"), client.topic("app")
     rate = {"producer_byte_rate": 5.0}
     entities: tuple[Parts, ...] = (
@@ -230,7 +232,7 @@ def filters(client: Speaker) -> None:
         [("client-id", None), ("user", alice)],
         [("user", None), ("client-id", app)],
     )
-    ask_settled(client, alter(*((parts, rate) for parts in entities)))
+    request_settled(client, alter(*((parts, rate) for parts in entities)))
     user_matches = [(), ("user", EXACT, alice), ("user", EXACT, bob), ("user", DEFAULT), ("user", SPECIFIED)]
     client_matches = [
         (),
@@ -243,11 +245,11 @@ def filters(client: Speaker) -> None:
         for first in user_matches:
             for second in client_matches:
                 components: list[Any] = [match for match in (first, second) if match]
-                client.ask(describe(*components, strict=strict), noting=of_this_dialogue(client))
+                client.request(describe(*components, strict=strict), noting=of_this_dialogue(client))
 
 
 @dialogue(ApiKey.DESCRIBE_CLIENT_QUOTAS, FIRST, LAST)
-def invalid_filters(client: Speaker) -> None:
+def invalid_filters(client: DialogueClient) -> None:
     wrong: tuple[list[Any], ...] = (
         [("", EXACT, "a")],
         [("group", EXACT, "a")],
@@ -265,4 +267,4 @@ def invalid_filters(client: Speaker) -> None:
         [("user", SPECIFIED), ("group", SPECIFIED), ("", SPECIFIED)],
     )
     for components in wrong:
-        client.ask(describe(*components))
+        client.request(describe(*components))

@@ -9,11 +9,11 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.messages.offsets import DeleteRecordsRequest
 from barnabas.protocol.messages.producers import DescribeProducersRequest
+from tests.conformance.dialogue_client import START_MS, DialogueClient, batch
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.fetch import name_or_id
 from tests.conformance.dialogues.in_transactions import Transactor, note_batches, note_producers
 from tests.conformance.dialogues.words import IDS_IN_FETCH, fetch, fetch_topic, list_offsets, partition
-from tests.conformance.speaker import START_MS, Speaker, batch
 
 UNCOMMITTED, COMMITTED = 0, 1
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -22,7 +22,9 @@ NEXT_MS_S = 0.005
 """A pause after which the clock shows another millisecond: otherwise two markers may have equal timestamps."""
 
 
-def read(client: Speaker, name: str, offset: int = 0, *, isolation: int = COMMITTED, **fields: Any) -> None:
+def read(
+    client: DialogueClient, name: str, offset: int = 0, *, isolation: int = COMMITTED, **fields: Any
+) -> None:
     """Fetches from `offset` on and notes the response without producer ids."""
     topics = fetch_topic(name_or_id(client, name), [partition(0, offset, **fields)])
 
@@ -38,7 +40,7 @@ def read(client: Speaker, name: str, offset: int = 0, *, isolation: int = COMMIT
             None if aborted is None else sorted(it.first_offset for it in aborted),
         )
 
-    answer = client.ask(fetch(topics, isolation_level=isolation), noting=plain)
+    answer = client.request(fetch(topics, isolation_level=isolation), noting=plain)
     note_batches(client, bytes(answer.responses[0].partitions[0].records or b""))
 
 
@@ -49,7 +51,7 @@ def delete_of(name: str, offset: int) -> DeleteRecordsRequest:
     return DeleteRecordsRequest(topics=[topic], timeout_ms=10_000)
 
 
-def history(client: Speaker, *, bumps: bool) -> tuple[str, Transactor]:
+def history(client: DialogueClient, *, bumps: bool) -> tuple[str, Transactor]:
     """Writes committed, aborted and plain records in turn, and then a transaction that stays open."""
     producer = Transactor(client, bumps=bumps)
     other = Transactor(client, "other", topic=producer.name, bumps=bumps)
@@ -71,7 +73,7 @@ def history(client: Speaker, *, bumps: bool) -> tuple[str, Transactor]:
 
 
 @dialogue(ApiKey.FETCH, 4, 18)
-def by_isolation_level(client: Speaker) -> None:
+def by_isolation_level(client: DialogueClient) -> None:
     for bumps in (False, True):
         if not bumps or client.version >= IDS_IN_FETCH:
             name, producer = history(client, bumps=bumps)
@@ -83,7 +85,7 @@ def by_isolation_level(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, 4, 18)
-def aborted_transactions_without_records(client: Speaker) -> None:
+def aborted_transactions_without_records(client: DialogueClient) -> None:
     """A partition without records lists aborted transactions or not, depending on the limit that withholds records."""
     producer = Transactor(client, bumps=False)
     for index in (0, 1):
@@ -97,7 +99,7 @@ def aborted_transactions_without_records(client: Speaker) -> None:
             for max_bytes, of_each in ((1, 100), (300, 100), (300, 10_000), (600, 300), (600, 0), (0, 300)):
                 parts = [partition(index, offset, max_bytes=of_each) for index, offset in enumerate(offsets)]
                 topic = fetch_topic(name_or_id(client, producer.name), parts)
-                client.ask(
+                client.request(
                     fetch(topic, isolation_level=isolation, max_bytes=max_bytes), noting=sizes_and_aborted
                 )
 
@@ -122,7 +124,7 @@ def sizes_and_aborted(answer: FetchResponse) -> object:
 
 
 @dialogue(ApiKey.FETCH, 11, 13)
-def committed_from_every_offset(client: Speaker) -> None:
+def committed_from_every_offset(client: DialogueClient) -> None:
     name, producer = history(client, bumps=True)
     for offset in range(18):
         read(client, name, offset)
@@ -133,20 +135,20 @@ def committed_from_every_offset(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.FETCH, 12, 12)
-def a_transaction_in_deleted_records(client: Speaker) -> None:
+def a_transaction_in_deleted_records(client: DialogueClient) -> None:
     """Records that DeleteRecords removed do not hold back the last stable offset."""
     name, producer = history(client, bumps=True)
-    client.ask(delete_of(name, -1), 2)
+    client.request(delete_of(name, -1), 2)
     client.write(name, batch(b"later"))
     note_producers(client, name)
     for isolation in (UNCOMMITTED, COMMITTED):
-        client.ask(list_offsets(name, 0, isolation_level=isolation), 7)
+        client.request(list_offsets(name, 0, isolation_level=isolation), 7)
     producer.end(commit=True)
-    client.ask(list_offsets(name, 0, isolation_level=COMMITTED), 7)
+    client.request(list_offsets(name, 0, isolation_level=COMMITTED), 7)
 
 
 @dialogue(ApiKey.FETCH, 4, 18)
-def waiting_for_the_end_of_a_transaction(client: Speaker) -> None:
+def waiting_for_the_end_of_a_transaction(client: DialogueClient) -> None:
     """Records beyond the last stable offset do not complete a fetch."""
     producer = Transactor(client, bumps=False)
     client.write(producer.name, batch(b"a"))
@@ -156,7 +158,7 @@ def waiting_for_the_end_of_a_transaction(client: Speaker) -> None:
         topics = fetch_topic(name_or_id(client, producer.name), [partition(0, offset)])
         request = fetch(topics, isolation_level=COMMITTED, max_wait_ms=300, min_bytes=100)
         began = time.monotonic()
-        client.ask(request, noting=lambda it: len(it.responses[0].partitions[0].records or b""))
+        client.request(request, noting=lambda it: len(it.responses[0].partitions[0].records or b""))
         client.note(time.monotonic() - began > 0.25)
 
 
@@ -166,19 +168,19 @@ def waiting_for_the_end_of_a_transaction(client: Speaker) -> None:
     18,
     differs="Kafka answers a read_committed fetch past the last stable offset at once, without records",
 )
-def waiting_past_the_last_stable_offset(client: Speaker) -> None:
+def waiting_past_the_last_stable_offset(client: DialogueClient) -> None:
     producer = Transactor(client, bumps=False)
     client.write(producer.name, batch(b"a"))
     producer.begin(0)
     producer.write(b"b", b"c")
     topics = fetch_topic(name_or_id(client, producer.name), [partition(0, 3)])
     began = time.monotonic()
-    client.ask(fetch(topics, isolation_level=COMMITTED, max_wait_ms=300, min_bytes=1))
+    client.request(fetch(topics, isolation_level=COMMITTED, max_wait_ms=300, min_bytes=1))
     client.note(time.monotonic() - began > 0.25)
 
 
 @dialogue(ApiKey.LIST_OFFSETS, 2, 11)
-def offsets_by_isolation_level(client: Speaker) -> None:
+def offsets_by_isolation_level(client: DialogueClient) -> None:
     name, producer = history(client, bumps=False)
     stamps = [LATEST, EARLIEST, START_MS, START_MS + 1, START_MS + 10**9]
     if client.version >= MAX_TIMESTAMP_SINCE:
@@ -186,23 +188,23 @@ def offsets_by_isolation_level(client: Speaker) -> None:
     for ended in (False, True):
         for isolation in (UNCOMMITTED, COMMITTED):
             for timestamp in stamps:
-                client.ask(list_offsets(name, 0, timestamp=timestamp, isolation_level=isolation))
+                client.request(list_offsets(name, 0, timestamp=timestamp, isolation_level=isolation))
         if not ended:
             producer.end(commit=True)
 
 
 @dialogue(ApiKey.LIST_OFFSETS, 2, 11)
-def nothing_but_an_open_transaction(client: Speaker) -> None:
+def nothing_but_an_open_transaction(client: DialogueClient) -> None:
     producer = Transactor(client, bumps=False)
     producer.begin(0)
     producer.write(b"a")
     for isolation in (UNCOMMITTED, COMMITTED):
         for timestamp in (LATEST, EARLIEST, START_MS):
-            client.ask(list_offsets(producer.name, 0, timestamp=timestamp, isolation_level=isolation))
+            client.request(list_offsets(producer.name, 0, timestamp=timestamp, isolation_level=isolation))
 
 
 @dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
-def producers_in_transactions(client: Speaker) -> None:
+def producers_in_transactions(client: DialogueClient) -> None:
     for bumps in (False, True):
         producer = Transactor(client, f"bumps-{bumps}", bumps=bumps)
         for commit in (True, False):
@@ -216,7 +218,7 @@ def producers_in_transactions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
-def producers_of_unknown_topics(client: Speaker) -> None:
+def producers_of_unknown_topics(client: DialogueClient) -> None:
     producer = Transactor(client)
     wanted = [
         DescribeProducersRequest.TopicRequest(name=name, partition_indexes=indexes)
@@ -228,8 +230,8 @@ def producers_of_unknown_topics(client: Speaker) -> None:
             (producer.name, []),
         )
     ]
-    client.ask(DescribeProducersRequest(topics=wanted))
-    client.ask(DescribeProducersRequest())
+    client.request(DescribeProducersRequest(topics=wanted))
+    client.request(DescribeProducersRequest())
 
 
 @dialogue(
@@ -238,7 +240,7 @@ def producers_of_unknown_topics(client: Speaker) -> None:
     8,
     differs="Kafka searches only the first segment with a timestamp in range, even if its records are deleted",
 )
-def timestamps_below_the_log_start(client: Speaker) -> None:
+def timestamps_below_the_log_start(client: DialogueClient) -> None:
     """The marker is so much younger than the records that the log rolls a segment for it."""
     producer = Transactor(client, bumps=False)
     client.write(producer.name, batch(b"plain"))
@@ -246,9 +248,9 @@ def timestamps_below_the_log_start(client: Speaker) -> None:
     producer.write(b"a", b"b")
     producer.end(commit=True)
     for start in (1, 2, 3):
-        client.ask(delete_of(producer.name, start), 2)
+        client.request(delete_of(producer.name, start), 2)
         for timestamp in (0, 1, START_MS):
-            client.ask(list_offsets(producer.name, 0, timestamp=timestamp))
+            client.request(list_offsets(producer.name, 0, timestamp=timestamp))
 
 
 @dialogue(
@@ -257,16 +259,16 @@ def timestamps_below_the_log_start(client: Speaker) -> None:
     13,
     differs="Kafka's last stable offset is the base offset of the batch that holds the log start offset",
 )
-def the_log_starts_within_a_batch_of_an_open_transaction(client: Speaker) -> None:
+def the_log_starts_within_a_batch_of_an_open_transaction(client: DialogueClient) -> None:
     producer = Transactor(client, bumps=client.version >= IDS_IN_FETCH)
     client.write(producer.name, batch(b"plain"))
     producer.begin(0)
     producer.write(b"a", b"b", b"c")
     client.write(producer.name, batch(b"plain"))
     for offset in (1, 2, 3):
-        client.ask(delete_of(producer.name, offset), 2)
+        client.request(delete_of(producer.name, offset), 2)
         for isolation in (UNCOMMITTED, COMMITTED):
             read(client, producer.name, offset, isolation=isolation)
-            client.ask(list_offsets(producer.name, 0, isolation_level=isolation), 7)
+            client.request(list_offsets(producer.name, 0, isolation_level=isolation), 7)
     producer.end(commit=True)
     read(client, producer.name, 3)

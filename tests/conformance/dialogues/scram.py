@@ -11,8 +11,8 @@ from barnabas.protocol.messages.security import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
-from tests.conformance.speaker import Speaker
 
 UNKNOWN, SHA_256, SHA_512 = 0, 1, 2
 SALT, SALTED_PASSWORD = b"salt" * 6, bytes(range(32))
@@ -65,18 +65,18 @@ def altered(answer: AlterUserScramCredentialsResponse) -> object:
     return answer
 
 
-def ask_settled(client: Speaker, request: AlterUserScramCredentialsRequest) -> None:
+def request_settled(client: DialogueClient, request: AlterUserScramCredentialsRequest) -> None:
     """Sends a request and waits until later ones see its effect: Kafka's broker applies records after the response."""
-    client.ask(request, noting=altered)
+    client.request(request, noting=altered)
     last = client.topic("last")
-    client.peer.ask(alter((last, SHA_256, 4096)), 0)
-    client.until(describe(last), lambda it: it.results[0].error_code == 0)
-    client.peer.ask(alter(deletions=[(last, SHA_256)]), 0)
-    client.until(describe(last), lambda it: it.results[0].error_code != 0)
+    client.connection.request(alter((last, SHA_256, 4096)), 0)
+    client.request_until(describe(last), lambda it: it.results[0].error_code == 0)
+    client.connection.request(alter(deletions=[(last, SHA_256)]), 0)
+    client.request_until(describe(last), lambda it: it.results[0].error_code != 0)
 
 
 @dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
-def set_change_and_delete(client: Speaker) -> None:
+def set_change_and_delete(client: DialogueClient) -> None:
     alice, bob = client.topic("alice"), client.topic("bob")
     for request in (
         alter((alice, SHA_256, 4096), (bob, SHA_512, 16384)),
@@ -87,38 +87,38 @@ def set_change_and_delete(client: Speaker) -> None:
         alter(deletions=[(alice, SHA_512)]),
         alter(),
     ):
-        ask_settled(client, request)
-        client.ask(describe(alice, bob), noting=sorted_results)
+        request_settled(client, request)
+        client.request(describe(alice, bob), noting=sorted_results)
 
 
 @dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
-def invalid_credentials(client: Speaker) -> None:
+def invalid_credentials(client: DialogueClient) -> None:
     alice = client.topic("alice")
     for iterations in (-1, 0, 4095, 16385, 2147483647):
-        client.ask(alter((alice, SHA_256, iterations)), noting=altered)
-        client.ask(alter((alice, SHA_512, iterations)), noting=altered)
+        client.request(alter((alice, SHA_256, iterations)), noting=altered)
+        client.request(alter((alice, SHA_512, iterations)), noting=altered)
     for mechanism in (UNKNOWN, 3, -1, 127):
-        client.ask(alter((alice, mechanism, 4096)), noting=altered)
-        client.ask(alter(deletions=[(alice, mechanism)]), noting=altered)
-    client.ask(alter(("", SHA_256, 4096)), noting=altered)
-    client.ask(alter(("", UNKNOWN, 1)), noting=altered)
-    client.ask(alter(deletions=[("", SHA_256)]), noting=altered)
-    ask_settled(client, alter((alice, SHA_256, 4096), salted_password=b""))
-    client.ask(describe(alice), noting=sorted_results)
+        client.request(alter((alice, mechanism, 4096)), noting=altered)
+        client.request(alter(deletions=[(alice, mechanism)]), noting=altered)
+    client.request(alter(("", SHA_256, 4096)), noting=altered)
+    client.request(alter(("", UNKNOWN, 1)), noting=altered)
+    client.request(alter(deletions=[("", SHA_256)]), noting=altered)
+    request_settled(client, alter((alice, SHA_256, 4096), salted_password=b""))
+    client.request(describe(alice), noting=sorted_results)
 
 
 @dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
-def unusual_salts_and_passwords(client: Speaker) -> None:
+def unusual_salts_and_passwords(client: DialogueClient) -> None:
     alice = client.topic("alice")
-    client.ask(alter((alice, SHA_256, 4096), salt=b""), noting=altered)
-    ask_settled(client, alter((alice, SHA_512, 4096), salted_password=b"x" * 500))
-    client.ask(describe(alice), noting=sorted_results)
+    client.request(alter((alice, SHA_256, 4096), salt=b""), noting=altered)
+    request_settled(client, alter((alice, SHA_512, 4096), salted_password=b"x" * 500))
+    client.request(describe(alice), noting=sorted_results)
 
 
 @dialogue(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
-def duplicate_users(client: Speaker) -> None:
+def duplicate_users(client: DialogueClient) -> None:
     alice, bob, carol = client.topic("alice"), client.topic("bob"), client.topic("carol")
-    ask_settled(client, alter((alice, SHA_256, 4096), (bob, SHA_256, 4096)))
+    request_settled(client, alter((alice, SHA_256, 4096), (bob, SHA_256, 4096)))
     for request in (
         alter((alice, SHA_256, 5000), (alice, SHA_512, 5000), (carol, SHA_256, 5000)),
         alter((alice, SHA_256, 5000), deletions=[(alice, SHA_256), (bob, SHA_256)]),
@@ -126,14 +126,14 @@ def duplicate_users(client: Speaker) -> None:
         alter((alice, SHA_256, 1), (alice, SHA_256, 6000)),
         alter((alice, SHA_256, 6000), (alice, SHA_256, 1), (alice, SHA_256, 7000)),
     ):
-        ask_settled(client, request)
-        client.ask(describe(alice, bob, carol), noting=sorted_results)
+        request_settled(client, request)
+        client.request(describe(alice, bob, carol), noting=sorted_results)
 
 
 @dialogue(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
-def described_users(client: Speaker) -> None:
+def described_users(client: DialogueClient) -> None:
     alice, bob = client.topic("alice"), client.topic("bob")
-    ask_settled(client, alter((alice, SHA_256, 4096), (bob, SHA_512, 5000)))
+    request_settled(client, alter((alice, SHA_256, 4096), (bob, SHA_512, 5000)))
     for request in (
         describe(alice),
         describe(alice, bob),
@@ -142,17 +142,17 @@ def described_users(client: Speaker) -> None:
         describe(client.topic("nobody"), client.topic("nobody")),
         describe(""),
     ):
-        client.ask(request, noting=sorted_results)
+        client.request(request, noting=sorted_results)
 
 
 @dialogue(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
-def all_users(client: Speaker) -> None:
+def all_users(client: DialogueClient) -> None:
     alice = client.topic("alice")
-    ask_settled(client, alter((alice, SHA_256, 4096)))
+    request_settled(client, alter((alice, SHA_256, 4096)))
 
     def our_users(answer: DescribeUserScramCredentialsResponse) -> object:
         answer.results = [result for result in answer.results if result.user == alice]
         return answer
 
-    client.ask(describe(), noting=our_users)
-    client.ask(DescribeUserScramCredentialsRequest(users=None), noting=our_users)
+    client.request(describe(), noting=our_users)
+    client.request(DescribeUserScramCredentialsRequest(users=None), noting=our_users)

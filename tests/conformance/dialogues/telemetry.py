@@ -14,8 +14,8 @@ from barnabas.protocol.messages.telemetry import (
     PushTelemetryRequest,
 )
 from barnabas.protocol.wire import ZERO_UUID, Uuid
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import SECURED, dialogue
-from tests.conformance.speaker import Speaker
 
 CLIENT_METRICS = 16
 SET, DELETE = 0, 1
@@ -62,9 +62,9 @@ def subscribed(answer: GetTelemetrySubscriptionsResponse) -> object:
     )
 
 
-def subscribe(client: Speaker, word: str, **settings: str | None) -> None:
+def subscribe(client: DialogueClient, word: str, **settings: str | None) -> None:
     """Subscribes to metrics of clients with a name that only this dialogue uses, and waits until that takes effect."""
-    client.peer.client_id = client.topic("client")
+    client.connection.client_id = client.topic("client")
     settings.setdefault("match", f"client_id={client.topic('client')}")
     configs = [
         IncrementalAlterConfigsRequest.AlterableConfig(
@@ -75,10 +75,10 @@ def subscribe(client: Speaker, word: str, **settings: str | None) -> None:
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=CLIENT_METRICS, resource_name=client.topic(word), configs=configs
     )
-    answer = client.peer.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    answer = client.connection.request(IncrementalAlterConfigsRequest(resources=[resource]), 1)
     assert answer.responses[0].error_code == 0, answer  # type: ignore[attr-defined]
     wanted = [name for name in (settings.get("metrics") or "").split(",") if name]
-    client.until(get(), lambda it: set(wanted) <= set(it.requested_metrics), 0)
+    client.request_until(get(), lambda it: set(wanted) <= set(it.requested_metrics), 0)
 
 
 def offered(answer: ApiVersionsResponse) -> object:
@@ -87,71 +87,71 @@ def offered(answer: ApiVersionsResponse) -> object:
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 4)
-def not_offered_without_a_receiver(client: Speaker) -> None:
-    client.ask(
+def not_offered_without_a_receiver(client: DialogueClient) -> None:
+    client.request(
         ApiVersionsRequest(client_software_name="dialogue", client_software_version="1"), noting=offered
     )
 
 
 @dialogue(ApiKey.API_VERSIONS, 0, 4, brokers=SECURED)
-def offered_with_a_receiver(client: Speaker) -> None:
-    client.ask(
+def offered_with_a_receiver(client: DialogueClient) -> None:
+    client.request(
         ApiVersionsRequest(client_software_name="dialogue", client_software_version="1"), noting=offered
     )
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0)
-def asked_without_a_receiver(client: Speaker) -> None:
-    client.ask(get(), noting=subscribed)
+def asked_without_a_receiver(client: DialogueClient) -> None:
+    client.request(get(), noting=subscribed)
     instance_id = bytes(range(16))
-    client.ask(get(instance_id), noting=subscribed)
-    client.ask(get(instance_id), noting=subscribed)
+    client.request(get(instance_id), noting=subscribed)
+    client.request(get(instance_id), noting=subscribed)
 
 
 @dialogue(ApiKey.PUSH_TELEMETRY, 0, 0)
-def pushed_without_a_receiver(client: Speaker) -> None:
-    first = client.ask(get(), noting=subscribed)
+def pushed_without_a_receiver(client: DialogueClient) -> None:
+    first = client.request(get(), noting=subscribed)
     instance_id, subscription_id = first.client_instance_id, first.subscription_id
-    client.ask(push(instance_id, subscription_id, ONE_GAUGE))
-    client.ask(push(instance_id, subscription_id, ONE_GAUGE))
-    client.ask(
+    client.request(push(instance_id, subscription_id, ONE_GAUGE))
+    client.request(push(instance_id, subscription_id, ONE_GAUGE))
+    client.request(
         push(instance_id, subscription_id, b"nothing that could be unpacked", terminating=True, codec=GZIP)
     )
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
-def without_a_subscription(client: Speaker) -> None:
-    client.ask(get(), noting=subscribed)
+def without_a_subscription(client: DialogueClient) -> None:
+    client.request(get(), noting=subscribed)
     for number in (1, 99, 100):
-        client.ask(get(bytes(15) + bytes([number])), noting=subscribed)
+        client.request(get(bytes(15) + bytes([number])), noting=subscribed)
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
-def one_subscription(client: Speaker) -> None:
+def one_subscription(client: DialogueClient) -> None:
     subscribe(client, "one", metrics="org.apache.kafka.producer.", interval_ms=HOUR_MS)
     instance_id = b"a client with id"
-    answer = client.ask(get(instance_id), noting=subscribed)
+    answer = client.request(get(instance_id), noting=subscribed)
     client.note(answer.subscription_id)
-    client.ask(get(instance_id), noting=subscribed)
-    client.ask(push(instance_id, answer.subscription_id))
-    client.ask(get(instance_id), noting=subscribed)
+    client.request(get(instance_id), noting=subscribed)
+    client.request(push(instance_id, answer.subscription_id))
+    client.request(get(instance_id), noting=subscribed)
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
-def several_subscriptions(client: Speaker) -> None:
+def several_subscriptions(client: DialogueClient) -> None:
     subscribe(client, "one", metrics="b.,a.", interval_ms=HOUR_MS)
-    client.ask(get(), noting=subscribed)
+    client.request(get(), noting=subscribed)
     subscribe(client, "two", metrics="c.", interval_ms="100")
-    client.ask(get(), noting=subscribed)
+    client.request(get(), noting=subscribed)
     subscribe(client, "three", metrics="*")
-    client.ask(get(), noting=subscribed)
+    client.request(get(), noting=subscribed)
     subscribe(client, "two", metrics=None, interval_ms=None, match=None)
-    client.until(get(), lambda it: it.push_interval_ms == 300_000, 0)
-    client.ask(get(), noting=subscribed)
+    client.request_until(get(), lambda it: it.push_interval_ms == 300_000, 0)
+    client.request(get(), noting=subscribed)
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
-def clients_that_match_a_subscription(client: Speaker) -> None:
+def clients_that_match_a_subscription(client: DialogueClient) -> None:
     """A subscription that does not match has no effect; the last one shows that the broker has applied all."""
     name = client.topic("client")
     patterns = {
@@ -169,37 +169,37 @@ def clients_that_match_a_subscription(client: Speaker) -> None:
         metrics = f"{word}." if word not in {"prefix", "other-software", "no-port"} else ""
         subscribe(client, word, metrics=metrics, match=match)
     subscribe(client, "last", metrics="last.")
-    client.ask(get(), noting=subscribed)
+    client.request(get(), noting=subscribed)
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
-def a_changed_subscription_ends_the_interval(client: Speaker) -> None:
+def a_changed_subscription_ends_the_interval(client: DialogueClient) -> None:
     subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
     instance_id = b"a changed client"
-    first = client.ask(get(instance_id), noting=subscribed)
-    client.ask(get(instance_id), noting=subscribed)
+    first = client.request(get(instance_id), noting=subscribed)
+    client.request(get(instance_id), noting=subscribed)
     subscribe(client, "one", metrics="b.", interval_ms=HOUR_MS)
-    client.ask(push(instance_id, first.subscription_id, ONE_GAUGE))
-    client.ask(get(instance_id), noting=subscribed)
-    client.ask(get(instance_id), noting=subscribed)
+    client.request(push(instance_id, first.subscription_id, ONE_GAUGE))
+    client.request(get(instance_id), noting=subscribed)
+    client.request(get(instance_id), noting=subscribed)
 
 
 @dialogue(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, brokers=SECURED)
-def a_client_that_reconnects(client: Speaker) -> None:
+def a_client_that_reconnects(client: DialogueClient) -> None:
     """A new connection is a new client, which need not wait for the interval."""
     subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
     instance_id = b"back once again."
-    client.ask(get(instance_id), noting=subscribed)
-    client.ask(get(instance_id), noting=subscribed)
-    client.peer.close()
-    client.until(get(instance_id), lambda it: it.error_code == 0, 0)
-    client.ask(get(instance_id), noting=subscribed)
+    client.request(get(instance_id), noting=subscribed)
+    client.request(get(instance_id), noting=subscribed)
+    client.connection.close()
+    client.request_until(get(instance_id), lambda it: it.error_code == 0, 0)
+    client.request(get(instance_id), noting=subscribed)
 
 
 @dialogue(ApiKey.PUSH_TELEMETRY, 0, 0, brokers=SECURED)
-def pushes(client: Speaker) -> None:
+def pushes(client: DialogueClient) -> None:
     subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
-    first = client.ask(get(), noting=subscribed)
+    first = client.request(get(), noting=subscribed)
     instance_id, subscription_id = first.client_instance_id, first.subscription_id
     for request in (
         push(instance_id, subscription_id),
@@ -209,23 +209,23 @@ def pushes(client: Speaker) -> None:
         push(instance_id, subscription_id, terminating=True),
         push(instance_id, subscription_id),
     ):
-        client.ask(request)
-    client.ask(get(instance_id), noting=subscribed)
+        client.request(request)
+    client.request(get(instance_id), noting=subscribed)
 
 
 @dialogue(ApiKey.PUSH_TELEMETRY, 0, 0, brokers=SECURED)
-def pushes_without_a_subscription_request(client: Speaker) -> None:
+def pushes_without_a_subscription_request(client: DialogueClient) -> None:
     subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
     instance_id = b"came without id."
-    client.ask(push(instance_id, 1))
-    client.ask(push(instance_id, 1))
-    client.ask(get(instance_id), noting=subscribed)
+    client.request(push(instance_id, 1))
+    client.request(push(instance_id, 1))
+    client.request(get(instance_id), noting=subscribed)
     for reserved in (ZERO_UUID, bytes(15) + b"\x01", bytes(15) + b"\x63", bytes(15) + b"\x64"):
-        client.ask(push(reserved, 1))
+        client.request(push(reserved, 1))
 
 
 @dialogue(ApiKey.PUSH_TELEMETRY, 0, 0, brokers=SECURED)
-def invalid_pushes(client: Speaker) -> None:
+def invalid_pushes(client: DialogueClient) -> None:
     subscribe(client, "one", metrics="a.", interval_ms=HOUR_MS)
     bomb, large = gzip.compress(bytes(1 << 21)), bytes((1 << 20) + 1)
     for wrong in (
@@ -244,9 +244,9 @@ def invalid_pushes(client: Speaker) -> None:
         client.note(first_push(client, **wrong))
 
 
-def first_push(client: Speaker, subscription: int = 0, metrics: bytes = b"", codec: int = NONE) -> Any:
+def first_push(client: DialogueClient, subscription: int = 0, metrics: bytes = b"", codec: int = NONE) -> Any:
     """The response to the first push of a client."""
-    first = client.until(get(), lambda it: it.error_code == 0, 0)
+    first = client.request_until(get(), lambda it: it.error_code == 0, 0)
     request = push(first.client_instance_id, first.subscription_id + subscription, metrics, codec=codec)
-    answer: Any = client.peer.ask(request, 0)
+    answer: Any = client.connection.request(request, 0)
     return len(metrics), codec, answer.error_code

@@ -13,7 +13,7 @@ from barnabas.protocol.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
 )
-from tests.conformance.speaker import Speaker
+from tests.conformance.dialogue_client import DialogueClient
 
 LAST_OF_CLIENTS, FIRST_OF_BROKERS = 3, 4
 """Versions of AddPartitionsToTxn that clients send, and those that brokers send."""
@@ -72,12 +72,12 @@ def _by_topic(topics: Iterable[Any]) -> list[tuple[Any, Any, Any]]:
 class Producer:
     """A producer with a transactional id that no other dialogue uses."""
 
-    def __init__(self, client: Speaker, word: str = "tx", *, is_initialized: bool = True) -> None:
+    def __init__(self, client: DialogueClient, word: str = "tx", *, is_initialized: bool = True) -> None:
         self.client = client
         self.transactional_id = client.topic(word)
         self.id, self.epoch = -1, -1
         find = FindCoordinatorRequest(key=self.transactional_id, key_type=TRANSACTION, coordinator_keys=[])
-        client.until(find, lambda answer: answer.error_code == 0, 3)
+        client.request_until(find, lambda answer: answer.error_code == 0, 3)
         self.settle()
         if is_initialized:
             self.initialize()
@@ -85,7 +85,7 @@ class Producer:
     def settle(self) -> None:
         """Waits until the coordinator has loaded and no transaction is about to end."""
         client = self.client
-        client.until(
+        client.request_until(
             self.described(),
             lambda answer: (
                 answer.transaction_states[0].error_code not in NOT_YET
@@ -100,7 +100,7 @@ class Producer:
     def initialize(self, timeout_ms: int = LONG_MS) -> None:
         """Initializes the producer id; notes nothing."""
         request = init(transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms)
-        answer = self.client.until(request, lambda answer: answer.error_code not in NOT_YET, 4)
+        answer = self.client.request_until(request, lambda answer: answer.error_code not in NOT_YET, 4)
         assert answer.error_code == 0, answer
         self.id, self.epoch = answer.producer_id, answer.producer_epoch
 
@@ -108,14 +108,16 @@ class Producer:
         """Waits for the end of a pending transaction, then initializes the producer id; notes the response."""
         request = init(transactional_id=self.transactional_id, **fields)
         self.settle()
-        answer = self.client.ask(request, version)
+        answer = self.client.request(request, version)
         if answer.error_code == 0:
             self.id, self.epoch = answer.producer_id, answer.producer_epoch
         return answer
 
     def add(self, partitions: Partitions, version: int = LAST_OF_CLIENTS, **fields: Any) -> Any:
         """Adds partitions as a client, or from version 4 on as a broker; notes the response."""
-        return self.client.ask(self.addition(partitions, version, **fields), version, noting=sorted_results)
+        return self.client.request(
+            self.addition(partitions, version, **fields), version, noting=sorted_results
+        )
 
     def addition(
         self, partitions: Partitions, version: int = LAST_OF_CLIENTS, **fields: Any
@@ -157,7 +159,7 @@ class Producer:
             assert codes <= {0, *NOT_YET}, answer
             return codes == {0}
 
-        self.client.until(request, is_added, LAST_OF_CLIENTS)
+        self.client.request_until(request, is_added, LAST_OF_CLIENTS)
 
     def end(self, *, committed: bool, version: int | None = None, **fields: Any) -> Any:
         values: dict[str, Any] = {
@@ -165,7 +167,7 @@ class Producer:
             "producer_id": self.id,
             "producer_epoch": self.epoch,
         } | fields
-        answer = self.client.ask(EndTxnRequest(committed=committed, **values), version)
+        answer = self.client.request(EndTxnRequest(committed=committed, **values), version)
         if answer.error_code == 0 and answer.producer_epoch >= 0 and answer.producer_id >= 0:
             used = self.client.version if version is None else version
             if used >= WITH_EPOCH_BUMP:
@@ -175,7 +177,7 @@ class Producer:
     def note_state(self) -> None:
         """Notes the state of the transaction once none is about to end."""
         self.settle()
-        self.client.ask(self.described(), 0, noting=_described)
+        self.client.request(self.described(), 0, noting=_described)
 
 
 def _described(answer: Any) -> object:

@@ -12,9 +12,9 @@ from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     EndTxnRequest,
 )
+from tests.conformance.dialogue_client import DialogueClient
 from tests.conformance.dialogues import dialogue
 from tests.conformance.dialogues.transactional import FIRST_OF_BROKERS, Producer, init, sorted_results
-from tests.conformance.speaker import Speaker
 
 FIRST, LAST = 0, 5
 PREVIOUS_ID = 3
@@ -24,31 +24,31 @@ PREVIOUS_ID = 3
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
-def ids_without_a_transactional_id(client: Speaker) -> None:
-    client.until(init(transactional_id=None), lambda answer: answer.error_code == 0)
-    ids = [client.ask(init(transactional_id=None)).producer_id for _ in range(5)]
+def ids_without_a_transactional_id(client: DialogueClient) -> None:
+    client.request_until(init(transactional_id=None), lambda answer: answer.error_code == 0)
+    ids = [client.request(init(transactional_id=None)).producer_id for _ in range(5)]
     client.note([later - earlier for earlier, later in pairwise(ids)])
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
-def ignored_timeouts(client: Speaker) -> None:
+def ignored_timeouts(client: DialogueClient) -> None:
     for timeout_ms in (0, -1, 2**31 - 1):
-        client.ask(init(transaction_timeout_ms=timeout_ms))
+        client.request(init(transaction_timeout_ms=timeout_ms))
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
-def an_empty_transactional_id(client: Speaker) -> None:
-    client.ask(init(transactional_id=""))
+def an_empty_transactional_id(client: DialogueClient) -> None:
+    client.request(init(transactional_id=""))
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, PREVIOUS_ID, LAST)
-def a_previous_id_without_a_transactional_id(client: Speaker) -> None:
+def a_previous_id_without_a_transactional_id(client: DialogueClient) -> None:
     for producer_id, epoch in ((5, 0), (5, -1), (-1, 0), (-2, -2), (2**40, 3)):
-        client.ask(init(producer_id=producer_id, producer_epoch=epoch))
+        client.request(init(producer_id=producer_id, producer_epoch=epoch))
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
-def successive_producers(client: Speaker) -> None:
+def successive_producers(client: DialogueClient) -> None:
     producer = Producer(client, is_initialized=False)
     producer.note_state()
     for timeout_ms in (60_000, 1, 900_000):
@@ -57,7 +57,7 @@ def successive_producers(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
-def timeouts_of_transactions(client: Speaker) -> None:
+def timeouts_of_transactions(client: DialogueClient) -> None:
     producer = Producer(client, is_initialized=False)
     for timeout_ms in (0, -1, 900_001, 2**31 - 1):
         producer.init(transaction_timeout_ms=timeout_ms)
@@ -68,7 +68,7 @@ def timeouts_of_transactions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, FIRST, LAST)
-def a_producer_takes_over_an_open_transaction(client: Speaker) -> None:
+def a_producer_takes_over_an_open_transaction(client: DialogueClient) -> None:
     producer = Producer(client)
     topic = client.create("t")
     producer.open({topic: [0]})
@@ -80,7 +80,7 @@ def a_producer_takes_over_an_open_transaction(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, PREVIOUS_ID, LAST)
-def another_epoch_for_the_same_producer(client: Speaker) -> None:
+def another_epoch_for_the_same_producer(client: DialogueClient) -> None:
     producer = Producer(client)
     first = {"producer_id": producer.id, "producer_epoch": producer.epoch}
     producer.init(**first)
@@ -98,14 +98,14 @@ def another_epoch_for_the_same_producer(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, PREVIOUS_ID, LAST)
-def another_epoch_of_an_unknown_producer(client: Speaker) -> None:
+def another_epoch_of_an_unknown_producer(client: DialogueClient) -> None:
     producer = Producer(client, is_initialized=False)
     producer.init(producer_id=2**40, producer_epoch=7)
     producer.note_state()
 
 
 @dialogue(ApiKey.INIT_PRODUCER_ID, PREVIOUS_ID, LAST)
-def another_epoch_with_a_transaction_open(client: Speaker) -> None:
+def another_epoch_with_a_transaction_open(client: DialogueClient) -> None:
     producer = Producer(client)
     topic = client.create("t")
     producer.open({topic: [0]})
@@ -122,7 +122,7 @@ def another_epoch_with_a_transaction_open(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST, LAST)
-def partitions_are_added(client: Speaker) -> None:
+def partitions_are_added(client: DialogueClient) -> None:
     producer = Producer(client)
     one, other = client.create("one", 3), client.create("other", 12)
     version = client.version
@@ -140,7 +140,7 @@ def partitions_are_added(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST, LAST)
-def partitions_of_other_producers(client: Speaker) -> None:
+def partitions_of_other_producers(client: DialogueClient) -> None:
     producer = Producer(client)
     topic = client.create("t")
     version = client.version
@@ -155,7 +155,7 @@ def partitions_of_other_producers(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST, LAST)
-def unknown_partitions(client: Speaker) -> None:
+def unknown_partitions(client: DialogueClient) -> None:
     producer = Producer(client)
     topic = client.create("t", 2)
     version = client.version
@@ -169,25 +169,25 @@ def unknown_partitions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ADD_PARTITIONS_TO_TXN, FIRST_OF_BROKERS, LAST)
-def several_transactions_of_brokers(client: Speaker) -> None:
+def several_transactions_of_brokers(client: DialogueClient) -> None:
     one, other = Producer(client, "one"), Producer(client, "other")
     topic = client.create("t", 3)
     one.open({topic: [0, 1]})
 
-    def ask(*parts: AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> None:
-        client.ask(AddPartitionsToTxnRequest(transactions=list(parts)), noting=sorted_results)
+    def request_with(*parts: AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction) -> None:
+        client.request(AddPartitionsToTxnRequest(transactions=list(parts)), noting=sorted_results)
 
-    ask(one.part({topic: [0, 2]}, verify_only=True), other.part({topic: [0]}, verify_only=True))
-    ask(one.part({topic: [2]}), other.part({topic: [0]}, verify_only=True))
-    ask(one.part({topic: [0, 1, 2]}, verify_only=True), other.part({topic: [7]}))
-    ask(one.part({topic: [0]}, verify_only=True, producer_epoch=one.epoch + 1))
-    ask(one.part({topic: [0]}, verify_only=True, producer_id=one.id + 1_000_000))
-    ask(one.part({topic: [0]}, verify_only=True, transactional_id=client.topic("nobody")))
-    ask(one.part({topic: [0]}, verify_only=True, transactional_id=""))
-    ask(one.part({topic: [0], client.topic("none"): [1]}, verify_only=True))
+    request_with(one.part({topic: [0, 2]}, verify_only=True), other.part({topic: [0]}, verify_only=True))
+    request_with(one.part({topic: [2]}), other.part({topic: [0]}, verify_only=True))
+    request_with(one.part({topic: [0, 1, 2]}, verify_only=True), other.part({topic: [7]}))
+    request_with(one.part({topic: [0]}, verify_only=True, producer_epoch=one.epoch + 1))
+    request_with(one.part({topic: [0]}, verify_only=True, producer_id=one.id + 1_000_000))
+    request_with(one.part({topic: [0]}, verify_only=True, transactional_id=client.topic("nobody")))
+    request_with(one.part({topic: [0]}, verify_only=True, transactional_id=""))
+    request_with(one.part({topic: [0], client.topic("none"): [1]}, verify_only=True))
     one.end(committed=False, version=4)
     one.settle()
-    ask(one.part({topic: [0]}, verify_only=True))
+    request_with(one.part({topic: [0]}, verify_only=True))
     one.note_state()
     other.note_state()
 
@@ -196,29 +196,29 @@ def several_transactions_of_brokers(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4)
-def offsets_of_a_group_are_added(client: Speaker) -> None:
+def offsets_of_a_group_are_added(client: DialogueClient) -> None:
     producer = Producer(client)
 
-    def ask(**given: Any) -> None:
+    def request_with(**given: Any) -> None:
         fields: dict[str, Any] = {
             "transactional_id": producer.transactional_id,
             "producer_id": producer.id,
             "producer_epoch": producer.epoch,
             "group_id": client.topic("group"),
         } | given
-        client.ask(AddOffsetsToTxnRequest(**fields))
+        client.request(AddOffsetsToTxnRequest(**fields))
 
-    ask(transactional_id=client.topic("nobody"))
-    ask(transactional_id="")
-    ask(producer_id=producer.id + 1_000_000)
-    ask(producer_epoch=producer.epoch + 1)
+    request_with(transactional_id=client.topic("nobody"))
+    request_with(transactional_id="")
+    request_with(producer_id=producer.id + 1_000_000)
+    request_with(producer_epoch=producer.epoch + 1)
     producer.note_state()
-    ask()
-    ask()
-    ask(group_id="")
-    ask(group_id=client.topic("another group"))
+    request_with()
+    request_with()
+    request_with(group_id="")
+    request_with(group_id=client.topic("another group"))
     producer.initialize()
-    ask(producer_epoch=producer.epoch - 1)
+    request_with(producer_epoch=producer.epoch - 1)
 
 
 # ---- EndTxn
@@ -235,12 +235,12 @@ def begin(producer: Producer, topic: str, *, committed: bool | None) -> None:
             producer_epoch=producer.epoch,
             committed=committed,
         )
-        producer.client.until(request, lambda answer: answer.error_code == 0, 4)
+        producer.client.request_until(request, lambda answer: answer.error_code == 0, 4)
         producer.settle()
 
 
 @dialogue(ApiKey.END_TXN, FIRST, LAST)
-def transactions_end(client: Speaker) -> None:
+def transactions_end(client: DialogueClient) -> None:
     producer = Producer(client)
     topic = client.create("t", 2)
     for committed in (True, False):
@@ -254,7 +254,7 @@ def transactions_end(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.END_TXN, FIRST, LAST)
-def an_end_without_a_transaction(client: Speaker) -> None:
+def an_end_without_a_transaction(client: DialogueClient) -> None:
     """With transaction version 2 even such an abort bumps the epoch."""
     for committed in (True, False):
         producer = Producer(client, f"empty-{committed}")
@@ -265,7 +265,7 @@ def an_end_without_a_transaction(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.END_TXN, FIRST, LAST)
-def a_repeated_end(client: Speaker) -> None:
+def a_repeated_end(client: DialogueClient) -> None:
     topic = client.create("t")
     for was_committed in (True, False):
         for committed in (True, False):
@@ -279,7 +279,7 @@ def a_repeated_end(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.END_TXN, FIRST, LAST)
-def ends_of_other_producers(client: Speaker) -> None:
+def ends_of_other_producers(client: DialogueClient) -> None:
     producer = Producer(client)
     topic = client.create("t")
     begin(producer, topic, committed=None)
@@ -294,7 +294,7 @@ def ends_of_other_producers(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.END_TXN, FIRST, LAST)
-def many_transactions(client: Speaker) -> None:
+def many_transactions(client: DialogueClient) -> None:
     producer = Producer(client)
     topic = client.create("t", 4)
     for number in range(6):
@@ -310,7 +310,7 @@ def many_transactions(client: Speaker) -> None:
 
 
 @dialogue(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0)
-def described_transactions(client: Speaker) -> None:
+def described_transactions(client: DialogueClient) -> None:
     known, other = Producer(client, "known"), Producer(client, "other")
     topic = client.create("t", 12)
     other.open({topic: [5, 0, 11]})
@@ -321,12 +321,12 @@ def described_transactions(client: Speaker) -> None:
         other.transactional_id,
         known.transactional_id,
     ]
-    client.ask(DescribeTransactionsRequest(transactional_ids=names))
-    client.ask(DescribeTransactionsRequest(transactional_ids=[]))
+    client.request(DescribeTransactionsRequest(transactional_ids=names))
+    client.request(DescribeTransactionsRequest(transactional_ids=[]))
 
 
 @dialogue(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0)
-def partitions_in_hash_order(client: Speaker) -> None:
+def partitions_in_hash_order(client: DialogueClient) -> None:
     """In the order of Kafka's hash tables, which is their order in the log too."""
     producer = Producer(client)
     names = [client.create(word, 40) for word in ("a", "b", "c")]
@@ -337,28 +337,30 @@ def partitions_in_hash_order(client: Speaker) -> None:
     ]
     for partitions in added:
         producer.open(partitions)
-        client.ask(producer.described(), 0)
+        client.request(producer.described(), 0)
 
 
 @dialogue(ApiKey.LIST_TRANSACTIONS, 0, 2)
-def transactions_by_state_and_producer(client: Speaker) -> None:
+def transactions_by_state_and_producer(client: DialogueClient) -> None:
     empty, open_, done = (Producer(client, word) for word in ("empty", "open", "done"))
     topic = client.create("t")
     open_.open({topic: [0]})
     begin(done, topic, committed=True)
     mine = [empty.id, open_.id, done.id]
 
-    def ask(**fields: Any) -> None:
+    def request_with(**fields: Any) -> None:
         fields.setdefault("producer_id_filters", mine)
-        client.ask(ListTransactionsRequest(**fields), noting=_listed)
+        client.request(ListTransactionsRequest(**fields), noting=_listed)
 
-    ask()
-    ask(producer_id_filters=[open_.id, 2**40])
-    ask(producer_id_filters=[2**40])
-    ask(state_filters=["Ongoing"])
-    ask(state_filters=["Empty", "CompleteCommit", "ongoing", "Nonsense"])
-    ask(state_filters=["Nonsense"])
-    ask(state_filters=["Dead", "PrepareEpochFence", "PrepareCommit", "PrepareAbort", "CompleteAbort", ""])
+    request_with()
+    request_with(producer_id_filters=[open_.id, 2**40])
+    request_with(producer_id_filters=[2**40])
+    request_with(state_filters=["Ongoing"])
+    request_with(state_filters=["Empty", "CompleteCommit", "ongoing", "Nonsense"])
+    request_with(state_filters=["Nonsense"])
+    request_with(
+        state_filters=["Dead", "PrepareEpochFence", "PrepareCommit", "PrepareAbort", "CompleteAbort", ""]
+    )
 
 
 def _listed(answer: Any) -> object:
@@ -370,20 +372,20 @@ def _listed(answer: Any) -> object:
 
 
 @dialogue(ApiKey.LIST_TRANSACTIONS, 1, 2)
-def listed_by_duration(client: Speaker) -> None:
+def listed_by_duration(client: DialogueClient) -> None:
     empty, open_ = Producer(client, "empty"), Producer(client, "open")
     open_.open({client.create("t"): [0]})
     for duration in (-1, -5, 3_600_000, 2**62):
         request = ListTransactionsRequest(producer_id_filters=[empty.id, open_.id], duration_filter=duration)
-        client.ask(request, noting=_listed)
-    client.until(
+        client.request(request, noting=_listed)
+    client.request_until(
         ListTransactionsRequest(producer_id_filters=[open_.id], duration_filter=10),
         lambda answer: len(answer.transaction_states) == 1,
     )
 
 
 @dialogue(ApiKey.LIST_TRANSACTIONS, 2, 2)
-def listed_by_pattern(client: Speaker) -> None:
+def listed_by_pattern(client: DialogueClient) -> None:
     one, other = Producer(client, "one"), Producer(client, "other")
     for pattern in (
         None,
@@ -401,4 +403,4 @@ def listed_by_pattern(client: Speaker) -> None:
         request = ListTransactionsRequest(
             producer_id_filters=[one.id, other.id], transactional_id_pattern=pattern
         )
-        client.ask(request, noting=_listed)
+        client.request(request, noting=_listed)

@@ -121,7 +121,7 @@ class Turn:
 
     def do(self, do: str, **more: object) -> Any:
         """Runs an operation, which must succeed as a whole."""
-        answer = self._peer.ask(self._bootstrap, do, **more)
+        answer = self._peer.request(self._bootstrap, do, **more)
         failed = {key: value for key, value in answer.items() if isinstance(value, dict) and "error" in value}
         assert not failed, f"{do} in turn {self.number}: {failed}"
         return answer

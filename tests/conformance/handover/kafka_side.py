@@ -23,9 +23,9 @@ from barnabas.protocol.records.batch import build_batch
 from barnabas.protocol.schema import Message
 from barnabas.storage.env import RealEnv
 from barnabas.storage.log.checkpoints import CLEANER_OFFSET_CHECKPOINT, OffsetCheckpointFile
+from tests.conformance.broker_connection import BrokerConnection
 from tests.conformance.handover.views import MAX_TIMESTAMP, View, offsets_for_times, views
 from tests.conformance.kafka_jars import require_classpath
-from tests.conformance.peer import Peer
 from tests.support.apache_kafka import ApacheKafka
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -160,16 +160,16 @@ def create(bootstrap: str, topics: Mapping[str, Mapping[str, str]]) -> None:
         )
         for name, config in topics.items()
     ]
-    answer = ask(bootstrap, CreateTopicsRequest(topics=wanted, timeout_ms=30_000), 7)
+    answer = request_once(bootstrap, CreateTopicsRequest(topics=wanted, timeout_ms=30_000), 7)
     assert isinstance(answer, CreateTopicsResponse)
     assert [topic.error_code for topic in answer.topics] == [0] * len(wanted), answer
 
 
-def ask(bootstrap: str, request: Message, version: int) -> Message:
+def request_once(bootstrap: str, request: Message, version: int) -> Message:
     """Sends one request on a new connection."""
     host, _, port = bootstrap.rpartition(":")
-    with Peer(host, int(port)) as peer:
-        return peer.ask(request, version)
+    with BrokerConnection(host, int(port)) as connection:
+        return connection.request(request, version)
 
 
 # -- work --
@@ -277,7 +277,7 @@ def delete_records(bootstrap: str, topic: str, offset: int) -> None:
     """Deletes records as kafka-delete-records does."""
     partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
     topics = [DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[partition])]
-    answer = ask(bootstrap, DeleteRecordsRequest(topics=topics, timeout_ms=30_000), 2)
+    answer = request_once(bootstrap, DeleteRecordsRequest(topics=topics, timeout_ms=30_000), 2)
     assert isinstance(answer, DeleteRecordsResponse)
     assert answer.topics[0].partitions[0].low_watermark == offset, answer
 
@@ -356,7 +356,7 @@ def send(
     data = ProduceRequest.PartitionProduceData(index=0, records=batch)
     topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
     request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=30_000, topic_data=topics)
-    answer = ask(bootstrap, request, version)
+    answer = request_once(bootstrap, request, version)
     assert isinstance(answer, ProduceResponse)
     result = answer.responses[0].partition_responses[0]
     return result.error_code, result.base_offset
@@ -391,7 +391,7 @@ def transact_with_epoch_bumps(bootstrap: str, topic: str, rounds: int = 6) -> No
 def eventually(bootstrap: str, request: Message, version: int) -> Any:
     """Repeats a request until it succeeds: coordinators load, or complete an earlier request first."""
     deadline = time.monotonic() + 30
-    while (answer := cast("Any", ask(bootstrap, request, version))).error_code:
+    while (answer := cast("Any", request_once(bootstrap, request, version))).error_code:
         assert time.monotonic() < deadline, answer
         time.sleep(0.02)
     return answer

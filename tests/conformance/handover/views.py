@@ -14,7 +14,7 @@ from barnabas.protocol.records.batch import TimestampType
 from barnabas.protocol.records.entries import batches
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.offsets import FetchIsolation
-from tests.conformance.peer import Peer
+from tests.conformance.broker_connection import BrokerConnection
 
 Partition = tuple[str, int]
 READ_LIMIT_S = 60.0
@@ -64,15 +64,15 @@ def views(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partition, Vi
     committed = consume(bootstrap, partitions, committed=True)
     host, _, port = bootstrap.rpartition(":")
     found = {}
-    with Peer(host, int(port)) as peer:
+    with BrokerConnection(host, int(port)) as connection:
         for key in partitions:
             found[key] = View(
                 records[key],
                 committed[key],
-                _list_offset(peer, *key, _EARLIEST, 0),
-                _list_offset(peer, *key, _LATEST, 1),
-                _list_offset(peer, *key, _LATEST, 0),
-                _describe_producers(peer, *key),
+                _list_offset(connection, *key, _EARLIEST, 0),
+                _list_offset(connection, *key, _LATEST, 1),
+                _list_offset(connection, *key, _LATEST, 0),
+                _describe_producers(connection, *key),
             )
     return found
 
@@ -118,10 +118,14 @@ def _seen(message: Message) -> Seen:
     return Seen(message.timestamp(), message.key(), message.value(), tuple(headers))
 
 
-def _list_offset(peer: Peer, topic: str, partition: int, timestamp: int, isolation: int) -> int:
-    ask = ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
-    topics = [ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[ask])]
-    answer = peer.ask(ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics), 7)
+def _list_offset(
+    connection: BrokerConnection, topic: str, partition: int, timestamp: int, isolation: int
+) -> int:
+    wanted = ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+    topics = [ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[wanted])]
+    answer = connection.request(
+        ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics), 7
+    )
     assert isinstance(answer, ListOffsetsResponse)
     found = answer.topics[0].partitions[0]
     assert found.error_code == 0, answer
@@ -131,13 +135,13 @@ def _list_offset(peer: Peer, topic: str, partition: int, timestamp: int, isolati
 def offsets_for_times(bootstrap: str, partition: Partition, timestamps: Iterable[int]) -> dict[int, int]:
     """By timestamp: the first offset whose record has this or a later one; -1 for none."""
     host, _, port = bootstrap.rpartition(":")
-    with Peer(host, int(port)) as peer:
-        return {timestamp: _list_offset(peer, *partition, timestamp, 0) for timestamp in timestamps}
+    with BrokerConnection(host, int(port)) as connection:
+        return {timestamp: _list_offset(connection, *partition, timestamp, 0) for timestamp in timestamps}
 
 
-def _describe_producers(peer: Peer, topic: str, partition: int) -> list[ProducerSeen]:
-    ask = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
-    answer = peer.ask(DescribeProducersRequest(topics=[ask]), 0)
+def _describe_producers(connection: BrokerConnection, topic: str, partition: int) -> list[ProducerSeen]:
+    wanted = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
+    answer = connection.request(DescribeProducersRequest(topics=[wanted]), 0)
     assert isinstance(answer, DescribeProducersResponse)
     found = answer.topics[0].partitions[0]
     assert found.error_code == 0, answer

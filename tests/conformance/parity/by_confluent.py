@@ -46,8 +46,8 @@ def run_history(transcript: Transcript, peer: AdminPeer) -> None:
     """Runs all steps and notes their answers."""
     admin: Any = AdminClient({"bootstrap.servers": transcript.place.bootstrap, "log_level": 0})
 
-    def note(step: str, ask: Callable[[], Tree]) -> None:
-        transcript.note(f"confluent/{step}", ask)
+    def note(step: str, call: Callable[[], Tree]) -> None:
+        transcript.note(f"confluent/{step}", call)
 
     note(
         "create",
@@ -111,12 +111,12 @@ def _describe_all(admin: Any, note: Callable[[str, Callable[[], Tree]], None]) -
         resource = ConfigResource(ResourceType[kind], name)
         note(f"configs {kind} {name}", lambda resource=resource: _outcome(admin.describe_configs([resource])))  # type: ignore[misc]
     for spec in (SPECS.earliest(), SPECS.latest(), SPECS.max_timestamp()):
-        asked = {TopicPartition("c-one", 0): spec, TopicPartition("c-one", 1): spec}
+        wanted = {TopicPartition("c-one", 0): spec, TopicPartition("c-one", 1): spec}
         for isolation in IsolationLevel:
             note(
                 f"offsets {type(spec).__name__} {spec._value} {isolation.name}",
-                lambda asked=asked, isolation=isolation: _outcome(  # type: ignore[misc]
-                    admin.list_offsets(asked, isolation_level=isolation)
+                lambda wanted=wanted, isolation=isolation: _outcome(  # type: ignore[misc]
+                    admin.list_offsets(wanted, isolation_level=isolation)
                 ),
             )
     note("users", lambda: _outcome(admin.describe_user_scram_credentials(["carl", "nobody"])))

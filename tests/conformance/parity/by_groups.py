@@ -228,8 +228,8 @@ def _without_members(transcript: Transcript, peer: AdminPeer) -> None:
 def _by_confluent(transcript: Transcript, client: AdminClient) -> None:
     admin: Any = client
 
-    def note(step: str, ask: Any) -> None:
-        transcript.note(f"groups/confluent {step}", ask)
+    def note(step: str, call: Any) -> None:
+        transcript.note(f"groups/confluent {step}", call)
 
     def at(group: str, *partitions: TopicPartition) -> list[ConsumerGroupTopicPartitions]:
         return [ConsumerGroupTopicPartitions(group, list(partitions) or None)]
@@ -301,8 +301,8 @@ def _by_kafka_python(transcript: Transcript) -> None:
     admin = KafkaAdminClient(bootstrap_servers=transcript.place.bootstrap, request_timeout_ms=20_000)
     one, other = PyPartition("gr-one", 0), PyPartition("gr-one", 1)
 
-    def note(step: str, ask: Any) -> None:
-        transcript.note(f"groups/kafka-python {step}", lambda: _ordered(ask()))
+    def note(step: str, call: Any) -> None:
+        transcript.note(f"groups/kafka-python {step}", lambda: _ordered(call()))
 
     try:
         note("list", admin.list_groups)

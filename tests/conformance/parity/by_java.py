@@ -17,18 +17,18 @@ def run_history(transcript: Transcript, peer: AdminPeer) -> None:
     """Runs all steps and notes their answers."""
     bootstrap = transcript.place.bootstrap
 
-    def ask(step: str, do: str, more: dict[str, Any]) -> None:
-        transcript.note(f"java/{step}", lambda: peer.ask(bootstrap, do, **more))
+    def run(step: str, do: str, more: dict[str, Any]) -> None:
+        transcript.note(f"java/{step}", lambda: peer.request(bootstrap, do, **more))
 
     for one in (*topics(), *partitions(), *alterations(), *quotas(), *users(), *acls()):
-        ask(*one)
+        run(*one)
     peer.settle(bootstrap)
     for one in described():
-        ask(*one)
+        run(*one)
     for name in ("odd-1", "records", "compacted"):
         kafka_side.produce(bootstrap, name, 40)
     for one in (*data(transcript.place.data), *features(), *cluster(), *deletions()):
-        ask(*one)
+        run(*one)
     peer.settle(bootstrap)
     transcript.note("java/everything", lambda: everything(peer, bootstrap))
 

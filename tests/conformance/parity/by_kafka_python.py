@@ -40,8 +40,8 @@ def run_history(transcript: Transcript, peer: AdminPeer) -> None:
     """Runs all steps and notes their answers."""
     admin = KafkaAdminClient(bootstrap_servers=transcript.place.bootstrap, request_timeout_ms=20_000)
 
-    def note(step: str, ask: Callable[[], Any]) -> None:
-        transcript.note(f"kafka-python/{step}", lambda: _plain(ask()))
+    def note(step: str, call: Callable[[], Any]) -> None:
+        transcript.note(f"kafka-python/{step}", lambda: _plain(call()))
 
     try:
         _topics(admin, note)
@@ -157,8 +157,8 @@ def _data(admin: KafkaAdminClient, note: Note, directory: str) -> None:
         lambda: admin.alter_replica_log_dirs({("k-one", 0, 1): directory, ("k-one", 1, 1): "/no/such"}),
     )
     for spec in OffsetSpec:
-        asked = {TopicPartition("k-one", 0): spec}
-        note(f"offsets {spec.name}", lambda asked=asked: admin.list_partition_offsets(asked))  # type: ignore[misc]
+        wanted = {TopicPartition("k-one", 0): spec}
+        note(f"offsets {spec.name}", lambda wanted=wanted: admin.list_partition_offsets(wanted))  # type: ignore[misc]
     note("producers", lambda: admin.describe_producers([TopicPartition("k-one", 0)]))
 
 

@@ -13,7 +13,7 @@ from tests.conformance.parity.transcript import Tree
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "differences.md"
 HISTORY = "# Where Barnabas differs from Apache Kafka"
-FIRST_ANSWERS = "## First responses of a new broker"
+FIRST_RESPONSES = "## First responses of a new broker"
 """The headings of the two tables of the document; each table has its own test."""
 
 _ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|(.*)\|(.*)\|$")

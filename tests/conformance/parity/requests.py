@@ -1,4 +1,4 @@
-"""Requests of the rounds of `first_questions`, with the fields of all versions set."""
+"""Requests of the rounds of `first_requests`, with the fields of all versions set."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from barnabas.protocol.messages.groups import FindCoordinatorRequest, JoinGroupR
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.transactions import AddPartitionsToTxnRequest, TxnOffsetCommitRequest
 from barnabas.protocol.wire import Uuid
+from tests.conformance.dialogue_client import batch
 from tests.conformance.dialogues.members import SUBSCRIBED
 from tests.conformance.parity.wire import message
-from tests.conformance.speaker import batch
 
 NO_SUCH_ID: Final = bytes(range(16))
 """An id that no topic has."""

@@ -36,11 +36,11 @@ class Transcript:
         self.place = place
         self.answers: dict[str, Tree] = {}
 
-    def note(self, step: str, ask: Callable[[], Tree]) -> None:
+    def note(self, step: str, call: Callable[[], Tree]) -> None:
         """Runs one step; keeps its answer or exception."""
         assert step not in self.answers, f"two steps are named {step}"
         try:
-            answer = ask()
+            answer = call()
         except Exception as error:
             answer = {"error": type(error).__name__, "message": str(error)}
         self.answers[step] = self._plain(answer)

@@ -12,8 +12,8 @@ from barnabas.broker.request import REGISTRY
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.schema import Struct
 from barnabas.protocol.wire import ZERO_UUID, uuid_to_string
+from tests.conformance.broker_connection import BrokerConnection, ClosedError
 from tests.conformance.parity.transcript import Transcript, Tree
-from tests.conformance.peer import ClosedError, Peer
 
 SETTLE_LIMIT_S: Final = 30.0
 _PAUSE_S: Final = 0.02
@@ -53,54 +53,56 @@ _SIZES: Final = frozenset(
 _CLUSTER_ID: Final = re.compile(r"[\w-]{22}")
 
 
-class Asker:
+class TranscriptClient:
     """Sends requests to one broker over one connection, and notes its responses in the transcript."""
 
-    def __init__(self, peer: Peer, transcript: Transcript) -> None:
+    def __init__(self, connection: BrokerConnection, transcript: Transcript) -> None:
         handlers.register_all()
-        self.peer = peer
+        self.connection = connection
         self.transcript = transcript
 
-    def every(self, what: str, request: Any, *, sizes: frozenset[str] = frozenset(), since: int = 0) -> None:
+    def request_every_version(
+        self, what: str, request: Any, *, sizes: frozenset[str] = frozenset(), since: int = 0
+    ) -> None:
         """Sends the request in every version from `since` on, without the fields that a version lacks."""
         for version in versions_of(request):
             if version >= since:
-                self.one(f"{what}, v{version}", request, version, sizes=sizes)
+                self.request(f"{what}, v{version}", request, version, sizes=sizes)
 
-    def one(self, step: str, request: Any, version: int, *, sizes: frozenset[str] = frozenset()) -> Any:
+    def request(self, step: str, request: Any, version: int, *, sizes: frozenset[str] = frozenset()) -> Any:
         """Sends the request once; notes and returns the response, None when the broker closed the connection."""
-        answer = self._ask(request, version)
+        answer = self._request(request, version)
         self.transcript.note(step, lambda: tree(answer, version, sizes))
         return answer
 
-    def first_and_settled(self, what: str, request: Any, version: int) -> Any:
+    def request_first_and_settled(self, what: str, request: Any, version: int) -> Any:
         """Notes the first response and the first one without a transient error."""
-        answer = self.one(f"{what}, first, v{version}", request, version)
-        settled = self.until_settled(request, version, answer)
+        answer = self.request(f"{what}, first, v{version}", request, version)
+        settled = self._until_settled(request, version, answer)
         self.transcript.note(f"{what}, settled, v{version}", lambda: tree(settled, version))
         return settled
 
-    def settled(self, what: str, request: Any, version: int) -> Any:
+    def request_settled(self, what: str, request: Any, version: int) -> Any:
         """Notes only the first response without a transient error: earlier ones depend on the timing."""
-        settled = self.until_settled(request, version, self._ask(request, version))
+        settled = self._until_settled(request, version, self._request(request, version))
         self.transcript.note(f"{what}, settled, v{version}", lambda: tree(settled, version))
         return settled
 
-    def wait_for(self, request: Any, version: int) -> Any:
+    def wait_until_settled(self, request: Any, version: int) -> Any:
         """The first response without a transient error; notes nothing."""
-        return self.until_settled(request, version, self._ask(request, version))
+        return self._until_settled(request, version, self._request(request, version))
 
-    def until_settled(self, request: Any, version: int, answer: Any) -> Any:
+    def _until_settled(self, request: Any, version: int, answer: Any) -> Any:
         deadline = time.monotonic() + SETTLE_LIMIT_S
         while answer is not None and TRANSIENT & set(error_codes(answer)):
             assert time.monotonic() < deadline, answer
             time.sleep(_PAUSE_S)
-            answer = self._ask(request, version)
+            answer = self._request(request, version)
         return answer
 
-    def _ask(self, request: Any, version: int) -> Any:
+    def _request(self, request: Any, version: int) -> Any:
         try:
-            return self.peer.ask(fitted(request, version), version)
+            return self.connection.request(fitted(request, version), version)
         except ClosedError:
             return None
 
@@ -217,4 +219,4 @@ def _api(key: int) -> str:
         return str(key)
 
 
-Round = Callable[[Asker], None]
+Round = Callable[[TranscriptClient], None]

@@ -57,6 +57,7 @@ from barnabas.protocol.messages.transactions import (
     InitProducerIdRequest,
 )
 from barnabas.protocol.wire import Uuid
+from tests.conformance.dialogue_client import batch
 from tests.conformance.dialogues.members import MEMBER_ID_REQUIRED
 from tests.conformance.parity.requests import (
     MEMBER,
@@ -72,8 +73,7 @@ from tests.conformance.parity.requests import (
     produce,
     txn_committing,
 )
-from tests.conformance.parity.wire import Asker, Round, message, versions_of
-from tests.conformance.speaker import batch
+from tests.conformance.parity.wire import Round, TranscriptClient, message, versions_of
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP_CONFIG = 2, 4, 8, 16, 32
@@ -84,88 +84,94 @@ QUORUM_NUMBERS: Final = frozenset({"leader_epoch", "high_watermark", "log_end_of
 SESSION: Final = frozenset({"session_id"})
 
 
-def untouched(ask: Asker) -> None:
+def untouched(client: TranscriptClient) -> None:
     """An empty broker: the first requests of clients and tools, and requests for what does not exist yet."""
-    everything(ask, "untouched")
-    about_settings(ask, "untouched")
-    without_a_topic(ask)
-    without_a_coordinator(ask)
-    everything(ask, "still untouched")
+    everything(client, "untouched")
+    about_settings(client, "untouched")
+    without_a_topic(client)
+    without_a_coordinator(client)
+    everything(client, "still untouched")
 
 
-def topics(ask: Asker) -> None:
+def topics(client: TranscriptClient) -> None:
     """Topics created by a Metadata request and by CreateTopics, then every request about one of them."""
     for version in versions_of(MetadataRequest()):
         wanted = message(MetadataRequest, topics=[{"name": f"auto-{version}"}])
-        ask.first_and_settled("Metadata of a topic created automatically", wanted, version)
+        client.request_first_and_settled("Metadata of a topic created automatically", wanted, version)
     for version in versions_of(CreateTopicsRequest()):
-        about_creation(ask, version)
-    topic_id = id_of(ask, "auto-0")
-    about_a_topic(ask, "auto-0", topic_id)
-    everything(ask, "with topics", "auto-0")
-    growth_and_deletion(ask)
+        about_creation(client, version)
+    topic_id = id_of(client, "auto-0")
+    about_a_topic(client, "auto-0", topic_id)
+    everything(client, "with topics", "auto-0")
+    growth_and_deletion(client)
 
 
-def groups(ask: Asker) -> None:
+def groups(client: TranscriptClient) -> None:
     """From the first FindCoordinator to groups of both protocols that have joined and committed."""
-    topic_id = a_topic(ask, "t")
+    topic_id = a_topic(client, "t")
     find = finding("g", GROUP)
-    ask.first_and_settled("FindCoordinator of a group", find, 3)
-    ask.every("FindCoordinator of a group", find)
+    client.request_first_and_settled("FindCoordinator of a group", find, 3)
+    client.request_every_version("FindCoordinator of a group", find)
     for version in versions_of(JoinGroupRequest()):
-        classic_member(ask, f"classic-{version}", version)
+        classic_member(client, f"classic-{version}", version)
     for version in versions_of(ConsumerGroupHeartbeatRequest()):
-        consumer_member(ask, f"consumer-{version}", version, topic_id)
+        consumer_member(client, f"consumer-{version}", version, topic_id)
     for version in versions_of(OffsetCommitRequest()):
         group = f"simple-{version}"
-        ask.every(f"OffsetFetch of {group} before a commit", fetching(group, "t", topic_id))
-        ask.one(f"OffsetCommit, v{version}", committing(group, "t", topic_id), version)
-        ask.every(f"OffsetFetch of {group}", fetching(group, "t", topic_id))
+        client.request_every_version(
+            f"OffsetFetch of {group} before a commit", fetching(group, "t", topic_id)
+        )
+        client.request(f"OffsetCommit, v{version}", committing(group, "t", topic_id), version)
+        client.request_every_version(f"OffsetFetch of {group}", fetching(group, "t", topic_id))
     names = ["classic-0", "classic-9", "consumer-0", "consumer-1", "simple-2", "nothing"]
-    about_groups(ask, "joined", names)
-    everything(ask, "with groups", "__consumer_offsets")
+    about_groups(client, "joined", names)
+    everything(client, "with groups", "__consumer_offsets")
 
 
-def producers(ask: Asker) -> None:
+def producers(client: TranscriptClient) -> None:
     """The first producer ids, with and without a transactional id, and a first complete transaction."""
-    topic_id = a_topic(ask, "t")
+    topic_id = a_topic(client, "t")
     idempotent = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-    ask.first_and_settled("InitProducerId without a transaction", idempotent, 4)
-    ask.first_and_settled("FindCoordinator of a transaction", finding("x", TRANSACTION), 3)
-    ask.every("FindCoordinator of a transaction", finding("x", TRANSACTION), since=1)
-    ask.wait_for(finding("g", GROUP), 3)
+    client.request_first_and_settled("InitProducerId without a transaction", idempotent, 4)
+    client.request_first_and_settled("FindCoordinator of a transaction", finding("x", TRANSACTION), 3)
+    client.request_every_version("FindCoordinator of a transaction", finding("x", TRANSACTION), since=1)
+    client.wait_until_settled(finding("g", GROUP), 3)
     for version in versions_of(InitProducerIdRequest()):
         init = InitProducerIdRequest(transactional_id=f"x-{version}", transaction_timeout_ms=60_000)
-        ask.settled("InitProducerId of a transaction, first", init, version)
-        transaction(ask, f"x-{version}", version, topic_id)
-    about_transactions(ask, "ended")
-    everything(ask, "with transactions", "__transaction_state")
+        client.request_settled("InitProducerId of a transaction, first", init, version)
+        transaction(client, f"x-{version}", version, topic_id)
+    about_transactions(client, "ended")
+    everything(client, "with transactions", "__transaction_state")
 
 
-def without_discovery(ask: Asker) -> None:
+def without_discovery(client: TranscriptClient) -> None:
     """Clients that do not look first: requests to coordinators before their topics exist."""
-    ask.one("JoinGroup as the first request", joining("g"), 9)
-    ask.one("InitProducerId as the first request", InitProducerIdRequest(transactional_id="x"), 5)
-    ask.first_and_settled("FindCoordinator of many", finding("a", GROUP, "b", "c"), 6)
-    ask.first_and_settled("FindCoordinator of many transactions", finding("a", TRANSACTION, "b", "c"), 6)
-    ask.settled("ConsumerGroupHeartbeat of an unknown topic", heartbeat("c", "none"), 1)
+    client.request("JoinGroup as the first request", joining("g"), 9)
+    client.request("InitProducerId as the first request", InitProducerIdRequest(transactional_id="x"), 5)
+    client.request_first_and_settled("FindCoordinator of many", finding("a", GROUP, "b", "c"), 6)
+    client.request_first_and_settled(
+        "FindCoordinator of many transactions", finding("a", TRANSACTION, "b", "c"), 6
+    )
+    client.request_settled("ConsumerGroupHeartbeat of an unknown topic", heartbeat("c", "none"), 1)
     names = ["several-1", "several-2", "no name"]
     several = message(MetadataRequest, topics=[{"name": name} for name in names])
-    ask.first_and_settled("Metadata of several created automatically", several, 13)
+    client.request_first_and_settled("Metadata of several created automatically", several, 13)
     own = message(MetadataRequest, topics=[{"name": "__share_group_state"}])
-    ask.first_and_settled("Metadata of an internal topic", own, 13)
-    ask.first_and_settled(
+    client.request_first_and_settled("Metadata of an internal topic", own, 13)
+    client.request_first_and_settled(
         "FindCoordinator of a share partition", finding("g:AAAAAAAAAAAAAAAAAAAAAQ:0", SHARE), 6
     )
-    everything(ask, "without discovery")
+    everything(client, "without discovery")
 
 
-def secured(ask: Asker) -> None:
+def secured(client: TranscriptClient) -> None:
     """A broker with an authorizer and without automatic creation of topics."""
-    everything(ask, "secured")
-    about_settings(ask, "secured")
-    ask.every("secured: Metadata of an unknown topic", message(MetadataRequest, topics=[{"name": "none"}]))
-    ask.first_and_settled("secured: FindCoordinator of a group", finding("g", GROUP), 3)
+    everything(client, "secured")
+    about_settings(client, "secured")
+    client.request_every_version(
+        "secured: Metadata of an unknown topic", message(MetadataRequest, topics=[{"name": "none"}])
+    )
+    client.request_first_and_settled("secured: FindCoordinator of a group", finding("g", GROUP), 3)
 
 
 ROUNDS: Final[dict[str, Round]] = {
@@ -203,71 +209,87 @@ SECURED: Final = {
 # ---- everything that can be described
 
 
-def everything(ask: Asker, when: str, *names: str) -> None:
+def everything(client: TranscriptClient, when: str, *names: str) -> None:
     """Describes the cluster, the broker and everything that it lists; `names` are topics."""
-    ask.every(
+    client.request_every_version(
         f"{when}: ApiVersions", ApiVersionsRequest(client_software_name="parity", client_software_version="1")
     )
-    about_the_cluster(ask, when)
-    about_groups(ask, when, ["none"])
-    about_transactions(ask, when)
-    about_access(ask, when)
+    about_the_cluster(client, when)
+    about_groups(client, when, ["none"])
+    about_transactions(client, when)
+    about_access(client, when)
     for name in names:
-        ask.every(f"{when}: Metadata of {name}", message(MetadataRequest, topics=[{"name": name}]))
-        ask.every(f"{when}: DescribeConfigs of {name}", describing(TOPIC, name))
+        client.request_every_version(
+            f"{when}: Metadata of {name}", message(MetadataRequest, topics=[{"name": name}])
+        )
+        client.request_every_version(f"{when}: DescribeConfigs of {name}", describing(TOPIC, name))
 
 
-def about_the_cluster(ask: Asker, when: str) -> None:
-    ask.every(f"{when}: Metadata of all", MetadataRequest(topics=None))
-    ask.every(f"{when}: Metadata of none", MetadataRequest(topics=[]), since=1)
+def about_the_cluster(client: TranscriptClient, when: str) -> None:
+    client.request_every_version(f"{when}: Metadata of all", MetadataRequest(topics=None))
+    client.request_every_version(f"{when}: Metadata of none", MetadataRequest(topics=[]), since=1)
     allowed = MetadataRequest(
         topics=None, include_cluster_authorized_operations=True, include_topic_authorized_operations=True
     )
-    ask.every(f"{when}: Metadata with authorized operations", allowed, since=8)
+    client.request_every_version(f"{when}: Metadata with authorized operations", allowed, since=8)
     for kind in (1, 2):
         cluster = DescribeClusterRequest(
             include_cluster_authorized_operations=True, endpoint_type=kind, include_fenced_brokers=True
         )
-        ask.every(f"{when}: DescribeCluster {kind}", cluster)
+        client.request_every_version(f"{when}: DescribeCluster {kind}", cluster)
     quorum = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
-    ask.every(f"{when}: DescribeQuorum", message(DescribeQuorumRequest, topics=quorum), sizes=QUORUM_NUMBERS)
-    ask.every(
+    client.request_every_version(
+        f"{when}: DescribeQuorum", message(DescribeQuorumRequest, topics=quorum), sizes=QUORUM_NUMBERS
+    )
+    client.request_every_version(
         f"{when}: DescribeLogDirs", DescribeLogDirsRequest(topics=None), sizes=frozenset({"partition_size"})
     )
-    ask.every(f"{when}: ListPartitionReassignments", ListPartitionReassignmentsRequest(topics=None))
-    ask.every(f"{when}: ElectLeaders", ElectLeadersRequest(topic_partitions=None, timeout_ms=10_000))
-    ask.every(f"{when}: DescribeTopicPartitions", DescribeTopicPartitionsRequest())
+    client.request_every_version(
+        f"{when}: ListPartitionReassignments", ListPartitionReassignmentsRequest(topics=None)
+    )
+    client.request_every_version(
+        f"{when}: ElectLeaders", ElectLeadersRequest(topic_partitions=None, timeout_ms=10_000)
+    )
+    client.request_every_version(f"{when}: DescribeTopicPartitions", DescribeTopicPartitionsRequest())
 
 
-def about_settings(ask: Asker, when: str) -> None:
+def about_settings(client: TranscriptClient, when: str) -> None:
     """Describes the configs of the broker, and of a resource of each other type that sets none."""
     resources = {"broker": (BROKER, NODE), "all brokers": (BROKER, ""), "no topic": (TOPIC, "none")}
     resources |= {"no client metrics": (CLIENT_METRICS, "none"), "no group": (GROUP_CONFIG, "none")}
     for what, (kind, name) in resources.items():
-        ask.every(f"{when}: DescribeConfigs of {what}", describing(kind, name, documented=True))
-    ask.every(f"{when}: DescribeConfigs of a logger", describing(BROKER_LOGGER, NODE, "root"))
-    ask.every(f"{when}: ListConfigResources", ListConfigResourcesRequest(resource_types=[]))
+        client.request_every_version(
+            f"{when}: DescribeConfigs of {what}", describing(kind, name, documented=True)
+        )
+    client.request_every_version(
+        f"{when}: DescribeConfigs of a logger", describing(BROKER_LOGGER, NODE, "root")
+    )
+    client.request_every_version(
+        f"{when}: ListConfigResources", ListConfigResourcesRequest(resource_types=[])
+    )
 
 
-def about_groups(ask: Asker, when: str, names: list[str]) -> None:
-    ask.every(f"{when}: ListGroups", ListGroupsRequest())
-    ask.every(
+def about_groups(client: TranscriptClient, when: str, names: list[str]) -> None:
+    client.request_every_version(f"{when}: ListGroups", ListGroupsRequest())
+    client.request_every_version(
         f"{when}: DescribeGroups", DescribeGroupsRequest(groups=names, include_authorized_operations=True)
     )
     described = ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=True)
-    ask.every(f"{when}: ConsumerGroupDescribe", described)
+    client.request_every_version(f"{when}: ConsumerGroupDescribe", described)
 
 
-def about_transactions(ask: Asker, when: str) -> None:
-    ask.every(f"{when}: ListTransactions", ListTransactionsRequest())
-    ask.every(
+def about_transactions(client: TranscriptClient, when: str) -> None:
+    client.request_every_version(f"{when}: ListTransactions", ListTransactionsRequest())
+    client.request_every_version(
         f"{when}: DescribeTransactions", DescribeTransactionsRequest(transactional_ids=["x-0", "x-5", "none"])
     )
     partitions = [{"name": "t", "partition_indexes": [0]}, {"name": "none", "partition_indexes": [0]}]
-    ask.every(f"{when}: DescribeProducers", message(DescribeProducersRequest, topics=partitions))
+    client.request_every_version(
+        f"{when}: DescribeProducers", message(DescribeProducersRequest, topics=partitions)
+    )
 
 
-def about_access(ask: Asker, when: str) -> None:
+def about_access(client: TranscriptClient, when: str) -> None:
     any_acl = DescribeAclsRequest(
         resource_type_filter=1,
         resource_name_filter=None,
@@ -277,26 +299,28 @@ def about_access(ask: Asker, when: str) -> None:
         operation=1,
         permission_type=1,
     )
-    ask.every(f"{when}: DescribeAcls", any_acl)
-    ask.every(f"{when}: DescribeClientQuotas", DescribeClientQuotasRequest())
-    ask.every(f"{when}: DescribeUserScramCredentials of all", DescribeUserScramCredentialsRequest(users=None))
+    client.request_every_version(f"{when}: DescribeAcls", any_acl)
+    client.request_every_version(f"{when}: DescribeClientQuotas", DescribeClientQuotasRequest())
+    client.request_every_version(
+        f"{when}: DescribeUserScramCredentials of all", DescribeUserScramCredentialsRequest(users=None)
+    )
     one = message(DescribeUserScramCredentialsRequest, users=[{"name": "none"}])
-    ask.every(f"{when}: DescribeUserScramCredentials of one", one)
+    client.request_every_version(f"{when}: DescribeUserScramCredentials of one", one)
 
 
 # ---- unknown topics and missing coordinators
 
 
-def without_a_topic(ask: Asker) -> None:
+def without_a_topic(client: TranscriptClient) -> None:
     """Requests about an unknown topic that must not be created automatically."""
     named = message(MetadataRequest, topics=[{"name": "none"}], allow_auto_topic_creation=False)
-    ask.every("no topic: Metadata", named, since=4)
+    client.request_every_version("no topic: Metadata", named, since=4)
     by_id = message(MetadataRequest, topics=[{"name": None, "topic_id": NO_SUCH_ID}])
-    ask.every("no topic: Metadata by id", by_id, since=12)
-    about_a_topic(ask, "none", NO_SUCH_ID)
+    client.request_every_version("no topic: Metadata by id", by_id, since=12)
+    about_a_topic(client, "none", NO_SUCH_ID)
 
 
-def without_a_coordinator(ask: Asker) -> None:
+def without_a_coordinator(client: TranscriptClient) -> None:
     """Requests about groups and transactions before their topics exist."""
     requests: dict[str, Any] = {
         "JoinGroup": joining("g"),
@@ -322,77 +346,81 @@ def without_a_coordinator(ask: Asker) -> None:
         "TxnOffsetCommit": txn_committing("x", 1, 0, "none"),
     }
     for name, request in requests.items():
-        ask.every(f"no coordinator: {name}", request)
+        client.request_every_version(f"no coordinator: {name}", request)
     for version in range(4):
-        ask.one(f"no coordinator: AddPartitionsToTxn, v{version}", adding("x", 1, 0, "none"), version)
+        client.request(f"no coordinator: AddPartitionsToTxn, v{version}", adding("x", 1, 0, "none"), version)
     for version in versions_of(InitProducerIdRequest()):
         init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
-        ask.one(f"no coordinator: InitProducerId, v{version}", init, version)
+        client.request(f"no coordinator: InitProducerId, v{version}", init, version)
 
 
 # ---- topics
 
 
-def about_a_topic(ask: Asker, name: str, topic_id: Uuid) -> None:
+def about_a_topic(client: TranscriptClient, name: str, topic_id: Uuid) -> None:
     """Every request about the first partition, written to once in each version."""
-    ask.every(
+    client.request_every_version(
         f"{name}: DescribeTopicPartitions", message(DescribeTopicPartitionsRequest, topics=[{"name": name}])
     )
     for timestamp in (-1, -2, -3, -4, -5):
         wanted = [{"name": name, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]
         request = message(ListOffsetsRequest, replica_id=-1, topics=wanted, timeout_ms=10_000)
-        ask.every(
+        client.request_every_version(
             f"{name}: ListOffsets {timestamp}", request, since={-1: 1, -2: 1, -3: 7, -4: 8, -5: 9}[timestamp]
         )
     epochs = [{"topic": name, "partitions": [{"partition": 0, "leader_epoch": 0}]}]
-    ask.every(
+    client.request_every_version(
         f"{name}: OffsetForLeaderEpoch", message(OffsetForLeaderEpochRequest, topics=epochs, replica_id=-1)
     )
-    ask.every(f"{name}: Fetch", fetch(name, topic_id))
-    ask.every(f"{name}: Produce", produce(name, topic_id))
-    ask.every(f"{name}: Fetch of the records", fetch(name, topic_id))
-    ask.every(f"{name}: Fetch with a session", fetch(name, topic_id, session_epoch=0), sizes=SESSION)
+    client.request_every_version(f"{name}: Fetch", fetch(name, topic_id))
+    client.request_every_version(f"{name}: Produce", produce(name, topic_id))
+    client.request_every_version(f"{name}: Fetch of the records", fetch(name, topic_id))
+    client.request_every_version(
+        f"{name}: Fetch with a session", fetch(name, topic_id, session_epoch=0), sizes=SESSION
+    )
     deleted = [{"name": name, "partitions": [{"partition_index": 0, "offset": 1}]}]
-    ask.every(f"{name}: DeleteRecords", message(DeleteRecordsRequest, topics=deleted, timeout_ms=10_000))
+    client.request_every_version(
+        f"{name}: DeleteRecords", message(DeleteRecordsRequest, topics=deleted, timeout_ms=10_000)
+    )
     placed = [{"topic": name, "partitions": [0, 1]}]
-    ask.every(f"{name}: DescribeLogDirs", message(DescribeLogDirsRequest, topics=placed))
+    client.request_every_version(f"{name}: DescribeLogDirs", message(DescribeLogDirsRequest, topics=placed))
 
 
-def about_creation(ask: Asker, version: int) -> None:
+def about_creation(client: TranscriptClient, version: int) -> None:
     """A topic of each version: validated, created, created again."""
     wanted = {"name": f"made-{version}", "num_partitions": 2, "replication_factor": 1}
     tried = message(CreateTopicsRequest, topics=[wanted], timeout_ms=30_000, validate_only=True)
-    ask.one(f"CreateTopics with validate_only, v{version}", tried, version)
+    client.request(f"CreateTopics with validate_only, v{version}", tried, version)
     made = message(CreateTopicsRequest, topics=[wanted], timeout_ms=30_000)
-    ask.one(f"CreateTopics, v{version}", made, version)
-    ask.one(f"CreateTopics once more, v{version}", made, version)
+    client.request(f"CreateTopics, v{version}", made, version)
+    client.request(f"CreateTopics once more, v{version}", made, version)
 
 
-def growth_and_deletion(ask: Asker) -> None:
+def growth_and_deletion(client: TranscriptClient) -> None:
     """Adds partitions, then deletes topics."""
     for version in versions_of(CreatePartitionsRequest()):
         more = [{"name": "auto-1", "count": version + 2, "assignments": None}]
         request = message(CreatePartitionsRequest, topics=more, timeout_ms=30_000)
-        ask.one(f"CreatePartitions, v{version}", request, version)
+        client.request(f"CreatePartitions, v{version}", request, version)
     for version in versions_of(DeleteTopicsRequest()):
         name = f"auto-{version}"
         request = message(DeleteTopicsRequest, topics=[{"name": name}], topic_names=[name], timeout_ms=30_000)
-        ask.one(f"DeleteTopics, v{version}", request, version)
-        ask.one(f"DeleteTopics once more, v{version}", request, version)
+        client.request(f"DeleteTopics, v{version}", request, version)
+        client.request(f"DeleteTopics once more, v{version}", request, version)
 
 
-def a_topic(ask: Asker, name: str) -> Uuid:
+def a_topic(client: TranscriptClient, name: str) -> Uuid:
     """Creates a topic, waits until it is writable and returns its id; notes nothing."""
     wanted = [{"name": name, "num_partitions": 1, "replication_factor": 1}]
     made = message(CreateTopicsRequest, topics=wanted, timeout_ms=30_000)
-    answer = ask.wait_for(made, 7)
-    ask.wait_for(message(MetadataRequest, topics=[{"name": name}]), 12)
+    answer = client.wait_until_settled(made, 7)
+    client.wait_until_settled(message(MetadataRequest, topics=[{"name": name}]), 12)
     topic_id: Uuid = answer.topics[0].topic_id
     return topic_id
 
 
-def id_of(ask: Asker, name: str) -> Uuid:
-    answer = ask.wait_for(message(MetadataRequest, topics=[{"name": name}]), 12)
+def id_of(client: TranscriptClient, name: str) -> Uuid:
+    answer = client.wait_until_settled(message(MetadataRequest, topics=[{"name": name}]), 12)
     topic_id: Uuid = answer.topics[0].topic_id
     return topic_id
 
@@ -400,59 +428,61 @@ def id_of(ask: Asker, name: str) -> Uuid:
 # ---- groups
 
 
-def classic_member(ask: Asker, group: str, version: int) -> None:
+def classic_member(client: TranscriptClient, group: str, version: int) -> None:
     """The only member of a group: joins, gets an assignment and sends a heartbeat."""
     step = f"classic member {version}"
-    joined = ask.settled(f"{step}: JoinGroup", joining(group), version)
+    joined = client.request_settled(f"{step}: JoinGroup", joining(group), version)
     if joined.error_code == MEMBER_ID_REQUIRED:
-        joined = ask.one(f"{step}: JoinGroup with its id", joining(group, joined.member_id), version)
+        joined = client.request(f"{step}: JoinGroup with its id", joining(group, joined.member_id), version)
     who = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
     assigned = [{"member_id": joined.member_id, "assignment": b"all"}]
     sync = message(
         SyncGroupRequest, **who, protocol_type="consumer", protocol_name="range", assignments=assigned
     )
-    ask.one(f"{step}: SyncGroup", sync, min(version, 5))
-    ask.one(f"{step}: Heartbeat", HeartbeatRequest(**who), min(version, 4))
-    about_groups(ask, step, [group])
+    client.request(f"{step}: SyncGroup", sync, min(version, 5))
+    client.request(f"{step}: Heartbeat", HeartbeatRequest(**who), min(version, 4))
+    about_groups(client, step, [group])
 
 
-def consumer_member(ask: Asker, group: str, version: int, topic_id: Uuid) -> None:
+def consumer_member(client: TranscriptClient, group: str, version: int, topic_id: Uuid) -> None:
     """The only member of a group: joins, owns its assignment, commits and leaves."""
     step = f"consumer member {version}"
-    joined = ask.settled(f"{step}: ConsumerGroupHeartbeat", heartbeat(group), version)
+    joined = client.request_settled(f"{step}: ConsumerGroupHeartbeat", heartbeat(group), version)
     who = {"group_id": group, "member_id": MEMBER}
     owned = [{"topic_id": topic_id, "partitions": [0]}]
     owning = message(
         ConsumerGroupHeartbeatRequest, **who, member_epoch=joined.member_epoch, topic_partitions=owned
     )
-    ask.one(f"{step}: ConsumerGroupHeartbeat that owns", owning, version)
-    about_groups(ask, step, [group])
+    client.request(f"{step}: ConsumerGroupHeartbeat that owns", owning, version)
+    about_groups(client, step, [group])
     commit = committing(group, "t", topic_id)
     commit.member_id, commit.generation_id_or_member_epoch = MEMBER, joined.member_epoch
-    ask.one(f"{step}: OffsetCommit", commit, 9 + version)
+    client.request(f"{step}: OffsetCommit", commit, 9 + version)
     leaving = message(ConsumerGroupHeartbeatRequest, **who, member_epoch=-1)
-    ask.one(f"{step}: ConsumerGroupHeartbeat that leaves", leaving, version)
+    client.request(f"{step}: ConsumerGroupHeartbeat that leaves", leaving, version)
 
 
 # ---- transactions
 
 
-def transaction(ask: Asker, name: str, version: int, topic_id: Uuid) -> None:
+def transaction(client: TranscriptClient, name: str, version: int, topic_id: Uuid) -> None:
     """The first transaction of an id, with requests of corresponding versions."""
-    known = ask.wait_for(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 5)
+    known = client.wait_until_settled(
+        InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 5
+    )
     who = known.producer_id, known.producer_epoch
     step = f"first transaction {version}"
-    ask.one(f"{step}: AddPartitionsToTxn", adding(name, *who, "t"), min(version, 3))
+    client.request(f"{step}: AddPartitionsToTxn", adding(name, *who, "t"), min(version, 3))
     records = batch(
         b"value", producer_id=who[0], producer_epoch=who[1], base_sequence=0, is_transactional=True
     )
-    ask.one(f"{step}: Produce", produce("t", topic_id, transactional_id=name, records=records), 11)
+    client.request(f"{step}: Produce", produce("t", topic_id, transactional_id=name, records=records), 11)
     offsets = AddOffsetsToTxnRequest(
         transactional_id=name, producer_id=who[0], producer_epoch=who[1], group_id="g"
     )
-    ask.settled(f"{step}: AddOffsetsToTxn", offsets, min(version, 4))
-    ask.settled(f"{step}: TxnOffsetCommit", txn_committing(name, *who, "t"), min(version, 4))
-    about_transactions(ask, step)
+    client.request_settled(f"{step}: AddOffsetsToTxn", offsets, min(version, 4))
+    client.request_settled(f"{step}: TxnOffsetCommit", txn_committing(name, *who, "t"), min(version, 4))
+    about_transactions(client, step)
     end = EndTxnRequest(transactional_id=name, producer_id=who[0], producer_epoch=who[1], committed=True)
-    ask.one(f"{step}: EndTxn", end, min(version, 4))
-    ask.settled(f"{step}: EndTxn once more", end, min(version, 4))
+    client.request(f"{step}: EndTxn", end, min(version, 4))
+    client.request_settled(f"{step}: EndTxn once more", end, min(version, 4))

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.broker_connection import BrokerConnection
 from tests.conformance.handover.sides import KAFKA, OURS, Directory
-from tests.conformance.parity.differences import FIRST_ANSWERS, differences, known_differences, unexplained
-from tests.conformance.parity.first_questions import FRESH, ROUNDS, SECURED
+from tests.conformance.parity.differences import FIRST_RESPONSES, differences, known_differences, unexplained
+from tests.conformance.parity.first_requests import FRESH, ROUNDS, SECURED
 from tests.conformance.parity.transcript import Place, Transcript, Tree
-from tests.conformance.parity.wire import Asker
-from tests.conformance.peer import Peer
+from tests.conformance.parity.wire import TranscriptClient
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -27,7 +27,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str
 
     @cache
     def found(name: str) -> list[str]:
-        place = tmp_path_factory.mktemp("first-answers")
+        place = tmp_path_factory.mktemp("first-responses")
         kafka, ours = (answers(place / side, side, name) for side in (KAFKA, OURS))
         assert list(kafka) == list(ours)
         return list(differences(kafka, ours))
@@ -44,8 +44,8 @@ def answers(place: Path, side: str, name: str) -> dict[str, Tree]:
         broker.start()
         where = Place(broker.bootstrap, str(directory.data), str(place), str(directory.ports[1]), "")
         transcript = Transcript(where)
-        with Peer("127.0.0.1", broker.port) as peer:
-            ROUNDS[name](Asker(peer, transcript))
+        with BrokerConnection("127.0.0.1", broker.port) as connection:
+            ROUNDS[name](TranscriptClient(connection, transcript))
         return transcript.answers
     finally:
         directory.end()
@@ -53,11 +53,11 @@ def answers(place: Path, side: str, name: str) -> dict[str, Tree]:
 
 @pytest.mark.parametrize("name", ROUNDS)
 def test_fresh_client_gets_the_same_responses(name: str, played: Callable[[str], list[str]]) -> None:
-    left, _ = unexplained(played(name), known_differences(FIRST_ANSWERS))
+    left, _ = unexplained(played(name), known_differences(FIRST_RESPONSES))
     assert not left, "\n".join(left)
 
 
 def test_every_documented_difference_still_exists(played: Callable[[str], list[str]]) -> None:
     found = [line for name in ROUNDS for line in played(name)]
-    _, superfluous = unexplained(found, known_differences(FIRST_ANSWERS))
+    _, superfluous = unexplained(found, known_differences(FIRST_RESPONSES))
     assert not superfluous, f"differences that are gone: {superfluous}"

@@ -1,5 +1,4 @@
-"""The client of a dialogue: sends requests, and records the responses in a form that can be compared between
-brokers."""
+"""The client of a dialogue: sends requests, and notes the responses in a form that can be compared between brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from barnabas.protocol.records.builder import build_batch
 from barnabas.protocol.records.entries import batches
 from barnabas.protocol.schema import Message, Struct
 from barnabas.protocol.wire import ZERO_UUID, Uuid
-from tests.conformance.peer import ClosedError, Peer
+from tests.conformance.broker_connection import BrokerConnection, ClosedError
 
 START_MS: Final = 1_700_000_000_000
 """The first timestamp of the records that dialogues write: far enough from now to be distinguished from it."""
@@ -31,15 +30,15 @@ _MEMBERS: Final = frozenset({"member_id", "leader"})
 _OURS: Final = frozenset({"host", "port", "cluster_id"})
 
 
-class Speaker:
-    """Holds one dialogue with one broker in one version, and records it in `transcript`."""
+class DialogueClient:
+    """Sends the requests of one dialogue in one version to one broker, and notes the responses in `transcript`."""
 
-    def __init__(self, peer: Peer, version: int, prefix: str) -> None:
-        self.peer = peer
+    def __init__(self, connection: BrokerConnection, version: int, prefix: str) -> None:
+        self.connection = connection
         self.version = version
         self.transcript: list[object] = []
         self.numbers = count(1)
-        """Numbers for the names of the participants."""
+        """Numbers for the client ids of group members."""
         self._prefix = prefix
         self._ids: dict[Uuid, str] = {ZERO_UUID: "zero", NO_ID: "no id"}
         self._names: dict[str, dict[int | str, str]] = {
@@ -54,12 +53,12 @@ class Speaker:
 
     # ---- requests
 
-    def ask(
+    def request(
         self, request: Message, version: int | None = None, *, noting: Callable[[Any], object] | None = None
     ) -> Any:
         """Sends a request, notes the response (or `noting` of it) and returns it; None if the connection was closed."""
         try:
-            answer = self.peer.ask(request, self.version if version is None else version)
+            answer = self.connection.request(request, self.version if version is None else version)
         except ClosedError:
             self.transcript.append("closed")
             return None
@@ -69,17 +68,19 @@ class Speaker:
     def note(self, value: object) -> None:
         self.transcript.append(self._plain("", value))
 
-    def until(self, request: Message, is_good: Callable[[Any], bool], version: int | None = None) -> Any:
+    def request_until(
+        self, request: Message, is_good: Callable[[Any], bool], version: int | None = None
+    ) -> Any:
         """Repeats a request until the response is good and returns that; notes nothing."""
         deadline = time.monotonic() + 20
         while True:
-            answer = self.peer.ask(request, self.version if version is None else version)
+            answer = self.connection.request(request, self.version if version is None else version)
             if is_good(answer):
                 return answer
             assert time.monotonic() < deadline, answer
             time.sleep(0.02)
 
-    # ---- preparation, which is not noted
+    # ---- preparation; notes nothing
 
     def create(self, word: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         """Creates a topic and waits until it can be written to; returns its name."""
@@ -93,14 +94,16 @@ class Speaker:
                 for key, value in (configs or {}).items()
             ],
         )
-        created = self.peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+        created = self.connection.request(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
         assert isinstance(created, CreateTopicsResponse)
         assert created.topics[0].error_code == 0, created
         self._ids[created.topics[0].topic_id] = f"id of {name}"
         from tests.conformance.dialogues.words import list_offsets
 
         for index in range(partitions):
-            self.until(list_offsets(name, index), lambda a: a.topics[0].partitions[0].error_code == 0, 7)
+            self.request_until(
+                list_offsets(name, index), lambda a: a.topics[0].partitions[0].error_code == 0, 7
+            )
         return name
 
     def id_of(self, name: str) -> Uuid:
@@ -122,7 +125,7 @@ class Speaker:
             data = ProduceRequest.PartitionProduceData(index=partition, records=payload)
             topic = ProduceRequest.TopicProduceData(name=name, partition_data=[data])
             request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic])
-            answer = self.peer.ask(request, 12)
+            answer = self.connection.request(request, 12)
             assert isinstance(answer, ProduceResponse)
             result = answer.responses[0].partition_responses[0]
             assert result.error_code == 0, result

@@ -1,4 +1,4 @@
-"""A client connection with our own codec, which sends the same requests to Apache Kafka and to Barnabas."""
+"""A blocking client connection with our own codec, which sends the same requests to Apache Kafka and to Barnabas."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from barnabas.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-ANSWER_LIMIT_S = 30.0
+RESPONSE_TIMEOUT_S = 30.0
 
 
 class ClosedError(Exception):
-    """The broker closed the connection instead of answering."""
+    """The broker closed the connection before it sent the whole response."""
 
 
-class Peer:
-    """One connection to one broker. After the broker has closed it, the next request opens a new one."""
+class BrokerConnection:
+    """Connects to one broker at the first request, and again at the next one after the broker closed the connection."""
 
     def __init__(self, host: str, port: int, client_id: str = "dialogue") -> None:
         self.address = (host, port)
         self.client_id = client_id
-        self.patience_s = ANSWER_LIMIT_S
-        """The timeout of a response; takes effect when a connection opens."""
+        self.timeout_s = RESPONSE_TIMEOUT_S
+        """The timeout of a response; takes effect when the next socket opens."""
         self._socket: socket.socket | None = None
         self._correlation_id = 0
 
-    def ask(self, request: Message, version: int) -> Message:
+    def request(self, request: Message, version: int) -> Message:
         """Sends a request and returns the response. Raises ClosedError when the broker closes the connection."""
-        self.say(request, version)
-        return self.hear(request, version)
+        self.send(request, version)
+        return self.receive(request, version)
 
-    def say(self, request: Message, version: int) -> None:
+    def send(self, request: Message, version: int) -> None:
         """Sends a request without waiting for its response."""
-        self.send(self._payload(request, version))
+        self.send_frame(self._payload(request, version))
 
-    def say_all(self, requests: Sequence[Message], version: int) -> None:
+    def send_all(self, requests: Sequence[Message], version: int) -> None:
         """Sends several requests with one write."""
         payloads = [self._payload(request, version) for request in requests]
         framed = b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads)
@@ -60,24 +60,24 @@ class Peer:
         head = encode(header, request_header_version(request.api_key, version))
         return head + encode(request, version)
 
-    def hear(self, request: Message, version: int) -> Message:
+    def receive(self, request: Message, version: int) -> Message:
         """Receives the next response, and decodes it as the one to `request`."""
         assert request.api_key is not None
-        frame = self.receive()
+        frame = self.read_frame()
         header_version = response_header_version(request.api_key, version)
         size = len(encode(ResponseHeader(), header_version))
         return decode(response_type(request.api_key), version, frame[size:])
 
-    def send(self, payload: bytes) -> None:
-        """Sends any bytes as a frame. Raises ClosedError."""
+    def send_frame(self, payload: bytes) -> None:
+        """Sends any bytes with their size in front. Raises ClosedError."""
         try:
             self._connected().sendall(struct.pack(">i", len(payload)) + payload)
         except ConnectionError as error:
             self.close()
             raise ClosedError from error
 
-    def receive(self) -> bytes:
-        """Receives a frame and returns it without its size. Raises ClosedError when the broker closes first."""
+    def read_frame(self) -> bytes:
+        """Returns the next frame without its size. Raises ClosedError when the broker closes first."""
         (size,) = struct.unpack(">i", self._read(4))
         return self._read(size)
 
@@ -88,7 +88,7 @@ class Peer:
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection(self.address, timeout=self.patience_s)
+            self._socket = socket.create_connection(self.address, timeout=self.timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._socket
 
@@ -105,7 +105,7 @@ class Peer:
             data += part
         return bytes(data)
 
-    def __enter__(self) -> Peer:
+    def __enter__(self) -> BrokerConnection:
         return self
 
     def __exit__(
