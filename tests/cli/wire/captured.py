@@ -67,8 +67,8 @@ class Endpoint:
 
 
 @dataclass
-class Wire:
-    """A connection, packet by packet; each method returns the packet it makes."""
+class TcpConnection:
+    """Builds the packets of one TCP connection; each method returns what it builds."""
 
     client: Endpoint
     server: Endpoint
@@ -85,12 +85,12 @@ class Wire:
         self.server.sequence += 1
         return packets
 
-    def ask(self, data: bytes) -> bytes:
-        """The client sends."""
+    def request(self, data: bytes) -> bytes:
+        """A packet with bytes of the client."""
         return self._send(self.client, self.server, data)
 
-    def answer(self, data: bytes) -> bytes:
-        """The server sends."""
+    def response(self, data: bytes) -> bytes:
+        """A packet with bytes of the broker."""
         return self._send(self.server, self.client, data)
 
     def _send(self, source: Endpoint, target: Endpoint, data: bytes) -> bytes:
@@ -111,8 +111,10 @@ class Wire:
         return linked(head + first.packed + second.packed + tcp, self.link)
 
 
-def wire(port: int = 50000, *, link: int = ETHERNET, ipv6: bool = False, first: int = 100) -> Wire:
+def tcp_connection(
+    port: int = 50000, *, link: int = ETHERNET, ipv6: bool = False, first: int = 100
+) -> TcpConnection:
     """A connection from `port` to the broker at 9092."""
     host = "fd00::1" if ipv6 else "10.0.0.1"
     broker = "fd00::2" if ipv6 else "10.0.0.2"
-    return Wire(Endpoint(host, port, first), Endpoint(broker, 9092, 7000), link)
+    return TcpConnection(Endpoint(host, port, first), Endpoint(broker, 9092, 7000), link)

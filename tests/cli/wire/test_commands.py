@@ -17,12 +17,12 @@ from barnabas.cli.main import main
 from barnabas.cli.wire.commands import wire as commands
 from barnabas.cli.wire.inputs import FORMATS
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from tests.cli.wire.captured import pcap, pcapng, wire
+from tests.cli.wire.captured import pcap, pcapng, tcp_connection
 from tests.cli.wire.frames_made import request, response, sized
 from tests.protocol.samples import message_types
 
 FRAME = request(HeartbeatRequest(group_id="shop"), 4)
-ANSWER = response(HeartbeatResponse(), 4)
+RESPONSE = response(HeartbeatResponse(), 4)
 
 
 def barnabas(*arguments: str | Path, given: bytes | None = None) -> Result:
@@ -30,8 +30,8 @@ def barnabas(*arguments: str | Path, given: bytes | None = None) -> Result:
 
 
 def captured() -> list[bytes]:
-    each = wire()
-    return [*each.open(), each.ask(sized(FRAME)), each.answer(sized(ANSWER))]
+    tcp = tcp_connection()
+    return [*tcp.open(), tcp.request(sized(FRAME)), tcp.response(sized(RESPONSE))]
 
 
 # ---- show
@@ -94,7 +94,7 @@ def test_decode_of_the_command_line(text: str) -> None:
 
 
 def test_decode_of_a_response() -> None:
-    result = barnabas("decode", ANSWER.hex(), "--response", "--api", "heartbeat", "--version", "4")
+    result = barnabas("decode", RESPONSE.hex(), "--response", "--api", "heartbeat", "--version", "4")
     assert result.exit_code == 0, result.output
     assert "error_code: 0 (NONE)" in result.stdout
 
@@ -159,8 +159,8 @@ def test_wrong_command_lines_and_inputs_are_exit_code_2(
 
 
 def test_a_damaged_capture_shows_the_frames_before_the_damage() -> None:
-    each = wire()
-    content = pcap([*each.open(), each.ask(sized(FRAME)), each.answer(sized(ANSWER))])
+    tcp = tcp_connection()
+    content = pcap([*tcp.open(), tcp.request(sized(FRAME)), tcp.response(sized(RESPONSE))])
     result = barnabas("decode", given=content[:-1])
     assert result.exit_code == 2
     assert "request Heartbeat v4" in result.stdout
@@ -201,9 +201,9 @@ def test_any_input_is_decoded_marked_or_rejected(
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.booleans(), st.binary(min_size=1, max_size=60)), max_size=6), st.booleans())
 def test_any_connection_is_decoded_marked_or_rejected(sent: list[tuple[bool, bytes]], opens: bool) -> None:
-    each = wire()
-    packets = each.open() if opens else []
-    packets += [each.ask(data) if asks else each.answer(data) for asks, data in sent]
+    tcp = tcp_connection()
+    packets = tcp.open() if opens else []
+    packets += [tcp.request(data) if is_request else tcp.response(data) for is_request, data in sent]
     result = barnabas("decode", "--records", given=pcap(packets))
     assert result.exit_code in {0, 1, 2}
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception

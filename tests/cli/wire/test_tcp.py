@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from barnabas.cli.wire.captures import Packet
 from barnabas.cli.wire.tcp import Address, Connection, Direction, Segment, Traffic
-from tests.cli.wire.captured import ETHERNET, NULL, RAW, SLL, SLL2, Wire, wire
+from tests.cli.wire.captured import ETHERNET, NULL, RAW, SLL, SLL2, TcpConnection, tcp_connection
 
 HERE, THERE = Address("10.0.0.1", 50000), Address("10.0.0.2", 9092)
 
@@ -27,8 +27,8 @@ def stream(connection: Connection, end: Address) -> list[tuple[int, bytes]]:
 @pytest.mark.parametrize("link", [ETHERNET, NULL, RAW, SLL, SLL2])
 @pytest.mark.parametrize("ipv6", [False, True])
 def test_every_link_layer(link: int, ipv6: bool) -> None:
-    each = wire(link=link, ipv6=ipv6)
-    packets = [*each.open(), each.ask(b"hello "), each.answer(b"yes"), each.ask(b"world")]
+    tcp = tcp_connection(link=link, ipv6=ipv6)
+    packets = [*tcp.open(), tcp.request(b"hello "), tcp.response(b"yes"), tcp.request(b"world")]
     (connection,) = connections(packets, link)
     assert connection.client is not None
     assert connection.client.port == 50000
@@ -90,47 +90,47 @@ def test_any_order_with_repeats_gives_the_same_bytes(data: bytes, dice: Random, 
 
 
 def test_interleaved_connections_are_separated() -> None:
-    first, second = wire(50000), wire(50001)
+    first, second = tcp_connection(50000), tcp_connection(50001)
     packets = [
         *first.open(),
         *second.open(),
-        first.ask(b"a"),
-        second.ask(b"x"),
-        first.ask(b"b"),
-        second.ask(b"y"),
+        first.request(b"a"),
+        second.request(b"x"),
+        first.request(b"b"),
+        second.request(b"y"),
     ]
     found = connections(packets)
     assert [stream(each, each.client) for each in found if each.client] == [[(0, b"ab")], [(0, b"xy")]]
 
 
 def test_the_same_ports_again_are_another_connection() -> None:
-    first, second = wire(first=100), wire(first=5000)
-    packets = [*first.open(), first.ask(b"a"), *second.open(), second.ask(b"b")]
+    first, second = tcp_connection(first=100), tcp_connection(first=5000)
+    packets = [*first.open(), first.request(b"a"), *second.open(), second.request(b"b")]
     assert [stream(each, HERE) for each in connections(packets)] == [[(0, b"a")], [(0, b"b")]]
 
 
 def test_a_syn_that_comes_twice_is_one_connection() -> None:
-    each = wire()
-    opening = each.open()
-    (connection,) = connections([opening[0], *opening, each.ask(b"a"), opening[0]])
+    tcp = tcp_connection()
+    opening = tcp.open()
+    (connection,) = connections([opening[0], *opening, tcp.request(b"a"), opening[0]])
     assert stream(connection, HERE) == [(0, b"a")]
 
 
-def truncated(each: Wire) -> bytes:
-    return each.ask(b"abcdef")[:-6]
+def truncated(tcp: TcpConnection) -> bytes:
+    return tcp.request(b"abcdef")[:-6]
 
 
 def test_bytes_that_were_not_captured_are_a_gap() -> None:
-    each = wire()
-    opening = each.open()
-    (connection,) = connections([*opening, truncated(each), each.ask(b"gh")])
+    tcp = tcp_connection()
+    opening = tcp.open()
+    (connection,) = connections([*opening, truncated(tcp), tcp.request(b"gh")])
     pieces = stream(connection, HERE)
     assert pieces[-1] == (6, b"gh")
 
 
 def test_other_traffic_is_left_out() -> None:
-    each = wire(link=RAW)
-    packet = bytearray(each.ask(b"a"))
+    tcp = tcp_connection(link=RAW)
+    packet = bytearray(tcp.request(b"a"))
     packet[9] = 17
     traffic = Traffic().add(
         [Packet(None, RAW, bytes(packet)), Packet(None, RAW, b""), Packet(None, 1, b"\x08" * 14)]
