@@ -42,7 +42,7 @@ IO_BUFFER_BYTES = 256 << 10
 LIVE_PART = 0.1
 CONFIG = LogConfig()
 ENV = RealEnv()
-PEER = Path(__file__).parents[1] / "tests" / "conformance" / "java" / "CleanerPeer.java"
+JAVA = Path(__file__).parents[1] / "tests" / "conformance" / "java" / "JavaCleaner.java"
 KAFKA_HEAP = "512m"
 
 
@@ -177,7 +177,7 @@ def clean_by_kafka(directory: Path) -> Figures:
     copy = directory.with_name("kafka-0")
     shutil.copytree(directory, copy)
     plan = plan_for(directory)
-    command = ["java", f"-Xmx{KAFKA_HEAP}", "-cp", require_compiled(PEER), PEER.stem, str(copy), "0", "-1"]
+    command = ["java", f"-Xmx{KAFKA_HEAP}", "-cp", require_compiled(JAVA), JAVA.stem, str(copy), "0", "-1"]
     command += [str(NOW_MS), str(DEDUPE_BUFFER_BYTES), str(IO_BUFFER_BYTES)]
     command += ["cleanup.policy=compact", f"segment.bytes={plan.segment_bytes}"]
     try:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from click.testing import CliRunner
 
 from barnabas.cli.main import main
-from tests.conformance.admin_peer import AdminPeer, ToolRun
+from tests.conformance.java_admin import JavaAdmin, ToolRun
 
 OUR_NAMES = {"kafka-consumer-groups": "groups"}
 """Commands that are not named like Kafka's script without "kafka-"."""
@@ -31,15 +31,15 @@ class Both(NamedTuple):
 class Tools:
     """Both sets of tools for one broker."""
 
-    def __init__(self, peer: AdminPeer, bootstrap: str) -> None:
-        self.peer = peer
+    def __init__(self, java: JavaAdmin, bootstrap: str) -> None:
+        self.java = java
         self.bootstrap = bootstrap
 
     def kafka(self, tool: str, *words: str) -> ToolRun:
         """Runs Kafka's tool; kafka-cluster expects the broker's address after the first word, the others before."""
         server = ("--bootstrap-server", self.bootstrap)
         line = (words[0], *server, *words[1:]) if tool == "kafka-cluster" else (*server, *words)
-        return self.peer.tool(tool, *line)
+        return self.java.tool(tool, *line)
 
     def ours(self, tool: str, *words: str) -> ToolRun:
         """Runs our command of the same name with the same arguments."""

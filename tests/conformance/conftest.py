@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.admin_cli import Tools
-from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover import kafka_side
+from tests.conformance.java_admin import JavaAdmin
 from tests.conformance.kafka_jars import KAFKA_39, KAFKA_VERSION, WORKER, require_classpath
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
@@ -23,22 +23,22 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="module")
-def peer() -> Iterator[AdminPeer]:
+def java() -> Iterator[JavaAdmin]:
     """One JVM with Kafka's clients and tools, for all brokers of a module."""
-    running = AdminPeer()
+    running = JavaAdmin()
     yield running
     running.close()
 
 
 @pytest.fixture(scope="module", params=["kafka", "barnabas"])
 def tools(
-    request: pytest.FixtureRequest, peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, java: JavaAdmin, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tools]:
     """Both sets of tools on each broker, which has the OVERRIDES of the requesting module."""
     directory, overrides = tmp_path_factory.mktemp(request.param), request.module.OVERRIDES
     if request.param == "kafka":
         with ApacheKafka(directory, require_classpath(), overrides) as broker:
-            yield Tools(peer, broker.bootstrap)
+            yield Tools(java, broker.bootstrap)
     else:
         with BrokerProcess(directory, overrides) as broker:
-            yield Tools(peer, broker.bootstrap)
+            yield Tools(java, broker.bootstrap)

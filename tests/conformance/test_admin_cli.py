@@ -29,7 +29,7 @@ from tests.conformance.admin_cli import (
     table,
 )
 from tests.conformance.admin_cli import topics as described
-from tests.conformance.admin_peer import AdminPeer
+from tests.conformance.java_admin import JavaAdmin
 
 pytestmark = pytest.mark.conformance
 
@@ -611,8 +611,8 @@ FLAGS_NOT_SUPPORTED = {"help", "admin.config"}
         }
     ),
 )
-def test_commands_have_every_flag_of_kafkas_tools(peer: AdminPeer, tool: str) -> None:
-    ran = peer.tool(tool, "--help")
+def test_commands_have_every_flag_of_kafkas_tools(java: JavaAdmin, tool: str) -> None:
+    ran = java.tool(tool, "--help")
     theirs = set(re.findall(r"^(?:\* )?--([a-z][a-z.-]*)", ran.out + ran.err, re.MULTILINE))
     name = OUR_NAMES.get(tool, tool.removeprefix("kafka-"))
     command = main.get_command(click.Context(main), name)
@@ -622,7 +622,7 @@ def test_commands_have_every_flag_of_kafkas_tools(peer: AdminPeer, tool: str) ->
     assert theirs - ours - FLAGS_NOT_SUPPORTED == set()
 
 
-def test_regular_expressions_are_validated_as_by_kafka(peer: AdminPeer) -> None:
+def test_regular_expressions_are_validated_as_by_kafka(java: JavaAdmin) -> None:
     patterns = (
         "a.*",
         "a(",
@@ -637,8 +637,8 @@ def test_regular_expressions_are_validated_as_by_kafka(peer: AdminPeer) -> None:
         "é",
     )
     for pattern in patterns:
-        theirs = peer.tool("kafka-consumer-groups", "--validate-regex", pattern).out
-        ours = Tools(peer, "nobody:1").ours("kafka-consumer-groups", "--validate-regex", pattern)
+        theirs = java.tool("kafka-consumer-groups", "--validate-regex", pattern).out
+        ours = Tools(java, "nobody:1").ours("kafka-consumer-groups", "--validate-regex", pattern)
         verdict = theirs.partition("` is ")[2].partition("valid")[0]  # each RE2 has its own error messages
         assert ours.out.startswith(f"The regular expression `{pattern}` is {verdict}valid")
         assert ours.status == (1 if verdict else 0)

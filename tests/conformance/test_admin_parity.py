@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover.sides import KAFKA, OURS, Directory
+from tests.conformance.java_admin import JavaAdmin
 from tests.conformance.parity import by_confluent, by_groups, by_java, by_kafka_python, by_tools
 from tests.conformance.parity.differences import (
     FIRST_RESPONSES,
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600
 HISTORIES = (by_java, by_tools, by_confluent, by_kafka_python, by_groups)
 
 
-def play_history(place: Path, side: str, peer: AdminPeer) -> Transcript:
+def play_history(place: Path, side: str, java: JavaAdmin) -> Transcript:
     """Plays the history with a fresh broker of that side."""
     work = place / "work"
     work.mkdir(parents=True)
@@ -39,16 +39,16 @@ def play_history(place: Path, side: str, peer: AdminPeer) -> Transcript:
             Place(broker.bootstrap, str(directory.data), str(work), str(directory.ports[1]), str(properties))
         )
         for module in HISTORIES:
-            module.run_history(transcript, peer)
-        peer.forget(broker.bootstrap)
+            module.run_history(transcript, java)
+        java.forget(broker.bootstrap)
         return transcript
     finally:
         directory.end()
 
 
-def test_every_admin_client_gets_the_same_answers(tmp_path: Path, peer: AdminPeer) -> None:
-    kafka = play_history(tmp_path / "kafka", KAFKA, peer)
-    ours = play_history(tmp_path / "ours", OURS, peer)
+def test_every_admin_client_gets_the_same_answers(tmp_path: Path, java: JavaAdmin) -> None:
+    kafka = play_history(tmp_path / "kafka", KAFKA, java)
+    ours = play_history(tmp_path / "ours", OURS, java)
     assert list(kafka.answers) == list(ours.answers)
     left, superfluous = unexplained(differences(kafka.answers, ours.answers), known_differences(HISTORY))
     assert not left, "\n".join(left)

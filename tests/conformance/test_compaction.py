@@ -34,7 +34,7 @@ from tests.support.loops import FORMS
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(900)]
 
 JAVA = Path(__file__).parent / "java"
-PEERS = {KAFKA_VERSION: JAVA / "CleanerPeer.java", KAFKA_39: JAVA / "CleanerPeer39.java"}
+CLEANERS = {KAFKA_VERSION: JAVA / "JavaCleaner.java", KAFKA_39: JAVA / "JavaCleaner39.java"}
 ENV = RealEnv()
 CODECS = list(CompressionType)
 SEEDS = int(os.environ.get("BARNABAS_COMPACTION_SEEDS", "1"))
@@ -154,7 +154,7 @@ def clean_by_kafka(version: str, plan: CleaningPlan, directory: Path) -> dict[st
         "index.interval.bytes": plan.index_interval_bytes,
         "delete.retention.ms": plan.delete_retention_ms,
     }
-    source = PEERS[version]
+    source = CLEANERS[version]
     words = [plan.first_dirty_offset, plan.first_uncleanable_offset, plan.now_ms]
     words += [plan.dedupe_buffer_bytes, plan.io_buffer_bytes]
     ran = subprocess.run(

@@ -24,7 +24,7 @@ from barnabas.config.layers import InvalidConfigError
 from barnabas.config.log_config import validate_topic_overrides
 from barnabas.config.properties import PropertiesError, decode, read_properties
 from barnabas.config.values import ConfigType, format_value, parse_value
-from tests.conformance.config_peer import SOURCE, ConfigPeer, KafkaRejectedError, text
+from tests.conformance.java_config import SOURCE, JavaConfig, KafkaRejectedError, text
 from tests.conformance.kafka_jars import require_classpath
 
 pytestmark = pytest.mark.conformance
@@ -105,18 +105,18 @@ SPECIAL_SAMPLES = [
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[ConfigPeer]:
-    peer = ConfigPeer(require_classpath())
-    yield peer
-    peer.close()
+def kafka() -> Iterator[JavaConfig]:
+    java = JavaConfig(require_classpath())
+    yield java
+    java.close()
 
 
-def catalogue(kafka: ConfigPeer) -> Iterator[tuple[str, str, list[str | None]]]:
+def catalogue(kafka: JavaConfig) -> Iterator[tuple[str, str, list[str | None]]]:
     for kind, name, *facts in kafka.request("catalogue"):
         yield str(kind), str(text(name)), facts
 
 
-def test_catalogue_has_kafkas_keys(kafka: ConfigPeer) -> None:
+def test_catalogue_has_kafkas_keys(kafka: JavaConfig) -> None:
     theirs: dict[str, set[str]] = {kind: set() for kind in KINDS}
     for kind, name, _ in catalogue(kafka):
         theirs[kind].add(name)
@@ -126,7 +126,7 @@ def test_catalogue_has_kafkas_keys(kafka: ConfigPeer) -> None:
     assert ours == theirs
 
 
-def test_type_default_importance_and_mode_are_kafkas(kafka: ConfigPeer) -> None:
+def test_type_default_importance_and_mode_are_kafkas(kafka: JavaConfig) -> None:
     for kind, name, (type_name, has_default, default, importance, internal, mode, _) in catalogue(kafka):
         key = KINDS[kind][name]
         facts = (key.type.name, key.importance.name, str(key.internal).lower())
@@ -138,7 +138,7 @@ def test_type_default_importance_and_mode_are_kafkas(kafka: ConfigPeer) -> None:
             assert key.format(key.default) == text(default), name
 
 
-def test_documentation_is_not_copied_from_kafka(kafka: ConfigPeer) -> None:
+def test_documentation_is_not_copied_from_kafka(kafka: JavaConfig) -> None:
     theirs = {str(text(facts[-1])).strip() for _, _, facts in catalogue(kafka)}
     ours = {key.documentation for keys in KINDS.values() for key in keys.values()}
     assert not ours & theirs
@@ -162,7 +162,7 @@ def ours(key: ConfigKey[Any], value: str) -> str | None:
         return "rejected"
 
 
-def kafkas(kafka: ConfigPeer, kind: str, name: str, value: str) -> str | None:
+def kafkas(kafka: JavaConfig, kind: str, name: str, value: str) -> str | None:
     try:
         return kafka.parse(kind, name, value)
     except KafkaRejectedError:
@@ -170,7 +170,7 @@ def kafkas(kafka: ConfigPeer, kind: str, name: str, value: str) -> str | None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_validators_accept_and_reject_the_same(kafka: ConfigPeer, kind: str) -> None:
+def test_validators_accept_and_reject_the_same(kafka: JavaConfig, kind: str) -> None:
     theirs = {name for other, name, _ in catalogue(kafka) if other == kind}
     for name in theirs:
         key = KINDS[kind][name]
@@ -181,7 +181,7 @@ def test_validators_accept_and_reject_the_same(kafka: ConfigPeer, kind: str) -> 
 
 
 @pytest.mark.parametrize(("kind", "name", "values"), SPECIAL_SAMPLES)
-def test_validators_of_single_keys(kafka: ConfigPeer, kind: str, name: str, values: str) -> None:
+def test_validators_of_single_keys(kafka: JavaConfig, kind: str, name: str, values: str) -> None:
     for value in values.split("|"):
         assert ours(KINDS[kind][name], value) == kafkas(kafka, kind, name, value), f"{name}={value}"
 
@@ -283,7 +283,7 @@ def starts(properties: str) -> bool:
         "unknown.key=1",
     ],
 )  # fmt: skip
-def test_files_are_accepted_or_rejected_as_by_kafka(kafka: ConfigPeer, line: str) -> None:
+def test_files_are_accepted_or_rejected_as_by_kafka(kafka: JavaConfig, line: str) -> None:
     properties = SINGLE_NODE + line + "\n"
     assert starts(properties) == kafka.starts_with(properties)
 
@@ -308,7 +308,7 @@ def test_files_are_accepted_or_rejected_as_by_kafka(kafka: ConfigPeer, line: str
         "segment.bytes=100",
     ],
 )
-def test_topic_settings_are_accepted_or_rejected_as_by_kafka(kafka: ConfigPeer, settings: str) -> None:
+def test_topic_settings_are_accepted_or_rejected_as_by_kafka(kafka: JavaConfig, settings: str) -> None:
     overrides = {property_.key: property_.value for property_ in read_properties(settings)}
     properties = SINGLE_NODE + "log.cleaner.max.compaction.lag.ms=20\n"
     try:
@@ -355,7 +355,7 @@ DESCRIBED_FILES = [
 
 
 @pytest.mark.parametrize("lines", DESCRIBED_FILES)
-def test_the_broker_is_described_as_by_kafka(kafka: ConfigPeer, lines: str) -> None:
+def test_the_broker_is_described_as_by_kafka(kafka: JavaConfig, lines: str) -> None:
     properties = (SINGLE_NODE + lines).encode()
     theirs = described_by_kafka(kafka.request("describe_broker", properties))
     mine = described(describe_broker_configs(BrokerConfig.of(properties)))
@@ -370,14 +370,14 @@ def test_the_broker_is_described_as_by_kafka(kafka: ConfigPeer, lines: str) -> N
 @pytest.mark.parametrize(
     "overrides", ["", "retention.ms=1000\ncleanup.policy=compact, delete\ninternal.segment.bytes=9"]
 )
-def test_a_topic_is_described_as_by_kafka(kafka: ConfigPeer, lines: str, overrides: str) -> None:
+def test_a_topic_is_described_as_by_kafka(kafka: JavaConfig, lines: str, overrides: str) -> None:
     properties = (SINGLE_NODE + lines).encode()
     own = {property_.key: property_.value for property_ in read_properties(overrides)}
     theirs = described_by_kafka(kafka.request("describe_topic", properties, overrides.encode()))
     assert described(describe_topic_configs(BrokerConfig.of(properties), own)) == theirs
 
 
-def test_doubles_are_written_as_by_java(kafka: ConfigPeer) -> None:
+def test_doubles_are_written_as_by_java(kafka: JavaConfig) -> None:
     dice = random.Random(5)
     values = [
         "0",
@@ -415,7 +415,7 @@ def readable(properties: dict[str, str]) -> dict[str, str]:
     return {key.replace("\ufffd", "?"): value.replace("\ufffd", "?") for key, value in properties.items()}
 
 
-def test_files_are_read_as_by_java(kafka: ConfigPeer) -> None:
+def test_files_are_read_as_by_java(kafka: JavaConfig) -> None:
     dice = random.Random(11)
     for _ in range(3000):
         written = random_file(dice)
@@ -429,7 +429,7 @@ def test_files_are_read_as_by_java(kafka: ConfigPeer) -> None:
         assert readable({one.key: one.value for one in mine}) == theirs, repr(written)
 
 
-def test_variables_name_keys_as_in_the_image(kafka: ConfigPeer) -> None:
+def test_variables_name_keys_as_in_the_image(kafka: JavaConfig) -> None:
     variables = {
         "KAFKA_NUM_PARTITIONS": "3",
         "KAFKA_LISTENER_NAME_SASL__SSL_SASL_JAAS_CONFIG": "x=y",
@@ -446,5 +446,5 @@ def test_variables_name_keys_as_in_the_image(kafka: ConfigPeer) -> None:
     assert {f"{key}={value}" for key, value, _ in environment.settings_from(variables)} == theirs
 
 
-def test_peer_source_exists() -> None:
+def test_java_source_exists() -> None:
     assert SOURCE.is_file()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.admin_peer import AdminPeer, ToolRun
+from tests.conformance.java_admin import JavaAdmin, ToolRun
 from tests.conformance.kafka_jars import require_classpath
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
@@ -89,8 +89,8 @@ def barnabas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess
         yield running
 
 
-def configs(peer: AdminPeer, bootstrap: str, words: str) -> ToolRun:
-    return peer.tool("kafka-configs", "--bootstrap-server", bootstrap, "--entity-type", *words.split())
+def configs(java: JavaAdmin, bootstrap: str, words: str) -> ToolRun:
+    return java.tool("kafka-configs", "--bootstrap-server", bootstrap, "--entity-type", *words.split())
 
 
 def outcome(run: ToolRun) -> object:
@@ -102,26 +102,26 @@ def outcome(run: ToolRun) -> object:
     )
 
 
-def assert_same_output(peer: AdminPeer, kafka: ApacheKafka, barnabas: BrokerProcess, words: str) -> None:
+def assert_same_output(java: JavaAdmin, kafka: ApacheKafka, barnabas: BrokerProcess, words: str) -> None:
     """The output for Kafka equals ours within `SETTLE_S`."""
-    ours = outcome(configs(peer, barnabas.bootstrap, words))
+    ours = outcome(configs(java, barnabas.bootstrap, words))
     deadline = time.monotonic() + SETTLE_S
-    while (theirs := outcome(configs(peer, kafka.bootstrap, words))) != ours and time.monotonic() < deadline:
+    while (theirs := outcome(configs(java, kafka.bootstrap, words))) != ours and time.monotonic() < deadline:
         time.sleep(0.05)
     assert ours == theirs, words
 
 
 def test_kafka_configs_prints_the_same_after_the_same_changes(
-    peer: AdminPeer, kafka: ApacheKafka, barnabas: BrokerProcess
+    java: JavaAdmin, kafka: ApacheKafka, barnabas: BrokerProcess
 ) -> None:
     for broker in (kafka, barnabas):
-        peer.tool("kafka-topics", "--bootstrap-server", broker.bootstrap, "--create", "--topic", "t")
+        java.tool("kafka-topics", "--bootstrap-server", broker.bootstrap, "--create", "--topic", "t")
     for changes in (CHANGES, RESETS):
         for words in changes:
-            ours, theirs = (outcome(configs(peer, broker.bootstrap, words)) for broker in (barnabas, kafka))
+            ours, theirs = (outcome(configs(java, broker.bootstrap, words)) for broker in (barnabas, kafka))
             assert ours == theirs, words
             # Kafka's broker validates the next change against its own state, which must be the new one by then.
             if words.startswith("brokers"):
-                assert_same_output(peer, kafka, barnabas, "brokers --entity-name 1 --describe")
+                assert_same_output(java, kafka, barnabas, "brokers --entity-name 1 --describe")
         for words in DESCRIPTIONS:
-            assert_same_output(peer, kafka, barnabas, words)
+            assert_same_output(java, kafka, barnabas, words)

@@ -20,7 +20,7 @@ from barnabas.protocol.errors import ApiError
 from barnabas.protocol.messages.cluster_records import RegisterBrokerRecord
 from barnabas.protocol.messages.topic_records import PartitionRecord, TopicRecord
 from barnabas.protocol.wire import Uuid
-from tests.conformance.groups_peer import GroupsPeer
+from tests.conformance.java_groups import JavaGroups
 
 pytestmark = pytest.mark.conformance
 
@@ -29,10 +29,10 @@ SEEDS = int(os.environ.get("BARNABAS_ASSIGNMENTS", "60"))
 
 
 @pytest.fixture(scope="module")
-def peer() -> Iterator[GroupsPeer]:
-    peer = GroupsPeer()
-    yield peer
-    peer.close()
+def java() -> Iterator[JavaGroups]:
+    java = JavaGroups()
+    yield java
+    java.close()
 
 
 class RandomGroup:
@@ -91,18 +91,18 @@ def without_empty_members(assigned: Mapping[str, Partitions]) -> dict[str, Parti
 
 
 @pytest.mark.parametrize("name", ["uniform", "range"])
-def test_assignors_assign_as_kafkas_do(name: str, peer: GroupsPeer) -> None:
+def test_assignors_assign_as_kafkas_do(name: str, java: JavaGroups) -> None:
     for seed in range(SEEDS):
         group = RandomGroup(random.Random(f"{name} {seed}"))
         for round_ in range(5):
             group.change()
             spec = group.spec()
             ours = without_empty_members(ASSIGNORS[name](spec))
-            assert ours == peer.assign(name, spec), f"seed {seed}, round {round_}"
+            assert ours == java.assign(name, spec), f"seed {seed}, round {round_}"
             group.target = {member_id: ours.get(member_id, NOTHING) for member_id in group.members}
 
 
-def test_hashes_of_topics_are_kafkas(peer: GroupsPeer) -> None:
+def test_hashes_of_topics_are_kafkas(java: JavaGroups) -> None:
     chance = random.Random(7)
     racks = ["a", None, "rack-\N{GREEK SMALL LETTER ALPHA}\N{GRINNING FACE}", "b" * 300, "a", ""]
     topics = {
@@ -128,7 +128,7 @@ def test_hashes_of_topics_are_kafkas(peer: GroupsPeer) -> None:
             ),
         ],
     )
-    each, together = peer.hashes(racks, topics)
+    each, together = java.hashes(racks, topics)
     assert [topic_hash(image.topics[name], image.brokers) for name in topics] == each
     assert TopicHashes().group_hash([*topics, "gone"], image) == together
 
@@ -154,12 +154,12 @@ PATTERNS = [
 ]  # fmt: skip
 
 
-def test_regular_expressions_match_as_in_kafka(peer: GroupsPeer) -> None:
+def test_regular_expressions_match_as_in_kafka(java: JavaGroups) -> None:
     records = [TopicRecord(name=name, topic_id=bytes([at] * 16)) for at, name in enumerate(NAMES)]
     image, _ = replayed(MetadataImage.empty(), records)
     different = []
     for pattern in PATTERNS:
-        expected = peer.matches(pattern, NAMES)
+        expected = java.matches(pattern, NAMES)
         try:
             check_regex(pattern)
             topics = resolve([pattern], image, 0)[pattern].topics
@@ -171,10 +171,10 @@ def test_regular_expressions_match_as_in_kafka(peer: GroupsPeer) -> None:
     assert different == []
 
 
-def test_regular_expression_that_needs_too_much_memory_is_rejected(peer: GroupsPeer) -> None:
+def test_regular_expression_that_needs_too_much_memory_is_rejected(java: JavaGroups) -> None:
     """Kafka compiles it to a million instructions, within the limit of its heap; here RE2 itself has a limit."""
     greedy = "((a{100}){100}){100}"
-    assert peer.matches(greedy, ["a"]) == [False]
+    assert java.matches(greedy, ["a"]) == [False]
     with pytest.raises(ApiError, match="INVALID_REGULAR_EXPRESSION"):
         check_regex(greedy)
 
@@ -184,10 +184,10 @@ def test_regular_expression_that_needs_too_much_memory_is_rejected(peer: GroupsP
     [("\\C+", False), ("(?P<n>a)(?P<n>b)", False), ("{+", False), ("\\é", True)],
 )
 def test_known_regular_expressions_are_valid_on_one_side_only(
-    peer: GroupsPeer, pattern: str, is_valid_in_kafka: bool
+    java: JavaGroups, pattern: str, is_valid_in_kafka: bool
 ) -> None:
     """RE2 and Kafka's Java version of it disagree on the patterns in docs/differences.md."""
-    assert (peer.matches(pattern, ["a"]) is not None) is is_valid_in_kafka
+    assert (java.matches(pattern, ["a"]) is not None) is is_valid_in_kafka
     try:
         check_regex(pattern)
         ours = True

@@ -35,7 +35,7 @@ from barnabas.protocol.wire import unsigned_varint
 from barnabas.storage.env import RealEnv
 from barnabas.storage.verify.directory import Verification
 from barnabas.storage.verify.verifier import Severity
-from tests.conformance.dump_log_peer import assert_same_dump, assert_same_dumps
+from tests.conformance.dump_log_comparison import assert_same_dump, assert_same_dumps
 from tests.conformance.kafka_jars import require_classpath
 from tests.interop.clients.confluent import AdminClient, NewTopic
 from tests.protocol.records.message_sets import message, message_set

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.broker_connection import BrokerConnection
 from tests.conformance.dialogue_client import DialogueClient, batch
 from tests.conformance.dialogues.topics import create, wish
+from tests.conformance.java_admin import JavaAdmin
 from tests.conformance.kafka_jars import require_classpath
 from tests.conformance.test_dialogues import three_dirs
 from tests.support.apache_kafka import ApacheKafka
@@ -24,7 +24,7 @@ TOPIC = "tool"
 LIMIT_S = 60.0
 
 
-def outputs_of(broker: ApacheKafka | BrokerProcess, parent: Path, tools: AdminPeer) -> list[object]:
+def outputs_of(broker: ApacheKafka | BrokerProcess, parent: Path, tools: JavaAdmin) -> list[object]:
     """The output and exit status of each run of a tool, with placeholders for the paths of log directories."""
     lines: list[object] = []
 
@@ -91,15 +91,15 @@ def in_order(text: str) -> object:
     return [ordered(json.loads(line)) if line.startswith("{") else line for line in text.splitlines()]
 
 
-def test_tools_print_the_same_about_log_dirs(tmp_path: Path, peer: AdminPeer) -> None:
+def test_tools_print_the_same_about_log_dirs(tmp_path: Path, java: JavaAdmin) -> None:
     for name in ("kafka", "ours"):
         (tmp_path / name).mkdir()
     settings = {"node.id": "1"}
     kafka_dir, our_dir = tmp_path / "kafka", tmp_path / "ours"
     kafka = outputs_of(
-        ApacheKafka(kafka_dir, require_classpath(), settings | three_dirs(kafka_dir)), kafka_dir, peer
+        ApacheKafka(kafka_dir, require_classpath(), settings | three_dirs(kafka_dir)), kafka_dir, java
     )
     profile = {"barnabas.profile": "kafka"}
-    ours = outputs_of(BrokerProcess(our_dir, {**settings, **profile, **three_dirs(our_dir)}), our_dir, peer)
+    ours = outputs_of(BrokerProcess(our_dir, {**settings, **profile, **three_dirs(our_dir)}), our_dir, java)
     for our_line, line in zip(ours, kafka, strict=True):
         assert our_line == line

@@ -17,7 +17,7 @@ from barnabas.protocol.messages.group_state import ConsumerGroupMemberMetadataVa
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.schema import Message
-from tests.conformance.messages_peer import MessagesPeer, RejectedError, json_of
+from tests.conformance.java_messages import JavaMessages, RejectedError, json_of
 from tests.protocol.samples import every_version, random_message, version_id
 from tests.protocol.test_codec import mutated
 
@@ -32,10 +32,10 @@ for_every_version = pytest.mark.parametrize(("message_type", "version"), every_v
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[MessagesPeer]:
-    peer = MessagesPeer()
-    yield peer
-    peer.close()
+def kafka() -> Iterator[JavaMessages]:
+    java = JavaMessages()
+    yield java
+    java.close()
 
 
 def samples(message_type: type[Message], version: int) -> Iterator[Message]:
@@ -48,7 +48,7 @@ def samples(message_type: type[Message], version: int) -> Iterator[Message]:
 
 @for_every_version
 def test_encoded_messages_equal_kafkas(
-    kafka: MessagesPeer, message_type: type[Message], version: int
+    kafka: JavaMessages, message_type: type[Message], version: int
 ) -> None:
     for message in samples(message_type, version):
         data = encode(message, version)
@@ -71,7 +71,7 @@ def without_records(value: Any) -> Any:
 
 @for_every_version
 def test_messages_that_kafka_encodes_are_decoded(
-    kafka: MessagesPeer, message_type: type[Message], version: int
+    kafka: JavaMessages, message_type: type[Message], version: int
 ) -> None:
     for message in samples(message_type, version):
         known = without_unknown_tags(message)
@@ -95,7 +95,7 @@ def without_unknown_tags(value: Any) -> Any:
 
 @for_every_version
 def test_damaged_messages_that_we_decode_kafka_decodes(
-    kafka: MessagesPeer, message_type: type[Message], version: int
+    kafka: JavaMessages, message_type: type[Message], version: int
 ) -> None:
     """Damaged bytes that we still decode are the same message to Kafka."""
     rng = Random(f"damage {message_type.__name__} {version}")
@@ -112,7 +112,7 @@ def test_damaged_messages_that_we_decode_kafka_decodes(
 
 
 def again_unless_unwritable(
-    kafka: MessagesPeer, message_type: type[Message], version: int, data: bytes
+    kafka: JavaMessages, message_type: type[Message], version: int, data: bytes
 ) -> bytes | None:
     """The bytes that Kafka encodes again; None where it cannot, since it keeps unknown tags out of order."""
     try:
@@ -123,7 +123,7 @@ def again_unless_unwritable(
         raise
 
 
-def test_error_codes_are_kafkas(kafka: MessagesPeer) -> None:
+def test_error_codes_are_kafkas(kafka: JavaMessages) -> None:
     assert [(code.value, code.name, code.retriable) for code in ErrorCode] == kafka.error_codes()
 
 
@@ -144,7 +144,7 @@ HEARTBEAT = b"\x02g" + bytes(4) + b"\x02m\x00"
     ],
 )
 def test_bytes_that_kafka_rejects_we_reject(
-    kafka: MessagesPeer, message_type: type[Message], version: int, data: bytes
+    kafka: JavaMessages, message_type: type[Message], version: int, data: bytes
 ) -> None:
     with pytest.raises(RejectedError):
         kafka.again(message_type, version, data)
@@ -173,7 +173,7 @@ def test_bytes_that_kafka_rejects_we_reject(
     ],
 )
 def test_unusual_bytes_that_kafka_decodes_we_decode(
-    kafka: MessagesPeer, message_type: type[Message], version: int, data: bytes
+    kafka: JavaMessages, message_type: type[Message], version: int, data: bytes
 ) -> None:
     assert kafka.to_json(message_type, version, data) == json_of(decode(message_type, version, data), version)
 
@@ -190,21 +190,21 @@ def test_unusual_bytes_that_kafka_decodes_we_decode(
     ],
 )
 def test_bytes_that_only_kafka_decodes(
-    kafka: MessagesPeer, message_type: type[Message], version: int, data: bytes, reason: str
+    kafka: JavaMessages, message_type: type[Message], version: int, data: bytes, reason: str
 ) -> None:
     assert kafka.to_json(message_type, version, data), reason
     with pytest.raises(ProtocolError):
         decode(message_type, version, data)
 
 
-def test_duplicate_tag_is_kept_once_here_and_twice_in_kafka(kafka: MessagesPeer) -> None:
+def test_duplicate_tag_is_kept_once_here_and_twice_in_kafka(kafka: JavaMessages) -> None:
     twice = b"\x02a\x02b\x02\x05\x01x\x05\x01y"
     with pytest.raises(RejectedError, match=UNWRITABLE_TAGS):
         kafka.again(ApiVersionsRequest, 3, twice)
     assert decode(ApiVersionsRequest, 3, twice).unknown_tagged_fields == {5: b"y"}
 
 
-def test_struct_in_a_tag_has_its_own_null_marker(kafka: MessagesPeer) -> None:
+def test_struct_in_a_tag_has_its_own_null_marker(kafka: JavaMessages) -> None:
     value = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
     assert encode(value, 0).endswith(b"\x01\x00\x01\x00")
     assert kafka.again(ConsumerGroupMemberMetadataValue, 0, encode(value, 0)) == encode(value, 0)
@@ -220,7 +220,7 @@ def test_struct_in_a_tag_has_its_own_null_marker(kafka: MessagesPeer) -> None:
     ],
 )
 def test_fields_that_kafka_cannot_encode_we_cannot_encode(
-    kafka: MessagesPeer, message: Message, version: int, name: str
+    kafka: JavaMessages, message: Message, version: int, name: str
 ) -> None:
     newest = json_of(message, type(message).versions.high if name != "replicaId" else 14)
     with pytest.raises(RejectedError, match="UnsupportedVersionException|non-default|" + name):

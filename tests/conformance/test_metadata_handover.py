@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover.cluster_view import COORDINATED, assert_same_cluster, unlike
 from tests.conformance.handover.history import Cluster, Turn
 from tests.conformance.handover.sides import KAFKA, OLD_KAFKA, OURS, Directory
+from tests.conformance.java_admin import JavaAdmin
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -50,17 +50,17 @@ if SEEDS > 1:
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize(("sides", "ends"), ROUNDS)
 def test_metadata_survives_three_rounds_of_takeovers(
-    sides: tuple[str, ...], ends: tuple[str, ...], seed: int, directory: Directory, peer: AdminPeer
+    sides: tuple[str, ...], ends: tuple[str, ...], seed: int, directory: Directory, java: JavaAdmin
 ) -> None:
-    Journey(directory, peer, seed).go(sides, ends)
+    Journey(directory, java, seed).go(sides, ends)
 
 
 class Journey:
     """One directory that passes from broker to broker."""
 
-    def __init__(self, directory: Directory, peer: AdminPeer, seed: int) -> None:
+    def __init__(self, directory: Directory, java: JavaAdmin, seed: int) -> None:
         self.directory = directory
-        self.peer = peer
+        self.java = java
         self.cluster = Cluster(seed)
         self.shown: dict[str, Any] | None = None
         self.coordinated: dict[str, Any] | None = None
@@ -75,10 +75,10 @@ class Journey:
             broker.start()
             self._check(broker.bootstrap)
             if number < len(sides) - 1:
-                turn = Turn(self.cluster, number, self.peer, broker.bootstrap)
+                turn = Turn(self.cluster, number, self.java, broker.bootstrap)
                 turn.play(self.directory.data, ends_with_kill=end == KILL)
                 self._note(broker.bootstrap)
-            self.peer.forget(broker.bootstrap)
+            self.java.forget(broker.bootstrap)
             if end == KILL:
                 broker.kill()
             else:
@@ -86,7 +86,7 @@ class Journey:
 
     def _check(self, bootstrap: str) -> None:
         """The cluster is the one of the broker before."""
-        shown = self.peer.describe(bootstrap)
+        shown = self.java.describe(bootstrap)
         if self.shown is not None:
             assert_same_cluster(shown, self.shown, one_version=self._is_one_version)
         if self.coordinated is not None:
@@ -95,6 +95,6 @@ class Journey:
 
     def _note(self, bootstrap: str) -> None:
         """Stores the description that the next broker must give."""
-        self.peer.settle(bootstrap)
-        self.shown = self.peer.describe(bootstrap)
+        self.java.settle(bootstrap)
+        self.shown = self.java.describe(bootstrap)
         self.coordinated = {name: self.shown[name] for name in COORDINATED}

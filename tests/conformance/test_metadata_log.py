@@ -29,7 +29,7 @@ from barnabas.protocol.messages.topic_records import (
 from barnabas.protocol.schema import Message, Struct
 from barnabas.storage.env import RealEnv
 from tests.broker.metadata.test_raft_log import DYNAMIC
-from tests.conformance.dump_log_peer import assert_same_dump, assert_same_dumps, our_dump
+from tests.conformance.dump_log_comparison import assert_same_dump, assert_same_dumps, our_dump
 from tests.conformance.kafka_jars import require_classpath, require_compiled
 from tests.interop.clients.confluent import AdminClient, NewTopic
 from tests.protocol.strategies import messages_of
@@ -38,7 +38,7 @@ from tests.support.broker_process import BrokerProcess
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
 
-SOURCE = Path(__file__).parent / "java" / "MetadataLogPeer.java"
+SOURCE = Path(__file__).parent / "java" / "JavaMetadataLog.java"
 SMALL = {
     "metadata.log.max.record.bytes.between.snapshots": "3000",
     "internal.metadata.log.segment.bytes": "6000",
@@ -54,7 +54,7 @@ class RejectedError(Exception):
 
 
 @cache
-def _peer() -> subprocess.Popen[bytes]:
+def _process() -> subprocess.Popen[bytes]:
     command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", require_compiled(SOURCE), SOURCE.stem]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     atexit.register(process.kill)
@@ -63,7 +63,7 @@ def _peer() -> subprocess.Popen[bytes]:
 
 def request(operation: bytes, payload: bytes) -> bytes:
     """Sends a request to the Java process and returns its answer. Raises RejectedError."""
-    stdin, stdout = _peer().stdin, _peer().stdout
+    stdin, stdout = _process().stdin, _process().stdout
     assert stdin is not None
     assert stdout is not None
     stdin.write(struct.pack(">i", 1 + len(payload)) + operation + payload)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover.cluster_view import unlike
 from tests.conformance.handover.history import Cluster, Turn
 from tests.conformance.handover.image_tree import comparable, image_of, tree_of
 from tests.conformance.handover.sides import OURS, Directory
+from tests.conformance.java_admin import JavaAdmin
 from tests.conformance.kafka_jars import require_classpath, require_shell
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -26,7 +26,7 @@ MANY_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "5000"}
 
 
 @pytest.fixture(scope="module")
-def left(peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
+def left(java: JavaAdmin, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directory]:
     """A directory in which Barnabas has worked twice and written several snapshots."""
     directory = Directory(tmp_path_factory.mktemp("ours"))
     broker = directory.broker(OURS)
@@ -35,8 +35,8 @@ def left(peer: AdminPeer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     try:
         for number in range(2):
             broker.start()
-            Turn(cluster, number, peer, broker.bootstrap).play(directory.data, ends_with_kill=False)
-            peer.forget(broker.bootstrap)
+            Turn(cluster, number, java, broker.bootstrap).play(directory.data, ends_with_kill=False)
+            java.forget(broker.bootstrap)
             assert broker.stop() == broker.clean_status
         yield directory
     finally:
@@ -66,13 +66,13 @@ def _number(text: str) -> str:
     return str(float(text))
 
 
-def test_kafka_reads_the_log_and_each_snapshot_as_we_do(left: Directory, peer: AdminPeer) -> None:
+def test_kafka_reads_the_log_and_each_snapshot_as_we_do(left: Directory, java: JavaAdmin) -> None:
     assert len(left.snapshots()) > 2
-    assert_same_tree(peer.tree(left.metadata_files())["tree"], left.data)
+    assert_same_tree(java.tree(left.metadata_files())["tree"], left.data)
     segments = [path for path in left.metadata_files() if path.suffix == ".log"]
-    whole = peer.tree(segments)["tree"]
+    whole = java.tree(segments)["tree"]
     for snapshot in left.snapshots():  # replayed after any of them, the log leads to the same image
-        found = list(unlike(_known(peer.tree([snapshot, *segments])["tree"]), _known(whole)))
+        found = list(unlike(_known(java.tree([snapshot, *segments])["tree"]), _known(whole)))
         assert not found, "\n".join(found)
 
 
@@ -81,7 +81,7 @@ def _known(tree: dict[str, Any]) -> dict[str, Any]:
     return {name: part for name, part in tree.items() if name != "scram"}
 
 
-def test_the_metadata_shell_shows_our_snapshots(left: Directory, peer: AdminPeer) -> None:
+def test_the_metadata_shell_shows_our_snapshots(left: Directory, java: JavaAdmin) -> None:
     """The shell, as a process of its own, prints each part of the tree that Kafka's classes read.
 
     It begins to print after the first offset it has applied (MetadataShell.waitUntilCaughtUp), while the batches of the
@@ -89,7 +89,7 @@ def test_the_metadata_shell_shows_our_snapshots(left: Directory, peer: AdminPeer
     and it must print everything once.
     """
     snapshot = left.snapshots()[-1]
-    tree = peer.tree([snapshot])["tree"]
+    tree = java.tree([snapshot])["tree"]
     wanted = {f"{name}:" for name in ("image", *tree)}
     wanted.update(text for name in ("configs", "topics", "features", "acls") for text in _texts(tree[name]))
     missing = wanted
@@ -123,10 +123,10 @@ def shell(snapshot: Path, *words: str) -> str:
     return done.stdout
 
 
-def test_the_dump_tool_decodes_every_record(left: Directory, peer: AdminPeer) -> None:
+def test_the_dump_tool_decodes_every_record(left: Directory, java: JavaAdmin) -> None:
     for path in left.metadata_files():
-        done = peer.tool("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(path))
+        done = java.tool("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(path))
         assert done.status == 0
         payloads = re.findall(r'payload: \{"type":"(\w+)"', done.out)
-        assert len(payloads) == sum(peer.tree([path])["records"].values())
+        assert len(payloads) == sum(java.tree([path])["records"].values())
         assert "skipping" not in done.out.lower()

@@ -32,7 +32,7 @@ LONG = bool(os.environ.get("BARNABAS_HANDOVER_SEEDS"))
 RELEASES = ["3.3-IV3", "3.6-IV2", "3.9-IV0", "4.0-IV1"][
     : 4 if os.environ.get("BARNABAS_HANDOVER_SEEDS") else 1
 ]
-SOURCE = Path(__file__).parent / "java" / "VersionsPeer.java"
+SOURCE = Path(__file__).parent / "java" / "JavaVersions.java"
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from barnabas.protocol.records.compression import CompressionType
 from barnabas.protocol.records.control import ControlRecordType, control_record_key, end_transaction_marker
 from barnabas.protocol.records.record import Record
 from barnabas.protocol.records.up_conversion import up_convert
-from tests.conformance.records_peer import KafkaError, RecordsPeer, describe
+from tests.conformance.java_records import JavaRecords, KafkaError, describe
 from tests.protocol.records.message_sets import message, message_set
 
 pytestmark = pytest.mark.conformance
@@ -37,10 +37,10 @@ REJECTIONS = (CorruptRecordError, InvalidRecordError, UnsupportedCompressionErro
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[RecordsPeer]:
-    peer = RecordsPeer()
-    yield peer
-    peer.close()
+def kafka() -> Iterator[JavaRecords]:
+    java = JavaRecords()
+    yield java
+    java.close()
 
 
 def some_bytes(source: random.Random, at_most: int) -> bytes | None:
@@ -87,7 +87,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
 @pytest.mark.parametrize("gaps", [False, True], ids=["consecutive", "gaps"])
 def test_both_read_and_build_the_same_batches(
-    kafka: RecordsPeer, compression: CompressionType, fields: dict[str, Any], gaps: bool
+    kafka: JavaRecords, compression: CompressionType, fields: dict[str, Any], gaps: bool
 ) -> None:
     records = some_records(compression, 25, gaps=gaps)
     base_offset = records[0].offset
@@ -105,7 +105,7 @@ def test_both_read_and_build_the_same_batches(
     ("compression", "level"), [(codec, level) for codec, levels in LEVELS.items() for level in levels]
 )
 def test_every_compression_level_and_several_blocks(
-    kafka: RecordsPeer, compression: CompressionType, level: int
+    kafka: JavaRecords, compression: CompressionType, level: int
 ) -> None:
     records = some_records(level, 40, at_most=20_000)
     theirs = kafka.build(records, compression=compression, level=level, base_offset=records[0].offset)
@@ -114,7 +114,7 @@ def test_every_compression_level_and_several_blocks(
     assert describe(ours) == kafka.read(ours)
 
 
-def test_snappy_in_several_blocks(kafka: RecordsPeer) -> None:
+def test_snappy_in_several_blocks(kafka: JavaRecords) -> None:
     records = some_records(7, 40, at_most=20_000)
     theirs = kafka.build(records, compression=CompressionType.SNAPPY, base_offset=records[0].offset)
     ours = build_batch(records, compression=CompressionType.SNAPPY)
@@ -123,7 +123,7 @@ def test_snappy_in_several_blocks(kafka: RecordsPeer) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_transaction_markers_are_byte_equal(kafka: RecordsPeer, commit: bool) -> None:
+def test_transaction_markers_are_byte_equal(kafka: JavaRecords, commit: bool) -> None:
     theirs = kafka.one("marker", 99, 1_700_000_000_000, 7, 4711, 2, commit, 5)
     ours = end_transaction_marker(
         commit=commit,
@@ -139,7 +139,7 @@ def test_transaction_markers_are_byte_equal(kafka: RecordsPeer, commit: bool) ->
 
 
 @pytest.mark.parametrize("record_type", [t for t in ControlRecordType if t >= 0])
-def test_control_records_of_every_type(kafka: RecordsPeer, record_type: ControlRecordType) -> None:
+def test_control_records_of_every_type(kafka: JavaRecords, record_type: ControlRecordType) -> None:
     records = [Record(control_record_key(record_type), b"\x00\x00what it says", 17, [], 3)]
     theirs = kafka.build(records, base_offset=3, is_control=True)
     assert build_batch(records, is_control=True) == theirs
@@ -148,7 +148,7 @@ def test_control_records_of_every_type(kafka: RecordsPeer, record_type: ControlR
 @pytest.mark.parametrize("timestamp_type", [TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME])
 @pytest.mark.parametrize("compression", CODECS)
 def test_stamping_gives_the_same_batch(
-    kafka: RecordsPeer, compression: CompressionType, timestamp_type: TimestampType
+    kafka: JavaRecords, compression: CompressionType, timestamp_type: TimestampType
 ) -> None:
     batch = build_batch(some_records(3, 10), compression=compression)
     last_offset_delta = RecordBatch(batch).last_offset_delta
@@ -166,7 +166,7 @@ def test_stamping_gives_the_same_batch(
     ids=["v0", "v1", "v1 appended"],
 )
 def test_message_sets_are_read_and_built_the_same(
-    kafka: RecordsPeer, magic: int, compression: CompressionType, log_append_time: int | None
+    kafka: JavaRecords, magic: int, compression: CompressionType, log_append_time: int | None
 ) -> None:
     records = some_records(magic, 12, headers=False)
     if log_append_time is not None:
@@ -199,13 +199,13 @@ def _contents(lines: list[str]) -> list[str]:
     return [line for line in lines if line.startswith("record")]
 
 
-def test_zeroed_wrapper_offset_counts_from_zero(kafka: RecordsPeer) -> None:
+def test_zeroed_wrapper_offset_counts_from_zero(kafka: JavaRecords) -> None:
     data = message_set([(b"a", b"1", 5), (b"b", b"2", 6)], magic=1, compression=CompressionType.GZIP)
     zeroed = bytes(8) + data[8:]
     assert describe(zeroed) == kafka.read(zeroed)
 
 
-def verdicts(kafka: RecordsPeer, data: bytes) -> tuple[object, object]:
+def verdicts(kafka: JavaRecords, data: bytes) -> tuple[object, object]:
     """What each of the two reads, or "rejected"."""
     try:
         theirs: object = kafka.read(data)
@@ -224,7 +224,7 @@ def with_right_crc(batch: bytearray) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_both_agree_on_damaged_records(kafka: RecordsPeer, seed: int) -> None:
+def test_both_agree_on_damaged_records(kafka: JavaRecords, seed: int) -> None:
     source = random.Random(seed)
     batch = bytearray(build_batch(some_records(seed, 4, at_most=40)))
     start = source.choice((RECORD_BATCH_OVERHEAD, RECORD_BATCH_OVERHEAD, RECORD_BATCH_OVERHEAD - 4))
@@ -237,7 +237,7 @@ def test_both_agree_on_damaged_records(kafka: RecordsPeer, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_both_agree_on_damaged_message_sets(kafka: RecordsPeer, seed: int) -> None:
+def test_both_agree_on_damaged_message_sets(kafka: JavaRecords, seed: int) -> None:
     source = random.Random(seed)
     inner = bytearray(message_set([(b"k", b"value", 5), (None, b"x", 6)], magic=1))
     inner[source.randrange(8, len(inner))] = source.choice((0, 1, 127, 128, 255))

@@ -23,7 +23,7 @@ from barnabas.storage.log.checkpoints import (
     OffsetCheckpointFile,
 )
 from barnabas.storage.log.unified_log import UnifiedLog
-from tests.conformance.dump_log_peer import assert_same_dumps
+from tests.conformance.dump_log_comparison import assert_same_dumps
 from tests.conformance.handover.kafka_side import (
     LEFT_OPEN,
     PARTITIONS,

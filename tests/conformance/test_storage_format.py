@@ -16,7 +16,7 @@ from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.records.entries import batches
 from barnabas.storage.env import RealEnv
 from barnabas.storage.log.checkpoints import MetaProperties
-from tests.conformance.admin_peer import AdminPeer, PeerError
+from tests.conformance.java_admin import JavaAdmin, JavaError
 
 pytestmark = pytest.mark.conformance
 
@@ -110,10 +110,10 @@ def ours(place: Place, words: tuple[str, ...]) -> Outcome:
     return place.outcome(done.exit_code, done.stdout, done.stderr)
 
 
-def kafkas(peer: AdminPeer, place: Place, words: tuple[str, ...]) -> Outcome:
+def kafkas(java: JavaAdmin, place: Place, words: tuple[str, ...]) -> Outcome:
     try:
-        run = peer.tool("kafka-storage", *words, "-c", str(place.properties))
-    except PeerError as error:  # an exception that the tool does not catch, which ends a JVM with 1
+        run = java.tool("kafka-storage", *words, "-c", str(place.properties))
+    except JavaError as error:  # an exception that the tool does not catch, which ends a JVM with 1
         return place.outcome(1, "", str(error.args[1]))
     return place.outcome(run.status, run.out, run.err)
 
@@ -193,12 +193,12 @@ CASES: list[tuple[str, tuple[tuple[str, ...], ...]]] = [
 
 @pytest.mark.parametrize(("quorum", "runs"), CASES, ids=lambda value: str(value)[:60])
 def test_same_arguments_have_the_same_effect(
-    quorum: str, runs: tuple[tuple[str, ...], ...], peer: AdminPeer, tmp_path: Path
+    quorum: str, runs: tuple[tuple[str, ...], ...], java: JavaAdmin, tmp_path: Path
 ) -> None:
     name = "dynamic-s" if any("-s" in words for words in runs) else "place"
     theirs, mine = Place(tmp_path / f"kafka-{name}", quorum), Place(tmp_path / f"ours-{name}", quorum)
     for words in runs:
-        assert ours(mine, words) == kafkas(peer, theirs, words)
+        assert ours(mine, words) == kafkas(java, theirs, words)
 
 
 LOOKUPS: list[tuple[str, ...]] = [
@@ -222,13 +222,13 @@ LOOKUPS: list[tuple[str, ...]] = [
 
 
 @pytest.mark.parametrize("words", LOOKUPS, ids=" ".join)
-def test_lookups_print_the_same(words: tuple[str, ...], peer: AdminPeer) -> None:
-    run = peer.tool("kafka-storage", *words)
+def test_lookups_print_the_same(words: tuple[str, ...], java: JavaAdmin) -> None:
+    run = java.tool("kafka-storage", *words)
     done = CliRunner().invoke(storage, list(words))
     assert (done.exit_code, done.stdout, done.stderr.strip()) == (run.status, run.out, run.err.strip())
 
 
-def test_random_uuid_prints_a_uuid(peer: AdminPeer) -> None:
+def test_random_uuid_prints_a_uuid(java: JavaAdmin) -> None:
     pattern = r"[A-Za-z0-9_][A-Za-z0-9_-]{21}\n"
-    assert re.fullmatch(pattern, peer.tool("kafka-storage", "random-uuid").out)
+    assert re.fullmatch(pattern, java.tool("kafka-storage", "random-uuid").out)
     assert re.fullmatch(pattern, CliRunner().invoke(storage, ["random-uuid"]).stdout)

@@ -16,7 +16,7 @@ import pytest
 
 from barnabas.protocol.records.batch import build_batch
 from barnabas.storage.manager.log_manager import LogManager
-from tests.conformance.dump_log_peer import assert_same_dumps
+from tests.conformance.dump_log_comparison import assert_same_dumps
 from tests.conformance.handover.kafka_side import (
     LEFT_OPEN,
     Written,

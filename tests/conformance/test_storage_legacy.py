@@ -20,7 +20,7 @@ from barnabas.storage.env import RealEnv
 from barnabas.storage.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT, OffsetCheckpointFile
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.offsets import FetchIsolation
-from tests.conformance.dump_log_peer import assert_same_dumps
+from tests.conformance.dump_log_comparison import assert_same_dumps
 from tests.conformance.handover.kafka_side import Written, config_of, kafka_in, produce, timestamps
 from tests.conformance.handover.our_side import compact, fill, log_of, open_ours
 from tests.conformance.handover.tools import findings
@@ -32,7 +32,7 @@ from tests.conformance.handover.views import (
     our_view,
     views,
 )
-from tests.conformance.records_peer import RecordsPeer
+from tests.conformance.java_records import JavaRecords
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(900)]
 
@@ -49,7 +49,7 @@ KEYS = 100
 @pytest.fixture(scope="module")
 def segments() -> dict[int, bytes]:
     """By base offset: a segment of each format, with all its codecs, as plain messages and in wrappers."""
-    peer = RecordsPeer()
+    java = JavaRecords()
     random = Random(4)
     now_ms = RealEnv().now_ms()
     offset = 0
@@ -71,7 +71,7 @@ def segments() -> dict[int, bytes]:
             if timestamp_type is TimestampType.LOG_APPEND_TIME:
                 for record in records:
                     record.timestamp = appended_ms
-            data += peer.build(
+            data += java.build(
                 records,
                 magic=magic,
                 compression=CODECS[number % 4],
@@ -81,7 +81,7 @@ def segments() -> dict[int, bytes]:
             )
             offset += len(records)
         found[base_offset] = data
-    peer.close()
+    java.close()
     return found
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from barnabas.protocol.records.batch import build_batch
-from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover import kafka_side
+from tests.conformance.java_admin import JavaAdmin
 
 GROUP_TOPIC = "codec-none"
 SEQUENCED = "sequenced"
@@ -95,11 +95,11 @@ class Cluster:
 class Turn:
     """One broker's turn with the directory."""
 
-    def __init__(self, cluster: Cluster, number: int, peer: AdminPeer, bootstrap: str) -> None:
+    def __init__(self, cluster: Cluster, number: int, java: JavaAdmin, bootstrap: str) -> None:
         self.cluster = cluster
         self.number = number
         self.random = Random(f"{cluster.seed} {number}")
-        self._peer = peer
+        self._java = java
         self._bootstrap = bootstrap
 
     def play(self, data: Path, *, ends_with_kill: bool) -> None:
@@ -121,7 +121,7 @@ class Turn:
 
     def do(self, do: str, **more: object) -> Any:
         """Runs an operation, which must succeed as a whole."""
-        answer = self._peer.request(self._bootstrap, do, **more)
+        answer = self._java.request(self._bootstrap, do, **more)
         failed = {key: value for key, value in answer.items() if isinstance(value, dict) and "error" in value}
         assert not failed, f"{do} in turn {self.number}: {failed}"
         return answer

@@ -60,9 +60,9 @@ final class AdminOperations {
         return switch (what) {
             case "createTopics" -> createTopics(admin, request.path("topics"), dry);
             case "deleteTopics" -> outcome(admin.deleteTopics(TopicCollection.ofTopicNames(
-                List.of(AdminPeer.strings(request.path("topics"))))).topicNameValues());
+                List.of(JavaAdmin.strings(request.path("topics"))))).topicNameValues());
             case "deleteTopicIds" -> outcome(admin.deleteTopics(TopicCollection.ofTopicIds(
-                List.of(AdminPeer.strings(request.path("topics"))).stream().map(Uuid::fromString).toList())).topicIdValues());
+                List.of(JavaAdmin.strings(request.path("topics"))).stream().map(Uuid::fromString).toList())).topicIdValues());
             case "createPartitions" -> createPartitions(admin, request.path("topics"), dry);
             case "alterConfigs" -> outcome(admin.incrementalAlterConfigs(configs(request.path("resources")),
                 new AlterConfigsOptions().validateOnly(dry)).values());
@@ -98,7 +98,7 @@ final class AdminOperations {
             Object value = ask.value();
             return value == null ? "ok" : value;
         } catch (Exception error) {
-            return AdminPeer.failure(error);
+            return JavaAdmin.failure(error);
         }
     }
 
@@ -255,7 +255,7 @@ final class AdminOperations {
             ? Set.copyOf(list(request.path("partitions")).map(name -> partition(name.asText())).toList()) : null;
         Map<String, Object> found = new TreeMap<>();
         admin.electLeaders(ElectionType.valueOf(request.path("type").asText("PREFERRED")), partitions).partitions().get()
-            .forEach((key, error) -> found.put(key.toString(), error.<Object>map(AdminPeer::failure).orElse("ok")));
+            .forEach((key, error) -> found.put(key.toString(), error.<Object>map(JavaAdmin::failure).orElse("ok")));
         return found;
     }
 

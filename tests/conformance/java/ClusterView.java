@@ -52,7 +52,7 @@ final class ClusterView {
     ClusterView(Admin admin, JsonNode request) {
         this.admin = admin;
         this.bootstrap = request.path("bootstrap").asText();
-        this.parts = Set.of(AdminPeer.strings(request.path("parts")));
+        this.parts = Set.of(JavaAdmin.strings(request.path("parts")));
     }
 
     private interface Part {
@@ -64,7 +64,7 @@ final class ClusterView {
             try {
                 shown.put(name, part.look());
             } catch (Exception error) {
-                shown.put(name, AdminPeer.failure(error));
+                shown.put(name, JavaAdmin.failure(error));
             }
         }
     }

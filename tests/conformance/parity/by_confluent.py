@@ -33,8 +33,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs d
     UserScramCredentialUpsertion,
 )
 
-from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover import kafka_side
+from tests.conformance.java_admin import JavaAdmin
 from tests.conformance.parity.transcript import Transcript, Tree
 
 LIMIT_S = 20.0
@@ -42,7 +42,7 @@ SPECS: Any = OffsetSpec
 ANYTHING: Any = None
 
 
-def run_history(transcript: Transcript, peer: AdminPeer) -> None:
+def run_history(transcript: Transcript, java: JavaAdmin) -> None:
     """Runs all steps and notes their answers."""
     admin: Any = AdminClient({"bootstrap.servers": transcript.place.bootstrap, "log_level": 0})
 
@@ -84,7 +84,7 @@ def run_history(transcript: Transcript, peer: AdminPeer) -> None:
     low = [TopicPartition("c-one", 0, 7), TopicPartition("c-one", 1, 99)]
     note("delete records", lambda: _outcome(admin.delete_records(low)))
     note("elect", lambda: _elected(admin.elect_leaders(ElectionType.PREFERRED, low).result(LIMIT_S)))
-    peer.settle(transcript.place.bootstrap)
+    java.settle(transcript.place.bootstrap)
     _describe_all(admin, note)
     everything = AclBindingFilter(
         ResourceType.TOPIC,

@@ -19,7 +19,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # as in by_confluent
 
-from tests.conformance.admin_peer import AdminPeer
+from tests.conformance.java_admin import JavaAdmin
 from tests.conformance.parity.by_confluent import _outcome, _plain
 from tests.conformance.parity.by_tools import shown
 from tests.conformance.parity.transcript import Transcript, Tree
@@ -37,15 +37,15 @@ FIRST_MS = 1_600_000_000_000
 GROUPS, CONFIGS = "kafka-consumer-groups", "kafka-configs"
 
 
-def run_history(transcript: Transcript, peer: AdminPeer) -> None:
+def run_history(transcript: Transcript, java: JavaAdmin) -> None:
     """Runs all steps and notes their answers."""
     bootstrap = transcript.place.bootstrap
     _create_topics(bootstrap)
     with members(bootstrap):
-        _by_tools(transcript, peer)
+        _by_tools(transcript, java)
         _by_confluent(transcript, AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}))
         _by_kafka_python(transcript)
-    _without_members(transcript, peer)
+    _without_members(transcript, java)
 
 
 def _create_topics(bootstrap: str) -> None:
@@ -90,24 +90,24 @@ def members(bootstrap: str) -> Iterator[None]:
 # ---- Kafka's tools
 
 
-def _by_tools(transcript: Transcript, peer: AdminPeer) -> None:
+def _by_tools(transcript: Transcript, java: JavaAdmin) -> None:
     for number, words in enumerate(resets()):
-        _run(transcript, peer, f"move {number}", GROUPS, words)
+        _run(transcript, java, f"move {number}", GROUPS, words)
     work = Path(transcript.place.work)
     (work / "plan.csv").write_text("".join(f'"gr-one",{index},{index + 2}\n' for index in range(3)))
     (work / "plans.csv").write_text('"gr-planned","gr-one",0,7\n"gr-other","gr-two",0,0\n')
     for number, (tool, words) in enumerate(descriptions()):
-        _run(transcript, peer, f"look {number}", tool, words)
+        _run(transcript, java, f"look {number}", tool, words)
     for number, words in enumerate(removals()):
-        _run(transcript, peer, f"removal {number}", GROUPS, words)
+        _run(transcript, java, f"removal {number}", GROUPS, words)
 
 
-def _run(transcript: Transcript, peer: AdminPeer, step: str, tool: str, words: str) -> None:
+def _run(transcript: Transcript, java: JavaAdmin, step: str, tool: str, words: str) -> None:
     place = transcript.place
     filled = [word.format(work=place.work) for word in words.split()]
     transcript.note(
         f"groups/{tool} {step} {words}",
-        lambda: shown(peer.tool(tool, "--bootstrap-server", place.bootstrap, *filled)),
+        lambda: shown(java.tool(tool, "--bootstrap-server", place.bootstrap, *filled)),
     )
 
 
@@ -197,7 +197,7 @@ def removals() -> Iterator[str]:
     )
 
 
-def _without_members(transcript: Transcript, peer: AdminPeer) -> None:
+def _without_members(transcript: Transcript, java: JavaAdmin) -> None:
     """After all members have left but the static one, which is removed here."""
     admin = KafkaAdminClient(bootstrap_servers=transcript.place.bootstrap, request_timeout_ms=20_000)
     static = [MemberToRemove(group_instance_id=name, reason="gone") for name in ("static", "stranger")]
@@ -219,7 +219,7 @@ def _without_members(transcript: Transcript, peer: AdminPeer) -> None:
             "--list",
         )
     ):
-        _run(transcript, peer, f"after {number}", GROUPS, words)
+        _run(transcript, java, f"after {number}", GROUPS, words)
 
 
 # ---- confluent-kafka

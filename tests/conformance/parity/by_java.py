@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover import kafka_side
 from tests.conformance.handover.history import ODD_CONFIGS, ODD_NAMES
+from tests.conformance.java_admin import JavaAdmin
 from tests.conformance.parity.transcript import Transcript
 
 Step = tuple[str, str, dict[str, Any]]
 
 
-def run_history(transcript: Transcript, peer: AdminPeer) -> None:
+def run_history(transcript: Transcript, java: JavaAdmin) -> None:
     """Runs all steps and notes their answers."""
     bootstrap = transcript.place.bootstrap
 
     def run(step: str, do: str, more: dict[str, Any]) -> None:
-        transcript.note(f"java/{step}", lambda: peer.request(bootstrap, do, **more))
+        transcript.note(f"java/{step}", lambda: java.request(bootstrap, do, **more))
 
     for one in (*topics(), *partitions(), *alterations(), *quotas(), *users(), *acls()):
         run(*one)
-    peer.settle(bootstrap)
+    java.settle(bootstrap)
     for one in described():
         run(*one)
     for name in ("odd-1", "records", "compacted"):
         kafka_side.produce(bootstrap, name, 40)
     for one in (*data(transcript.place.data), *features(), *cluster(), *deletions()):
         run(*one)
-    peer.settle(bootstrap)
-    transcript.note("java/everything", lambda: everything(peer, bootstrap))
+    java.settle(bootstrap)
+    transcript.note("java/everything", lambda: everything(java, bootstrap))
 
 
-def everything(peer: AdminPeer, bootstrap: str) -> dict[str, Any]:
+def everything(java: JavaAdmin, bootstrap: str) -> dict[str, Any]:
     """All that the client can describe, without groups and transactions."""
-    shown = peer.describe(
+    shown = java.describe(
         bootstrap,
         *("cluster", "features", "quorum", "topics", "configs", "quotas", "scram", "acls"),
         *("logDirs", "offsets", "producers", "reassignments", "committed"),

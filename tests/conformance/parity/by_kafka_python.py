@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tests.conformance.admin_peer import AdminPeer
 from tests.conformance.handover import kafka_side
+from tests.conformance.java_admin import JavaAdmin
 from tests.conformance.parity.differences import without_error_messages
 from tests.conformance.parity.transcript import Transcript, Tree
 from tests.interop.clients.kafka_python import KafkaAdminClient, TopicPartition
@@ -36,7 +36,7 @@ with warnings.catch_warnings():
 Note = Callable[[str, Callable[[], Any]], None]
 
 
-def run_history(transcript: Transcript, peer: AdminPeer) -> None:
+def run_history(transcript: Transcript, java: JavaAdmin) -> None:
     """Runs all steps and notes their answers."""
     admin = KafkaAdminClient(bootstrap_servers=transcript.place.bootstrap, request_timeout_ms=20_000)
 
@@ -45,13 +45,13 @@ def run_history(transcript: Transcript, peer: AdminPeer) -> None:
 
     try:
         _topics(admin, note)
-        peer.settle(transcript.place.bootstrap)
+        java.settle(transcript.place.bootstrap)
         _leaders(admin, note)
         kafka_side.produce(transcript.place.bootstrap, "k-one", 20)
         _settings(admin, note)
         _entities(admin, note)
         _data(admin, note, transcript.place.data)
-        peer.settle(transcript.place.bootstrap)
+        java.settle(transcript.place.bootstrap)
         _descriptions(admin, note)
         note("delete", lambda: admin.delete_topics(["k-three", "nobody"], raise_errors=False))
         note("create again", lambda: admin.create_topics([NewTopic("k-three", 2, 1)]))

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conformance.admin_peer import AdminPeer, ToolRun
 from tests.conformance.handover import kafka_side
+from tests.conformance.java_admin import JavaAdmin, ToolRun
 from tests.conformance.parity.transcript import Transcript, Tree
 
 Words = tuple[str, ...]
@@ -17,7 +17,7 @@ _JAVA_ERROR = re.compile(r"[\w.]*\.(\w+(?:Exception|Error))")
 _LENGTHS = re.compile(r"(Epoch:|HighWatermark:|^1 +\t\S+\t)\s*\d+")
 
 
-def run_history(transcript: Transcript, peer: AdminPeer) -> None:
+def run_history(transcript: Transcript, java: JavaAdmin) -> None:
     """Runs all steps and notes their answers."""
     place = transcript.place
     work = Path(place.work)
@@ -29,12 +29,12 @@ def run_history(transcript: Transcript, peer: AdminPeer) -> None:
             word.format(broker=place.bootstrap, work=work, data=place.data, properties=place.properties)
             for word in words
         ]
-        transcript.note(f"tools/{step}", lambda: shown(peer.tool(tool, *filled)))
+        transcript.note(f"tools/{step}", lambda: shown(java.tool(tool, *filled)))
 
     for number, (tool, words) in enumerate(changes()):
         run(f"{tool} {number} {' '.join(words[:2])}", tool, (*server_flag(tool), *words))
     kafka_side.produce(place.bootstrap, "tool-a", 30)
-    peer.settle(place.bootstrap)
+    java.settle(place.bootstrap)
     for number, (tool, words) in enumerate(descriptions()):
         run(f"{tool} look {number} {' '.join(words[:2])}", tool, (*server_flag(tool), *words))
 

@@ -24,10 +24,10 @@ import scala.runtime.BoxedUnit;
 
 /**
  * Runs Apache Kafka's own log cleaner on one partition directory that was closed cleanly:
- * CleanerPeer39 DIRECTORY FIRST_DIRTY FIRST_UNCLEANABLE NOW_MS DEDUPE_BYTES IO_BUFFER_BYTES [KEY=VALUE...]
+ * JavaCleaner39 DIRECTORY FIRST_DIRTY FIRST_UNCLEANABLE NOW_MS DEDUPE_BYTES IO_BUFFER_BYTES [KEY=VALUE...]
  * FIRST_UNCLEANABLE -1: the active segment. The clock is fixed at NOW_MS. Prints one line of key=value.
  */
-public class CleanerPeer39 {
+public class JavaCleaner39 {
     /** A fixed clock, so that the result does not depend on the time of the run. */
     static class FixedTime implements Time {
         private final long nowMs;

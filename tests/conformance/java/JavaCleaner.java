@@ -21,10 +21,10 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
  * Runs Apache Kafka's own log cleaner on one partition directory that was closed cleanly:
- * CleanerPeer DIRECTORY FIRST_DIRTY FIRST_UNCLEANABLE NOW_MS DEDUPE_BYTES IO_BUFFER_BYTES [KEY=VALUE...]
+ * JavaCleaner DIRECTORY FIRST_DIRTY FIRST_UNCLEANABLE NOW_MS DEDUPE_BYTES IO_BUFFER_BYTES [KEY=VALUE...]
  * FIRST_UNCLEANABLE -1: the active segment. The clock is fixed at NOW_MS. Prints one line of key=value.
  */
-public class CleanerPeer {
+public class JavaCleaner {
     /** A fixed clock, so that the result does not depend on the time of the run. */
     static class FixedTime implements Time {
         private final long nowMs;

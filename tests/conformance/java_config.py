@@ -1,18 +1,18 @@
-"""Drives ConfigPeer.java, Apache Kafka's side of the configuration checks."""
+"""Drives JavaConfig.java, Apache Kafka's side of the configuration checks."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "java" / "ConfigPeer.java"
+SOURCE = Path(__file__).parent / "java" / "JavaConfig.java"
 
 
 class KafkaRejectedError(Exception):
     """Kafka rejected the request; the message is that of its exception."""
 
 
-class ConfigPeer:
+class JavaConfig:
     """The running Java process."""
 
     def __init__(self, classpath: str) -> None:
@@ -43,7 +43,7 @@ class ConfigPeer:
         answer = []
         while (line := stdout.readline().rstrip("\n")) != "end":
             if not line:
-                raise KafkaRejectedError("the peer is gone")
+                raise KafkaRejectedError("the Java process has ended")
             if line.startswith("error "):
                 raise KafkaRejectedError(text(line.removeprefix("error ")))
             answer.append([None if word == "-" else word for word in line.split(" ")])

@@ -1,4 +1,4 @@
-"""Drives GroupsPeer.java, Apache Kafka's side of the checks of consumer groups."""
+"""Drives JavaGroups.java, Apache Kafka's side of the checks of consumer groups."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from barnabas.broker.coordinator.group.consumer.consumer_member import Partition
 from barnabas.protocol.wire import Uuid
 from tests.conformance.kafka_jars import require_compiled
 
-SOURCE = Path(__file__).parent / "java" / "GroupsPeer.java"
+SOURCE = Path(__file__).parent / "java" / "JavaGroups.java"
 
 
 def word(value: str | bytes | int | None) -> str:
-    """A value in the format of the peer."""
+    """A value in the format of the Java process."""
     if value is None:
         return "-"
     if isinstance(value, int):
@@ -23,7 +23,7 @@ def word(value: str | bytes | int | None) -> str:
     return "x" + (value.encode() if isinstance(value, str) else value).hex()
 
 
-class GroupsPeer:
+class JavaGroups:
     """The running Java process."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class GroupsPeer:
         stdin.flush()
         answer = []
         while (line := stdout.readline().rstrip("\n")) != "end":
-            assert line, "the peer has ended"
+            assert line, "the Java process has ended"
             assert not line.startswith("error"), line
             answer.append(line)
         return answer

@@ -22,7 +22,7 @@ import org.apache.kafka.common.utils.Exit;
  * Apache Kafka's Java AdminClient, its consumer and its command-line tools in one JVM, so that each run takes milliseconds.
  * A request is a line of JSON with "do" and "bootstrap", the answer one of {"answer": ...} or {"error": ..., "message": ...}.
  */
-public final class AdminPeer {
+public final class JavaAdmin {
     private static final ObjectMapper JSON = new ObjectMapper().enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
     private static final Map<String, Admin> ADMINS = new HashMap<>();
     private static final Switch OUT = new Switch(System.err);
@@ -147,7 +147,7 @@ public final class AdminPeer {
         return ADMINS.computeIfAbsent(request.path("bootstrap").asText(), bootstrap -> {
             Properties properties = new Properties();
             properties.put("bootstrap.servers", bootstrap);
-            properties.put("client.id", "admin-peer");
+            properties.put("client.id", "java-admin");
             properties.put("default.api.timeout.ms", "30000");
             properties.put("request.timeout.ms", "20000");
             properties.put("enable.metrics.push", "false");

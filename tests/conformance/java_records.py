@@ -1,4 +1,4 @@
-"""Drives RecordsPeer.java, Apache Kafka's side of the record checks, and describes our batches in the same format."""
+"""Drives JavaRecords.java, Apache Kafka's side of the record checks, and describes our batches in the same format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.protocol.records.entries import batches
 from barnabas.protocol.records.record import Record
 from tests.conformance.kafka_jars import require_compiled
 
-SOURCE = Path(__file__).parent / "java" / "RecordsPeer.java"
+SOURCE = Path(__file__).parent / "java" / "JavaRecords.java"
 Bytes = bytes | memoryview | None
 
 
@@ -21,7 +21,7 @@ class KafkaError(Exception):
 
 
 def word(value: object) -> str:
-    """A value in the format of the peer."""
+    """A value in the format of the Java process."""
     if value is None:
         return "-"
     if isinstance(value, bytes | bytearray | memoryview):
@@ -35,7 +35,7 @@ def word(value: object) -> str:
     )
 
 
-class RecordsPeer:
+class JavaRecords:
     """The running Java process."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class RecordsPeer:
         answer = []
         while (line := stdout.readline().rstrip("\n")) != "end":
             if line.startswith("error") or not line:
-                raise KafkaError(line.removeprefix("error ") or "the peer is gone")
+                raise KafkaError(line.removeprefix("error ") or "the Java process has ended")
             answer.append(line)
         return answer
 
@@ -108,7 +108,7 @@ class RecordsPeer:
 
 
 def describe(data: bytes) -> list[str]:
-    """Our description of these batches in the format of the peer; checks checksums first, as the peer does."""
+    """Our description of these batches in the format of the Java process; checks checksums first, as that does."""
     lines: list[str] = []
     for batch in batches(data):
         batch.ensure_valid()

@@ -35,7 +35,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A request is a line of words, the answer one line or several, of which the last is "end" or "error MESSAGE".
  * Texts are UTF-8 in hex; "-" is null and "." is empty.
  */
-public final class ConfigPeer {
+public final class JavaConfig {
     private static final HexFormat HEX = HexFormat.of();
     private static final Map<String, ConfigDef> DEFINITIONS = new LinkedHashMap<>();
 

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from barnabas.cli.main import main
 from tests.conformance.kafka_jars import require_compiled
 
-SOURCE = Path(__file__).parent / "java" / "DumpPeer.java"
+SOURCE = Path(__file__).parent / "java" / "JavaDumpLog.java"
 JAVA = ("java", "-Xmx512m", "-XX:+UseSerialGC")
 DECODERS = {
     "__consumer_offsets": "--offsets-decoder",
@@ -44,7 +44,7 @@ class Dumped(NamedTuple):
 
 def kafka_dump(files: Sequence[Path], *flags: str) -> Dumped:
     """Runs DumpLogSegments of Apache Kafka 4.3. Skips the test without Kafka."""
-    process = _peer()
+    process = _process()
     assert process.stdin is not None
     assert process.stdout is not None
     arguments = ["--files", ",".join(map(str, files)), *flags]
@@ -55,7 +55,7 @@ def kafka_dump(files: Sequence[Path], *flags: str) -> Dumped:
 
 
 @cache
-def _peer() -> subprocess.Popen[bytes]:
+def _process() -> subprocess.Popen[bytes]:
     command = [*JAVA, "-cp", require_compiled(SOURCE), SOURCE.stem]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     atexit.register(process.kill)

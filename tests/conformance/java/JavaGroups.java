@@ -43,7 +43,7 @@ import org.apache.kafka.image.MetadataProvenance;
  * A request is a line of words, the answer one line or several, of which the last is "end" or "error CLASS".
  * Strings and UUIDs are in hex; "-" is null.
  */
-public final class GroupsPeer {
+public final class JavaGroups {
     private static final HexFormat HEX = HexFormat.of();
 
     public static void main(String[] args) throws IOException {

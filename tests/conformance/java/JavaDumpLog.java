@@ -9,7 +9,7 @@ import org.apache.kafka.tools.DumpLogSegments;
  * Runs Apache Kafka's DumpLogSegments many times in one process. A request is a line of arguments separated by tabs; the
  * answer is a line `CODE OUT_BYTES ERR_BYTES` and the tool's output. Stack traces are those that the JVM would print.
  */
-public class DumpPeer {
+public class JavaDumpLog {
     public static void main(String[] args) throws Exception {
         PrintStream answers = System.out;
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

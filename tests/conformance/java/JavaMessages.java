@@ -29,13 +29,13 @@ import org.apache.kafka.common.protocol.MessageUtil;
  * <p>The operations: 'j' bytes to JSON, 'b' JSON to bytes, 'r' bytes to bytes (read and written again), 'e' the table of
  * error codes.
  */
-public final class MessagesPeer {
+public final class JavaMessages {
     private static final ObjectMapper JSON = JsonMapper.builder()
         .enable(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS)
         .disable(JsonGenerator.Feature.QUOTE_NON_NUMERIC_NUMBERS)
         .build();
 
-    private MessagesPeer() {
+    private JavaMessages() {
     }
 
     public static void main(String[] args) throws IOException {

@@ -5,8 +5,8 @@ import org.apache.kafka.server.common.FeatureVersion;
 import org.apache.kafka.server.common.MetadataVersion;
 
 /** Prints Apache Kafka's tables of metadata versions and of features, a line for each level. */
-public final class VersionsPeer {
-    private VersionsPeer() {
+public final class JavaVersions {
+    private JavaVersions() {
     }
 
     public static void main(String[] words) {

@@ -30,10 +30,10 @@ import org.apache.kafka.snapshot.RecordsSnapshotReader;
  * RegisterBrokerRecord, PartitionRecord and PartitionChangeRecord; 's' the directory, end offset and epoch of a
  * snapshot, in lines: the timestamp of its header, then its records as Kafka's serde writes them, each after its length.
  */
-public final class MetadataLogPeer {
+public final class JavaMetadataLog {
     private static final int MAX_BATCH_BYTES = 8 * 1024 * 1024;
 
-    private MetadataLogPeer() {
+    private JavaMetadataLog() {
     }
 
     public static void main(String[] args) throws IOException {

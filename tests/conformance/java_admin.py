@@ -1,4 +1,4 @@
-"""Drives AdminPeer.java: Kafka's Java AdminClient, consumer and tools in one JVM, for as long as the tests need it."""
+"""Drives JavaAdmin.java: Kafka's Java AdminClient, consumer and tools in one JVM, for as long as the tests need it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tests.conformance.kafka_jars import require_compiled, require_shell
 
-SOURCE = Path(__file__).parent / "java" / "AdminPeer.java"
+SOURCE = Path(__file__).parent / "java" / "JavaAdmin.java"
 TOOLS = "org.apache.kafka.tools."
 TOOL_CLASSES = {
     "kafka-acls": TOOLS + "AclCommand",
@@ -51,11 +51,11 @@ class ToolRun(NamedTuple):
     err: str
 
 
-class PeerError(Exception):
+class JavaError(Exception):
     """A whole request failed; the arguments are the class and the message of the Java exception."""
 
 
-class AdminPeer:
+class JavaAdmin:
     """A running Java process with Kafka's newest client, which works with brokers of all versions."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class AdminPeer:
         self._process.communicate(timeout=30)
 
     def request(self, bootstrap: str, do: str, **more: object) -> Answer:
-        """Sends a request and returns its answer. Raises PeerError when the whole request fails."""
+        """Sends a request and returns its answer. Raises JavaError when the whole request fails."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -83,10 +83,10 @@ class AdminPeer:
         stdin.flush()
         line = stdout.readline()
         if not line:
-            raise PeerError("AdminPeer", "the peer is gone")
+            raise JavaError("JavaAdmin", "the Java process has ended")
         answer = json.loads(line)
         if "error" in answer:
-            raise PeerError(answer["error"], answer["message"])
+            raise JavaError(answer["error"], answer["message"])
         return answer["answer"]
 
     def describe(self, bootstrap: str, *parts: str) -> dict[str, Any]:

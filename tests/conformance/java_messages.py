@@ -1,4 +1,4 @@
-"""Drives MessagesPeer.java, and converts our messages into the JSON form that Kafka's converters read and write."""
+"""Drives JavaMessages.java, and converts our messages into the JSON form that Kafka's converters read and write."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from barnabas.protocol.wire import uuid_to_string
 from tests.conformance.definitions import Definition, FieldDefinition, definitions, json_name, snake_case
 from tests.conformance.kafka_jars import require_compiled
 
-SOURCE = Path(__file__).parent / "java" / "MessagesPeer.java"
+SOURCE = Path(__file__).parent / "java" / "JavaMessages.java"
 
 
 class RejectedError(Exception):
     """Kafka rejected the message; the error message is its exception."""
 
 
-class MessagesPeer:
+class JavaMessages:
     """The running Java process."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class MessagesPeer:
             "-Xmx256m",
             "-cp",
             require_compiled(SOURCE),
-            "MessagesPeer",
+            "JavaMessages",
         ]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 

@@ -29,7 +29,7 @@ import org.apache.kafka.common.utils.ByteBufferOutputStream;
  * A request is a line of words, the answer one line or several, of which the last is "end" or "error CLASS".
  * Bytes are in hex; "-" is null and "." is empty.
  */
-public final class RecordsPeer {
+public final class JavaRecords {
     private static final HexFormat HEX = HexFormat.of();
 
     public static void main(String[] args) throws IOException {
