@@ -17,14 +17,22 @@ from barnabas.protocol.records.batch import (
 from barnabas.protocol.records.control import ControlRecordType, control_record_type
 from barnabas.protocol.records.layout import MAX_SEQUENCE
 from barnabas.storage.env import Env
-from barnabas.storage.errors import CorruptSnapshotError
+from barnabas.storage.errors import CorruptSnapshotError, EmptySnapshotError
 from barnabas.storage.log.producer_entry import ProducerStateEntry
 from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles, SnapshotEntry
 from barnabas.storage.log.producer_state import ProducerStateManager
 from barnabas.storage.segment.batch_reading import Batch
 from barnabas.storage.segment.names import TXN_INDEX_SUFFIX, segment_path
 from barnabas.storage.verify.segment import is_dense
-from barnabas.storage.verify.verifier import REBUILT, REMOVED, Check, Findings, Severity, Situation
+from barnabas.storage.verify.verifier import (
+    REBUILT,
+    REMOVED,
+    Check,
+    Findings,
+    Severity,
+    Situation,
+    without_path,
+)
 
 # Not TransactionIndex.ENTRY: a fault there must not hide what it has written.
 _TXN_ENTRY: Final = struct.Struct(">hqqqq")
@@ -94,14 +102,26 @@ class ProducersVerifier:
             except CorruptSnapshotError as error:
                 if not self._env.exists(path):
                     continue  # retention took it meanwhile
-                severity = Severity.ERROR if self._situation.is_clean else Severity.WARNING
-                remedy = "a start removes it, and takes the one before it or reads the log"
-                self._findings.add(
-                    severity, path, str(error).removeprefix(f"{path} "), "", remedy, offset=offset
-                )
+                self._add_corrupt(offset, error)
             except OSError as error:
                 self._findings.unreadable(error, path)
             self._findings.counts.files += 1
+
+    def _add_corrupt(self, offset: int, error: CorruptSnapshotError) -> None:
+        """Adds the finding for a snapshot that cannot be read.
+
+        The last one may be empty while a broker is at work, for as long as its thread takes from the creation of the
+        file to the write, and after a crash, since a roll does not sync it.
+        """
+        path = self._snapshots.path(offset)
+        problem = without_path(path, error)
+        remedy = "a start removes it, and takes the one before it or reads the log"
+        severity = Severity.ERROR if self._situation.is_clean else Severity.WARNING
+        is_last = offset == self._snapshots.latest_offset
+        if is_last and isinstance(error, EmptySnapshotError) and not self._situation.is_clean:
+            severity = Severity.NOTE
+            problem += ": about to be written, or not flushed before a crash"
+        self._findings.add(severity, path, problem, "", remedy, offset=offset)
 
     def begin(self, first_offset: int) -> None:
         """Starts the log at `first_offset`."""

@@ -24,6 +24,7 @@ NEVER_ANSWERED = {
     "SegmentOverflowError": "heard by who compacts, who makes smaller segments",
     "CorruptIndexError": "the index is rebuilt",
     "CorruptSnapshotError": "an older snapshot, or the log, takes its place",
+    "EmptySnapshotError": "an older snapshot, or the log, takes its place",
     "CorruptCheckpointError": "the log is recovered as if there were none",
 }
 """Errors that no request can cause, and why."""

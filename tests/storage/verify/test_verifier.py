@@ -527,6 +527,26 @@ def test_a_tail_that_was_not_flushed_is_a_note(env: FaultEnv) -> None:
     assert "cuts" in note.remedy
 
 
+def test_only_the_last_snapshot_may_be_empty_and_only_while_a_broker_is_at_work(env: FaultEnv) -> None:
+    """A roll creates the file, and its thread may wait for long before it writes."""
+    written(env, stop=False)
+    *earlier, last = files(env, ".snapshot")
+    env.write_file(last, b"")
+    (note,) = findings(env)
+    assert (note.severity, note.path) == (Severity.NOTE, last)
+    assert "about to be written" in note.problem
+    env.write_file(earlier[-1], b"")
+    assert [(one.severity, one.path) for one in graver(findings(env))] == [(Severity.WARNING, earlier[-1])]
+
+
+def test_an_empty_snapshot_is_an_error_after_a_stop_in_order(env: FaultEnv) -> None:
+    written(env)
+    last = files(env, ".snapshot")[-1]
+    env.write_file(last, b"")
+    (error,) = findings(env)
+    assert (error.severity, error.path, error.problem) == (Severity.ERROR, last, "it is empty")
+
+
 def test_a_last_batch_that_was_not_flushed_is_a_note(env: FaultEnv) -> None:
     written(env, stop=False)
     env.kill()
