@@ -14,14 +14,22 @@ from barnabas.config.catalogue.network import (
     LISTENERS,
     QUEUED_MAX_REQUEST_BYTES,
 )
-from barnabas.config.catalogue.replication import INTER_BROKER_LISTENER_NAME
-from barnabas.config.catalogue.server import BROKER_ID, NODE_ID
+from barnabas.config.catalogue.replication import INTER_BROKER_LISTENER_NAME, SECURITY_INTER_BROKER_PROTOCOL
+from barnabas.config.catalogue.server import BROKER_ID, NODE_ID, PROCESS_ROLES
 from barnabas.config.checks import UnreadableValueError, relation_errors
 from barnabas.config.directories import directory_errors
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import InvalidConfigError, Setting, Source
 from barnabas.config.listeners import Listener, build_listeners, check_inter_broker_listener
-from barnabas.config.messages import LISTENER_KEYS, ConfigMessage, key_of_listener, message_about, repeated
+from barnabas.config.member import is_member
+from barnabas.config.messages import (
+    LISTENER_KEYS,
+    ConfigMessage,
+    MessageKind,
+    key_of_listener,
+    message_about,
+    repeated,
+)
 
 T = TypeVar("T")
 
@@ -53,6 +61,7 @@ class BrokerConfig:
         self.unknown: dict[str, Setting] = {}
         self.messages: list[ConfigMessage] = []
         errors = list(self._resolve(settings))
+        self._keep_messages_of_role()
         self._agree_on_node_id()
         sound = _SoundValues(self, {error.key for error in errors})
         self.listeners: list[Listener] = self._listeners(sound, errors)
@@ -92,7 +101,8 @@ class BrokerConfig:
         explicit = list(layers.from_file(file_name, data)) if data is not None else []
         explicit += layers.from_environment(environ)
         explicit += layers.from_overrides(overrides)
-        profile = _chosen_profile(explicit) or (profiles.WITHOUT_FILE if data is None else profiles.WITH_FILE)
+        is_own = data is None and not _asks_for_membership(explicit)
+        profile = _chosen_profile(explicit) or (profiles.WITHOUT_FILE if is_own else profiles.WITH_FILE)
         settings = [*layers.from_profile(profile), *explicit]
         config = cls(settings, profile=profile, cluster_id=environment.cluster_id_from(environ))
         dirs_key = LOG_DIRS if config[LOG_DIRS] else LOG_DIR
@@ -171,6 +181,16 @@ class BrokerConfig:
         return [message for message in self.messages if message.is_warning]
 
     @property
+    def is_member(self) -> bool:
+        """Whether the node is a member of a cluster that others control; else it is broker and controller, alone."""
+        return is_member(self[PROCESS_ROLES])
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The listener by which brokers reach each other; named after the security protocol where it has no name."""
+        return (self[INTER_BROKER_LISTENER_NAME] or self[SECURITY_INTER_BROKER_PROTOCOL]).upper()
+
+    @property
     def log_dirs(self) -> tuple[str, ...]:
         """The data directories: log.dirs, or log.dir when that is not set."""
         return self[LOG_DIRS] or self[LOG_DIR]
@@ -231,6 +251,17 @@ class BrokerConfig:
             except ConfigError as error:
                 yield error.at(setting.place)
 
+    def _keep_messages_of_role(self) -> None:
+        """Drops what is only true of a node that is alone."""
+        if PROCESS_ROLES.name in self._values and self.is_member:
+            self.messages = [
+                message
+                for message in self.messages
+                if message.kind is not MessageKind.INERT
+                or message.key not in BROKER_KEYS
+                or not BROKER_KEYS[message.key].use.in_cluster
+            ]
+
     def _set(self, key: ConfigKey[T], value: T, setting: Setting) -> None:
         self._values[key.name] = value
         self._layers[key.name] = [setting]
@@ -255,6 +286,8 @@ class BrokerConfig:
             opened = build_listeners(listeners, advertised, protocol_map, controllers or ())
             if inter_broker is not None:
                 check_inter_broker_listener(inter_broker, opened)
+            elif is_member(sound[PROCESS_ROLES]):
+                check_inter_broker_listener(sound[SECURITY_INTER_BROKER_PROTOCOL], opened)
         except UnreadableValueError:
             return []
         except ConfigError as error:
@@ -286,6 +319,12 @@ def _check_listener_value(setting: Setting) -> None:
     key = key_of_listener(setting.key)
     if key is not None and key.name in LISTENER_KEYS:
         key.parse(setting.text)
+
+
+def _asks_for_membership(settings: Iterable[Setting]) -> bool:
+    """Whether the strongest layer makes the node a member of a cluster: one developer's defaults are not for it."""
+    roles = [setting.text.strip() for setting in settings if setting.key == PROCESS_ROLES.name]
+    return bool(roles) and is_member((roles[-1],))
 
 
 def _chosen_profile(settings: Iterable[Setting]) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from barnabas.config.catalogue import groups, log, network, replication, server, share
 from barnabas.config.keys import ConfigError, ConfigKey
+from barnabas.config.member import role_errors
 
 T = TypeVar("T")
 
@@ -158,12 +159,6 @@ def _identity(values: Values) -> Iterator[ConfigError]:
         yield server.BROKER_ID.error(
             str(broker), f"equal to {server.NODE_ID.name}, which is {node}, or left out"
         )
-    roles = values[server.PROCESS_ROLES]
-    if set(roles) != {"broker", "controller"}:
-        yield server.PROCESS_ROLES.error(
-            ",".join(roles),
-            "broker,controller: Barnabas is both in one process, a cluster comes in a later release",
-        )
 
 
 def _times(values: Values) -> Iterator[ConfigError]:
@@ -246,6 +241,7 @@ CHECKS: tuple[Callable[[Values], Iterator[ConfigError]], ...] = (
     _logs,
     _security,
     _groups,
+    role_errors,
 )
 
 

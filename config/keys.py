@@ -42,6 +42,8 @@ class Use(NamedTuple):
 
     acted_on: bool
     note: str = ""
+    in_cluster: bool = False
+    """Whether a member of a cluster acts on it, although a node that is alone does not."""
 
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW

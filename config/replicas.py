@@ -33,9 +33,12 @@ def replicas_of(config: BrokerConfig, key: ConfigKey[int], brokers: int = 1) -> 
 
 
 def clamp_replication(config: BrokerConfig, brokers: int = 1) -> list[str]:
-    """The log line for the start when REPLICA_COUNTS exceed the number of brokers; empty when they do not."""
+    """The log line for the start when REPLICA_COUNTS exceed the number of brokers; empty when they do not.
+
+    In a cluster the controller knows how many brokers there are.
+    """
     clamped = [key for key in REPLICA_COUNTS if config[key] > brokers]
-    if not clamped:
+    if not clamped or config.is_member:
         return []
     there_are = "there is 1 broker" if brokers == 1 else f"there are {brokers} brokers"
     names = ", ".join(f"{key.name}={config[key]}" for key in clamped)

@@ -7,6 +7,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from barnabas.protocol.schema import VersionRange
+
 if TYPE_CHECKING:
     from barnabas.protocol.schema import Message
 
@@ -130,6 +132,15 @@ def request_type(key: int) -> type[Message]:
 def response_type(key: int) -> type[Message]:
     """The response of this API. Raises ValueError for a key that Kafka 4.3 does not have."""
     return _message_type(ApiKey(key), "Response")
+
+
+def known_versions(key: int) -> VersionRange:
+    """The versions of this API in which a client of ours may ask: those that are declared and final.
+
+    Raises ValueError for a key that Kafka 4.3 does not have.
+    """
+    request = request_type(key)
+    return VersionRange(request.versions.low, request.versions.high - request.latest_unstable)
 
 
 def request_header_version(key: int, version: int) -> int:

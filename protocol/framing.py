@@ -32,6 +32,19 @@ def no_place(size: int) -> None:
     """The FramePlace that always returns None."""
 
 
+def is_free(memory: bytearray) -> bool:
+    """Whether no view of memory that is not empty exists, so that it may be a place again.
+
+    Python tracks that: a bytearray with views cannot be resized.
+    """
+    try:
+        memory.pop()
+    except BufferError:
+        return False
+    memory.append(0)
+    return True
+
+
 class Framer:
     """Cuts one connection's byte stream into requests (`NetworkReceive` in Kafka).
 

@@ -1,6 +1,6 @@
 """Our own keys, each with the prefix `barnabas.`, which Apache Kafka ignores."""
 
-from barnabas.config.catalogue.use import ACTED
+from barnabas.config.catalogue.use import ACTED, IN_CLUSTER
 from barnabas.config.keys import HIGH, LOW, MEDIUM, KeySet
 from barnabas.config.validators import OneOf, Satisfies, at_least, between, is_list_of_http_hosts
 
@@ -38,6 +38,12 @@ BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
     "status 421: what Prometheus or a proxy asks for by a name in the DNS belongs here, such as "
     "`metrics.example.com`, `.example.com`, or `.svc` for `broker.namespace.svc` in Kubernetes. `*` accepts any name "
     "and turns the check off."
+)
+BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW = keys.boolean(
+    "barnabas.cluster.unenforced.acls.allow", False, HIGH, IN_CLUSTER
+).doc(
+    "Whether a member of a cluster that has ACLs, or an authorizer configured, serves without enforcing them: whoever "
+    "reaches its ports may then read and write everything. By default such a broker does not start."
 )
 BARNABAS_CLIENT_METRICS_MAX_SERIES = keys.int_(
     "barnabas.client.metrics.max.series", 10_000, LOW, ACTED, at_least(0)

@@ -7,6 +7,7 @@ from barnabas.config.catalogue.use import (
     ACTED,
     CLOSED_LISTENERS,
     EMBEDDED_CONTROLLER,
+    IN_CLUSTER,
     NO_FOLLOWERS,
     SECURITY_LATER,
 )
@@ -37,7 +38,7 @@ CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS = keys.int_(
     "controller.quorum.election.timeout.ms", 1_000, HIGH, EMBEDDED_CONTROLLER, at_least(0)
 ).doc("How long a candidate waits for votes before it starts another election.")
 CONTROLLER_QUORUM_FETCH_TIMEOUT_MS = keys.int_(
-    "controller.quorum.fetch.timeout.ms", 2_000, HIGH, EMBEDDED_CONTROLLER, at_least(0)
+    "controller.quorum.fetch.timeout.ms", 2_000, HIGH, IN_CLUSTER, at_least(0)
 ).doc(
     "How long a follower goes without a fetch from the leader before it becomes a candidate, or the leader resigns."
 )
@@ -48,19 +49,19 @@ CONTROLLER_QUORUM_APPEND_LINGER_MS = keys.int_(
     "controller.quorum.append.linger.ms", 25, MEDIUM, EMBEDDED_CONTROLLER, at_least(0)
 ).doc("How long the leader gathers metadata records before it forces them to disk.")
 CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS = keys.int_(
-    "controller.quorum.request.timeout.ms", 2_000, MEDIUM, EMBEDDED_CONTROLLER, at_least(0)
+    "controller.quorum.request.timeout.ms", 2_000, MEDIUM, IN_CLUSTER, at_least(0)
 ).doc("How long a request between members of the quorum may take.")
 CONTROLLER_QUORUM_RETRY_BACKOFF_MS = keys.int_(
-    "controller.quorum.retry.backoff.ms", 20, LOW, EMBEDDED_CONTROLLER, at_least(0)
+    "controller.quorum.retry.backoff.ms", 20, LOW, IN_CLUSTER, at_least(0)
 ).doc("How long a member rests after a failed request to another.")
 CONTROLLER_QUORUM_AUTO_JOIN_ENABLE = keys.boolean(
     "controller.quorum.auto.join.enable", False, LOW, EMBEDDED_CONTROLLER
 ).doc("Whether a new controller joins the quorum of its cluster by itself.")
 CONTROLLER_QUORUM_FETCH_MAX_BYTES = keys.int_(
-    "controller.quorum.fetch.max.bytes", 1 << 20, LOW, EMBEDDED_CONTROLLER, at_least(1)
+    "controller.quorum.fetch.max.bytes", 1 << 20, LOW, IN_CLUSTER, at_least(1)
 ).doc("How many bytes of the metadata log a member asks for at once.")
 CONTROLLER_QUORUM_FETCH_SNAPSHOT_MAX_BYTES = keys.int_(
-    "controller.quorum.fetch.snapshot.max.bytes", 1 << 20, LOW, EMBEDDED_CONTROLLER, at_least(1)
+    "controller.quorum.fetch.snapshot.max.bytes", 1 << 20, LOW, IN_CLUSTER, at_least(1)
 ).doc("How many bytes of a metadata snapshot a member asks for at once.")
 
 # How the controller is reached and watched.

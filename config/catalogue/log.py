@@ -3,7 +3,7 @@
 Those that have a topic key of their own (catalogue/topic.py) are the default for topics which do not set it.
 """
 
-from barnabas.config.catalogue.use import ACTED, EMBEDDED_CONTROLLER
+from barnabas.config.catalogue.use import ACTED, IN_CLUSTER
 from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, between
 from barnabas.config.values import LONG_MAX
@@ -35,7 +35,7 @@ NUM_REPLICA_ALTER_LOG_DIRS_THREADS = keys.optional_int(
     "directories."
 )
 LOG_DIR_FAILURE_TIMEOUT_MS = keys.long(
-    "log.dir.failure.timeout.ms", 30_000, LOW, EMBEDDED_CONTROLLER, at_least(1)
+    "log.dir.failure.timeout.ms", 30_000, LOW, IN_CLUSTER, at_least(1)
 ).doc(
     "How long a broker with a failed log directory may fail to report it to the controller before it shuts down."
 )

@@ -3,7 +3,7 @@
 Source: MetricConfigs, QuotaConfig.
 """
 
-from barnabas.config.catalogue.use import ACTED, NO_JAVA, NO_REPLICATION, PROMETHEUS, QUOTAS_LATER
+from barnabas.config.catalogue.use import ACTED, IN_CLUSTER, NO_JAVA, PROMETHEUS, QUOTAS_LATER
 from barnabas.config.keys import CLUSTER_WIDE, LOW, MEDIUM, KeySet
 from barnabas.config.validators import ListOf, at_least
 from barnabas.config.values import LONG_MAX
@@ -52,10 +52,10 @@ CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS = keys.int_(
     "controller.quota.window.size.seconds", 1, LOW, QUOTAS_LATER, at_least(1)
 ).doc("How long each of these samples is.")
 REPLICATION_QUOTA_WINDOW_NUM = keys.int_(
-    "replication.quota.window.num", 11, LOW, NO_REPLICATION, at_least(1)
+    "replication.quota.window.num", 11, LOW, IN_CLUSTER, at_least(1)
 ).doc("Over how many samples the quotas of replication are measured.")
 REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = keys.int_(
-    "replication.quota.window.size.seconds", 1, LOW, NO_REPLICATION, at_least(1)
+    "replication.quota.window.size.seconds", 1, LOW, IN_CLUSTER, at_least(1)
 ).doc("How long each of these samples is.")
 ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM = keys.int_(
     "alter.log.dirs.replication.quota.window.num", 11, LOW, ACTED, at_least(1)
@@ -72,10 +72,10 @@ CLIENT_QUOTA_CALLBACK_CLASS = keys.class_name("client.quota.callback.class", Non
 dynamic_keys = KeySet()
 
 LEADER_REPLICATION_THROTTLED_RATE = dynamic_keys.long(
-    "leader.replication.throttled.rate", LONG_MAX, MEDIUM, NO_REPLICATION, at_least(0), CLUSTER_WIDE
+    "leader.replication.throttled.rate", LONG_MAX, MEDIUM, IN_CLUSTER, at_least(0), CLUSTER_WIDE
 ).doc("How many bytes a second this broker sends for the throttled replicas that it leads.")
 FOLLOWER_REPLICATION_THROTTLED_RATE = dynamic_keys.long(
-    "follower.replication.throttled.rate", LONG_MAX, MEDIUM, NO_REPLICATION, at_least(0), CLUSTER_WIDE
+    "follower.replication.throttled.rate", LONG_MAX, MEDIUM, IN_CLUSTER, at_least(0), CLUSTER_WIDE
 ).doc("How many bytes a second this broker fetches for the throttled replicas that it follows.")
 REPLICA_ALTER_LOG_DIRS_IO_MAX_BYTES_PER_SECOND = dynamic_keys.long(
     "replica.alter.log.dirs.io.max.bytes.per.second",

@@ -7,10 +7,9 @@ from typing import Final
 
 from barnabas.config.catalogue.use import (
     ACTED,
-    EMBEDDED_CONTROLLER,
+    IN_CLUSTER,
     NO_JAVA,
     NO_PLUGINS,
-    NO_REPLICATION,
     ONE_LOOP,
     SECURITY_LATER,
 )
@@ -32,8 +31,8 @@ BROKER_ID = keys.int_("broker.id", -1, HIGH, ACTED).doc(
 PROCESS_ROLES = keys.list_(
     "process.roles", ("broker", "controller"), HIGH, ACTED, ListOf("broker", "controller")
 ).doc(
-    "What this process is. Barnabas is broker and controller in one; a file that asks for only one of them "
-    "is rejected."
+    "What this process is: broker,controller is a node that is alone, broker a member of an Apache Kafka cluster "
+    "that other nodes control."
 )
 BROKER_RACK = keys.optional_string("broker.rack", None, MEDIUM, ACTED).doc(
     "The rack or zone of this broker, for clients and for replica placement."
@@ -99,12 +98,12 @@ REQUEST_TIMEOUT_MS = keys.int_("request.timeout.ms", 30_000, HIGH, ACTED).doc(
     "How long this broker waits for the answer to a request of its own: of the markers that end transactions."
 )
 SOCKET_CONNECTION_SETUP_TIMEOUT_MS = keys.long(
-    "socket.connection.setup.timeout.ms", 10_000, MEDIUM, NO_REPLICATION
+    "socket.connection.setup.timeout.ms", 10_000, MEDIUM, IN_CLUSTER
 ).doc(
     "How long this broker first waits for a connection to another broker; the wait grows with each failure."
 )
 SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS = keys.long(
-    "socket.connection.setup.timeout.max.ms", 30_000, MEDIUM, NO_REPLICATION
+    "socket.connection.setup.timeout.max.ms", 30_000, MEDIUM, IN_CLUSTER
 ).doc("How long that wait may become.")
 
 # The broker towards its controller, start and stop.
@@ -113,16 +112,16 @@ CONTROLLED_SHUTDOWN_ENABLE = keys.boolean("controlled.shutdown.enable", True, ME
     "Whether a broker that stops first moves its leaderships and has its end recorded in the metadata."
 )
 INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = keys.int_(
-    "initial.broker.registration.timeout.ms", 60_000, MEDIUM, EMBEDDED_CONTROLLER
+    "initial.broker.registration.timeout.ms", 60_000, MEDIUM, IN_CLUSTER
 ).doc("How long a starting broker tries to register with the controller before it gives up.")
-BROKER_HEARTBEAT_INTERVAL_MS = keys.int_(
-    "broker.heartbeat.interval.ms", 2_000, MEDIUM, EMBEDDED_CONTROLLER
-).doc("How often a broker sends heartbeats to the controller.")
-BROKER_SESSION_TIMEOUT_MS = keys.int_("broker.session.timeout.ms", 9_000, MEDIUM, EMBEDDED_CONTROLLER).doc(
+BROKER_HEARTBEAT_INTERVAL_MS = keys.int_("broker.heartbeat.interval.ms", 2_000, MEDIUM, IN_CLUSTER).doc(
+    "How often a broker sends heartbeats to the controller."
+)
+BROKER_SESSION_TIMEOUT_MS = keys.int_("broker.session.timeout.ms", 9_000, MEDIUM, IN_CLUSTER).doc(
     "How long a silent broker counts as alive; at least twice the heartbeat interval."
 )
 SERVER_MAX_STARTUP_TIME_MS = keys.long(
-    "server.max.startup.time.ms", LONG_MAX, MEDIUM, EMBEDDED_CONTROLLER, at_least(0), internal=True
+    "server.max.startup.time.ms", LONG_MAX, MEDIUM, IN_CLUSTER, at_least(0), internal=True
 ).doc("How long a start may take before it counts as failed.")
 
 # Authorization of the built-in kind; Kafka leaves these to its authorizer, outside its own catalogue.

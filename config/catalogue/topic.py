@@ -4,7 +4,7 @@ Source: TopicConfig and org.apache.kafka.storage.internals.log.LogConfig; synony
 """
 
 from barnabas.config.catalogue import log, replication, tiering
-from barnabas.config.catalogue.use import ACTED, NO_REPLICATION, TIERING_LATER
+from barnabas.config.catalogue.use import ACTED, IN_CLUSTER, TIERING_LATER
 from barnabas.config.keys import MEDIUM, KeySet
 from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, between, is_throttled_replica_list
 from barnabas.config.values import LONG_MAX
@@ -186,7 +186,7 @@ MIN_INSYNC_REPLICAS = (
     .doc("How many replicas must be in sync for a produce request with acks=all to be accepted.")
 )
 UNCLEAN_LEADER_ELECTION_ENABLE = (
-    keys.boolean("unclean.leader.election.enable", False, MEDIUM, NO_REPLICATION)
+    keys.boolean("unclean.leader.election.enable", False, MEDIUM, IN_CLUSTER)
     .follows(replication.UNCLEAN_LEADER_ELECTION_ENABLE)
     .doc(
         "Whether a replica that was not in sync may become leader when no other is left, at the price of "
@@ -194,12 +194,12 @@ UNCLEAN_LEADER_ELECTION_ENABLE = (
     )
 )
 LEADER_REPLICATION_THROTTLED_REPLICAS = keys.list_(
-    "leader.replication.throttled.replicas", (), MEDIUM, NO_REPLICATION, THROTTLED_REPLICAS
+    "leader.replication.throttled.replicas", (), MEDIUM, IN_CLUSTER, THROTTLED_REPLICAS
 ).doc(
     "Which replicas are throttled on the leader's side, as partition:broker pairs; `*` throttles all of them."
 )
 FOLLOWER_REPLICATION_THROTTLED_REPLICAS = keys.list_(
-    "follower.replication.throttled.replicas", (), MEDIUM, NO_REPLICATION, THROTTLED_REPLICAS
+    "follower.replication.throttled.replicas", (), MEDIUM, IN_CLUSTER, THROTTLED_REPLICAS
 ).doc(
     "Which replicas are throttled on the follower's side, as partition:broker pairs; `*` throttles all of "
     "them."

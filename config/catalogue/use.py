@@ -9,11 +9,16 @@ ACTED = Use(True)
 
 ONE_LOOP = Use(False, "one event loop serves every connection and request; there is no thread pool to size")
 NO_BUFFER_CACHE = Use(False, "each batch of records is built in memory of its own; no buffers are kept")
-NO_REPLICATION = Use(False, "this broker is alone; it acts when replication between brokers is there")
+IN_CLUSTER = Use(False, "this broker is alone; it acts where process.roles=broker", in_cluster=True)
+CONTROLLERS_ELECT = Use(
+    False, "a broker that is alone elects nobody else; in a cluster the controllers act on their own setting"
+)
 BYTES_BOUND = Use(
     False, "requests in flight are bounded by their bytes, queued.max.request.bytes, not by their number"
 )
-CLOSED_LISTENERS = Use(False, "these listeners stay closed; the controller lives inside the broker")
+CLOSED_LISTENERS = Use(
+    False, "these listeners stay closed; the controller lives inside the broker", in_cluster=True
+)
 EMBEDDED_CONTROLLER = Use(False, "the controller lives inside the broker; there is no quorum to tune")
 STREAMS_LATER = Use(False, "streams groups come in a later release")
 SHARE_LATER = Use(False, "share groups come in a later release")

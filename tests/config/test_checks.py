@@ -30,7 +30,10 @@ def test_the_defaults_are_in_order(small: ConfigKey[int], great: ConfigKey[int])
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
-        (["process.roles=broker"], "f line 1: process.roles=broker must be broker,controller: "),
+        (
+            ["process.roles=controller"],
+            "f line 1: process.roles=controller must be broker,controller for a node",
+        ),
         (
             ["node.id=1", "broker.id=2"],
             "f line 2: broker.id=2 must be equal to node.id, which is 1, or left out",

@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.protocol.api_keys import (
     ApiKey,
+    known_versions,
     request_header_version,
     request_type,
     response_header_version,
@@ -62,3 +63,11 @@ def test_importing_the_keys_imports_no_message() -> None:
 
 def test_titles_are_those_of_kafkas_documentation() -> None:
     assert ApiKey.ALTER_USER_SCRAM_CREDENTIALS.title == "AlterUserScramCredentials"
+
+
+def test_the_versions_of_a_client_are_the_declared_ones_that_are_final() -> None:
+    for key in ApiKey:
+        request = request_type(key)
+        newest = request.versions.high - 1 if request.latest_unstable else request.versions.high
+        assert known_versions(key) == (request.versions.low, newest)
+    assert any(request_type(key).latest_unstable for key in ApiKey)

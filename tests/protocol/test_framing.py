@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.framing import LARGE_FRAME_BYTES, Frame, Framer, size_prefix
+from barnabas.protocol.framing import LARGE_FRAME_BYTES, Frame, Framer, is_free, size_prefix
 
 LIMIT = 1000
 
@@ -216,3 +216,16 @@ def test_a_lost_connection_releases_its_memory() -> None:
     framer.feed(memoryview(size_prefix(LARGE_FRAME_BYTES) + b"begin"), [])
     framer.forget()
     assert (framer.buffered, framer.started, framer.rest) == (0, False, None)
+
+
+# -- memory that is a place again --
+
+
+def test_memory_is_free_without_views_and_keeps_its_length() -> None:
+    memory = bytearray(b"abc")
+    assert is_free(memory)
+    view = memoryview(memory)[1:2]
+    assert not is_free(memory)
+    del view
+    assert is_free(memory)
+    assert len(memory) == 3
