@@ -123,6 +123,8 @@ class Env(Protocol):
 
 
 _SMALL_FILE_BYTES = 64 * 1024
+_IOV_MAX = 1024
+"""The most buffers that a system call takes on Linux and macOS; the callers write the rest (`write_rest`)."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)  # those of the tests
@@ -149,7 +151,7 @@ class RealFile:
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
         if len(buffers) == 1:
             return os.pwrite(self.fd, buffers[0], position)  # at half the cost
-        return os.pwritev(self.fd, buffers, position)
+        return os.pwritev(self.fd, buffers if len(buffers) <= _IOV_MAX else buffers[:_IOV_MAX], position)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self.fd, size)

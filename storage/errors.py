@@ -203,6 +203,10 @@ class CorruptSnapshotError(StorageError):
     """A producer snapshot cannot be read; an older one, or the log itself, is used instead."""
 
 
+class EmptySnapshotError(CorruptSnapshotError):
+    """A producer snapshot has no byte: one that is about to be written, or was not flushed before a crash."""
+
+
 class CorruptCheckpointError(StorageError):
     """A checkpoint file cannot be read; the log is recovered as without one."""
 

@@ -319,6 +319,17 @@ class CleanShutdownFile:
     def exists(self) -> bool:
         return self._env.exists(self.path)
 
+    def read_epoch(self) -> int:
+        """The broker epoch in it; -1 if there is none that can be read. Raises OSError."""
+        import json  # only needed by a member of a cluster
+
+        try:
+            content = json.loads(self._env.read_file(self.path))
+        except (FileNotFoundError, ValueError):
+            return -1
+        epoch = content.get("brokerEpoch") if isinstance(content, dict) else None
+        return epoch if type(epoch) is int else -1
+
     def write(self, broker_epoch: int = -1) -> None:
         write_atomically(self._env, self.path, f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode())
 

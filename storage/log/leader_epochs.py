@@ -95,11 +95,16 @@ class LeaderEpochFileCache:
             return None
         return EpochEndOffset(self._epochs[higher - 1] if higher else epoch, self._starts[higher])
 
+    def replace(self, entries: list[tuple[int, int]]) -> None:
+        """Takes other (epoch, start offset), oldest first. In memory only, as `assign`."""
+        self._epochs = [epoch for epoch, _ in entries]
+        self._starts = [start for _, start in entries]
+        self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+        self.is_dirty = True
+
     def take_over(self, other: "LeaderEpochFileCache") -> None:
         """Copies the epochs of another log. In memory only, as `assign`."""
-        self._epochs, self._starts = list(other._epochs), list(other._starts)
-        self.latest_epoch = other.latest_epoch
-        self.is_dirty = True
+        self.replace(other.entries)
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Removes epochs that begin at or after `end_offset`.

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from barnabas.protocol.records.checksum import crc32c
 from barnabas.protocol.records.layout import MAX_SEQUENCE
 from barnabas.storage.env import Env, remove_if_exists, write_atomically, write_fully
-from barnabas.storage.errors import CorruptSnapshotError
+from barnabas.storage.errors import CorruptSnapshotError, EmptySnapshotError
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 _HEADER: Final = struct.Struct(">hIi")
@@ -41,6 +41,8 @@ class SnapshotEntry(NamedTuple):
 
 def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
     """The producers in the content of one snapshot. Raises CorruptSnapshotError."""
+    if not data:
+        raise EmptySnapshotError("it is empty")
     if len(data) < _HEADER.size:
         raise CorruptSnapshotError(f"it has only {len(data)} bytes")
     version, crc, count = _HEADER.unpack_from(data)
@@ -119,7 +121,7 @@ class ProducerSnapshotFiles:
         try:
             return decode_snapshot(data)
         except CorruptSnapshotError as error:
-            raise CorruptSnapshotError(f"{path}: {error}") from None
+            raise type(error)(f"{path}: {error}") from None
 
     def remove(self, offset: int) -> None:
         """Removes a snapshot, if it exists."""

@@ -99,6 +99,7 @@ class UnifiedLog:
         "topic",
         "topic_id",
         "truncated_bytes",
+        "unproven_gap",
     )
 
     def __init__(
@@ -126,6 +127,8 @@ class UnifiedLog:
         self.leader_epoch_cache = leader_epoch_cache
         self.producer_state_manager = producer_state_manager
         self.truncated_bytes = 0  # by the recovery when the log was opened
+        self.unproven_gap: int | None = None
+        """The offset where the first gap begins that a power cut may have left; set when the log was opened."""
         self.offsets = LogOffsets(local, producer_state_manager, log_start_offset)
         self._load_topic_id()
 
@@ -407,11 +410,12 @@ class UnifiedLog:
             if batch.partition_leader_epoch > leader_epoch:
                 break
             last_offset = batch.last_offset
-            end = batch.position + batch.size_in_bytes
             # A message of an old format has every attribute of a batch that is used from here on.
-            valid.add_batch(cast(RecordBatch, batch), (memoryview(batch.buffer)[batch.position : end],))
+            valid.add_batch(cast(RecordBatch, batch), ())
         if not valid.batches:
             return LogAppendInfo(-1, -1, self.offsets.log_start_offset)
+        # They follow each other, so that one buffer has them all: a system call takes no more than IOV_MAX (1024).
+        valid.buffers.append(memoryview(records)[: valid.size])
         if valid.first_offset < self._local.log_end_offset:
             raise UnexpectedAppendOffsetError(
                 f"{self.name} ends at {self.log_end_offset} and got offsets {valid.first_offset}..{last_offset}",

@@ -6,11 +6,12 @@ deleted, and indexes, leader epochs and producer states are rebuilt. Kafka's Log
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from barnabas.protocol.records.batch import CorruptRecordError
+from barnabas.protocol.records.layout import ENTRY_HEADER, ENTRY_HEADER_BYTES, MAGIC_V2
 from barnabas.protocol.records.scanning import SegmentScanner
 from barnabas.storage.env import Env, read_fully, remove_if_exists
 from barnabas.storage.errors import CorruptCheckpointError, CorruptIndexError, suppress_no_space
@@ -29,6 +30,7 @@ from barnabas.storage.log.producer_state import ProducerStateManager
 from barnabas.storage.log.segment_split import SplitNeededError, check_overflow, split_segment
 from barnabas.storage.log.segment_swap import CLEANED_SUFFIX, complete_swaps
 from barnabas.storage.log.unified_log import UnifiedLog
+from barnabas.storage.offsets import NO_LEADER_EPOCH
 from barnabas.storage.segment.batch_pass import OnProgress, SegmentPass
 from barnabas.storage.segment.names import (
     DELETED_SUFFIX,
@@ -114,6 +116,7 @@ def open_log(
     for path in loader.unsynced_paths:
         local.sync_with_next_flush(path)
     log.truncated_bytes = offsets.truncated_bytes
+    log.unproven_gap = offsets.unproven_gap
     return log
 
 
@@ -142,18 +145,34 @@ def _load_epochs(env: Env, directory: str) -> tuple[LeaderEpochFileCache, bool]:
     return LeaderEpochFileCache(checkpoint, entries), not entries and checkpoint.is_missing()
 
 
-class LoadedLogOffsets:
-    """Where a loaded log begins and ends."""
+def _has_epoch_before(segment: LogSegment, offset: int) -> bool:
+    """Whether the first batch of a segment begins before `offset` and has a leader epoch: older formats have none."""
+    header = read_fully(segment.file, ENTRY_HEADER_BYTES, 0)
+    segment.release()
+    if len(header) < ENTRY_HEADER_BYTES:
+        return False
+    base_offset, _, epoch, magic = ENTRY_HEADER.unpack(header)
+    return bool(base_offset < offset and magic == MAGIC_V2 and epoch >= 0)
 
-    __slots__ = ("log_end_offset", "log_start_offset", "recovery_point", "truncated_bytes")
+
+class LoadedLogOffsets:
+    """Where a loaded log begins and ends, and what recovery has seen."""
+
+    __slots__ = ("log_end_offset", "log_start_offset", "recovery_point", "truncated_bytes", "unproven_gap")
 
     def __init__(
-        self, log_start_offset: int, log_end_offset: int, recovery_point: int, truncated_bytes: int
+        self,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        truncated_bytes: int,
+        unproven_gap: int | None,
     ) -> None:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
         self.truncated_bytes = truncated_bytes
+        self.unproven_gap = unproven_gap
 
 
 class LogLoader:
@@ -191,6 +210,7 @@ class LogLoader:
         self._on_progress = on_progress
         self._replay_from = 0
         self._truncated_bytes = 0
+        self._unproven_gap: int | None = None
         self.segments = LogSegments()
         self.unsynced_paths: list[
             str
@@ -203,6 +223,8 @@ class LogLoader:
         self._check_txn_indexes()
         if self._lacks_epochs:
             self._rebuild_epochs()
+        elif not self._is_clean:
+            self._recall_epochs()
         if not self._is_clean:
             self._recover()
         if not len(self.segments):
@@ -223,7 +245,9 @@ class LogLoader:
         recovery_point = end_offset if self._is_clean else min(self._recovery_point, end_offset)
         for segment in self.segments:
             segment.release()  # most partitions are idle; segments open at first use
-        return LoadedLogOffsets(start_offset, end_offset, recovery_point, self._truncated_bytes)
+        return LoadedLogOffsets(
+            start_offset, end_offset, recovery_point, self._truncated_bytes, self._unproven_gap
+        )
 
     def _note_unsynced_snapshots(self) -> None:
         """Adds the snapshots of recovery and of recent rolls, which were written without a sync."""
@@ -311,15 +335,42 @@ class LogLoader:
     def _rebuild_epochs(self) -> None:
         """Rebuilds the leader epochs of the segments that recovery skips, from the headers of their batches."""
         trusted = [segment for segment in self.segments if segment.size and self._is_trusted(segment)]
-        for segment in trusted:
-            scan = segment.new_scanner(check_crc=False, latest_epoch=self.epochs.latest_epoch)
-            SegmentPass(self._on_progress).run(segment.file, segment.size, scan)
-            for epoch, first_offset in scan.take_epochs():
-                self.epochs.assign(epoch, first_offset)
-            segment.release()
+        for epoch, first_offset in self._epochs_in(trusted):
+            self.epochs.assign(epoch, first_offset)
         if trusted:
             with suppress_no_space():
                 self.epochs.flush()  # even if empty, or the next start would scan again
+
+    def _recall_epochs(self) -> None:
+        """Adds the epochs of records that were deleted and are there again.
+
+        A deletion removes epochs from the file at once, and the log start offset is written later: a kill in between
+        undoes the one and not the other. A leader that took the first epoch that is left for that of all records
+        before would send them to followers that have diverged there.
+        """
+        entries = self.epochs.entries
+        start = max(self._log_start_offset, self._base_offsets[0] if self._base_offsets else 0)
+        if not entries or start >= entries[0][1]:
+            return
+        first = entries[0][1]
+        at = max((at for at in self._base_offsets if at <= start), default=start)
+        again = [segment for segment in self.segments if at <= segment.base_offset < first and segment.size]
+        if not again or not _has_epoch_before(again[0], first):
+            return
+        found = [entry for entry in self._epochs_in(again) if entry[1] < first]
+        self.epochs.replace([*found, *(entry for entry in entries if entry[0] > found[-1][0])])
+
+    def _epochs_in(self, segments: Iterable[LogSegment]) -> list[tuple[int, int]]:
+        """The leader epochs of consecutive segments and where they begin, from the headers of the batches."""
+        found: list[tuple[int, int]] = []
+        for segment in segments:
+            scan = segment.new_scanner(
+                check_crc=False, latest_epoch=found[-1][0] if found else NO_LEADER_EPOCH
+            )
+            SegmentPass(self._on_progress).run(segment.file, segment.size, scan)
+            found += scan.take_epochs()
+            segment.release()
+        return found
 
     def _segment(self, base_offset: int, size: int) -> LogSegment:
         return LogSegment(
@@ -393,11 +444,22 @@ class LogLoader:
             if segment.base_offset < next_offset:
                 self._drop(doubtful[position:])  # it overlaps the one before, after an incomplete truncation
                 return
+            self._note_gap(next_offset, segment)
             truncated_before = self._truncated_bytes
             next_offset = self._recover_segment(segment, reader)
             if self._truncated_bytes > truncated_before:
                 self._drop(doubtful[position + 1 :])
                 return
+
+    def _note_gap(self, end_offset: int, segment: LogSegment) -> None:
+        """Notes the first gap between the end of a segment and the next, which is beyond the recovery point.
+
+        Segments are synced one by one: a power cut may take the end of one and leave the next. Compaction leaves such
+        gaps as well, and nothing here tells the two apart.
+        """
+        lost_from = max(end_offset, self._recovery_point)
+        if self._unproven_gap is None and lost_from < segment.base_offset:
+            self._unproven_gap = lost_from
 
     def _rebuild_indexes(self, segment: LogSegment) -> None:
         """Rebuilds the indexes of a segment whose .log is durable; damage in it is left for readers to report."""

@@ -49,12 +49,15 @@ class LogDir:
         self.path = path
         self.meta_properties: MetaProperties | None = None
         self.had_clean_shutdown = False
+        self.previous_broker_epoch = -1
+        """The broker epoch of the clean stop before this start, for brokers that ask; see read_clean_shutdown."""
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}  # the first dirty offsets
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self._was_closed = True
+        self._awaits_loading = False
 
     # -- identity --
 
@@ -96,10 +99,17 @@ class LogDir:
 
     # -- loading --
 
+    def read_clean_shutdown(self) -> None:
+        """Reads the broker epoch of the marker, some time before loading, which removes it. Raises OSError."""
+        self.previous_broker_epoch = self._clean_shutdown.read_epoch()
+        self._awaits_loading = True
+
     def start_loading(self) -> None:
         """Reads marker and checkpoints, and removes the marker, so that a later crash is detected."""
+        self._awaits_loading = False
         self.had_clean_shutdown = self._clean_shutdown.exists()
         self._clean_shutdown.remove()
+        self._was_closed = False
         self.recovery_points = self._read(self._recovery_checkpoint)
         self.log_start_offsets = self._read(self._log_start_checkpoint)
         self.high_watermarks = self._read(self._high_watermark_checkpoint)
@@ -175,6 +185,17 @@ class LogDir:
         for job in self.checkpoint_jobs():
             job()
 
+    def finish_loading(self) -> None:
+        """All logs are open and recovered: from here on a stop may be a clean one.
+
+        A kill within a truncation leaves a recovery point beyond the end of the log. It is lowered before the next
+        append: otherwise, after a crash, later records at these offsets would count as synced. Raises OSError.
+        """
+        if any(log.recovery_point < self.recovery_points.get(key, 0) for key, log in self.logs.items()):
+            with suppress_no_space():
+                self.recovery_point_job()()
+        self._was_closed = True
+
     # -- shutdown --
 
     def closings(self) -> list[Callable[[], None]]:
@@ -193,8 +214,13 @@ class LogDir:
             self._was_closed = False
 
     def finish_shutdown(self, broker_epoch: int) -> None:
-        """Writes the checkpoints after the logs are closed, and the marker of a clean stop if nothing failed."""
+        """Writes the checkpoints after the logs are closed, and the marker of a clean stop if nothing failed.
+
+        A directory whose logs were to be loaded later, and were not, stays as it was.
+        """
         try:
+            if self._awaits_loading:
+                return
             self.checkpoint_all()
             if self._was_closed:
                 self._clean_shutdown.write(broker_epoch)

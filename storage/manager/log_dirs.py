@@ -123,6 +123,21 @@ class LogDirs(Sequence[LogDir]):
         _check_agreement(found)
         return next(iter(found.values()), None)
 
+    def clean_shutdown_epoch(self) -> int:
+        """The broker epoch that the markers of a clean stop name, to be read some time before loading.
+
+        The markers stay until then: a start that ends before it has opened a log leaves the stop as clean as it was.
+        -1 unless all configured directories work and name the same: the controller gives up what it knows of this
+        broker's replicas unless the epoch is that of the registration before, so a false one can lose records. Raises
+        NoLogDirError. Source: kafka.log.LogManager.readBrokerEpochFromCleanShutdownFiles.
+        """
+        for directory in self:
+            with self.failing(directory):
+                directory.read_clean_shutdown()
+        self.require_one()
+        epochs = {directory.previous_broker_epoch for directory in self}
+        return epochs.pop() if len(epochs) == 1 and not self.offline else -1
+
     def format(
         self,
         cluster_id: str,

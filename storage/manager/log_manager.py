@@ -78,6 +78,7 @@ class LogManager:
         """
         self._env = env
         self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._truncating: set[UnifiedLog] = set()
         self._future_logs: dict[TopicPartition, UnifiedLog] = {}
         self.dirs = LogDirs(env, log_dirs, min_free_bytes, self.log_dir_failed)
         self.on_log_dir_failed: Callable[[str], None] = lambda path: None
@@ -128,6 +129,9 @@ class LogManager:
             if log is not None and on_loaded is not None:
                 on_loaded(log)
         self.future.settle(self._assigned_dir)
+        for directory in list(self.dirs):
+            with self.dirs.failing(directory):
+                directory.finish_loading()
         self.dirs.require_one()
 
     def _plan(self, directory: LogDir) -> list[LoadTask]:
@@ -468,6 +472,18 @@ class LogManager:
         self._truncate_cleaner_offset(directory, log)
         directory.checkpoint_all()
 
+    def close_for_truncation(self, log: UnifiedLog) -> None:
+        """The log is about to be truncated in a thread: compaction, retention and flushes pass it over."""
+        self._truncating.add(log)
+        if self.cleaner is not None:
+            self.cleaner.abort_and_pause_cleaning((log.topic, log.partition))
+
+    def reopen_after_truncation(self, log: UnifiedLog) -> None:
+        """The truncation has ended."""
+        self._truncating.discard(log)
+        if self.cleaner is not None:
+            self.cleaner.resume_cleaning((log.topic, log.partition))
+
     def abort_cleaning(self, log: UnifiedLog) -> None:
         """Aborts a compaction of the log, which does not change it after the return."""
         if self.cleaner is not None:
@@ -512,7 +528,7 @@ class LogManager:
 
     def retain(self, log: UnifiedLog) -> int:
         """Applies retention to one log; returns how many segments it deleted. A failing disk goes offline."""
-        if log.is_failed:
+        if log.is_failed or log in self._truncating:
             return 0
         try:
             return log.delete_old_segments()
@@ -528,7 +544,7 @@ class LogManager:
         The move that fills a future log flushes it.
         """
         now_ms = self._env.now_ms()
-        return [log for log in self._logs.values() if log.needs_flush(now_ms)]
+        return [log for log in self._logs.values() if log.needs_flush(now_ms) and log not in self._truncating]
 
     def take_due_deletions(self, now_ms: int | None = None) -> list[Deletion]:
         """The deletions whose delay is over, for the caller to `run`, in a thread if it likes."""
@@ -537,7 +553,11 @@ class LogManager:
     def remove_expired_producers(self) -> int:
         """Removes producers that were idle for producer.id.expiration.ms; returns how many."""
         now_ms = self._env.now_ms()
-        return sum(log.producer_state_manager.remove_expired_producers(now_ms) for log in self._logs.values())
+        return sum(
+            log.producer_state_manager.remove_expired_producers(now_ms)
+            for log in self._logs.values()
+            if log not in self._truncating
+        )
 
     # -- shutdown --
 

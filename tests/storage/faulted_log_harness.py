@@ -146,11 +146,17 @@ class FaultedLogHarness(LogHarness):
         self.apply_start()
         if self.truncating_to is not None:
             required = 0 if self.truncates_all else min(required, self.truncating_to)
-            if self.log.segments[0].base_offset == self.log.log_end_offset == self.truncating_to:
+            is_emptied = self.log.segments[0].base_offset == self.log.log_end_offset == self.truncating_to
+            # With producers it was empty there before, and has kept its snapshot.
+            if is_emptied and not self.log.producer_state_manager.producers:
                 self.apply_truncation(self.truncating_to)
         for batch in self.pending:
             if model.end <= batch.base_offset and batch.next_offset <= self.log.log_end_offset:
                 model.append(batch)
+            elif self.log.segments[-1].base_offset == self.log.log_end_offset == batch.base_offset:
+                # A segment was begun for a batch, perhaps after a gap.
+                model.end = max(model.end, batch.base_offset)
+        was_emptied = self.truncates_all
         self.truncating_to, self.truncates_all, self.pending = None, False, []
         start, was_retained = (
             model.start,
@@ -168,6 +174,8 @@ class FaultedLogHarness(LogHarness):
             model.durable_end = max(model.durable_end, self.log.recovery_point)  # its flush had completed
         if was_lost and was_retained:
             model.give_up_producers_before(start)
+        if was_emptied:
+            model.given_up |= model.producers.keys() - self.log.producer_state_manager.producers.keys()
         self.end_transactions_of_lost_producers()
         self.check()
 

@@ -106,6 +106,11 @@ class LogAppends:
         commit: bool | None = None,
     ) -> None:
         """Describes the next append of this leader."""
+        if producer is not None:
+            producer_id, epoch, _ = producer
+            self.model.newest_epochs[producer_id] = max(
+                epoch, self.model.newest_epochs.get(producer_id, epoch)
+            )
         by_broker = self.config.message_timestamp_type == "LogAppendTime"
         planned = tuple(
             ModelRecord(self.model.end + delta, self.env.time_ms if by_broker else timestamp, key, value)
@@ -195,8 +200,11 @@ class LogAppends:
         )
 
     def append_transactional(self, rng: Random) -> None:
+        """A producer that expired begins again in a new epoch, as InitProducerId gives it one: in the old epoch a
+        restart that restores its old batches would make repeats of new ones."""
         producer_id, known = self.producer(rng, TRANSACTIONAL)
-        epoch, sequence = (known.epoch, known.next_sequence) if known else (0, 0)
+        new = (self.model.newest_epochs.get(producer_id, -1) + 1, 0)
+        epoch, sequence = (known.epoch, known.next_sequence) if known else new
         self.leader_append(rng, producer=(producer_id, epoch, sequence), transactional=True)
         if producer_id in self.model.producers and self.model.producers[producer_id].open_batches:
             plain = build_batch(

@@ -349,12 +349,17 @@ class LogHarness(LogAppends):
         end = log.log_end_offset
         assert required_end <= end
         assert model.checkpointed_start <= log.log_start_offset <= max(model.start, model.checkpointed_start)
-        if end == log.segments[0].base_offset == model.checkpointed_start and model.durable_end < end:
+        is_emptied = (
+            end == log.segments[0].base_offset == model.checkpointed_start and model.durable_end < end
+        )
+        if is_emptied:
             # Records were deleted up to there, and the crash lost the records after it and the snapshots.
             model.end = max(end, model.end)
-            model.given_up.update(model.producers)
         assert end <= model.end
         self.adopt(end, check_physical(log, model, required_end=required_end))
+        if is_emptied:
+            # Not before: the model's replay brings back producers that it had removed as expired.
+            model.given_up.update(model.producers)
 
     def adopt(self, end: int, found: set[int]) -> None:
         """Sets the model to the log after a restart, where more than one outcome is allowed.

@@ -79,6 +79,7 @@ class LogModel:
         self.epochs: list[tuple[int, int]] = []
         self.producers: dict[int, ModelProducer] = {}
         self.ever_expired: set[int] = set()
+        self.newest_epochs: dict[int, int] = {}  # the highest epoch that each producer id has written with
         self.given_up: set[int] = set()  # producers that the log may or may not have
         self.lost_before = 0  # the log may have lost producers of records below it: a crash lost the snapshot
         self.retained_since_flush = False

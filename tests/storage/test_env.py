@@ -18,6 +18,7 @@ from barnabas.storage.env import (
     remove_tree,
     write_atomically,
     write_fully,
+    write_rest,
 )
 from tests.storage.fault_env import Fault, FaultEnv, nth
 
@@ -47,6 +48,16 @@ def test_written_bytes_can_be_read(place: tuple[Env, str]) -> None:
     assert env.read_file(f"{directory}/f") == b"ab\0\0"
     assert env.size(f"{directory}/f") == 4
     assert env.mtime_ms(f"{directory}/f") > 1_600_000_000_000
+
+
+def test_more_buffers_than_a_system_call_takes(place: tuple[Env, str]) -> None:
+    env, directory = place
+    file = env.open(f"{directory}/f", create=True)
+    buffers = [b"%04d" % number for number in range(2000)]
+    written = file.pwritev(buffers, 0)
+    assert written > 0
+    write_rest(file, buffers, 0, 8000, written)
+    assert file.pread(9000, 0) == b"".join(buffers)
 
 
 def test_an_open_file_outlives_its_name(place: tuple[Env, str]) -> None:

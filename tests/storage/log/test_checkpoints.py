@@ -203,6 +203,7 @@ def test_the_clean_shutdown_file_is_kafkas(env: FaultEnv) -> None:
     marker.write(11)
     assert env.read_file("/d/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":11}'
     assert marker.exists()
+    assert marker.read_epoch() == 11
     marker.remove()
     marker.remove()
     env.crash()
@@ -214,3 +215,4 @@ def test_a_clean_shutdown_file_without_an_epoch_counts(env: FaultEnv, data: byte
     env.write_file("/d/.kafka_cleanshutdown", data)
     marker = CleanShutdownFile(env, "/d")
     assert marker.exists()
+    assert marker.read_epoch() == -1

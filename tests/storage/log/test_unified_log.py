@@ -1,10 +1,12 @@
 """UnifiedLog: appends, reads by isolation, offsets in order, truncation, retention, flush in three steps."""
 
 import errno
+from pathlib import Path
 
 import pytest
 
 from barnabas.protocol.records.batch import CorruptRecordError, InvalidRecordError, RecordBatch
+from barnabas.storage.env import RealEnv
 from barnabas.storage.errors import (
     InconsistentTopicIdError,
     InvalidProducerEpochError,
@@ -163,6 +165,18 @@ def test_a_follower_keeps_offsets_and_epochs(log: UnifiedLog) -> None:
     assert log.leader_epoch_cache.entries == [(3, 10), (4, 15)]
     assert log.log_end_offset == 16
     assert log.append_as_follower(b"", 4).first_offset == -1
+
+
+def test_a_follower_takes_more_batches_than_a_system_call_takes_buffers(tmp_path: Path) -> None:
+    manager = LogManager(RealEnv(), [str(tmp_path)], lambda _topic: small_config(segment_bytes=1 << 20))
+    manager.dirs.lock()
+    manager.load_logs()
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    records = b"".join(make_batch(b"", key=None, base_offset=offset, epoch=0) for offset in range(1100))
+    log.append_as_follower(records, 0)
+    assert log.log_end_offset == 1100
+    assert log.size == len(records)
+    manager.abandon()
 
 
 def test_a_follower_stops_at_a_later_epoch(log: UnifiedLog) -> None:

@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from barnabas.storage.log.producer_snapshots import ProducerSnapshotFiles
-from barnabas.storage.offsets import AppendOrigin
+from barnabas.storage.offsets import AppendOrigin, LogStartOffsetIncrementReason
 from tests.storage.fault_env import Fault, FaultEnv
 from tests.storage.helpers import (
     DIRECTORY,
@@ -213,6 +213,52 @@ def test_leader_epochs_beyond_the_log_are_removed(env: FaultEnv) -> None:
     env.kill()
     log = new_log(env, log_start_offset=2)
     assert log.leader_epoch_cache.entries == [(1, 2)]
+
+
+@pytest.mark.parametrize(("recovery_point", "deleted_up_to"), [(0, 7), (12, 7), (12, 3), (7, 11)])
+def test_a_deletion_that_a_kill_undid_takes_no_epochs_along(
+    env: FaultEnv, recovery_point: int, deleted_up_to: int
+) -> None:
+    """The file without the deleted epochs is on disk, and the log start offset is not."""
+    log = new_log(env)
+    for epoch, count in ((0, 2), (1, 4), (3, 4), (4, 2)):
+        fill(log, count, epoch=epoch)
+    entries = log.leader_epoch_cache.entries
+    assert entries == [(0, 0), (1, 2), (3, 6), (4, 10)]
+    log.maybe_increment_log_start_offset(deleted_up_to, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+    log.leader_epoch_cache.flush()
+    assert log.leader_epoch_cache.entries[0][1] == deleted_up_to
+    env.kill()
+    again = new_log(env, recovery_point=recovery_point)
+    assert again.log_start_offset == 0
+    assert again.leader_epoch_cache.entries == entries
+    again.flush()
+    env.kill()
+    assert new_log(env, is_clean=True).leader_epoch_cache.entries == entries
+
+
+def test_epochs_of_records_that_stay_deleted_are_not_brought_back(env: FaultEnv) -> None:
+    log = new_log(env)
+    for epoch in (0, 1, 2):
+        fill(log, 4, epoch=epoch)
+    log.maybe_increment_log_start_offset(6, LogStartOffsetIncrementReason.CLIENT_RECORD_DELETION)
+    log.leader_epoch_cache.flush()
+    env.kill()
+    again = new_log(env, log_start_offset=6, recovery_point=12)
+    assert again.leader_epoch_cache.entries == [(1, 6), (2, 8)]
+
+
+@pytest.mark.parametrize("damage", [b"", make_batch(b"old", base_offset=0)[:10]])
+def test_a_log_that_begins_with_records_without_an_epoch_has_none_for_them(
+    env: FaultEnv, damage: bytes
+) -> None:
+    log = new_log(env)
+    fill(log, 6)
+    env.kill()
+    env.write_file(path(0), damage or old_message(0, b"v", 1) + env.read_file(path(0))[191:])
+    env.write_file(f"{DIRECTORY}/leader-epoch-checkpoint", b"0\n1\n0 1\n")
+    entries = new_log(env, recovery_point=6).leader_epoch_cache.entries
+    assert entries[0] == (0, 1)
 
 
 def test_a_damaged_epoch_checkpoint_is_rebuilt(env: FaultEnv) -> None:
@@ -487,3 +533,47 @@ def test_the_indexes_of_the_segment_at_the_recovery_point_are_not_checked(env: F
     log = new_log(env, recovery_point=base + 1)
     assert log.log_end_offset == 12
     assert log.segments[-1].txn_index.transactions == []
+
+
+# -- gaps between segments --
+
+
+def test_the_end_of_a_segment_that_a_power_cut_took_is_a_gap_that_the_log_knows(env: FaultEnv) -> None:
+    killed(env)
+    env.write_file(path(5), env.read_file(path(5))[: 2 * 191])
+    log = new_log(env)
+    assert (log.log_end_offset, log.truncated_bytes, log.unproven_gap) == (12, 0, 7)
+    assert list(read_values(log)) == [0, 1, 2, 3, 4, 5, 6, 10, 11]
+
+
+def test_a_whole_segment_may_be_missing(env: FaultEnv) -> None:
+    killed(env)
+    env.write_file(path(5), b"")
+    assert new_log(env).unproven_gap == 5
+
+
+def test_the_first_of_several_gaps_is_known(env: FaultEnv) -> None:
+    killed(env)
+    env.write_file(path(0), env.read_file(path(0))[: 4 * 191])
+    env.write_file(path(5), b"")
+    assert new_log(env).unproven_gap == 4
+
+
+@pytest.mark.parametrize(("recovery_point", "gap"), [(6, 7), (7, 7), (8, 8), (9, 9), (10, None), (12, None)])
+def test_what_is_missing_below_the_recovery_point_was_compacted_away(
+    env: FaultEnv, recovery_point: int, gap: int | None
+) -> None:
+    killed(env)
+    env.write_file(path(5), env.read_file(path(5))[: 2 * 191])
+    assert new_log(env, recovery_point=recovery_point).unproven_gap == gap
+
+
+def test_a_log_without_gaps_knows_none(env: FaultEnv) -> None:
+    killed(env)
+    assert new_log(env).unproven_gap is None
+
+
+def test_after_a_clean_stop_no_gap_is_looked_for(env: FaultEnv) -> None:
+    stopped(env)
+    env.write_file(path(5), env.read_file(path(5))[: 2 * 191])
+    assert new_log(env, is_clean=True).unproven_gap is None

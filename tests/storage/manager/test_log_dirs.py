@@ -412,3 +412,73 @@ def test_only_recovery_beyond_the_recovery_point_is_reported(env: FaultEnv) -> N
 
     manager.load_logs(run_tasks=watched)
     assert announced == [active]
+
+
+# -- the markers of a clean stop --
+
+
+def stopped(env: FaultEnv, epochs: dict[str, int]) -> None:
+    """Directories that were stopped cleanly, each by a broker of that epoch."""
+    for path, epoch in epochs.items():
+        manager = new_manager(env, path)
+        manager.load_logs()
+        manager.shutdown(epoch)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "expected"),
+    [
+        ({"/a": 5, "/b": 5}, 5),
+        ({"/a": 5, "/b": 6}, -1),
+        ({"/a": 5}, -1),
+        ({}, -1),
+        ({"/a": -1, "/b": -1}, -1),
+    ],
+)
+def test_the_epoch_of_a_clean_stop_counts_where_all_directories_name_it(
+    env: FaultEnv, epochs: dict[str, int], expected: int
+) -> None:
+    stopped(env, epochs)
+    manager = new_manager(env)
+    assert manager.dirs.clean_shutdown_epoch() == expected
+    manager.load_logs()
+    env.crash()
+    assert not any(env.exists(f"{path}/.kafka_cleanshutdown") for path in ("/a", "/b"))
+
+
+def test_the_epoch_of_a_clean_stop_does_not_count_without_a_directory(env: FaultEnv) -> None:
+    stopped(env, {"/a": 5, "/b": 5})
+    env.inject(refusing("/b"))
+    manager = new_manager(env)
+    assert list(manager.dirs.offline) == ["/b"]
+    assert manager.dirs.clean_shutdown_epoch() == -1
+
+
+def test_a_directory_whose_marker_cannot_be_removed_goes_offline(env: FaultEnv) -> None:
+    stopped(env, {"/a": 5, "/b": 5})
+    manager = new_manager(env)
+    assert manager.dirs.clean_shutdown_epoch() == 5
+    env.inject(refusing("/b/.kafka_cleanshutdown", "remove"))
+    manager.load_logs()
+    assert list(manager.dirs.offline) == ["/b"]
+
+
+def test_logs_load_as_stopped_cleanly_after_the_marker_was_read(env: FaultEnv) -> None:
+    stopped(env, {"/a": 5})
+    manager = new_manager(env, "/a")
+    assert manager.dirs.clean_shutdown_epoch() == 5
+    manager.load_logs()
+    assert manager.dirs[0].had_clean_shutdown
+    manager.shutdown(6)
+    again = new_manager(env, "/a")
+    assert again.dirs.clean_shutdown_epoch() == 6
+
+
+def test_a_stop_before_the_logs_are_loaded_leaves_the_one_before_as_it_was(env: FaultEnv) -> None:
+    stopped(env, {"/a": 5})
+    before = {name: env.read_file(f"/a/{name}") for name in env.listdir("/a")}
+    manager = new_manager(env, "/a")
+    assert manager.dirs.clean_shutdown_epoch() == 5
+    manager.shutdown(6)
+    assert {name: env.read_file(f"/a/{name}") for name in env.listdir("/a")} == before
+    assert new_manager(env, "/a").dirs.clean_shutdown_epoch() == 5

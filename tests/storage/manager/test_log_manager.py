@@ -500,6 +500,18 @@ def test_retention_over_all_logs(env: FaultEnv, caplog: pytest.LogCaptureFixture
     assert "u-0: retention" in caplog.text
 
 
+def test_a_log_that_is_being_truncated_is_left_alone(env: FaultEnv) -> None:
+    manager = new_manager(env, config=small_config(retention_bytes=0, flush_ms=1000))
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill(log, 12)
+    env.time_ms += 1000
+    manager.close_for_truncation(log)
+    assert (manager.cleanup_logs(), manager.logs_to_flush(), manager.remove_expired_producers()) == (0, [], 0)
+    manager.reopen_after_truncation(log)
+    assert manager.logs_to_flush() == [log]
+    assert manager.cleanup_logs() == 3
+
+
 def test_retention_without_descriptors_waits_for_the_next_round(env: FaultEnv) -> None:
     config = small_config(retention_ms=1000)
     manager = new_manager(env, config=config)
@@ -666,6 +678,32 @@ def test_truncation_below_the_log_start_offset_moves_its_checkpoint(env: FaultEn
         log.log_start_offset,
         log.log_end_offset,
     )
+
+
+def test_a_kill_within_a_truncation_leaves_no_recovery_point_beyond_the_end(env: FaultEnv) -> None:
+    """Otherwise records appended after the start would count as synced at the start after the next crash."""
+    manager = new_manager(env)
+    log = manager.get_or_create_log("t", 0, TOPIC_ID)
+    fill(log, 12)
+    log.flush()
+    manager.dirs.checkpoint_all()
+    log.truncate_to(4)
+    env.kill()
+    again = new_manager(env).get_log("t", 0)
+    assert again is not None
+    assert checkpoint(env, "recovery-point-offset") == {("t", 0): again.log_end_offset} == {("t", 0): 4}
+
+
+def test_a_start_writes_no_recovery_point_that_is_right(env: FaultEnv) -> None:
+    manager = new_manager(env)
+    fill(manager.get_or_create_log("t", 0, TOPIC_ID), 12)
+    manager.dirs.checkpoint_all()
+    env.kill()
+    operations: list[tuple[str, str]] = []
+    env.inject(lambda _number, kind, path: operations.append((kind, path)))
+    new_manager(env)
+    assert ("read_file", "/a/recovery-point-offset-checkpoint") in operations
+    assert not [path for kind, path in operations if kind == "rename" and "recovery-point" in path]
 
 
 def open_below(directory: Path) -> int:
