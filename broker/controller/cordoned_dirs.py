@@ -23,17 +23,12 @@ ALL_LOG_DIRS: tuple[str, ...] = ("*",)
 """The value of cordoned.log.dirs that cordons every log directory."""
 
 
-class CordonedLogDirs:
-    """Keeps placement and registration up to date with the configuration, which may change at any time."""
+class Cordons:
+    """Keeps placement up to date with the configuration, which may change at any time."""
 
-    def __init__(
-        self, config: BrokerConfig, log_manager: LogManager, controller: Controller, node_id: int
-    ) -> None:
+    def __init__(self, config: BrokerConfig, log_manager: LogManager) -> None:
         self._config = config
         self._log_manager = log_manager
-        self._controller = controller
-        self._node_id = node_id
-        self._is_reporting = False
 
     def reconfigure(self) -> None:
         """Applies a changed configuration."""
@@ -46,6 +41,30 @@ class CordonedLogDirs:
                 "cordoned log directories, which get no new partitions: %s", sorted(cordoned) or "none"
             )
         self._log_manager.dirs.cordoned = cordoned
+
+    @property
+    def ids(self) -> list[Uuid]:
+        """The ids of the cordoned directories that work."""
+        cordoned = self._log_manager.dirs.cordoned
+        return [
+            one.directory_id for one in self._log_manager.dirs if one.path in cordoned and one.directory_id
+        ]
+
+
+class CordonedLogDirs:
+    """Keeps placement, and the registration in the metadata that this node decides, up to date."""
+
+    def __init__(
+        self, config: BrokerConfig, log_manager: LogManager, controller: Controller, node_id: int
+    ) -> None:
+        self._cordons = Cordons(config, log_manager)
+        self._controller = controller
+        self._node_id = node_id
+        self._is_reporting = False
+
+    def reconfigure(self) -> None:
+        """Applies a changed configuration."""
+        self._cordons.reconfigure()
         self._report(self._controller.image)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -53,15 +72,9 @@ class CordonedLogDirs:
         if self._node_id in delta.broker_changes or delta.feature_changes:
             self._report(image)
 
-    def _ids(self) -> list[Uuid]:
-        cordoned = self._log_manager.dirs.cordoned
-        return [
-            one.directory_id for one in self._log_manager.dirs if one.path in cordoned and one.directory_id
-        ]
-
     def _changes(self, image: MetadataImage) -> list[BrokerRegistrationChangeRecord]:
         broker = image.brokers.get(self._node_id)
-        ids = self._ids()
+        ids = self._cordons.ids
         if image.metadata_version < SUPPORTED_SINCE or broker is None:
             return []
         if set(broker.cordoned_log_dirs or ()) == set(ids):

@@ -1,5 +1,8 @@
 """The partition counts, replication factors and configurations of the coordinators' topics.
 
+A node that is alone bounds replication factors by the number of brokers; a member of a cluster asks for the configured
+ones.
+
 Pure functions. Source: kafka.server.DefaultAutoTopicCreationManager (creatableTopic), GroupCoordinatorService,
 TransactionStateManager and ShareCoordinatorService (their topics' configs).
 """
@@ -13,6 +16,8 @@ from barnabas.broker.controller.topic_admin import TopicSpec
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import groups, share, transactions
+from barnabas.config.catalogue.log import NUM_PARTITIONS
+from barnabas.config.catalogue.replication import DEFAULT_REPLICATION_FACTOR
 from barnabas.config.keys import ConfigKey
 from barnabas.config.replicas import replicas_of
 
@@ -84,4 +89,19 @@ def creatable_topic(name: str, config: BrokerConfig, brokers: int) -> TopicSpec:
         partition_count=config[keys_of_topic.partition_count],
         replication_factor=replicas_of(config, keys_of_topic.replication_factor, brokers),
         configs=keys_of_topic.configs(config, brokers),
+    )
+
+
+_ANY_NUMBER: Final = 1 << 15
+"""More brokers than any replication factor."""
+
+
+def configured_topic(name: str, config: BrokerConfig) -> TopicSpec:
+    """The spec of a topic that a member of a cluster has the controller create, with the configured factors."""
+    if name in _INTERNAL_TOPICS:
+        return creatable_topic(name, config, _ANY_NUMBER)
+    return TopicSpec(
+        name,
+        partition_count=config[NUM_PARTITIONS],
+        replication_factor=config[DEFAULT_REPLICATION_FACTOR],
     )

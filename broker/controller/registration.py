@@ -129,7 +129,7 @@ def controller_registration(node: Node, metadata_version: int) -> list[Message]:
             incarnation_id=node.incarnation_id,
             zk_migration_ready=False,
             end_points=end_points(
-                RegisterControllerRecord.ControllerEndpoint, _endpoints(node.controller_listeners)
+                RegisterControllerRecord.ControllerEndpoint, endpoints(node.controller_listeners)
             ),
             features=supported_features(RegisterControllerRecord.ControllerFeature, node.features),
         )
@@ -143,7 +143,7 @@ def broker_registration(node: Node, metadata_version: int, broker_epoch: int) ->
         broker_id=node.node_id,
         incarnation_id=node.incarnation_id,
         broker_epoch=broker_epoch,
-        end_points=end_points(RegisterBrokerRecord.BrokerEndpoint, _endpoints(node.listeners)),
+        end_points=end_points(RegisterBrokerRecord.BrokerEndpoint, endpoints(node.listeners)),
         features=supported_features(RegisterBrokerRecord.BrokerFeature, node.features),
         rack=node.rack,
         fenced=True,
@@ -153,7 +153,8 @@ def broker_registration(node: Node, metadata_version: int, broker_epoch: int) ->
     )
 
 
-def _endpoints(listeners: Iterable[Listener]) -> dict[str, ListenerEndpoint]:
+def endpoints(listeners: Iterable[Listener]) -> dict[str, ListenerEndpoint]:
+    """Where others reach these listeners, by name."""
     return {
         at.name: ListenerEndpoint(at.host or "", at.port, SECURITY_PROTOCOLS.index(at.security_protocol))
         for at in listeners

@@ -31,6 +31,7 @@ from barnabas.protocol.schema import Message
 
 RECORDS_AT_ONCE: Final = 100_000
 """The records of one image: each image costs a copy of its maps."""
+NO_TIMESTAMP: Final = -1
 
 
 class LogReplay:
@@ -40,6 +41,8 @@ class LogReplay:
         self.control = Control()
         self.has_quorum_records = False
         self.in_transaction = False
+        self.timestamp_ms = NO_TIMESTAMP
+        """Of the last batch that was read, or of the snapshot before."""
         self._transaction: list[Message] = []
         self._records: list[Message] = []
 
@@ -50,6 +53,7 @@ class LogReplay:
         """
         last: MetadataBatch | None = None
         for batch in source:
+            self.timestamp_ms = batch.max_timestamp
             try:
                 self._add_batch(batch)
             except (CorruptRecordError, InvalidRecordError, ProtocolError, MetadataLogError) as error:
@@ -61,6 +65,7 @@ class LogReplay:
                 yield last
                 last, self._records = None, []
         if last is not None:
+            self._records = []
             yield last
 
     def _add_batch(self, batch: RecordBatch) -> None:

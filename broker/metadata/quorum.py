@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from barnabas.broker.metadata.versions import FEATURES_BY_NAME, KRAFT_VERSION
 from barnabas.broker.pending import Pending
@@ -12,11 +12,20 @@ from barnabas.protocol.messages.control_records import VotersRecord
 from barnabas.protocol.wire import Uuid
 
 if TYPE_CHECKING:
-    from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+    from barnabas.broker.metadata.embedded_raft_log import EmbeddedRaftLog
+    from barnabas.broker.metadata.raft_log import RaftLog
     from barnabas.config.listeners import Listener
 
 
 R = TypeVar("R")
+
+
+class KRaftLevel(Protocol):
+    """What a broker knows of the quorum of its metadata, whoever the voters are."""
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalized level of kraft.version."""
 
 
 class MetadataQuorum:
@@ -36,7 +45,7 @@ class MetadataQuorum:
     @property
     def kraft_version(self) -> int:
         """The finalized level of kraft.version."""
-        return self.log.control.kraft_version
+        return self.log.raft.control.kraft_version
 
     @property
     def can_name_voters(self) -> bool:
@@ -73,6 +82,18 @@ class MetadataQuorum:
         at = self.listeners[0]
         voter = InitialVoter(self.log.node_id, self.log.directory_id, at.host or "localhost", at.port)
         self.log.change_quorum(kraft_version, voters_record([voter], at.name))
+
+
+class ObservedQuorum:
+    """The quorum whose log this node follows without a vote."""
+
+    def __init__(self, raft: RaftLog) -> None:
+        self._raft = raft
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalized level of kraft.version, as far as this node has read the log."""
+        return self._raft.control.kraft_version
 
 
 class InitialVoter(NamedTuple):

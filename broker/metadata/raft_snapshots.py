@@ -148,10 +148,10 @@ class RaftSnapshots:
             remove_if_exists(self._env, f"{self._log.directory}/{name}")
         for snapshot in found[: len(found) - len(self.ids)]:
             remove_if_exists(self._env, self.path(snapshot))
-        self._maybe_start_log_at_snapshot()
+        self.maybe_start_log_at_latest()
 
-    def _maybe_start_log_at_snapshot(self) -> None:
-        """Starts the log at a snapshot that ends beyond it, which came from another node."""
+    def maybe_start_log_at_latest(self) -> None:
+        """Starts the log at the latest snapshot if that ends beyond it: the log has lost its end, or was never here."""
         latest = self.latest
         if latest is None:
             return
@@ -237,6 +237,17 @@ class RaftSnapshots:
             self.written_bytes, self.written_ms = size, self._env.now_ms()
         logger.info("wrote snapshot %s, %d bytes", snapshot_id.file_name, size)
         return True
+
+    def install(self, snapshot_id: SnapshotId) -> None:
+        """Starts the log at a whole snapshot of another node, and deletes those before it.
+
+        Raises StorageError, OSError.
+        """
+        logger.info("the metadata log restarts at snapshot %s of the leader", snapshot_id.file_name)
+        self._log.truncate_fully_and_start_at(snapshot_id.end_offset)
+        self.ids = sorted({*self.ids, snapshot_id})
+        self._whole.add(snapshot_id)
+        self._delete_before(snapshot_id)
 
     def _timestamp_ms(self, offset: int) -> int:
         """When the record at `offset` was appended."""

@@ -38,7 +38,7 @@ from barnabas.protocol.records.control import ControlRecordType, control_record_
 from barnabas.protocol.records.entries import batches
 from barnabas.protocol.records.record import Record
 from barnabas.protocol.schema import Message
-from barnabas.storage.env import Env, File, remove_if_exists, write_fully
+from barnabas.storage.env import Buffer, Env, File, remove_if_exists, write_fully
 
 SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = ".checkpoint.part"
@@ -144,7 +144,7 @@ def write_snapshot(
     next start removes.
     """
     target = f"{directory}/{snapshot_id.file_name}"
-    part = f"{directory}/{snapshot_id.file_name[: -len(SUFFIX)]}-{env.random_bytes(8).hex()}{PART_SUFFIX}"
+    part = part_path(env, directory, snapshot_id)
     parts = snapshot_batches(
         (frame(record, metadata_version) for record in records),
         epoch=snapshot_id.epoch,
@@ -161,6 +161,11 @@ def write_snapshot(
         raise
     env.sync_dir(directory)
     return size
+
+
+def part_path(env: Env, directory: str, snapshot_id: SnapshotId) -> str:
+    """A new name for a snapshot that is not whole yet."""
+    return f"{directory}/{snapshot_id.file_name[: -len(SUFFIX)]}-{env.random_bytes(8).hex()}{PART_SUFFIX}"
 
 
 def _write(env: Env, path: str, parts: Iterable[bytes]) -> int:
@@ -232,6 +237,40 @@ def _grouped(values: Iterable[bytes], max_batch_bytes: int) -> Iterator[list[byt
         size += needed
     if group:
         yield group
+
+
+class SnapshotDownload:
+    """A snapshot that is fetched from another node, from its first byte on."""
+
+    def __init__(self, env: Env, directory: str, snapshot_id: SnapshotId) -> None:
+        """Creates its file. Raises OSError."""
+        self.snapshot_id = snapshot_id
+        self.position = 0
+        """Its bytes so far."""
+        self._env = env
+        self._directory = directory
+        self._part = part_path(env, directory, snapshot_id)
+        self._file = env.open(self._part, create=True)
+
+    def append(self, data: Buffer) -> None:
+        """Appends bytes, unsynced. Raises OSError."""
+        write_fully(self._file, (data,), self.position, len(data))
+        self.position += len(data)
+
+    def finish(self) -> None:
+        """Puts the snapshot under its name, durably. Raises MetadataLogError where it is not whole, and OSError."""
+        try:
+            self._file.sync()
+        finally:
+            self._file.close()
+        read_snapshot(self._env, self._part)
+        self._env.rename(self._part, f"{self._directory}/{self.snapshot_id.file_name}")
+        self._env.sync_dir(self._directory)
+
+    def abandon(self) -> None:
+        """Removes the file, or leaves it to the next start."""
+        self._file.close()
+        _remove_quietly(self._env, self._part)
 
 
 # -- reading --

@@ -15,7 +15,7 @@ from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+    from barnabas.broker.metadata.raft_log import RaftLog
     from barnabas.broker.waiting.blocking import BlockingRunner
     from barnabas.broker.waiting.timer import Timer, TimerHandle
 
@@ -29,9 +29,16 @@ class SnapshotGenerator:
     """The generator of one metadata log. Runs one snapshot, or one round of deletions, at a time."""
 
     def __init__(
-        self, log: EmbeddedRaftLog, runner: BlockingRunner, timer: Timer, image: MetadataImage
+        self,
+        log: RaftLog,
+        runner: BlockingRunner,
+        timer: Timer,
+        image: MetadataImage,
+        before_cleaning: Callable[[], None] = lambda: None,
     ) -> None:
+        """`before_cleaning` is blocking work of the log's owner, before each round of deletions."""
         self._log = log
+        self._before_cleaning = before_cleaning
         self._runner = runner
         self._timer = timer
         self._image = image
@@ -76,7 +83,7 @@ class SnapshotGenerator:
         self._log.run_deletions()
 
     def _clean(self) -> None:
-        self._log.write_waiting()
+        self._before_cleaning()
         self._log.clean()
         self._log.run_deletions()
 

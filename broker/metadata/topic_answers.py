@@ -1,8 +1,8 @@
 """TopicAnswers: caches the encoded topics of Metadata and CreateTopics responses, by version.
 
 Clients request the metadata of their topics again and again, and they rarely change; a topic of many partitions costs
-milliseconds to encode. An entry is valid as long as the image has the same topic. The settings of a new topic are
-mostly those of the topic before.
+milliseconds to encode. An entry is valid as long as the image has the same topic, and the same brokers where the answer
+depends on them. The settings of a new topic are mostly those of the topic before.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from barnabas.broker.metadata.cluster import BrokerRegistration
+from barnabas.broker.metadata.cluster_answers import CacheKey
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.metadata.topics import TopicImage
 from barnabas.protocol.codec import element_encoder
@@ -23,7 +25,7 @@ TopicConfig = CreateTopicsResponse.CreatableTopicConfigs
 MakeTopic = Callable[[TopicImage], Topic]
 
 KINDS_KEPT: Final = 4
-"""How many kinds of entries are kept: a kind is a version, with authorized operations or without."""
+"""How many kinds of entries are kept for each listener: a kind is a version, with authorized operations or without."""
 
 
 class _Kind:
@@ -53,12 +55,17 @@ class _Kind:
 
 
 class TopicAnswers:
-    """The cache, of the kinds that were used last. Applies new metadata, to drop deleted topics."""
+    """The cache, of the kinds that were used last. Applies new metadata, to drop deleted topics.
 
-    def __init__(self) -> None:
+    `listeners` is how many of them answers differ by: 1 for a node that is alone.
+    """
+
+    def __init__(self, listeners: int = 1) -> None:
+        self._kinds_kept = KINDS_KEPT * listeners
+        self._brokers: Mapping[int, BrokerRegistration] | None = None
         self._configs_of: object = None
         self._configs: dict[int, EncodedArray] = {}
-        self._kinds: OrderedDict[tuple[int, bool], _Kind] = OrderedDict()
+        self._kinds: OrderedDict[tuple[str, int, bool], _Kind] = OrderedDict()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Drops deleted topics, which a request for all topics may never do."""
@@ -66,15 +73,23 @@ class TopicAnswers:
             for kind in self._kinds.values():
                 kind.topics.pop(topic.name, None)
 
-    def one(self, topic: TopicImage, make: MakeTopic, version: int, *, with_operations: bool) -> Encoded:
+    def one(
+        self, topic: TopicImage, make: MakeTopic, version: int, key: CacheKey, *, with_operations: bool
+    ) -> Encoded:
         """The encoded result of `make(topic)`, with or without authorized operations."""
-        return self._kind(version, with_operations).one(topic, make)
+        return self._kind(version, key, with_operations).one(topic, make)
 
     def everything(
-        self, topics: Mapping[str, TopicImage], make: MakeTopic, version: int, *, with_operations: bool
+        self,
+        topics: Mapping[str, TopicImage],
+        make: MakeTopic,
+        version: int,
+        key: CacheKey,
+        *,
+        with_operations: bool,
     ) -> EncodedArray:
         """The same of all topics of an image."""
-        return self._kind(version, with_operations).everything(topics, make)
+        return self._kind(version, key, with_operations).everything(topics, make)
 
     def default_configs(
         self, image: MetadataImage, make: Callable[[], Sequence[TopicConfig]], version: int
@@ -92,13 +107,16 @@ class TopicAnswers:
             kept = self._configs[version] = EncodedArray(len(configs), data)
         return kept
 
-    def _kind(self, version: int, with_operations: bool) -> _Kind:
-        key = version, with_operations
-        kind = self._kinds.get(key)
+    def _kind(self, version: int, key: CacheKey, with_operations: bool) -> _Kind:
+        if self._brokers is not key.brokers:
+            self._brokers = key.brokers
+            self._kinds.clear()
+        wanted = key.listener, version, with_operations
+        kind = self._kinds.get(wanted)
         if kind is None:
-            kind = self._kinds[key] = _Kind(version)
-            if len(self._kinds) > KINDS_KEPT:
+            kind = self._kinds[wanted] = _Kind(version)
+            if len(self._kinds) > self._kinds_kept:
                 self._kinds.popitem(last=False)
         else:
-            self._kinds.move_to_end(key)
+            self._kinds.move_to_end(wanted)
         return kind

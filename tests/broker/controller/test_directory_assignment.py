@@ -128,7 +128,7 @@ def test_without_a_directory_nothing_is_assigned(tmp_path: Path) -> None:
     new = record(0)
     assignment(storage).assign([new])
     assert new.directories == []
-    storage.store.close()
+    storage.store.raft.close()
 
 
 def test_a_log_that_was_copied_to_another_directory_is_recorded(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -30,8 +30,9 @@ class Story:
         self.lines.append("durable " + " | ".join(map(_names, batches)))
         return 10 * len(self.lines)
 
-    def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
+    def publish(self, image: MetadataImage, delta: MetadataDelta) -> Iterator[None]:
         self.lines.append("published " + " ".join(sorted(delta.created_topics)))
+        return iter(())
 
     def answered(self, response: str) -> None:
         self.lines.append(response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.controller.internal_topic_specs import creatable_topic
+from barnabas.broker.controller.internal_topic_specs import configured_topic, creatable_topic
 from barnabas.broker.controller.topic_admin import USE_DEFAULT
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from barnabas.config.broker_config import BrokerConfig
@@ -49,3 +49,16 @@ def test_other_topics_have_the_defaults_of_the_broker() -> None:
     topic = creatable_topic("orders", config(), 1)
     assert (topic.partition_count, topic.replication_factor) == (USE_DEFAULT, USE_DEFAULT)
     assert not topic.configs
+
+
+@pytest.mark.parametrize("name", [CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE])
+def test_in_a_cluster_the_configured_replication_is_asked_for(name: str) -> None:
+    topic = configured_topic(name, config(barnabas_profile="kafka"))
+    assert (topic.replication_factor, topic.partition_count) == (3, 50)
+    if name != CONSUMER_OFFSETS:
+        assert topic.configs["min.insync.replicas"] == "2"
+
+
+def test_in_a_cluster_other_topics_are_asked_for_with_the_defaults_of_this_broker() -> None:
+    topic = configured_topic("orders", config(num_partitions="7", default_replication_factor="3"))
+    assert (topic.partition_count, topic.replication_factor, dict(topic.configs)) == (7, 3, {})

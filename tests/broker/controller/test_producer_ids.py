@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -41,8 +41,9 @@ class Node:
         self.given: list[int | None] = []
 
     @staticmethod
-    def publish(image: MetadataImage, delta: MetadataDelta) -> None:
+    def publish(image: MetadataImage, delta: MetadataDelta) -> Iterator[None]:
         """Nobody else listens here."""
+        return iter(())
 
     def ask(self, times: int = 1) -> None:
         for _ in range(times):

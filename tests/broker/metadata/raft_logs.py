@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from barnabas.broker.metadata.embedded_raft_log import EmbeddedRaftLog
 from barnabas.broker.metadata.image import MetadataImage
-from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
 from barnabas.broker.metadata.raft_snapshots import RaftLogSettings
 from barnabas.broker.metadata.replay import replayed
 from barnabas.protocol.messages.topic_records import ConfigRecord, FeatureLevelRecord
@@ -27,7 +27,7 @@ def new_env(seed: int = 1) -> FaultEnv:
 
 
 def open_raft_log(env: FaultEnv, **settings: Any) -> EmbeddedRaftLog:
-    return EmbeddedRaftLog(env, LOG_DIR, NODE_ID, DIRECTORY_ID, RaftLogSettings(**settings))
+    return EmbeddedRaftLog.open(env, LOG_DIR, NODE_ID, DIRECTORY_ID, RaftLogSettings(**settings))
 
 
 def load(log: EmbeddedRaftLog) -> MetadataImage:
@@ -62,7 +62,7 @@ class Node:
         return self.append([config(name, value)])
 
     def snapshot(self) -> bool:
-        return self.log.write_snapshot(self.image)
+        return self.log.raft.write_snapshot(self.image)
 
 
 def config(name: str, value: str | None) -> ConfigRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,8 +19,13 @@ class Story:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
+    def note(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.lines.append(f"{image.offset}/{image.epoch} " + " ".join(sorted(image.topics)))
+
+    def publish(self, image: MetadataImage, delta: MetadataDelta) -> Iterator[None]:
+        self.note(image, delta)
+        yield
+        self.lines.append("the rest")
 
     def prepare(self, image: MetadataImage, delta: MetadataDelta) -> Work | None:
         return (lambda: self.lines.append("prepared")) if delta.created_topics else None
@@ -37,24 +43,36 @@ def test_an_image_is_prepared_off_the_loop_and_then_published() -> None:
     assert story.lines == []
     assert loader.image.topics == {}
     disk.release()
-    assert story.lines == ["prepared", "0/2 a", "a is there"]
+    assert story.lines == ["prepared", "0/2 a", "the rest", "a is there"]
     loader.take_over(*replayed(loader.image, [], offset=7, epoch=3), lambda: None)
-    assert story.lines[3:] == ["7/3 a"], "there is nothing to prepare for"
+    assert story.lines[4:] == ["7/3 a", "the rest"], "there is nothing to prepare for"
+
+
+def test_the_loop_may_run_between_the_slices_of_an_image() -> None:
+    story, paused = Story(), list[Callable[[], None]]()
+    loader = MetadataLoader(MetadataImage.empty(), HeldRunner(), story.publish, pause=paused.append)
+    loader.take_over(*creation(loader.image, "a"), lambda: story.lines.append("a is there"))
+    assert story.lines == ["0/2 a"]
+    assert "a" in loader.image.topics
+    paused.pop()()
+    assert story.lines == ["0/2 a", "the rest", "a is there"]
+    assert not paused
 
 
 def test_a_publisher_that_raises_is_skipped_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     story = Story()
 
-    def stumble(image: MetadataImage, delta: MetadataDelta) -> None:
+    def stumble(image: MetadataImage, delta: MetadataDelta) -> Iterator[None]:
+        yield
         raise RuntimeError("a bug")
 
     publishers = MetadataPublishers(first=stumble)
-    publishers.add(story.publish)
+    publishers.add(story.note)
     image, delta = creation(MetadataImage.empty(), "a")
-    publishers.begin(image, delta)
+    assert list(publishers.begin(image, delta)) == [None]
     assert publishers.failures == 0, "the first one is not part of the beginning"
     with caplog.at_level(logging.ERROR):
-        publishers.publish(image, delta)
+        assert list(publishers.publish(image, delta)) == [None]
     assert story.lines == ["0/2 a"] * 2
     assert publishers.failures == 1
     assert "stumble" in caplog.text

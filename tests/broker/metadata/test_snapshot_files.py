@@ -9,6 +9,7 @@ import pytest
 from barnabas.broker.metadata.log import MetadataLogError
 from barnabas.broker.metadata.snapshot_files import (
     Control,
+    SnapshotDownload,
     SnapshotId,
     is_leftover,
     read_snapshot,
@@ -155,3 +156,36 @@ def test_file_names(name: str, snapshot_id: SnapshotId | None, leftover: bool) -
 
 def test_snapshots_are_ordered_as_in_kafka() -> None:
     assert SnapshotId(54, 1) < SnapshotId(54, 2) < SnapshotId(89, 1)
+
+
+def test_a_snapshot_is_downloaded_in_pieces() -> None:
+    source, env = new_env(), new_env()
+    write(source)
+    data = source.read_file(PATH)
+    download = SnapshotDownload(env, LOG_DIR, ID)
+    for at in range(0, len(data), 100):
+        assert download.position == at
+        download.append(data[at : at + 100])
+    (part,) = env.listdir(LOG_DIR)
+    assert is_leftover(part)
+    download.finish()
+    assert env.listdir(LOG_DIR) == ["00000000000000004711-0000000003.checkpoint"]
+    env.crash()
+    assert read_snapshot(env, PATH) == (1234, DYNAMIC, RECORDS)
+
+
+def test_a_download_that_is_not_whole_does_not_get_the_name() -> None:
+    env = new_env()
+    download = SnapshotDownload(env, LOG_DIR, ID)
+    download.append(b"half a snapshot")
+    with pytest.raises(MetadataLogError, match="is no whole snapshot"):
+        download.finish()
+    assert all(is_leftover(name) for name in env.listdir(LOG_DIR))
+
+
+def test_an_abandoned_download_is_removed() -> None:
+    env = new_env()
+    download = SnapshotDownload(env, LOG_DIR, ID)
+    download.append(b"half a snapshot")
+    download.abandon()
+    assert env.listdir(LOG_DIR) == []

@@ -16,7 +16,13 @@ class Harness:
         self.node = Node(new_env(), **settings)
         self.runner = HeldRunner()
         self.timer = ManualTimer()
-        self.generator = SnapshotGenerator(self.node.log, self.runner, self.timer, self.node.image)
+        self.generator = SnapshotGenerator(
+            self.node.log.raft,
+            self.runner,
+            self.timer,
+            self.node.image,
+            self.node.log.write_waiting,
+        )
         self.generator.start()
 
     def change(self, value: str) -> None:
@@ -29,7 +35,7 @@ class Harness:
 
     @property
     def snapshots(self) -> list[int]:
-        return [snapshot.end_offset for snapshot in self.node.log.snapshots.ids]
+        return [snapshot.end_offset for snapshot in self.node.log.raft.snapshots.ids]
 
 
 def test_after_enough_bytes_a_snapshot_is_written_in_the_background() -> None:
@@ -47,8 +53,8 @@ def test_after_enough_bytes_a_snapshot_is_written_in_the_background() -> None:
 def test_a_snapshot_required_at_the_start_is_written_then() -> None:
     harness = Harness()
     harness.generator.stop()
-    harness.node.log.snapshots.demand(harness.node.log.end_offset)
-    SnapshotGenerator(harness.node.log, harness.runner, harness.timer, harness.node.image).start()
+    harness.node.log.raft.snapshots.demand(harness.node.log.end_offset)
+    SnapshotGenerator(harness.node.log.raft, harness.runner, harness.timer, harness.node.image).start()
     harness.runner.release()
     assert harness.snapshots == [harness.node.image.offset + 1]
 

@@ -52,7 +52,7 @@ class Life:
         for step in self.steps(node):
             with suppress(OSError, StorageError, MetadataLogError):
                 step()
-        node.log.close()
+        node.log.raft.close()
 
     def steps(self, node: Node) -> Iterator[Callable[[], object]]:
         yield lambda: self.change(node, ["a", "b"])
@@ -64,7 +64,7 @@ class Life:
         yield lambda: self.change(node, [f"much {number}" for number in range(12)])  # into another segment
         yield node.snapshot
         yield lambda: self.change(node, ["f"])
-        yield node.log.snapshots.clean
+        yield node.log.raft.snapshots.clean
         yield self.delete
         yield lambda: self.change(node, ["g", "h"])
 
@@ -77,7 +77,7 @@ class Life:
     def delete(self) -> None:
         assert self.node is not None
         self.env.time_ms += 5000
-        self.node.log.run_deletions()
+        self.node.log.raft.run_deletions()
 
     # -- checks --
 
@@ -92,7 +92,7 @@ class Life:
         assert len(found) <= sum(map(len, self.sent))
         node.set("life goes on", "yes")
         assert node.snapshot()
-        node.log.close()
+        node.log.raft.close()
         again = open_raft_log(self.env, **SETTINGS)
         assert configs(load(again)) == {**found, "life goes on": "yes"}
 
@@ -147,7 +147,7 @@ def test_a_failed_start_does_not_harm_the_next_one(
         life.env.kill()
         life.env.inject(plan(operation))
         with suppress(OSError, StorageError, MetadataLogError, PowerCut):
-            Node(life.env, **SETTINGS).log.close()
+            Node(life.env, **SETTINGS).log.raft.close()
         went_through = life.env.operations <= operation
         life.env.crash(Random(operation))
         life.check()
@@ -162,7 +162,7 @@ def test_a_failed_change_has_no_effect_and_the_next_one_succeeds() -> None:
         node.set("before", "1")
         node.env.inject(nth(operation))
         failed, told = False, list[bool]()
-        node.log.on_failure = lambda told=told: told.append(True)  # type: ignore[misc]
+        node.log.raft.on_failure = lambda told=told: told.append(True)  # type: ignore[misc]
         try:
             node.set("meanwhile", "2")
         except OSError:
@@ -170,8 +170,8 @@ def test_a_failed_change_has_no_effect_and_the_next_one_succeeds() -> None:
         went_through = node.env.operations <= operation
         node.env.inject(None)
         assert failed == ("meanwhile" not in configs(node.image))
-        assert bool(told) == node.log.is_failed
-        if not node.log.is_failed:
+        assert bool(told) == node.log.raft.is_failed
+        if not node.log.raft.is_failed:
             node.set("after", "3")
         expected = configs(node.image)
         node.env.crash()
@@ -187,7 +187,7 @@ def test_a_full_disk_rejects_changes_until_there_is_space() -> None:
     with pytest.raises(OSError, match="after half of it") as refused:
         node.set("meanwhile", "2")
     assert refused.value.errno == errno.ENOSPC
-    assert not node.log.is_failed
+    assert not node.log.raft.is_failed
     node.env.inject(None)
     node.set("after", "3")
     assert configs(load(open_raft_log(node.env))) == {"after": "3"}
@@ -210,7 +210,7 @@ def test_on_a_full_disk_a_start_continues_in_memory_until_there_is_space() -> No
     epoch, end_offset = node.log.leader_epoch, node.log.end_offset
     node.append_at_start([config("of the start", "2")])
     assert node.log.end_offset == end_offset + 1
-    assert not node.log.snapshot_is_due(node.image)
+    assert not node.log.raft.snapshot_is_due(node.image)
     assert not node.snapshot()
     with pytest.raises(OSError, match="after half of it"):
         node.set("meanwhile", "3")
