@@ -19,14 +19,42 @@ _NONE: Final = ErrorCode.NONE
 
 
 class FetchParams:
-    """The limits of a fetch: a wait of at most `max_wait_ms`, a response of `min_bytes` to `max_bytes` of records."""
+    """The limits of a fetch: a wait of at most `max_wait_ms`, a response of `min_bytes` to `max_bytes` of records.
 
-    __slots__ = ("isolation", "max_bytes", "max_wait_ms", "min_bytes", "replica_id")
+    `replica_epoch` is the broker epoch that a follower names (-1: none). A reader that is not for the leader only may
+    be a consumer whose `rack` and `listener` decide from which replica it should read (KIP-392).
+    """
+
+    __slots__ = (
+        "isolation",
+        "listener",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "only_leader",
+        "rack",
+        "replica_epoch",
+        "replica_id",
+    )
 
     def __init__(
-        self, *, replica_id: int, max_wait_ms: int, min_bytes: int, max_bytes: int, isolation: FetchIsolation
+        self,
+        *,
+        replica_id: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: FetchIsolation,
+        replica_epoch: int = -1,
+        only_leader: bool = True,
+        rack: str = "",
+        listener: str = "",
     ) -> None:
         self.replica_id = replica_id
+        self.replica_epoch = replica_epoch
+        self.only_leader = only_leader
+        self.rack = rack
+        self.listener = listener
         self.max_wait_ms = max_wait_ms
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes

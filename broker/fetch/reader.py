@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
 from barnabas.broker.fetch.context import FetchContext, FetchParams
-from barnabas.broker.fetch.delayed_fetch import DelayedFetch
+from barnabas.broker.fetch.delayed_fetch import DelayedFetch, FetchExpirations
 from barnabas.broker.fetch.partition import FetchPartition, size_of
 from barnabas.broker.fetch.session import FetchSession
 from barnabas.broker.pending import Pending
@@ -23,6 +23,10 @@ from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.storage.errors import KafkaStorageError
 from barnabas.storage.offsets import FetchIsolation
 
+if TYPE_CHECKING:
+    from barnabas.broker.fetch.leader_throttle import LeaderThrottle
+    from barnabas.broker.replica.replication_traffic import ReplicationTraffic
+
 PartitionData = FetchResponse.PartitionData
 
 CONSUMER: Final = -1
@@ -32,14 +36,36 @@ UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKN
 _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
 
 
-class ReplicaReader:
-    """Reads the partitions of a ReplicaManager."""
+class ReplicaSelector(Protocol):
+    """Chooses the replica from which a consumer should read.
 
-    def __init__(self, replicas: ReplicaManager, probe: TopicProbe, now_ms: Callable[[], int]) -> None:
+    Source: org.apache.kafka.common.replica.ReplicaSelector.
+    """
+
+    def select(self, partition: Partition, rack: str, listener: str, fetch_offset: int) -> int | None:
+        """The node of a follower of the partition, which this broker leads; None where the leader is as good."""
+
+
+class ReplicaReader:
+    """Reads the partitions of a ReplicaManager. `selector` is the replica.selector.class, None without one; `throttle`
+    and `traffic` are the replication quota of a cluster's member and the bytes that its followers are sent, None where
+    the node is alone."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        probe: TopicProbe,
+        selector: ReplicaSelector | None = None,
+        throttle: LeaderThrottle | None = None,
+        traffic: ReplicationTraffic | None = None,
+    ) -> None:
         self._replicas = replicas
         self._purgatory = replicas.fetch_purgatory
         self._probe = probe
-        self._now_ms = now_ms
+        self._selector = selector
+        self._throttle = throttle
+        self._traffic = traffic
+        self.expirations = FetchExpirations()
 
     def read(
         self, params: FetchParams, context: FetchContext
@@ -53,7 +79,7 @@ class ReplicaReader:
         session = context.session if params.replica_id == CONSUMER else None
         if session is not None and session.maybe_check_resting(params.isolation):
             context.refresh()
-        data, is_answer = self._read(params, context, session)
+        data, is_answer = self._read(params, context, session, is_first=True)
         if is_answer:
             self._count(params, context, session, data)
             return data
@@ -70,7 +96,7 @@ class ReplicaReader:
     ) -> None:
         """The wait is over: the response is what can be read now."""
         context.refresh()
-        data, _ = self._read(params, context, session)
+        data, _ = self._read(params, context, session, is_first=False)
         self._count(params, context, session, data)
         pending.complete(data)
         if context.session is not None:
@@ -87,11 +113,12 @@ class ReplicaReader:
         keys themselves."""
         if session is not None:
             session.watch(self._purgatory)
-            operation = DelayedFetch(params, session.active, respond)
+            operation = DelayedFetch(params, session.active, respond, self.expirations)
             self._purgatory.try_complete_else_watch(operation, (), session.waiting)
             return
         keys = [entry.partition.key for entry in context.partitions if entry.partition is not None]
-        operation = DelayedFetch(params, context.partitions, respond)
+        throttle = self._throttle if params.replica_id >= 0 else None
+        operation = DelayedFetch(params, context.partitions, respond, self.expirations, throttle)
         if context.session is None:
             self._purgatory.try_complete_else_watch(operation, keys)
         else:
@@ -104,7 +131,7 @@ class ReplicaReader:
         session: FetchSession | None,
         results: Sequence[PartitionData],
     ) -> None:
-        """Counts the response in the probe."""
+        """Counts the response in the probe, and a follower's in the throttle and the traffic."""
         probe = self._probe
         is_consumer = params.replica_id == CONSUMER
         for entry, data in zip(context.partitions, results, strict=True):
@@ -112,18 +139,24 @@ class ReplicaReader:
                 probe.fetch_failed(entry.topic or "")
             elif is_consumer:
                 probe.fetched(entry.topic or "", size_of(data))
+            elif params.replica_id >= 0 and entry.partition is not None and (size := size_of(data)):
+                if self._throttle is not None:
+                    self._throttle.record(entry.partition, size)
+                if self._traffic is not None:
+                    self._traffic.sent(entry.partition.key, params.replica_id, size)
         if session is not None:
             for topic, count in session.resting.items():
                 probe.fetched_nothing(topic, count)
 
     def _read(
-        self, params: FetchParams, context: FetchContext, session: FetchSession | None
+        self, params: FetchParams, context: FetchContext, session: FetchSession | None, *, is_first: bool
     ) -> tuple[list[PartitionData], bool]:
         """Reads each partition once; returns whether that is the response: for no wait, enough bytes, or an error.
 
         The first that has records gives at least one whole batch, whatever its size; after that the rest of `max_bytes`
         is the limit. An unknown partition alone does not end the wait for others: a reader that does not know yet that
-        one of its topics was deleted would poll without a pause.
+        one of its topics was deleted would poll without a pause. Only the first read of a request says what a
+        follower has: later ones may be long after it was sent.
         """
         results: list[PartitionData] = []
         total = 0
@@ -133,14 +166,16 @@ class ReplicaReader:
         for entry in context.partitions:
             limit = left if left < entry.max_bytes else entry.max_bytes
             try:
-                data = self._read_partition(params, entry, limit, min_one_message=not total)
+                data = self._read_partition(
+                    params, entry, limit, min_one_message=not total, is_first=is_first
+                )
             except MAPPED_ERRORS as error:
                 data = self._failed(entry, error)
                 if data.error_code not in UNKNOWN_PARTITION:
                     knows_any = is_wrong = True
             else:
                 knows_any = True
-                if entry.partition is None:  # the reader's log diverges
+                if entry.partition is None:  # the reader's log diverges, or another replica is better for it
                     is_wrong = True
                 elif size := size_of(data):
                     total += size
@@ -151,12 +186,23 @@ class ReplicaReader:
         return results, is_wrong or not knows_any or total >= params.min_bytes or params.max_wait_ms <= 0
 
     def _read_partition(
-        self, params: FetchParams, entry: FetchPartition, limit: int, *, min_one_message: bool
+        self,
+        params: FetchParams,
+        entry: FetchPartition,
+        limit: int,
+        *,
+        min_one_message: bool,
+        is_first: bool,
     ) -> PartitionData:
         """Raises one of MAPPED_ERRORS."""
         entry.partition = None
         partition = self._replicas.partition(entry.topic, entry.index, entry.topic_id)
-        partition.check_leader(entry.current_leader_epoch)
+        if params.only_leader:
+            partition.check_leader(entry.current_leader_epoch)
+        else:
+            partition.check_readable(entry.current_leader_epoch)
+        if params.replica_id >= 0:
+            partition.check_follower(params.replica_id, entry.current_leader_epoch)
         log = partition.log
         data = PartitionData.make(
             partition_index=entry.index,
@@ -166,6 +212,11 @@ class ReplicaReader:
             aborted_transactions=None,
             records=b"",
         )
+        if self._selector is not None and params.rack and partition.is_leader and params.replica_id < 0:
+            preferred = self._selector.select(partition, params.rack, params.listener, entry.fetch_offset)
+            if preferred is not None:
+                data.preferred_read_replica = preferred
+                return data
         if entry.last_fetched_epoch >= 0:
             diverging = partition.diverging_epoch(entry.last_fetched_epoch, entry.fetch_offset)
             if diverging is not None:
@@ -194,17 +245,31 @@ class ReplicaReader:
                     for aborted in info.aborted_transactions
                 ]
         if params.replica_id >= 0:
-            self._follower_fetched(partition, params.replica_id, entry)
+            self._follower_read(partition, params, entry, data, is_first=is_first)
         entry.partition = partition
         entry.start = info.fetch_offset_metadata
         return data
 
-    def _follower_fetched(self, partition: Partition, replica_id: int, entry: FetchPartition) -> None:
-        if partition.follower_fetched(
-            replica_id, entry.fetch_offset, entry.fetcher_log_start_offset, self._now_ms()
+    def _follower_read(
+        self,
+        partition: Partition,
+        params: FetchParams,
+        entry: FetchPartition,
+        data: PartitionData,
+        *,
+        is_first: bool,
+    ) -> None:
+        """Notes what the follower has, and removes the records that it does not get now."""
+        if is_first and partition.follower_fetched(
+            params.replica_id,
+            entry.fetch_offset,
+            entry.fetcher_log_start_offset,
+            broker_epoch=params.replica_epoch,
         ):
             self._replicas.complete_waiting(partition.key)
-        self._replicas.delete_records_purgatory.check_and_complete(partition.key)
+        throttle = self._throttle
+        if throttle is not None and throttle.should_throttle(partition, params.replica_id):
+            data.records = b""
 
     def _failed(self, entry: FetchPartition, error: Exception) -> PartitionData:
         if isinstance(error, KafkaStorageError):

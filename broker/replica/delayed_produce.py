@@ -31,7 +31,8 @@ class DelayedProduce(DelayedOperation):
     """Completes when every partition's records are replicated and durable as far as was asked, or can never be.
 
     A. The partition is gone, offline or led by another broker: its result is that error.
-    B. acks=all: the high watermark has reached the end of what was appended.
+    B. acks=all: the high watermark has reached the end of what was appended. The result is an error where the ISR has
+       become too small meanwhile: the records are in the log, and may be in too few.
     C. A flush policy asked for an fsync: the recovery point has reached the end of what was appended.
 
     `pending` completes with the request's results; an error replaces the result of its partition.
@@ -64,8 +65,15 @@ class DelayedProduce(DelayedOperation):
             self._results[append.at] = AppendError(error.code, error.message)
             return False  # case A
         log = append.partition.log
-        if self._needs_replicas and log.high_watermark < append.required_offset:
-            return True  # case B
+        if self._needs_replicas:
+            if log.high_watermark < append.required_offset:
+                return True  # case B
+            if not append.partition.has_enough_in_sync:
+                self._results[append.at] = AppendError(
+                    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                    f"{append.partition} has too few replicas in sync since the records were appended.",
+                )
+                return False
         return append.needs_flush and log.recovery_point < append.required_offset  # case C
 
     def on_expiration(self) -> None:

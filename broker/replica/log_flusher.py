@@ -28,6 +28,7 @@ class LogFlusher:
         self._wanted: dict[UnifiedLog, int] = {}
         self._running: set[UnifiedLog] = set()
         self._held: set[UnifiedLog] = set()
+        self._when_idle: dict[UnifiedLog, Callable[[], None]] = {}
 
     def flush(self, log: UnifiedLog) -> None:
         """Makes the present contents of `log` durable, soon."""
@@ -44,10 +45,18 @@ class LogFlusher:
         self._held.add(log)
 
     def release(self, log: UnifiedLog) -> None:
-        """Resumes the flushes of a log that was held."""
+        """Resumes the flushes of a log that was held. It may end earlier by now: what was cut off is not waited for."""
         self._held.discard(log)
         if log in self._wanted:
+            self._wanted[log] = min(self._wanted[log], log.log_end_offset)
             self._maybe_start(log)
+
+    def when_idle(self, log: UnifiedLog, then: Callable[[], None]) -> None:
+        """Calls `then` when no fsync of a log that is held is under way: now, or at its end."""
+        if log in self._running:
+            self._when_idle[log] = then
+        else:
+            then()
 
     def replace(self, log: UnifiedLog, by: UnifiedLog) -> None:
         """`by` has replaced the log: requests that wait for an fsync wait for one of `by`."""
@@ -69,6 +78,7 @@ class LogFlusher:
 
         def done(error: BaseException | None) -> None:
             self._running.discard(log)
+            then = self._when_idle.pop(log, None) if self._when_idle else None
             if error is not None:
                 raise error  # run() reports what the disk says in the job; this is a bug of ours
             try:
@@ -76,6 +86,8 @@ class LogFlusher:
             except KafkaStorageError as failure:
                 self._wanted.pop(log, None)
                 self._failed(log, failure)
+                if then is not None:
+                    then()
                 return
             wanted = self._wanted.get(log, 0)
             if wanted > job.up_to_offset:
@@ -83,6 +95,8 @@ class LogFlusher:
             else:
                 self._wanted.pop(log, None)
             self._flushed(log)
+            if then is not None:
+                then()
 
         self._running.add(log)
         self._runner.submit(job.run, done)

@@ -7,9 +7,9 @@ or removes a partition. Source: kafka.server.ReplicaManager.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
 from barnabas.broker.logging.setup import RateLimit
@@ -34,12 +34,24 @@ from barnabas.storage.manager.log_manager import LogManager
 from barnabas.storage.offsets import AppendOrigin, LogAppendInfo, TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.broker.replica.isr import LeaderContext
     from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
+    from barnabas.broker.replica.roles import ReplicaRoles
+    from barnabas.broker.replica.truncation import LogTruncator
 
 logger = logging.getLogger("barnabas.replica_manager")
 
-NO_REPLICA: Final = -1
 _rate_limit: Final = RateLimit()
+
+SLICE: Final = 200
+"""Partitions: some 10 ms."""
+
+
+class FollowedPartition(Protocol):
+    """A partition of which a fetcher reports."""
+
+    @property
+    def key(self) -> TopicPartition: ...
 
 
 class ReplicaManager:
@@ -57,11 +69,15 @@ class ReplicaManager:
         probe: TopicProbe,
         log_dir_failed: Callable[[str], None],
         verifies_transactions: bool = False,
+        context: LeaderContext | None = None,
     ) -> None:
+        """`context` is what the partitions of a cluster's member share; None where the node is alone."""
         self.log_manager = log_manager
         self.produce_purgatory = produce_purgatory
         self.fetch_purgatory = fetch_purgatory
         self.delete_records_purgatory = delete_records_purgatory
+        self.slice_size = SLICE
+        """Partitions that an image changes between two turns of the loop."""
         self._node_id = node_id
         self._probe = probe
         self._log_dir_failed = log_dir_failed
@@ -73,6 +89,23 @@ class ReplicaManager:
         self.on_missing_log_opened: Callable[[str, int], None] = lambda topic, index: None
         """Called for each partition that had no log and has one now."""
         self.flusher = LogFlusher(runner, self._flushed, self._flush_failed)
+        self._context = context
+        self._topics: Mapping[str, TopicImage] = {}
+        """Of the newest image that was applied."""
+        self.roles: ReplicaRoles | None = None
+        self._truncator: LogTruncator | None = None
+        self._interrupted: dict[TopicPartition, tuple[str, Pending[None]]] = {}
+        """The target and the end of each move that a truncation has interrupted."""
+        self._moved: Callable[[TopicPartition], None] | None = None
+        if context is not None:
+            from barnabas.broker.replica.roles import ReplicaRoles
+            from barnabas.broker.replica.truncation import LogTruncator
+
+            self.roles = ReplicaRoles(node_id, context)
+            self._moved = self.complete_waiting
+            self._truncator = LogTruncator(
+                log_manager, runner, self.flusher, self._interrupt_move, self._truncated
+            )
         self.moves: ReplicaAlterLogDirsManager | None = None
         """Notified of changes to partitions that move between log directories."""
 
@@ -94,6 +127,10 @@ class ReplicaManager:
                 raise ApiError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic}-{index} could not be opened."
                 )
+            if self._context is not None and index in self._indexes_of(topic):
+                raise ApiError(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker has no replica of {topic}-{index}."
+                )
             raise ApiError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"This broker has no partition {index} of topic '{topic}'.",
@@ -101,6 +138,11 @@ class ReplicaManager:
         if topic_id is not ZERO_UUID and topic_id not in (partition.topic_id, ZERO_UUID):
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition} belongs to another topic id.")
         return partition
+
+    def _indexes_of(self, topic: str) -> Collection[int]:
+        """The partitions that the metadata have of a topic, wherever their replicas are."""
+        known = self._topics.get(topic)
+        return () if known is None else known.partitions
 
     def find(self, topic: str, index: int) -> Partition | None:
         """The partition, if it has a log here, in whatever state."""
@@ -152,31 +194,114 @@ class ReplicaManager:
         """A partition without a log is not new: its log may be in a directory that has failed."""
         return key in self._partitions or key in self._without_log
 
-    def apply(self, image: MetadataImage, delta: MetadataDelta, *, at_start: bool = False) -> None:
-        """Brings the partitions in line with a new image; deleted first, since a name may come back at once.
+    def begin(self, image: MetadataImage) -> Iterator[None]:
+        """Makes the partitions of the first image, as `apply_in_slices` does with later ones.
 
-        `at_start` no partition is new: a missing log may be in a directory that has failed.
+        In a cluster they may have come while this broker was away. On a node that is alone none is new: a missing log
+        may be in a directory that has failed.
         """
+        return self._apply(image, MetadataDelta.everything(image), is_new=self._context is not None)
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Brings the partitions in line with a new image; deleted first, since a name may come back at once."""
+        for _ in self.apply_in_slices(image, delta):
+            pass
+
+    def apply_in_slices(self, image: MetadataImage, delta: MetadataDelta) -> Iterator[None]:
+        """The same; yields after every `slice_size` partitions, and has to be run to its end before the next image.
+
+        The loop may run between: other brokers' requests and the heartbeats do not wait until this broker leads
+        thousands of partitions.
+        """
+        return self._apply(image, delta, is_new=True)
+
+    def _apply(self, image: MetadataImage, delta: MetadataDelta, *, is_new: bool) -> Iterator[None]:
+        self._topics = image.topics
+        if self._context is not None:
+            self._context.brokers = image.brokers
+            self._context.traffic.topics = image.topics
         for topic in delta.deleted_topics.values():
             self._remove(topic)
         if delta.deleted_topics:
             self._answer_waiting_for(delta.deleted_topics.values())
+        count = 0
         for name in sorted(delta.created_topics | delta.changed_topics.keys()):
             topic = image.topics[name]
-            self._update(topic, delta.partitions_of(topic), is_new=not at_start)
+            for partition in delta.partitions_of(topic):
+                self._update(topic, partition, is_new=is_new)
+                count += 1
+                if not count % self.slice_size:
+                    yield
+        if self.roles is not None and delta.broker_changes:
+            yield from self._brokers_changed(self.roles)
+        if self.roles is not None:
+            self.roles.image_applied()
 
-    def _update(self, topic: TopicImage, changed: Iterable[PartitionImage], *, is_new: bool) -> None:
-        for partition_image in changed:
-            if self._node_id not in partition_image.replicas:
-                continue
-            index = partition_image.partition
-            partition = self._partitions.get((topic.name, index))
-            if partition is not None:
-                partition.update(partition_image)
-                self.complete_waiting((topic.name, index))
+    def _update(self, topic: TopicImage, image: PartitionImage, *, is_new: bool) -> None:
+        key = topic.name, image.partition
+        partition = self._partitions.get(key)
+        if partition is not None and partition.is_truncating and self.roles is not None:
+            self.roles.hold(topic, image)
+        elif self._node_id not in image.replicas:
+            self._remove_replica(topic, key)
+        elif partition is None:
+            missing = self._without_log.get(key)
+            self._open(topic, image, is_new=is_new if missing is None else missing.is_new)
+        else:
+            if self.roles is None:
+                partition.update(image)
             else:
-                missing = self._without_log.get((topic.name, index))
-                self._open(topic, partition_image, is_new=is_new if missing is None else missing.is_new)
+                self.roles.change(partition, image)
+            self.complete_waiting(key)
+
+    def _interrupt_move(self, partition: Partition) -> None:
+        """A log that is moving to another directory is about to be truncated: the future log has what is cut off, and
+        copies anew afterwards."""
+        moves = self.moves
+        target = None if moves is None else moves.target_of(partition.key)
+        if moves is not None and target is not None:
+            self._interrupted[partition.key] = target, moves.cancel(partition.key)
+
+    def _move_again(self, partition: Partition, target: str) -> None:
+        directory = self.log_manager.dirs.of_path(f"{target}/")
+        is_here = self._partitions.get(partition.key) is partition and not partition.offline
+        if self.moves is not None and directory is not None and is_here:
+            self.moves.begin(partition, directory)
+
+    def _truncated(self, partition: Partition) -> None:
+        """The truncation of a follower's log has ended; the metadata may have changed its role meanwhile."""
+        interrupted = self._interrupted.pop(partition.key, None)
+        if interrupted is not None:
+            target, cancelled = interrupted
+            cancelled.add_done_callback(lambda _: self._move_again(partition, target))
+        held = None if self.roles is None else self.roles.take_held(partition.key)
+        if held is not None and self._partitions.get(partition.key) is partition:
+            topic, image = held
+            self._update(topic, image, is_new=False)
+
+    def _remove_replica(self, topic: TopicImage, key: TopicPartition) -> None:
+        """The partition has moved to other brokers: its replica here is stopped and deleted."""
+        if key in self._partitions or key in self._without_log:
+            self._remove_partition(topic, key[1])
+            self._leaving.discard(key)
+            self.complete_waiting(key)
+
+    def _brokers_changed(self, roles: ReplicaRoles) -> Iterator[None]:
+        """Leaders may be reachable now, and replicas on brokers that are fenced now are not waited for any more."""
+        for count, partition in enumerate(list(self._partitions.values()), 1):
+            if self._partitions.get(partition.key) is partition:
+                roles.leaders_changed(partition)
+                if partition.remote_replicas:
+                    partition.maybe_advance_high_watermark()
+                    self.complete_waiting(partition.key)
+            if not count % self.slice_size:
+                yield
+
+    def maybe_shrink_isrs(self) -> None:
+        """Proposes ISRs without the replicas that lag; called every half of replica.lag.time.max.ms."""
+        for partition in list(self._partitions.values()):
+            if partition.maybe_shrink_isr():
+                self.complete_waiting(partition.key)
 
     def _open(self, topic: TopicImage, image: PartitionImage, *, is_new: bool) -> None:
         """Creates the partition over its log; without one it stays offline."""
@@ -190,7 +315,18 @@ class ReplicaManager:
                 logger.error("partition %s-%d is offline: %s", *key, error)
             return
         log.producer_state_manager.verifies_transactions = self._verifies_transactions
-        self._partitions[key] = Partition(topic.name, topic.topic_id, image, log, self._node_id)
+        partition = self._partitions[key] = Partition(
+            topic.name,
+            topic.topic_id,
+            image,
+            log,
+            self._node_id,
+            context=self._context,
+            moved=self._moved,
+            truncator=self._truncator,
+        )
+        if self.roles is not None:
+            self.roles.follow(partition)
         if self._without_log.discard(key):
             logger.warning("partition %s-%d has a log now, and is online", *key)
             self.on_missing_log_opened(*key)
@@ -217,19 +353,25 @@ class ReplicaManager:
     def _remove(self, topic: TopicImage) -> None:
         self._probe.topic_deleted(topic.name)
         for index in topic.partitions:
-            partition = self._partitions.pop((topic.name, index), None)
-            if partition is None:
-                if self._without_log.discard((topic.name, index)):
-                    self._remove_unfinished(topic, index)
-                continue
-            partition.leader_id = NO_REPLICA
-            self._leaving.add((topic.name, index))
-            if self.moves is not None:
-                self.moves.cancel((topic.name, index))
-            try:
-                self.log_manager.delete_log(topic.name, index)
-            except KafkaStorageError as error:
-                logger.error("the files of %s, which was deleted, are still there: %s", partition, error)
+            self._remove_partition(topic, index)
+
+    def _remove_partition(self, topic: TopicImage, index: int) -> None:
+        key = topic.name, index
+        if self.roles is not None:
+            self.roles.forget(key)
+        partition = self._partitions.pop(key, None)
+        if partition is None:
+            if self._without_log.discard(key):
+                self._remove_unfinished(topic, index)
+            return
+        partition.resign()
+        self._leaving.add(key)
+        if self.moves is not None:
+            self.moves.cancel(key)
+        try:
+            self.log_manager.delete_log(topic.name, index)
+        except KafkaStorageError as error:
+            logger.error("the files of %s, which was deleted, are still there: %s", partition, error)
 
     def _answer_waiting_for(self, deleted: Iterable[TopicImage]) -> None:
         """Not in prepare(): a client that gets the error sees an image without the topic. A fetch of several partitions
@@ -385,6 +527,31 @@ class ReplicaManager:
         self.delete_records_purgatory.try_complete_else_watch(operation, keys)
         return operation.pending
 
+    # ---- what the fetchers report: broker.replica.fetcher.ports.FollowerEvents
+
+    def follower_appended(self, log: FollowedPartition, info: LogAppendInfo, size: int) -> None:
+        """Records of a leader were appended: a flush may be due, and consumers may read them later."""
+        if self._context is not None:
+            self._context.traffic.received(log.key, self._node_id, size)
+        partition = self._partitions.get(log.key)
+        if partition is not None and partition.log.needs_flush():
+            self.flusher.flush(partition.log)
+
+    def follower_offsets_moved(self, log: FollowedPartition) -> None:
+        """The high watermark or the log start offset of a follower moved: consumers that read here go on."""
+        self.fetch_purgatory.check_and_complete(log.key)
+
+    def follower_failed(self, log: FollowedPartition, error: Exception) -> None:
+        """A follower could not go on; a fault of the disk takes the log directory offline."""
+        logger.error("%s-%d is not fetched until its leader changes: %s", *log.key, error)
+        partition = self._partitions.get(log.key)
+        if (
+            partition is not None
+            and isinstance(error, KafkaStorageError)
+            and not isinstance(error, TRANSIENT_ERRORS)
+        ):
+            self.log_dir_failed(partition.log.log_dir, str(error))
+
     # ---- flushing
 
     def _flushed(self, log: UnifiedLog) -> None:
@@ -408,6 +575,8 @@ class ReplicaManager:
         for key, partition in list(self._partitions.items()):
             if partition.log.log_dir == log_dir and not partition.offline:
                 partition.offline = True
+                if self.roles is not None:
+                    self.roles.stop_fetching(key)
                 self.complete_waiting(key)
         if self.moves is not None:
             self.moves.log_dir_failed(log_dir)

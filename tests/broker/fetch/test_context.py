@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from barnabas.broker.fetch.context import FetchContext, FetchParams
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.storage.offsets import FetchIsolation
 from tests.broker.fetch.readers import Reader, error, keys, nothing, told
 
 
@@ -73,3 +75,32 @@ def test_a_response_of_an_outdated_session_epoch_is_an_error() -> None:
     assert slow.response(answers) == FetchResponse(
         session_id=session_id, error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH
     )
+
+
+def test_a_fetch_is_for_the_leader_and_of_no_rack_unless_it_says_otherwise() -> None:
+    params = FetchParams(
+        replica_id=-1, max_wait_ms=500, min_bytes=1, max_bytes=100, isolation=FetchIsolation.HIGH_WATERMARK
+    )
+    assert (params.replica_epoch, params.only_leader, params.rack, params.listener) == (-1, True, "", "")
+    assert (params.replica_id, params.max_wait_ms, params.min_bytes, params.max_bytes) == (-1, 500, 1, 100)
+    assert params.isolation is FetchIsolation.HIGH_WATERMARK
+
+
+def test_an_error_of_the_session_is_the_whole_response() -> None:
+    context = FetchContext(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    context.refresh()
+    assert context.response([]) == FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def test_without_a_session_every_partition_is_in_the_response() -> None:
+    reader = Reader()
+    context = reader.context(epoch=-1, wanted=[("a", 0), ("b", 1)])
+    response = context.response([nothing(entry) for entry in context.partitions])
+    assert (response.session_id, told(response)) == (0, [("a", 0), ("b", 1)])
+
+
+def test_a_session_that_cannot_be_made_leaves_a_response_without_one() -> None:
+    reader = Reader()
+    context = reader.context(epoch=-1, wanted=[("a", 0)])
+    without = FetchContext(context.partitions, create=lambda: None)
+    assert without.response([nothing(entry) for entry in context.partitions]).session_id == 0

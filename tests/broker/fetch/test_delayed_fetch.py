@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.fetch.context import FetchParams
-from barnabas.broker.fetch.delayed_fetch import DelayedFetch
+from barnabas.broker.fetch.delayed_fetch import DelayedFetch, FetchExpirations
+from barnabas.broker.fetch.leader_throttle import LeaderThrottle
 from barnabas.broker.fetch.partition import FetchPartition
 from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
 from barnabas.config.log_config import LogConfig
@@ -40,6 +42,7 @@ class Waiting:
         self.partition = Partition("t", b"t" * 16, image, log(directory, config=config), HERE)
         self.timer = ManualTimer()
         self.purgatory = DelayedOperationPurgatory("test", self.timer)
+        self.expirations = FetchExpirations()
         self.answers = 0
 
     def answered(self) -> None:
@@ -58,13 +61,25 @@ class Waiting:
         max_bytes: int = 1_000_000,
         epoch: int = -1,
         isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+        only_leader: bool = True,
+        last_fetched_epoch: int = -1,
+        replica_id: int = -1,
+        throttle: LeaderThrottle | None = None,
     ) -> None:
         """Waits for records 500 ms at most."""
         params = FetchParams(
-            replica_id=-1, max_wait_ms=500, min_bytes=min_bytes, max_bytes=max_bytes, isolation=isolation
+            replica_id=replica_id,
+            max_wait_ms=500,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation=isolation,
+            only_leader=only_leader,
         )
         wanted = FetchRequest.FetchPartition(
-            fetch_offset=offset, partition_max_bytes=max_bytes, current_leader_epoch=epoch
+            fetch_offset=offset,
+            partition_max_bytes=max_bytes,
+            current_leader_epoch=epoch,
+            last_fetched_epoch=last_fetched_epoch,
         )
         entry = FetchPartition(KEY, "t", b"t" * 16, wanted)
         start = self.partition.log.high_watermark_metadata
@@ -73,7 +88,7 @@ class Waiting:
         elif isolation is FetchIsolation.TXN_COMMITTED:
             start = self.partition.log.read(offset, 0, isolation, min_one_message=False).fetch_offset_metadata
         entry.partition, entry.start = self.partition, start
-        operation = DelayedFetch(params, [entry], self.answered)
+        operation = DelayedFetch(params, [entry], self.answered, self.expirations, throttle)
         self.purgatory.try_complete_else_watch(operation, [KEY])
 
 
@@ -110,7 +125,7 @@ def test_uncommitted_records_do_not_count_for_a_consumer(led: Waiting) -> None:
     led.fetch()
     led.partition.append_as_leader(batch("a"), 1)
     assert led.look() == 0
-    led.partition.follower_fetched(ELSEWHERE, 1, 0, 0)
+    led.partition.follower_fetched(ELSEWHERE, 1, 0)
     assert led.look() == 1
 
 
@@ -131,7 +146,7 @@ def test_a_higher_high_watermark_completes_a_fetch_below_the_log_end(led: Waitin
     led.fetch()
     led.partition.append_as_leader(batch("a"), 1)
     led.partition.append_as_leader(batch("b"), 1)
-    led.partition.follower_fetched(ELSEWHERE, 1, 0, 0)
+    led.partition.follower_fetched(ELSEWHERE, 1, 0)
     assert led.look() == 1
 
 
@@ -209,3 +224,79 @@ def test_a_timeout_completes_with_an_ordinary_response(alone: Waiting) -> None:
     assert alone.answers == 0
     alone.timer.advance(0.001)
     assert alone.answers == 1
+
+
+def test_expirations_are_counted_by_who_fetches(led: Waiting) -> None:
+    led.fetch()
+    led.fetch(isolation=FetchIsolation.LOG_END, replica_id=ELSEWHERE)
+    led.fetch()
+    led.timer.advance(0.5)
+    assert led.answers == 3
+    assert (led.expirations.consumer, led.expirations.follower) == (2, 1)
+    led.fetch()
+    led.partition.append_as_leader(batch("a"), 1)
+    led.fetch(isolation=FetchIsolation.LOG_END, replica_id=ELSEWHERE)
+    led.timer.advance(0.1)
+    led.partition.resign()
+    assert led.look() == 5
+    assert (led.expirations.consumer, led.expirations.follower) == (2, 1)
+
+
+FOLLOWED = partition_image(replicas=(HERE, ELSEWHERE), leader=ELSEWHERE, leader_epoch=2, partition_epoch=1)
+
+
+def test_a_reader_of_followers_waits_on_one_until_it_is_truncated(led: Waiting) -> None:
+    led.partition.update(FOLLOWED)
+    led.fetch(only_leader=False)
+    assert led.look() == 0
+    led.partition.is_truncating = True
+    assert led.look() == 1  # case A
+
+
+def test_a_follower_that_diverges_by_now_responds(led: Waiting) -> None:
+    led.partition.append_as_leader(batch("a", "b"), 1)
+    led.partition.log.assign_epoch_start_offset(1, 2)
+    led.partition.update(FOLLOWED)
+    led.partition.update_follower_high_watermark(2)
+    led.fetch(2, only_leader=False, last_fetched_epoch=1)
+    assert led.look() == 0
+    led.partition.log.leader_epoch_cache.truncate_from_end(1)
+    led.partition.log.assign_epoch_start_offset(2, 1)
+    assert led.look() == 1  # case H
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_records_that_a_follower_does_not_get_now_complete_nothing(tmp_path: Path, rolls: bool) -> None:
+    """Neither as bytes (case E) nor in a new segment (case D); a truncation does (case C)."""
+    image = partition_image(replicas=(HERE, ELSEWHERE), isr=(HERE,))
+    led = Waiting(tmp_path, image, LogConfig(leader_replication_throttled_replicas=("*",)))
+    quota = ReplicationQuota(lambda: 100, samples=11, window_s=1.0, clock=led.timer.time)
+    throttle = LeaderThrottle(quota)
+    led.partition.append_as_leader(batch("a"), 1)
+    for _ in range(2):
+        led.fetch(1, isolation=FetchIsolation.LOG_END, replica_id=ELSEWHERE, throttle=throttle)
+    quota.record(1_000_000)
+    if rolls:
+        led.partition.log.roll()
+    led.partition.append_as_leader(batch("b"), 1)
+    assert led.look() == 0
+    led.timer.advance(0.499)
+    assert led.look() == 0
+    led.partition.log.truncate_to(0)
+    assert led.look() == 2
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_they_complete_it_when_the_rate_has_fallen(tmp_path: Path, rolls: bool) -> None:
+    image = partition_image(replicas=(HERE, ELSEWHERE), isr=(HERE,))
+    led = Waiting(tmp_path, image, LogConfig(leader_replication_throttled_replicas=("*",)))
+    rate = 100
+    quota = ReplicationQuota(lambda: rate, samples=11, window_s=1.0, clock=led.timer.time)
+    quota.record(1_000_000)
+    led.fetch(isolation=FetchIsolation.LOG_END, replica_id=ELSEWHERE, throttle=LeaderThrottle(quota))
+    if rolls:
+        led.partition.log.roll()
+    led.partition.append_as_leader(batch("a"), 1)
+    assert led.look() == 0
+    rate = 1_000_000
+    assert led.look() == 1

@@ -40,7 +40,7 @@ class DeletionHarness:
         self.purgatory.try_complete_else_watch(operation, [KEY])
 
     def follower_fetches(self, log_start_offset: int) -> None:
-        self.partition.follower_fetched(ELSEWHERE, 2, log_start_offset, 0)
+        self.partition.follower_fetched(ELSEWHERE, 2, log_start_offset)
 
 
 @pytest.fixture

@@ -69,9 +69,9 @@ def alone(tmp_path: Path) -> Waiting:
 def test_acks_of_all_wait_for_the_high_watermark(led: Waiting) -> None:
     led.produce("a", "b")
     assert led.answers == 0
-    led.partition.follower_fetched(ELSEWHERE, 1, 0, 0)
+    led.partition.follower_fetched(ELSEWHERE, 1, 0)
     assert led.look() == 0  # case B
-    led.partition.follower_fetched(ELSEWHERE, 2, 0, 0)
+    led.partition.follower_fetched(ELSEWHERE, 2, 0)
     assert led.look() == 1
     assert led.error is ErrorCode.NONE
 
@@ -99,7 +99,7 @@ def test_acks_of_one_do_not_wait_for_replicas(led: Waiting) -> None:
 
 def test_both_are_waited_for_where_both_were_asked_for(led: Waiting) -> None:
     led.produce("a", needs_flush=True)
-    led.partition.follower_fetched(ELSEWHERE, 1, 0, 0)
+    led.partition.follower_fetched(ELSEWHERE, 1, 0)
     assert led.look() == 0
     led.partition.log.flush()
     assert led.look() == 1
@@ -127,3 +127,22 @@ def test_time_that_is_over_is_an_error_of_those_that_still_waited(led: Waiting) 
     (error,) = led.results
     assert isinstance(error, AppendError)
     assert error.error_message
+
+
+def test_an_isr_that_is_too_small_after_the_append_is_an_error(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path, TWO, LogConfig(min_insync_replicas=2))
+    waiting.produce("a", needs_flush=True)
+    waiting.partition.follower_fetched(ELSEWHERE, 1, 0)
+    assert waiting.look() == 0
+    waiting.partition.update(partition_image(replicas=(HERE, ELSEWHERE), isr=(HERE,), partition_epoch=1))
+    assert waiting.look() == 1  # case B
+    assert waiting.error is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def test_an_append_below_min_isr_waits_for_the_high_watermark_that_stands_still(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path, TWO, LogConfig(min_insync_replicas=2))
+    waiting.produce("a")
+    waiting.partition.update(partition_image(replicas=(HERE, ELSEWHERE), isr=(HERE,), partition_epoch=1))
+    assert waiting.look() == 0
+    waiting.timer.advance(0.5)
+    assert waiting.error is ErrorCode.REQUEST_TIMED_OUT

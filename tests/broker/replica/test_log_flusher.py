@@ -188,3 +188,47 @@ def test_pending_flushes_of_a_log_wait_for_its_replacement(tmp_path: Path, story
     assert not flusher.is_flushing(before)
     flusher.replace(before, after)
     assert runner.held == 0
+
+
+def test_what_was_cut_off_while_the_log_was_held_is_not_waited_for(
+    flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
+) -> None:
+    records = log(tmp_path)
+    append(records, "a")
+    append(records, "b")
+    flusher.hold(records)
+    flusher.flush(records)
+    records.truncate_to(1)
+    flusher.release(records)
+    disk.release()
+    assert (disk.held, story.lines) == (0, ["t-0 is durable up to 1"])
+
+
+def test_a_log_that_is_held_is_idle_when_its_sync_has_ended(
+    flusher: LogFlusher, disk: HeldRunner, story: Story, tmp_path: Path
+) -> None:
+    records = log(tmp_path)
+    append(records, "a")
+    flusher.hold(records)
+    flusher.when_idle(records, lambda: story.lines.append("idle"))
+    assert story.lines.pop() == "idle"
+    flusher.release(records)
+    flusher.flush(records)
+    flusher.hold(records)
+    flusher.when_idle(records, lambda: story.lines.append("idle"))
+    assert story.lines == []
+    disk.release()
+    assert story.lines == ["t-0 is durable up to 1", "idle"]
+
+
+def test_a_sync_that_fails_leaves_the_log_idle_too(disk: HeldRunner, story: Story, tmp_path: Path) -> None:
+    env = FailingEnv()
+    records = log_manager(tmp_path, env).get_or_create_log("t", 0, b"t" * 16)
+    flusher = LogFlusher(disk, story.flushed, story.failed)
+    append(records, "a")
+    flusher.flush(records)
+    flusher.hold(records)
+    flusher.when_idle(records, lambda: story.lines.append("idle"))
+    env.broken = True
+    disk.release()
+    assert story.lines == ["t-0 failed", "idle"]

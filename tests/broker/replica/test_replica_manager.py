@@ -6,14 +6,18 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barnabas.broker.fetch.partition import size_of
 from barnabas.broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from barnabas.broker.metadata.replay import replayed
+from barnabas.broker.pending import completed
 from barnabas.broker.replica.append import AppendError, append_error_of
-from barnabas.broker.replica.partition import ACKS_ALL
+from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
+from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
+from barnabas.broker.replica.partition import ACKS_ALL, Partition
 from barnabas.config.log_config import LogConfig
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord, RemoveTopicRecord
@@ -21,8 +25,12 @@ from barnabas.protocol.records.builder import build_batch
 from barnabas.protocol.records.control import end_transaction_marker
 from barnabas.protocol.records.errors import InvalidRecordError
 from barnabas.protocol.wire import ZERO_UUID
-from barnabas.storage.offsets import AppendOrigin, LogAppendInfo
+from barnabas.storage.errors import DiskFullError, KafkaStorageError
+from barnabas.storage.offsets import AppendOrigin, FetchIsolation, LogAppendInfo
+from tests.broker.cluster_images import fencing, registration
+from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import START_MS, batch, partition_image
+from tests.broker.replica.isr_harness import Cluster, FakeFetchers, truncating_follower
 from tests.broker.replica_node import (
     BOTH,
     ELSEWHERE,
@@ -53,6 +61,22 @@ def test_a_new_topic_gets_a_log_for_each_local_replica(node: Node, tmp_path: Pat
     assert [str(partition) for partition in node.manager.partitions()] == ["t-0", "t-2"]
     assert node.manager.partition("t", 0, T).log.topic_id == T
     assert [node.manager.is_offline("t", index) for index in range(3)] == [False, True, False]
+
+
+def test_the_loop_may_run_while_the_partitions_of_the_start_are_made(node: Node) -> None:
+    node.manager.slice_size = 2
+    elsewhere = [
+        partition_image(partition=index, replicas=(ELSEWHERE,), leader=ELSEWHERE) for index in range(1, 4)
+    ]
+    image, _ = replayed(
+        node.image, [*creation("t", T, partition_image(), *elsewhere), *creation("u", U, partition_image())]
+    )
+    slices = node.manager.begin(image)
+    next(slices)
+    assert [str(partition) for partition in node.manager.partitions()] == ["t-0"]
+    next(slices)
+    assert len(list(slices)) == 0
+    assert [str(partition) for partition in node.manager.partitions()] == ["t-0", "u-0"]
 
 
 def test_changes_without_disk_work_are_not_prepared(node: Node) -> None:
@@ -567,3 +591,208 @@ def test_each_of_many_partitions_has_one_fsync_in_a_round(tmp_path: Path) -> Non
     durable.disk.release_all()
     assert all(set(errors(answer)) == {ErrorCode.NONE} for answer in answers)
     assert len(syncs(durable)) == 2 * count  # ten requests for each partition, and two syncs
+
+
+# ---- in a cluster
+
+
+KEY = ("t", 0)
+EPOCH = 5
+THIRD = 3
+LED = partition_image(replicas=(HERE, ELSEWHERE), leader_epoch=EPOCH)
+FOLLOWED = partition_image(replicas=(HERE, ELSEWHERE), leader=ELSEWHERE, leader_epoch=EPOCH)
+
+
+@pytest.fixture
+def fetchers() -> FakeFetchers:
+    return FakeFetchers()
+
+
+@pytest.fixture
+def member(tmp_path: Path, fetchers: FakeFetchers) -> Node:
+    """A broker of a cluster of three."""
+    made = Node(tmp_path, context=Cluster().context)
+    assert made.manager.roles is not None
+    made.manager.roles.fetchers = fetchers
+    made.commit(registration(HERE), registration(ELSEWHERE), registration(THIRD))
+    fetchers.lines.clear()
+    return made
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> Node:
+    return truncating_follower(tmp_path)
+
+
+def the_partition(node: Node) -> Partition:
+    found = node.manager.find(*KEY)
+    assert found is not None
+    return found
+
+
+def change(node: Node, **changed: Any) -> None:
+    node.commit(PartitionChangeRecord(partition_id=0, topic_id=T, **changed))
+
+
+def test_a_replica_that_moved_away_is_stopped_and_deleted(member: Node, fetchers: FakeFetchers) -> None:
+    member.create("t", T, LED)
+    waiting = member.append(("t", 0, batch("a")))
+    poll = member.fetch(wanted(offset=0))
+    change(member, leader=ELSEWHERE, replicas=[ELSEWHERE, THIRD], isr=[ELSEWHERE])
+    assert errors(waiting) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert result(poll)[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (member.manager.find(*KEY), member.log_manager.get_log(*KEY)) == (None, None)
+    assert "remove t-0" in fetchers.lines
+    change(member, replicas=[ELSEWHERE, HERE])
+    assert the_partition(member).log_end_offset == 0
+    assert fetchers.fetched == {KEY: (ELSEWHERE, EPOCH + 1, 0)}
+
+
+def test_partitions_of_others_are_led_elsewhere_and_unknown_ones_unknown(member: Node) -> None:
+    member.create("t", T, partition_image(replicas=(ELSEWHERE,), leader=ELSEWHERE))
+    for index, code in ((0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)):
+        with pytest.raises(ApiError) as caught:
+            member.manager.partition("t", index)
+        assert caught.value.code is code
+    member.commit(RemoveTopicRecord(topic_id=T))
+    with pytest.raises(ApiError) as caught:
+        member.manager.partition("t", 0)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_disk_that_failed_ends_the_fetching(member: Node, fetchers: FakeFetchers) -> None:
+    member.create("t", T, FOLLOWED)
+    member.manager.log_dir_failed(member.log_manager.dirs[0].path)
+    assert fetchers.fetched == {}
+    member.elect(T, THIRD)
+    assert fetchers.fetched == {}
+
+
+def test_dead_brokers_are_not_waited_for(member: Node) -> None:
+    member.create("t", T, LED)
+    member.append(("t", 0, batch("a")), acks=1)
+    member.fetch(wanted(offset=1, log_start_offset=0), replica_id=ELSEWHERE, max_wait_ms=0)
+    deletion = pending(member.manager.delete_records({KEY: 1}, 500))
+    assert not deletion.done
+    member.commit(fencing(ELSEWHERE, fenced=True))
+    assert [(one.error, one.low_watermark) for one in result(deletion)] == [(ErrorCode.NONE, 1)]
+
+
+def test_what_a_follower_appends_is_flushed_by_its_own_policy(tmp_path: Path) -> None:
+    node = Node(tmp_path, config=LogConfig(flush_messages=1), context=Cluster().context)
+    node.commit(registration(HERE), registration(ELSEWHERE))
+    leader = Node(tmp_path / "leader")
+    leader.create("t", T, partition_image(leader_epoch=EPOCH))
+    leader.append(("t", 0, batch("a")))
+    log = leader.manager.partition("t", 0).log
+    records = log.read(0, 1000, FetchIsolation.LOG_END, min_one_message=True).records.read()
+    node.create("t", T, FOLLOWED)
+    follower = the_partition(node)
+    info = follower.append_as_follower(records, EPOCH)
+    node.manager.follower_appended(follower, info, len(records))
+    assert node.disk.held == 1
+    node.disk.release_all()
+    assert follower.log.recovery_point == 1
+
+
+@pytest.mark.parametrize("is_added", [False, True])
+def test_what_a_follower_appends_counts_and_that_of_a_reassignment_twice(
+    tmp_path: Path, is_added: bool
+) -> None:
+    context = Cluster().context
+    node = Node(tmp_path, context=context)
+    node.commit(registration(HERE), registration(ELSEWHERE))
+    node.create("t", T, FOLLOWED)
+    if is_added:
+        node.commit(PartitionChangeRecord(partition_id=0, topic_id=T, adding_replicas=[HERE]))
+    info = the_partition(node).append_as_follower(batch("a"), EPOCH)
+    node.manager.follower_appended(the_partition(node), info, 100)
+    assert (context.traffic.bytes_in, context.traffic.reassignment_bytes_in) == (100, 100 * is_added)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_of_disk"),
+    [(KafkaStorageError("broken"), True), (DiskFullError("full"), False), (ValueError("a bug"), False)],
+)
+def test_a_follower_that_fails_on_its_disk_takes_the_directory_offline(
+    member: Node, error: Exception, is_of_disk: bool
+) -> None:
+    member.create("t", T, FOLLOWED)
+    member.manager.follower_failed(the_partition(member), error)
+    assert bool(member.failed_dirs) is is_of_disk
+
+
+def test_a_change_of_the_role_waits_for_the_end_of_a_truncation(follower: Node) -> None:
+    partition = the_partition(follower)
+    partition.truncate_to(1)
+    follower.elect(T, ELSEWHERE)
+    follower.elect(T, HERE)
+    assert (partition.leader_id, partition.leader_epoch) == (ELSEWHERE, EPOCH + 1)
+    follower.disk.release_all()
+    assert (partition.leader_id, partition.leader_epoch) == (HERE, EPOCH + 3)
+    assert partition.epoch_start == 1
+
+
+def test_a_replica_that_is_removed_during_a_truncation_goes_after_it(follower: Node) -> None:
+    the_partition(follower).truncate_to(1)
+    follower.commit(PartitionChangeRecord(partition_id=0, topic_id=T, replicas=[ELSEWHERE], isr=[ELSEWHERE]))
+    assert follower.manager.find("t", 0) is not None
+    follower.disk.release_all()
+    assert follower.manager.find("t", 0) is None
+    assert follower.log_manager.get_log("t", 0) is None
+
+
+def test_a_topic_that_is_deleted_during_a_truncation_is_gone_after_it(follower: Node) -> None:
+    partition = the_partition(follower)
+    partition.truncate_to(1)
+    follower.commit(RemoveTopicRecord(topic_id=T))
+    follower.disk.release_all()
+    assert follower.manager.find("t", 0) is None
+    assert follower.log_manager.get_log("t", 0) is None
+    assert follower.failed_dirs == []
+
+
+def test_a_truncated_log_that_moves_to_another_directory_is_copied_anew(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for directory in (first, second):
+        directory.mkdir()
+    node = truncating_follower(first, second)
+    fresh = iter("AB")
+    node.log_manager.dirs.format("cluster", HERE, lambda: f"{'A' * 20}{next(fresh)}A")
+    copying = HeldRunner()
+    moves = node.manager.moves = ReplicaAlterLogDirsManager(
+        node.manager,
+        threads=1,
+        runner=copying,
+        timer=node.timer,
+        quota=ReplicationQuota(lambda: 1 << 62, samples=2, window_s=1.0, clock=node.timer.time),
+        report=lambda _partition, _directory: completed(True),
+        backoff_s=lambda: 1.0,
+    )
+    partition = the_partition(node)
+    node.disk.release_all()
+    source = partition.log.log_dir
+    target = next(one for one in node.log_manager.dirs if one.path != source)
+    moves.begin(partition, target)
+    copying.release()
+    partition.truncate_to(1)
+    assert moves.moves == []
+    node.disk.release_all()
+    copying.release()  # what was copied when the truncation came
+    assert [str(move.target.path) for move in moves.moves] == [target.path]
+    copying.release_all()
+    assert (partition.log.log_dir, partition.log_end_offset) == (target.path, 1)
+    assert node.failed_dirs == []
+
+
+def test_consumers_that_read_from_a_follower_wait_for_its_high_watermark(member: Node) -> None:
+    member.create("t", T, FOLLOWED)
+    member.manager.maybe_shrink_isrs()
+    partition = the_partition(member)
+    records = batch("a")
+    partition.append_as_follower(records, EPOCH)
+    member.manager.follower_offsets_moved(partition)
+    assert partition.log.high_watermark == 0
+    assert partition.update_follower_high_watermark(1)
+    member.manager.follower_offsets_moved(partition)
+    assert partition.log.high_watermark == 1
