@@ -24,7 +24,7 @@ from barnabas.broker.coordinator.transaction.coordinator import TransactionCoord
 from barnabas.broker.coordinator.transaction.marker_writer import TxnMarkerWriter
 from barnabas.broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from barnabas.broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
-from barnabas.broker.coordinator.txn import MarkerWriter, ProducerIds
+from barnabas.broker.coordinator.txn import MarkerSender, ProducerIds
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from barnabas.broker.replica.replica_manager import ReplicaManager
@@ -36,11 +36,16 @@ from barnabas.config.catalogue.groups import (
     OFFSETS_LOAD_BUFFER_SIZE,
     OFFSETS_TOPIC_COMPRESSION_CODEC,
 )
+from barnabas.config.catalogue.server import REQUEST_TIMEOUT_MS
 from barnabas.config.catalogue.transactions import TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE
 from barnabas.protocol.records.compression import CompressionType
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    from barnabas.broker.coordinator.transaction.marker_channels import TransactionMarkerChannelManager
+    from barnabas.broker.coordinator.transaction.remote_coordinators import RemoteCoordinators
+    from barnabas.broker.node_client.channel import NodeChannel
 
 TRANSACTION_WRITE_TIMEOUT_MS: Final = 60_000
 """How long a transaction's record may wait to be committed; as long as a transaction lasts by default."""
@@ -53,6 +58,13 @@ class GroupCoordinator:
         self.classic = ClassicGroupService(runtime, config)
         self.consumers = ConsumerGroupService(runtime, config)
         self.offsets = OffsetService(runtime, config)
+
+
+class InterBroker(NamedTuple):
+    """The listener between brokers, and the channel to a broker on it; None where this broker has no address of it."""
+
+    listener: str
+    channel_to: Callable[[int], NodeChannel | None]
 
 
 class CoordinatorDependencies(NamedTuple):
@@ -69,6 +81,8 @@ class CoordinatorDependencies(NamedTuple):
     producer_ids: ProducerIds
     now_ms: Callable[[], int]
     new_uuid: Callable[[], UUID] = random_uuid
+    channels: InterBroker | None = None
+    """In a cluster: the way to the other brokers."""
 
 
 class Coordinators:
@@ -86,25 +100,59 @@ class Coordinators:
             dependencies.config,
             dependencies.now_ms,
         )
+        self.marker_channels, remote = self._over_brokers(dependencies)
         self.transaction_runtime = CoordinatorRuntime(
-            _transaction_dependencies(dependencies, lambda: self.image, self.txn_markers),
+            _transaction_dependencies(
+                dependencies, lambda: self.image, self.marker_channels or self.txn_markers
+            ),
             dependencies.node_id,
         )
         self.transactions = TransactionCoordinator(
             self.transaction_runtime, dependencies.config, dependencies.producer_ids
         )
         self.verifications = VerificationProbe()
-        verifier = AddPartitionsToTxnManager(self.transactions, self.verifications, dependencies.loop.time)
+        verifier = AddPartitionsToTxnManager(
+            self.transactions, self.verifications, dependencies.loop.time, remote
+        )
         self.group_runtime.verifier = verifier
         self.txn_appends = TransactionalAppends(
             dependencies.replica_manager, verifier, dependencies.config, dependencies.loop
         )
+
+    def _over_brokers(
+        self, dependencies: CoordinatorDependencies
+    ) -> tuple[TransactionMarkerChannelManager | None, RemoteCoordinators | None]:
+        """The parts that a member of a cluster needs to reach the other brokers; imported only there."""
+        given, config = dependencies.channels, dependencies.config
+        if given is None:
+            return None, None
+        from barnabas.broker.coordinator.transaction.broker_channels import BrokerChannels
+        from barnabas.broker.coordinator.transaction.marker_channels import TransactionMarkerChannelManager
+        from barnabas.broker.coordinator.transaction.remote_coordinators import RemoteCoordinators
+
+        brokers = BrokerChannels(
+            dependencies.node_id,
+            lambda: self.image,
+            given.listener,
+            given.channel_to,
+            lambda: config[REQUEST_TIMEOUT_MS],
+        )
+        return TransactionMarkerChannelManager(brokers, self.txn_markers), RemoteCoordinators(brokers)
+
+    @property
+    def unknown_destinations(self) -> int:
+        """How many markers wait for a leader; of a node that is alone, how many wait to be written again."""
+        if self.marker_channels is not None:
+            return self.marker_channels.unknown_destinations
+        return sum(shard.markers.retried for shard in self.transaction_runtime.shards())
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Applies new metadata; called after the ReplicaManager."""
         self.image = image
         self.group_runtime.apply(image, delta)
         self.transaction_runtime.apply(image, delta)
+        if self.marker_channels is not None:
+            self.marker_channels.apply(image, delta)
 
     def log_opened(self, topic: str, partition: int) -> None:
         """Loads the shard of a partition whose missing log has been opened."""
@@ -148,7 +196,7 @@ def _group_dependencies(
 
 
 def _transaction_dependencies(
-    dependencies: CoordinatorDependencies, image: Callable[[], MetadataImage], markers: MarkerWriter
+    dependencies: CoordinatorDependencies, image: Callable[[], MetadataImage], markers: MarkerSender
 ) -> RuntimeDependencies[TransactionCoordinatorShard]:
     config = dependencies.config
     return RuntimeDependencies(

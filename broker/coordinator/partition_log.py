@@ -10,9 +10,10 @@ from typing import Final, NamedTuple, Protocol
 
 from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
 from barnabas.broker.pending import Pending
-from barnabas.broker.replica.append import AppendResult
-from barnabas.broker.replica.partition import ACKS_ALL
+from barnabas.broker.replica.append import AppendError, AppendResult
+from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.wire import ZERO_UUID
@@ -23,6 +24,9 @@ from barnabas.storage.offsets import AppendOrigin, FetchIsolation, FileRecords
 
 _NO_TIMEOUT_MS: Final = (1 << 31) - 1
 """Appended records are committed some day, or never; a batch has a timeout of its own."""
+
+_LEADER_ONLY: Final = 1
+"""Appends do not wait for followers (acks=1): a HighWatermarkListener waits for the commit."""
 
 
 class LogLimits(NamedTuple):
@@ -49,7 +53,16 @@ class PartitionLogs(Protocol):
         guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> AppendResult | Pending[AppendResult]:
-        """Appends a batch. Pending until it is committed; an AppendError where it is not appended or not committed."""
+        """Appends a batch. Pending until it is committed; an AppendError where it is not appended.
+
+        Once the batch is in the log it does not fail any more, and where this broker resigns it never completes.
+        """
+
+    def uncommitted(self, partition: int) -> Pending[object] | None:
+        """None where all records in the log are committed; else completes when those up to now are.
+
+        Never completes where this broker stops leading before that. Raises ApiError.
+        """
 
     def start_verification(
         self, partition: int, producer_id: int, epoch: int, *, supports_epoch_bump: bool
@@ -65,6 +78,37 @@ class PartitionLogs(Protocol):
 
     def read_failed(self, partition: int, error: OSError) -> None:
         """Takes the log directory offline, since its disk failed to read the log."""
+
+
+class HighWatermarkListener:
+    """Completes `pending` when the high watermark of a partition has reached `end_offset` (exclusive).
+
+    A Watcher of the produce purgatory, which is checked whenever a high watermark moves. Where this broker stops
+    leading, or the disk fails, it leaves and never completes, since the coordinator resigns.
+    """
+
+    def __init__(self, partition: Partition, end_offset: int, purgatory: DelayedOperationPurgatory) -> None:
+        self.pending: Pending[object] = Pending()
+        self._partition = partition
+        self._end_offset = end_offset
+        self._watchers = purgatory.watch(partition.key, self)
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.pending.done
+
+    def wake(self) -> None:
+        """Nothing: what has changed is read in `look`."""
+
+    def look(self) -> int:
+        partition = self._partition
+        is_leader = partition.is_leader and not partition.offline
+        if is_leader and partition.log.high_watermark < self._end_offset:
+            return 0
+        self._watchers.pop(self, None)
+        if is_leader:
+            self.pending.complete(None)
+        return int(is_leader)
 
 
 class ReplicaLogs:
@@ -103,13 +147,51 @@ class ReplicaLogs:
     ) -> AppendResult | Pending[AppendResult]:
         answer = self._replica_manager.append_records(
             [(self._topic, partition, ZERO_UUID, batch, None)],
-            ACKS_ALL,
+            _LEADER_ONLY,
             _NO_TIMEOUT_MS,
             origin=AppendOrigin.COORDINATOR,
             guards={(self._topic, partition): guard} if guard is not None else None,
             transaction_version=transaction_version,
         )
-        return answer.then(_only) if isinstance(answer, Pending) else _only(answer)
+        if isinstance(answer, Pending) and not answer.done:  # a flush policy asks for an fsync
+            return self._when_flushed(partition, answer)
+        return self._when_committed(partition, _only(answer))
+
+    def _when_committed(self, partition: int, result: AppendResult) -> AppendResult | Pending[AppendResult]:
+        """`result`, at once where the high watermark has passed the append already: always with one replica."""
+        found = self._replica_manager.find(self._topic, partition)
+        if isinstance(result, AppendError) or found is None or found.log.high_watermark > result.last_offset:
+            return result
+        return self._listen(found, result.last_offset + 1).then(lambda _: result)
+
+    def _when_flushed(self, partition: int, flushed: Pending[list[AppendResult]]) -> Pending[AppendResult]:
+        """The result of an append that waits for its fsync: then for the high watermark.
+
+        An error means that this broker stopped leading, or that the disk failed, while the batch is in the log: the
+        shard is about to be unloaded, which answers its clients.
+        """
+        answer: Pending[AppendResult] = Pending()
+
+        def synced(results: list[AppendResult]) -> None:
+            if isinstance(results[0], AppendError):
+                return
+            committed = self._when_committed(partition, results[0])
+            if isinstance(committed, Pending):
+                committed.add_done_callback(answer.complete)
+            else:
+                answer.complete(committed)
+
+        flushed.add_done_callback(synced)
+        return answer
+
+    def _listen(self, partition: Partition, end_offset: int) -> Pending[object]:
+        return HighWatermarkListener(partition, end_offset, self._replica_manager.produce_purgatory).pending
+
+    def uncommitted(self, partition: int) -> Pending[object] | None:
+        found = self._replica_manager.partition(self._topic, partition)
+        found.check_leader()
+        end_offset = found.log.log_end_offset
+        return None if found.log.high_watermark >= end_offset else self._listen(found, end_offset)
 
     def start_verification(
         self, partition: int, producer_id: int, epoch: int, *, supports_epoch_bump: bool
@@ -153,5 +235,10 @@ def _slices(log: UnifiedLog) -> list[FileRecords]:
     return found
 
 
-def _only(results: Sequence[AppendResult]) -> AppendResult:
-    return results[0]
+def _only(answer: Sequence[AppendResult] | Pending[list[AppendResult]]) -> AppendResult:
+    """The result of an append to one partition. A pending one is complete already."""
+    if not isinstance(answer, Pending):
+        return answer[0]
+    found: list[AppendResult] = []
+    answer.add_done_callback(found.extend)
+    return found[0]

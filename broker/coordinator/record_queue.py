@@ -8,6 +8,7 @@ yet committed are kept in order.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
@@ -18,7 +19,7 @@ from barnabas.broker.coordinator.partition_log import LogLimits
 from barnabas.broker.coordinator.shard import CoordinatorShard
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendError, AppendResult
-from barnabas.broker.waiting.timer import Timer, TimerHandle
+from barnabas.broker.waiting.timer import RESOLUTION_S, Timer, TimerHandle
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.records.builder import build_batch
 from barnabas.protocol.records.layout import RECORD_BATCH_OVERHEAD
@@ -72,6 +73,9 @@ class Batch:
     __slots__ = (
         "_callbacks",
         "_expiry",
+        "_late",
+        "_timeout_ms",
+        "_timer",
         "began",
         "first_offset",
         "is_complete",
@@ -88,7 +92,10 @@ class Batch:
         self.records: list[tuple[bytes | None, bytes | None, int, tuple[()]]] = []
         self.size = RECORD_BATCH_OVERHEAD
         self._callbacks: list[Committed] = []
+        self._late: deque[tuple[float, Committed]] = deque()
         self._expiry: TimerHandle | None = None
+        self._timer: Timer | None = None
+        self._timeout_ms = 0
 
     @property
     def next_offset(self) -> int:
@@ -99,27 +106,47 @@ class Batch:
         self.size += size_of(records)
 
     def when_committed(self, callback: Committed) -> None:
-        self._callbacks.append(callback)
+        if self._timer is None:
+            self._callbacks.append(callback)
+            return
+        self._late.append((self._timer.time() + self._timeout_ms / 1000, callback))
+        if self._expiry is None:
+            self._expire_at(self._late[0][0])
 
     def expire_after(self, timeout_ms: int, timer: Timer) -> None:
-        """Fails the callbacks that still wait after each `timeout_ms`; the records stay in the log."""
+        """Fails each callback `timeout_ms` after it was added (those up to now: from now on); the records stay in the
+        log and in the state, since they may still be committed."""
+        self._timer, self._timeout_ms = timer, timeout_ms
+        due = timer.time() + timeout_ms / 1000
+        self._late.extend((due, callback) for callback in self._callbacks)
+        self._callbacks.clear()
+        if self._late:
+            self._expire_at(due)
 
-        def expire() -> None:
-            self.expire_after(timeout_ms, timer)
-            error = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Records were not committed in time.")
-            self._notify(error)
+    def _expire_at(self, when: float) -> None:
+        assert self._timer is not None
+        self._expiry = self._timer.call_at(when, self._expire)
 
-        self._expiry = timer.call_at(timer.time() + timeout_ms / 1000, expire)
+    def _expire(self) -> None:
+        assert self._timer is not None
+        self._expiry = None
+        now, expired = self._timer.time() + RESOLUTION_S, []
+        while self._late and self._late[0][0] <= now:
+            expired.append(self._late.popleft()[1])
+        if self._late:
+            self._expire_at(self._late[0][0])
+        error = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Records were not committed in time.")
+        for callback in expired:
+            notify(callback, error)
 
     def complete(self, error: ApiError | None) -> None:
         """Calls all callbacks, in the order in which they were added."""
         self.is_complete = True
         if self._expiry is not None:
             self._expiry.cancel()
-        self._notify(error)
-
-    def _notify(self, error: ApiError | None) -> None:
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks = [*self._callbacks, *(callback for _, callback in self._late)]
+        self._callbacks.clear()
+        self._late.clear()
         for callback in callbacks:
             notify(callback, error)
 
@@ -253,6 +280,23 @@ class RecordQueue(Generic[S]):
         else:
             batch.complete(None)
             self._dependencies.probe.purgatory.add(self._dependencies.probe.clock() - batch.began)
+
+    def follow_loaded(self) -> None:
+        """Has what is answered from a loaded state wait for the loaded records that are not committed yet: a new leader
+        may have records above its high watermark. Raises ApiError."""
+        uncommitted = self._dependencies.logs.uncommitted(self._partition)
+        if uncommitted is None:
+            return
+        loaded = Batch(0, 0)
+        self._written.append(loaded)
+        loaded.expire_after(self._dependencies.write_timeout_ms(), self._dependencies.loop)
+
+        def committed(_: object) -> None:
+            if not loaded.is_complete:
+                self._written.remove(loaded)
+                loaded.complete(None)
+
+        uncommitted.add_done_callback(committed)
 
     def when_committed(self, callback: Committed) -> None:
         """Calls `callback` when all replayed records are committed, at once if they are."""

@@ -6,35 +6,15 @@ Source: org.apache.kafka.coordinator.common.runtime.CoordinatorRuntimeMetrics.
 from __future__ import annotations
 
 import time
-from array import array
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.broker.coordinator.loading import LoadSummary
+from barnabas.broker.probes import RecentTimes
 
-KEPT_TIMES: Final = 1024
 LOAD_WINDOW_S: Final = 30.0
 """How long the duration of a load counts, as in Kafka."""
-
-
-class RecentTimes:
-    """The latest KEPT_TIMES durations, in ms, and the count of all."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._kept = array("d")
-
-    def add(self, seconds: float) -> None:
-        if self.count < KEPT_TIMES:
-            self._kept.append(seconds * 1000)
-        else:
-            self._kept[self.count % KEPT_TIMES] = seconds * 1000
-        self.count += 1
-
-    def values(self) -> array[float]:
-        """A copy, in no particular order."""
-        return self._kept[:]
 
 
 class RuntimeProbe:

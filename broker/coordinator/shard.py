@@ -76,7 +76,8 @@ class ShardContext:
     """What a shard is given at its creation.
 
     `partition` is its partition's index, `epoch` the leader epoch in which it coordinates, `now_ms` the time of day in
-    ms, `image` the newest metadata; `new_uuid` makes the random part of member ids.
+    ms, `image` the newest metadata; `new_uuid` makes the random part of member ids. `when_committed` calls back with
+    None once all records so far are committed, or with an error where that takes too long or another broker leads.
     """
 
     partition: int
@@ -86,6 +87,7 @@ class ShardContext:
     now_ms: Callable[[], int]
     image: Callable[[], MetadataImage]
     new_uuid: Callable[[], UUID] = random_uuid
+    when_committed: Callable[[Callable[[ApiError | None], None]], None] = lambda callback: callback(None)
 
 
 class CoordinatorShard(Protocol):
@@ -107,6 +109,9 @@ class CoordinatorShard(Protocol):
 
     def on_unloaded(self) -> None:
         """Called when this broker stops coordinating: pending responses fail with NOT_COORDINATOR."""
+
+    def on_new_epoch(self) -> None:
+        """Called when this broker continues to coordinate in a new leader epoch, which `context.epoch` has."""
 
     def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Called with each new image."""

@@ -347,7 +347,15 @@ class ShardRunner(Generic[S]):
         self.epoch = epoch
         if self._context is not None:
             self._context.epoch = epoch
+        if self.shard is not None:
+            self._new_epoch(self.shard)
         self.load()
+
+    def _new_epoch(self, shard: S) -> None:
+        try:
+            shard.on_new_epoch()
+        except Exception:
+            logger.exception("%s failed to apply a new leader epoch", self.name)
 
     def unload(self) -> None:
         """Stops coordinating; pending responses fail with NOT_COORDINATOR."""
@@ -384,6 +392,7 @@ class ShardRunner(Generic[S]):
             now_ms=dependencies.now_ms,
             image=dependencies.image,
             new_uuid=dependencies.new_uuid,
+            when_committed=self._queue.when_committed,
         )
         try:
             contents = dependencies.logs.contents(self.partition)
@@ -440,6 +449,7 @@ class ShardRunner(Generic[S]):
     def _loaded(self, shard: S, loader: ShardLoader) -> None:
         self._shard, self.state, self._delayed_loads = shard, ShardState.ACTIVE, 0
         try:
+            self._queue.follow_loaded()
             shard.on_loaded()
             missed, self._missed = self._missed, []
             for image, delta in missed:

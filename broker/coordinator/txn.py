@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.broker.pending import Pending
@@ -67,6 +67,18 @@ class MarkerWriter(Protocol):
     ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
         """Appends the marker to each partition; NONE for those where it is committed. Those of __consumer_offsets go to
         the group coordinator, which replays them."""
+
+
+class MarkerSender(Protocol):
+    """Sends transaction markers to the leaders of partitions. Source: TransactionMarkerChannelManager."""
+
+    def send(
+        self, marker: TransactionMarker, partitions: Sequence[TopicPartition], is_current: Callable[[], bool]
+    ) -> Sequence[Pending[Mapping[TopicPartition, ErrorCode]]]:
+        """Has the marker written to each partition; one result for each of the leaders, as MarkerWriter.write has it.
+
+        A marker that waits to be sent is dropped, with NOT_COORDINATOR, where `is_current` no longer holds.
+        """
 
 
 class ProducerIds(Protocol):

@@ -87,6 +87,9 @@ class GroupCoordinatorShard:
     def on_unloaded(self) -> None:
         self.classic.on_unloaded()
 
+    def on_new_epoch(self) -> None:
+        """Nothing: no state here depends on the leader epoch."""
+
     def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.consumers.on_new_metadata_image(image, delta)
         if delta.deleted_topics:

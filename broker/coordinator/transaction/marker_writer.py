@@ -38,7 +38,10 @@ _NOT_COORDINATED_YET: Final = frozenset(
 
 
 class TxnMarkerWriter:
-    """A MarkerWriter for the partitions that this broker has. `now_ms` is the time of day in ms."""
+    """A MarkerWriter for the partitions that this broker has. `now_ms` is the time of day in ms.
+
+    It is the MarkerSender of a node that is alone, and leads all partitions.
+    """
 
     def __init__(
         self,
@@ -71,6 +74,11 @@ class TxnMarkerWriter:
         if plain:
             answers.append(self._append(marker, plain))
         return all_of(answers).then(lambda parts: {key: code for part in parts for key, code in part.items()})
+
+    def send(
+        self, marker: TransactionMarker, partitions: Sequence[TopicPartition], is_current: Callable[[], bool]
+    ) -> Sequence[Pending[Codes]]:
+        return [self.write(marker, partitions)]
 
     def _missing_error(self, topic: str, index: int) -> ErrorCode:
         """The error for a missing partition."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from barnabas.broker.coordinator.java_order import in_java_order
@@ -25,7 +26,7 @@ from barnabas.broker.coordinator.transaction.rules import (
     answer_for,
 )
 from barnabas.broker.coordinator.transaction.state import ONGOING
-from barnabas.broker.coordinator.txn import MarkerWriter, ProducerIds
+from barnabas.broker.coordinator.txn import MarkerSender, ProducerIds
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.metadata.versions import TRANSACTION_VERSION
 from barnabas.config.catalogue.transactions import (
@@ -60,11 +61,11 @@ _EXPIRATION: Final = "expiration"
 class TransactionCoordinatorShard:
     """The transactional ids of one partition."""
 
-    def __init__(self, context: ShardContext, writer: MarkerWriter, producer_ids: ProducerIds) -> None:
+    def __init__(self, context: ShardContext, sender: MarkerSender, producer_ids: ProducerIds) -> None:
         self.context = context
         self._producer_ids = producer_ids
         self.transactions: dict[str, TransactionMetadata] = {}
-        self.markers = PendingMarkers(context, writer, self._markers_written)
+        self.markers = PendingMarkers(context, sender, self._markers_written)
         self._ongoing: set[str] = set()
         self._tombstone_bytes = MAX_TOMBSTONE_BYTES
         self._is_unloaded = False
@@ -109,11 +110,15 @@ class TransactionCoordinatorShard:
         for metadata in list(self.transactions.values()):
             if metadata.is_ending:
                 logger.info("The transaction of %s is being ended", metadata.transactional_id)
-                self.markers.begin(metadata)
+                self.context.when_committed(partial(self._decided, metadata))
 
     def on_unloaded(self) -> None:
         self._is_unloaded = True
         self.markers.close()
+
+    def on_new_epoch(self) -> None:
+        """Markers under way were of the epoch before, and may be fenced."""
+        self.markers.epoch_changed()
 
     def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Nothing: the next attempt to write a marker finds deleted topics."""

@@ -6,15 +6,19 @@ Source: org.apache.kafka.server.transaction.AddPartitionsToTxnManager.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinator.runtime_probe import RecentTimes
 from barnabas.broker.coordinator.transaction.coordinator import TransactionCoordinator
 from barnabas.broker.coordinator.transaction.metadata import TV_2
 from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
 from barnabas.broker.coordinator.txn import TransactionalProducer
 from barnabas.broker.pending import Pending
+from barnabas.broker.probes import RecentTimes
 from barnabas.protocol.errors import ErrorCode
 from barnabas.storage.offsets import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.coordinator.transaction.remote_coordinators import RemoteCoordinators
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
@@ -28,14 +32,22 @@ class VerificationProbe:
 
 
 class AddPartitionsToTxnManager:
-    """A TransactionVerifier over the coordinator in this process. `time` is a monotonic clock in seconds."""
+    """A TransactionVerifier over the coordinator in this process, and in a cluster over `remote` ones.
+
+    `time` is a monotonic clock in seconds.
+    """
 
     def __init__(
-        self, coordinator: TransactionCoordinator, probe: VerificationProbe, time: Callable[[], float]
+        self,
+        coordinator: TransactionCoordinator,
+        probe: VerificationProbe,
+        time: Callable[[], float],
+        remote: RemoteCoordinators | None = None,
     ) -> None:
         self._coordinator = coordinator
         self._probe = probe
         self._time = time
+        self._remote = remote
 
     def verify(self, producer: TransactionalProducer, partitions: Sequence[TopicPartition]) -> Pending[Codes]:
         """NONE for each partition that belongs to the producer's open transaction; where the producer supports epoch
@@ -55,6 +67,8 @@ class AddPartitionsToTxnManager:
         return self._ask(producer, partitions).then(answered)
 
     def _ask(self, producer: TransactionalProducer, partitions: Sequence[TopicPartition]) -> Pending[Codes]:
+        if self._remote is not None and not self._remote.is_local(producer.transactional_id):
+            return self._remote.ask(producer, partitions)
         transactional_id, epoch = (
             producer.transactional_id,
             ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch),

@@ -91,6 +91,9 @@ class Counters:
     def on_unloaded(self) -> None:
         self.events.append("unloaded")
 
+    def on_new_epoch(self) -> None:
+        self.events.append("epoch")
+
     def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.events.append("metadata")
 
@@ -126,7 +129,7 @@ class MemoryLogs:
 
     `refusal`: the error of checks before an append. `failure`: the error of the append. `lost`: the
     append fails after it was written. `holds`: appended batches are committed by `commit` only. `reading` fails loads,
-    `errno` the reads of the log.
+    `errno` the reads of the log. `behind`: the loaded records are committed when it completes.
     """
 
     def __init__(self) -> None:
@@ -142,6 +145,7 @@ class MemoryLogs:
         self.guards: list[VerificationGuard | None] = []
         self.verifying = False
         self.disk_errors: list[OSError] = []
+        self.behind: Pending[object] | None = None
         self._held: list[tuple[Pending[AppendResult], AppendResult]] = []
 
     def check(self, partition: int, *, is_needed: bool = True) -> LogLimits:
@@ -191,6 +195,9 @@ class MemoryLogs:
         held, self._held = self._held[:count], [] if count is None else self._held[count:]
         for pending, result in held:
             pending.complete(result if error is None else AppendError(error, "lost"))
+
+    def uncommitted(self, partition: int) -> Pending[object] | None:
+        return self.behind
 
     def start_verification(
         self, partition: int, producer_id: int, epoch: int, *, supports_epoch_bump: bool

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
+from barnabas.broker.coordinator.record_queue import Committed
 from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import (
     CoordinatorResult,
@@ -69,6 +70,7 @@ class ShardHarness(Generic[S]):
         image: MetadataImage | None = None,
         log: list[Logged] | None = None,
         now_ms: int = START_MS,
+        when_committed: Callable[[Committed], None] = lambda callback: callback(None),
     ) -> None:
         self.settings = dict(settings or {})
         overrides = [f"{key}={value}" for key, value in self.settings.items()]
@@ -90,6 +92,7 @@ class ShardHarness(Generic[S]):
                 now_ms=lambda: self.now_ms,
                 image=lambda: self.image,
                 new_uuid=lambda: UUID(int=next(self.uuids)),
+                when_committed=when_committed,
             )
         )
         for offset, logged in enumerate(self.log):

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.coordinator.assembly import CoordinatorDependencies, Coordinators, InterBroker
 from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult
+from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
 from barnabas.broker.coordinator.txn import TransactionalProducer, TransactionMarker
+from barnabas.broker.metadata.internal_topics import partition_for
 from barnabas.broker.pending import Pending
 from barnabas.protocol.api_keys import ApiKey, request_header_version
 from barnabas.protocol.codec import decode, encode
@@ -20,12 +23,17 @@ from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetFetchR
 from barnabas.protocol.messages.group_state import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, JoinGroupResponse
 from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.protocol.messages.topics import CreatePartitionsRequest, DeleteTopicsRequest
+from barnabas.protocol.messages.transactions import AddPartitionsToTxnRequest, WriteTxnMarkersRequest
 from barnabas.protocol.records.entries import batches
 from barnabas.protocol.schema import Message
 from barnabas.storage.env import RealFile
-from tests.broker.broker_fixture import WAITS, InProcessBroker, Wait
+from tests.broker.broker_fixture import NODE_ID, WAITS, Client, InProcessBroker, Wait
+from tests.broker.cluster_images import election, topic_id, topic_records
+from tests.broker.fake_channels import FakeChannels
 from tests.broker.held_runner import HeldRunner
+from tests.broker.member_broker import LISTENER, Cluster
 from tests.broker.replica_node import BreakableEnv
 from tests.broker.running_server import config_of, connected, new_server
 from tests.support import raw
@@ -64,6 +72,12 @@ def committed(broker: InProcessBroker) -> int | ErrorCode:
     if answer.error_code:
         return ErrorCode(answer.error_code)
     return answer.topics[0].partitions[0].committed_offset
+
+
+def committed_later(broker: InProcessBroker) -> Client:
+    """A client that has asked for the committed offset."""
+    topic = OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+    return broker.client(7) >> OffsetFetchRequest(group_id="g", topics=[topic])
 
 
 JOIN = JoinGroupRequest(
@@ -306,6 +320,104 @@ def given(pending: Pending[Any]) -> Any:
     return told[0] if told else WAITS
 
 
+# ---- in a cluster
+
+
+def test_a_member_of_a_cluster_sends_markers_and_verifications_to_other_brokers(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path)
+    cluster, channels = Cluster(broker), FakeChannels()
+    coordinators = Coordinators(
+        CoordinatorDependencies(
+            config=broker.config,
+            node_id=NODE_ID,
+            replica_manager=broker.replica_manager,
+            loop=broker.timer,
+            loading=broker.runner,
+            producer_ids=broker.components.control.producer_ids,
+            now_ms=broker.env.now_ms,
+            channels=InterBroker(LISTENER, channels.to),
+        )
+    )
+    broker.components.publishers.add(coordinators.apply)
+    cluster.commit(*topic_records("__transaction_state", [1, 2]), *topic_records("t", [1, 2, -1]))
+    here, there = ({partition_for(name, 2): name for name in map(str, range(20))}[index] for index in (0, 1))
+    transactions = coordinators.transactions
+    begun_with = transactions.init_producer_id(here, 1000)
+    broker.timer.run_soon()
+    made = given(begun_with)
+    producer = ProducerIdAndEpoch(made.producer_id, made.producer_epoch)
+    added = transactions.add_partitions(here, producer, [("t", 0), ("t", 1), ("t", 2)], 0)
+    broker.timer.run_soon()
+    assert given(added) is ErrorCode.NONE
+    transactions.end_transaction(here, producer, commits=True, client_version=0)
+    broker.timer.run_soon()
+    assert broker.replica_manager.partition("t", 0).log.log_end_offset == 1
+    assert coordinators.unknown_destinations == 1
+    (sent,) = channels[2].sent
+    assert isinstance(sent.request, WriteTxnMarkersRequest)
+    assert [topic.partition_indexes for topic in sent.request.markers[0].topics] == [[1]]
+    cluster.commit(election("t", 2, 1))
+    assert coordinators.unknown_destinations == 0
+
+    asked = TransactionalProducer(there, 7, 0, False)
+    assert coordinators.group_runtime.verifier is not None
+    coordinators.group_runtime.verifier.verify(asked, [("t", 0)])
+    assert isinstance(channels[2].sent[1].request, AddPartitionsToTxnRequest)
+    broker.kill()
+
+
+class Replicated:
+    """A broker that coordinates groups in a partition with a follower, which never fetches: the high watermark moves
+    when it leaves the ISR."""
+
+    def __init__(self, log_dir: Path, settings: dict[str, str] | None = None) -> None:
+        self.broker = InProcessBroker(log_dir, settings)
+        self.cluster = Cluster(self.broker)
+        self.cluster.commit(*topic_records("t", [1]), *topic_records("__consumer_offsets", [1], [1, 2]))
+
+    def change(self, **changes: Any) -> None:
+        topic = topic_id("__consumer_offsets")
+        self.cluster.commit(PartitionChangeRecord(partition_id=0, topic_id=topic, **changes))
+
+
+def test_operations_are_answered_when_the_high_watermark_passes_their_records(tmp_path: Path) -> None:
+    replicated = Replicated(tmp_path)
+    broker = replicated.broker
+    first = broker.client(8) >> commit_request(7) << WAITS
+    second = broker.client(8) >> commit_request(8) << WAITS
+    assert broker.replica_manager.partition("__consumer_offsets", 0).log.high_watermark == 0
+    replicated.change(isr=[1])
+    assert first << answered(ErrorCode.NONE)
+    assert second << answered(ErrorCode.NONE)
+    assert committed(broker) == 8
+    broker.kill()
+
+
+def test_a_commit_that_takes_too_long_stays_in_the_state(tmp_path: Path) -> None:
+    replicated = Replicated(tmp_path, {"offsets.commit.timeout.ms": "2000"})
+    broker = replicated.broker
+    waiting = broker.client(8) >> commit_request(7) << WAITS
+    assert waiting >> Wait(2.1) << answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    replicated.change(isr=[1])
+    assert committed(broker) == 7
+    assert [state.name for state in broker.coordinators.group_runtime.states()] == ["ACTIVE"]
+    broker.kill()
+
+
+def test_a_coordinator_that_resigns_answers_all_that_waits(tmp_path: Path) -> None:
+    replicated = Replicated(tmp_path)
+    broker = replicated.broker
+    waiting = broker.client(8) >> commit_request(7) << WAITS
+    replicated.change(leader=2)
+    assert waiting << answered(ErrorCode.NOT_COORDINATOR)
+    assert broker.client(8) >> commit_request(8) << answered(ErrorCode.NOT_COORDINATOR)
+    replicated.change(leader=1)  # elected again: what was not committed before is in the log, and may be yet
+    assert committed_later(broker) << WAITS
+    replicated.change(isr=[1])
+    assert committed(broker) == 7
+    broker.kill()
+
+
 # ---- stopping
 
 
@@ -319,7 +431,7 @@ def test_pending_requests_fail_at_the_stop(tmp_path: Path) -> None:
 
 async def test_a_stop_does_not_wait_for_pending_joins(tmp_path: Path) -> None:
     server = new_server(config_of(tmp_path, group_initial_rebalance_delay_ms="20000"))
-    server.start()
+    await server.start()
     async with connected(server.ports["PLAINTEXT"]) as client:
         await client.ask(_frame(FindCoordinatorRequest(coordinator_keys=["waiting"]), 4))
         client.send(_frame(JOIN, 3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,14 +12,16 @@ from barnabas.broker.coordinator.errors import as_coordinator
 from barnabas.broker.coordinator.partition_log import ReplicaLogs
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendResult, append_error_of
+from barnabas.config.log_config import LogConfig
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.protocol.records.batch import RecordBatch
 from barnabas.protocol.records.control import end_transaction_marker
 from barnabas.protocol.records.entries import batches
 from barnabas.storage.errors import OutOfResourcesError
 from tests.broker.broker_fixture import InProcessBroker
-from tests.broker.logs import batch
-from tests.broker.replica_node import BreakableEnv
+from tests.broker.logs import batch, partition_image
+from tests.broker.replica_node import BreakableEnv, Node, T
 
 
 def logs_of(tmp_path: Path, max_message_bytes: str = "1000000") -> tuple[InProcessBroker, ReplicaLogs]:
@@ -67,7 +70,6 @@ def test_too_few_in_sync_replicas_are_detected_before_the_append(tmp_path: Path)
     with pytest.raises(ApiError) as caught:
         logs.check(0)
     assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
-    assert append_error_of(append(logs, batch("a"))) is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def test_reserved_space_is_for_necessary_records(tmp_path: Path) -> None:
@@ -159,6 +161,97 @@ def test_an_old_epoch_is_not_verified(tmp_path: Path) -> None:
     assert (
         broker.replica_manager.partition("state", 0).log.producer_state_manager.verifications.get(5) is None
     )
+
+
+# ---- several replicas
+
+
+class Replicated:
+    """A partition with a follower in the ISR that never fetches: the high watermark moves when it leaves the ISR."""
+
+    def __init__(self, log_dir: Path, config: LogConfig | None = None) -> None:
+        self.node = Node(log_dir, config=config)
+        self.node.create("state", T, partition_image(replicas=(1, 2)))
+        self.logs = ReplicaLogs("state", self.node.manager)
+
+    def append(self, *values: str) -> list[AppendResult]:
+        """The result, when it is there."""
+        found: list[AppendResult] = []
+        answer = self.logs.append(0, batch(*values))
+        if isinstance(answer, Pending):
+            answer.add_done_callback(found.append)
+        else:
+            found.append(answer)
+        return found
+
+    def change(self, **changes: Any) -> None:
+        self.node.commit(PartitionChangeRecord(partition_id=0, topic_id=T, **changes))
+
+
+def test_an_append_is_committed_when_the_high_watermark_passes_it(tmp_path: Path) -> None:
+    replicated = Replicated(tmp_path)
+    first, second = replicated.append("a", "b"), replicated.append("c")
+    assert (first, second, replicated.node.log("state")) == ([], [], (0, 3))
+    replicated.change(isr=[1])
+    assert [append_error_of(only) for only in (*first, *second)] == [ErrorCode.NONE] * 2
+    third = replicated.append("d")
+    assert [append_error_of(only) for only in third] == [ErrorCode.NONE]
+
+
+def test_a_leader_that_resigns_neither_commits_nor_fails_what_it_has_appended(tmp_path: Path) -> None:
+    replicated = Replicated(tmp_path)
+    told = replicated.append("a")
+    replicated.change(leader=2)
+    assert (told, replicated.node.manager.produce_purgatory.watched) == ([], 0)
+    replicated.change(leader=1, isr=[1])
+    assert told == []
+
+
+def test_a_failed_disk_neither_commits_nor_fails_what_was_appended(tmp_path: Path) -> None:
+    replicated = Replicated(tmp_path)
+    told = replicated.append("a")
+    replicated.node.manager.log_dir_failed(str(tmp_path))
+    assert (told, replicated.node.manager.produce_purgatory.watched) == ([], 0)
+
+
+def test_a_flushed_append_waits_for_the_high_watermark_too(tmp_path: Path) -> None:
+    replicated = Replicated(tmp_path, LogConfig(flush_messages=1))
+    told = replicated.append("a")
+    assert told == []
+    replicated.node.disk.release_all()
+    assert told == []
+    replicated.change(isr=[1])
+    assert [append_error_of(only) for only in told] == [ErrorCode.NONE]
+    told = replicated.append("b")
+    assert told == []
+    replicated.node.disk.release_all()
+    assert [append_error_of(only) for only in told] == [ErrorCode.NONE]
+
+
+def test_a_leader_that_resigns_before_the_flush_is_silent(tmp_path: Path) -> None:
+    replicated = Replicated(tmp_path, LogConfig(flush_messages=1))
+    told = replicated.append("a")
+    replicated.change(leader=2)
+    replicated.node.disk.release_all()
+    assert told == []
+
+
+def test_records_above_the_high_watermark_are_reported(tmp_path: Path) -> None:
+    replicated = Replicated(tmp_path)
+    assert replicated.logs.uncommitted(0) is None
+    replicated.append("a")
+    behind = replicated.logs.uncommitted(0)
+    told: list[object] = []
+    assert behind is not None
+    behind.add_done_callback(told.append)
+    assert told == []
+    replicated.change(isr=[1])
+    assert told == [None]
+    assert replicated.logs.uncommitted(0) is None
+    replicated.change(leader=2)
+    with pytest.raises(ApiError) as caught:
+        replicated.logs.uncommitted(0)
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))

@@ -342,6 +342,61 @@ def test_a_commit_that_takes_too_long_times_out_and_the_records_stay() -> None:
     assert look(harness).value == {"a": 1}
 
 
+def test_each_operation_has_the_whole_write_timeout() -> None:
+    harness = RuntimeHarness()
+    harness.logs.holds = True
+    first = write(harness, lambda shard: shard.set("a", 1))
+    harness.end_pass()
+    harness.clock.advance(WRITE_TIMEOUT_MS / 1000 - 1)
+    seen, later = look(harness), write(harness, lambda _: CoordinatorResult("no records"))
+    harness.clock.advance(1)
+    assert (first.value, seen.value) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "nothing")
+    harness.clock.advance(WRITE_TIMEOUT_MS / 1000 - 1.001)
+    assert (seen.value, later.value) == ("nothing", "nothing")
+    harness.clock.advance(0.001)
+    assert (seen.value, later.value) == (ErrorCode.COORDINATOR_NOT_AVAILABLE,) * 2
+    third = look(harness)
+    harness.clock.advance(1)
+    harness.logs.commit()
+    assert third.value == {"a": 1}
+    assert harness.clock.scheduled == 0
+
+
+# ---- a new leader, whose log may hold records that are not committed
+
+
+def test_responses_wait_for_loaded_records_that_are_not_committed() -> None:
+    logs = MemoryLogs()
+    write(earlier := RuntimeHarness(logs=logs), lambda shard: shard.set("a", 1))
+    earlier.end_pass()
+    behind: Pending[object] = Pending()
+    logs.behind = behind
+    logs.holds = True
+    harness = RuntimeHarness(logs=logs)
+    seen, written = look(harness), write(harness, lambda shard: shard.set("b", 2))
+    harness.end_pass()
+    assert (seen.value, written.value) == ("nothing", "nothing")
+    behind.complete(True)
+    assert (seen.value, written.value) == ({"a": 1}, "nothing")
+    logs.commit()
+    assert (written.value, look(harness).value) == (None, {"a": 1, "b": 2})
+
+
+def test_loaded_records_that_are_not_committed_in_time() -> None:
+    logs = MemoryLogs()
+    behind: Pending[object] = Pending()
+    logs.behind = behind
+    harness = RuntimeHarness(logs=logs)
+    seen = look(harness)
+    harness.clock.advance(WRITE_TIMEOUT_MS / 1000)
+    assert seen.value is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    again = look(harness)
+    harness.runner.unload()
+    assert again.value is ErrorCode.NOT_COORDINATOR
+    behind.complete(True)
+    assert harness.clock.scheduled == 0
+
+
 def test_a_callback_that_raises_does_not_block_other_responses(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -605,7 +660,7 @@ def test_a_new_epoch_of_the_same_leader_keeps_the_state() -> None:
     shard = harness.shard
     harness.runner.lead(8)
     assert harness.shard is shard
-    assert shard.context.epoch == 8
+    assert (shard.context.epoch, shard.events) == (8, ["loaded", "epoch"])
 
 
 def test_pending_requests_of_an_unloaded_partition_fail() -> None:

@@ -195,3 +195,12 @@ def test_markers_for_offsets_go_to_the_group_coordinator(
 def test_an_offsets_partition_that_is_absent(harness: Harness) -> None:
     assert harness.write(COMMIT, (OFFSETS, 1)) == {f"{OFFSETS}-1": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert harness.groups.asked == []
+
+
+def test_sent_markers_are_written_in_one_answer(harness: Harness) -> None:
+    harness.begin()
+    found: list[Mapping[TopicPartition, ErrorCode]] = []
+    answers = harness.writer.send(COMMIT, [("t", 0), ("t", 1)], lambda: True)
+    for answer in answers:
+        answer.add_done_callback(found.append)
+    assert found == [{("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NONE}]

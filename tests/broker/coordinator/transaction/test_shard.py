@@ -6,10 +6,11 @@ import logging
 
 import pytest
 
+from barnabas.broker.coordinator.record_queue import Committed
 from barnabas.broker.coordinator.shard import CoordinatorResult
 from barnabas.broker.coordinator.transaction.metadata import MAX_EPOCH
 from barnabas.broker.coordinator.transaction.rules import ProducerIdAndEpoch
-from barnabas.broker.coordinator.transaction.shard import MAX_TOMBSTONE_BYTES
+from barnabas.broker.coordinator.transaction.shard import DECISION_RETRY_MS, MAX_TOMBSTONE_BYTES
 from barnabas.broker.coordinator.transaction.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -123,6 +124,23 @@ def test_markers_are_retried_until_every_partition_has_one(harness: TransactionH
     harness.shard_harness.advance(1_000)
     assert harness.metadata().state is COMPLETE_ABORT
     assert [partition for partition, _ in harness.markers.written] == [T0, T1]
+
+
+def test_a_new_coordinator_ends_what_is_decided_and_committed(harness: TransactionHarness) -> None:
+    producer = ids(harness.init())
+    harness.add(producer, T0)
+    harness.markers.is_held = True
+    harness.end(producer, commits=True)
+    waiting: list[Committed] = []
+    later = TransactionHarness(log=harness.shard_harness.log, when_committed=waiting.append)
+    assert later.metadata().state is PREPARE_COMMIT
+    later.shard_harness.advance(60_000)
+    assert later.markers.asked == []
+    waiting.pop()(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))  # it takes too long
+    later.shard_harness.advance(DECISION_RETRY_MS)
+    later.settle()
+    assert [partition for partition, _ in later.markers.written] == [T0]
+    assert later.metadata().state is COMPLETE_COMMIT
 
 
 def test_topics_that_are_deleted_need_no_marker(harness: TransactionHarness) -> None:

@@ -7,6 +7,7 @@ import pytest
 from barnabas.broker.coordinator.transaction.verification import AddPartitionsToTxnManager, VerificationProbe
 from barnabas.broker.coordinator.txn import TransactionalProducer
 from barnabas.protocol.errors import ErrorCode
+from tests.broker.coordinator.transaction.test_remote_coordinators import HERE, NOWHERE, THERE, Asking
 from tests.broker.coordinator.transaction.txn_fakes import FakeTransactions
 
 KEYS = [("t", 0), ("t", 1)]
@@ -50,3 +51,20 @@ def test_failures_and_durations_are_counted() -> None:
     clock.seconds = 0.25
     coordinator.release()
     assert (probe.times.count, probe.failures, list(probe.times.values())) == (1, 1, [250.0])
+
+
+def test_the_transactions_of_other_coordinators_are_asked_there() -> None:
+    asking, coordinator, probe = Asking(), FakeTransactions(), VerificationProbe()
+    manager = AddPartitionsToTxnManager(coordinator, probe, Clock(), asking.remote)
+    heard: list[object] = []
+    for name in (HERE, THERE, NOWHERE):
+        manager.verify(TransactionalProducer(name, 7, 0, False), KEYS).add_done_callback(heard.append)
+    assert [asked[1] for asked in coordinator.asked] == [HERE]
+    assert asking.requests() == [[(THERE, 0)]]
+    asking.respond({THERE: {KEYS[0]: ErrorCode.PRODUCER_FENCED, KEYS[1]: 0}})
+    assert heard == [
+        dict.fromkeys(KEYS, ErrorCode.NONE),
+        dict.fromkeys(KEYS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        {KEYS[0]: ErrorCode.INVALID_PRODUCER_EPOCH, KEYS[1]: ErrorCode.NONE},
+    ]
+    assert (probe.failures, probe.times.count) == (3, 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from barnabas.broker.coordinator.records import TRANSACTION_RECORDS, RecordSerde
@@ -34,7 +34,7 @@ T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 
 
 class Markers:
-    """A MarkerWriter. Every partition gets its marker at once, unless `errors` has an error for it, or `is_held`: then
+    """A MarkerSender. Every partition gets its marker at once, unless `errors` has an error for it, or `is_held`: then
     responses wait for `release`."""
 
     def __init__(self) -> None:
@@ -53,6 +53,11 @@ class Markers:
         if not self.is_held:
             self.release()
         return answer
+
+    def send(
+        self, marker: TransactionMarker, partitions: Sequence[TopicPartition], is_current: Callable[[], bool]
+    ) -> list[Pending[Mapping[TopicPartition, ErrorCode]]]:
+        return [self.write(marker, partitions)]
 
     def release(self) -> None:
         """Writes, or fails, all held markers."""

@@ -104,6 +104,9 @@ class OffsetShard:
     def on_unloaded(self) -> None:
         pass
 
+    def on_new_epoch(self) -> None:
+        pass
+
     def on_new_metadata_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         if delta.deleted_topics:
             self.removal.topics_deleted(delta.deleted_topics)
