@@ -1,7 +1,7 @@
 """Creates topics on demand: for Metadata requests, and for a coordinator's state.
 
-Source: kafka.server.DefaultAutoTopicCreationManager, which answers with an error until the topic exists; here the
-response waits for it, which is short.
+Source: kafka.server.DefaultAutoTopicCreationManager, which answers with an error until the topic exists. So does a
+member of a cluster; on a node that is alone the response waits for the topic, which is short.
 """
 
 from __future__ import annotations
@@ -13,15 +13,24 @@ from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.controller.internal_topic_specs import creatable_topic
 from barnabas.broker.controller.topic_admin import new_topics
 from barnabas.broker.metadata.image import MetadataImage
-from barnabas.broker.pending import Pending
+from barnabas.broker.pending import Pending, completed
 from barnabas.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.broker.request import RequestContext
 
 
-def create_topics_on_demand(broker: Broker, names: Sequence[str]) -> Pending[dict[str, ErrorCode]]:
-    """Creates those of `names` (each once) that do not exist; the result has the errors of those that failed."""
+def create_topics_on_demand(
+    broker: Broker, names: Sequence[str], context: RequestContext | None
+) -> Pending[dict[str, ErrorCode]]:
+    """Creates those of `names` (each once) that do not exist; the result has the errors of those that failed.
+
+    In a cluster the controller creates them, in the name of the client of `context`, or of this broker without one.
+    """
+    if broker.topic_creation is not None:
+        broker.topic_creation.create(names, context)
+        return completed({})
     brokers = len(broker.topic_defaults.brokers)
 
     def decide(image: MetadataImage) -> Decision[dict[str, ErrorCode]]:

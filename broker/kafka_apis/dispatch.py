@@ -12,12 +12,12 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from barnabas.broker.broker import Broker
+from barnabas.broker.broker import Broker, Forwarded, Forwarder
 from barnabas.broker.kafka_apis import handlers
 from barnabas.broker.kafka_apis.error_places import ErrorPlaces, error_places, errors_in
 from barnabas.broker.network.in_flight import Answer, Response
 from barnabas.broker.pending import Pending
-from barnabas.broker.probes import ApiTimes, RequestProbe
+from barnabas.broker.probes import FETCH_FOLLOWER, ApiTimes, RequestProbe
 from barnabas.broker.request import (
     CLOSE_CONNECTION,
     REGISTRY,
@@ -56,12 +56,16 @@ _MAX_CACHED_BYTES: Final = 256
 class _Route:
     """Everything about one API key in one version."""
 
-    def __init__(self, handler: ApiHandler, version: int) -> None:
+    def __init__(
+        self, handler: ApiHandler, version: int, forwarder: Forwarder | None, counted_as: str = ""
+    ) -> None:
+        """`counted_as` is the name in the probe, by default that of the key."""
         api_key = handler.key
-        self.api = api_key.name
+        self.api = counted_as or api_key.name
         self.api_key = api_key
         self.version = version
         self.handle = handler.handle
+        self.forwarder = forwarder if handler.forwardable else None
         self.decode_header = decoder(RequestHeader, request_header_version(api_key, version), MAX_ELEMENTS)
         self.decode_body = decoder(request_type(api_key), version, MAX_ELEMENTS)
         self.response_type = response_type(api_key)
@@ -98,6 +102,8 @@ class KafkaApis:
         self._probe = probe
         self._now = now
         self._routes: dict[tuple[int, int], _Route] = {}
+        self._follower_routes: dict[int, _Route] = {}
+        """Of Fetch, by version, for the followers of a cluster's member."""
 
     def handle(self, connection: ConnectionInfo, frame: Frame) -> Answer:
         """Answers one request (a frame without its size). Raises ProtocolError when the connection has to close."""
@@ -109,6 +115,8 @@ class KafkaApis:
                 return _unsupported_api_versions(bytes(frame[4:8]))
         route = cached.route
         request, _ = route.decode_body(frame, cached.end, len(frame))
+        if route.forwarder is not None:
+            return self._forward(route, cached.context, request, bytes(frame), started)
         response = route.handle(self._broker, cached.context, request)
         handled = self._now()
         if response.__class__ is route.response_type:  # by far the most frequent case
@@ -119,6 +127,15 @@ class KafkaApis:
         assert isinstance(response, NoResponse), f"{route.api} was answered by {type(response)}"
         self._times(route).record(route.version, handled - started, 0.0)
         return response
+
+    def _forward(
+        self, route: _Route, context: RequestContext, request: Message, frame: bytes, started: float
+    ) -> Pending[Response]:
+        """Has the cluster's controller answer the request; its response is passed on as it comes."""
+        assert route.forwarder is not None
+        forwarded = route.forwarder.forward(self._broker, context, request, frame)
+        handled = self._now()
+        return forwarded.then(lambda result: self._answer_late(route, frame[4:8], result, started, handled))
 
     def _answer_later(
         self,
@@ -131,13 +148,21 @@ class KafkaApis:
         return response.then(lambda message: self._answer_late(route, number, message, started, handled))
 
     def _answer_late(
-        self, route: _Route, number: bytes, response: Message | NoResponse, started: float, handled: float
+        self,
+        route: _Route,
+        number: bytes,
+        response: Message | Forwarded | NoResponse,
+        started: float,
+        handled: float,
     ) -> Response:
         """Runs in the code that completes the response, which must not fail for a bug in encoding it."""
         self._times(route).record(route.version, handled - started, self._now() - handled)
         if isinstance(response, NoResponse):
             return response
         try:
+            if isinstance(response, Forwarded):
+                self._count_errors(route, response.response)
+                return [response.data]
             return self._answer(route, number, response)
         except Exception:
             logger.exception("a bug: the response to %s cannot be encoded", route.api)
@@ -145,14 +170,18 @@ class KafkaApis:
 
     def _answer(self, route: _Route, number: bytes, response: Message) -> list[Chunk]:
         """The bytes of the response: its header, which is the request's number, and body, without the size in front."""
+        if route.error_places or (route.has_error_code and response.error_code):  # type: ignore[attr-defined]  # it has
+            self._count_errors(route, response)
+        out: list[Chunk] = [number + _NO_TAGS if route.flexible_header else number]
+        route.encode(response, out)
+        return out
+
+    def _count_errors(self, route: _Route, response: Message) -> None:
         if route.has_error_code and (code := response.error_code):  # type: ignore[attr-defined]  # it has
             self._probe.request_failed(route.api, ErrorCode(code).name)
         if route.error_places:
             for code in errors_in(response, route.error_places):
                 self._probe.request_failed(route.api, ErrorCode(code).name)
-        out: list[Chunk] = [number + _NO_TAGS if route.flexible_header else number]
-        route.encode(response, out)
-        return out
 
     def _times(self, route: _Route) -> ApiTimes:
         """The counters of the API's requests, added with the first response."""
@@ -173,15 +202,35 @@ class KafkaApis:
         if route is None:
             return None
         header, end = route.decode_header(frame, 0, len(frame))
+        if route.api_key is ApiKey.FETCH and self._broker.forwarder is not None:
+            route = self._fetch_route(route, frame, end)
         context = RequestContext(connection, route.api_key, version, header.client_id)
         cached = _CachedHeader(route, context, bytes(frame[_REQUEST_START.size : end]))
         if len(cached.header) <= _MAX_CACHED_BYTES:
             connection.cached_headers[bytes(frame[:4])] = cached
         return cached
 
+    def _fetch_route(self, route: _Route, frame: Frame, end: int) -> _Route:
+        """The route of the fetches with this header, which are a follower's or a consumer's: a follower has connections
+        of its own.
+
+        Raises ProtocolError.
+        """
+        request, _ = route.decode_body(frame, end, len(frame))
+        if request.replica_id < 0 and request.replica_state.replica_id < 0:  # type: ignore[attr-defined]  # it has
+            return route
+        known = self._follower_routes.get(route.version)
+        if known is None:
+            known = _Route(REGISTRY[route.api_key], route.version, None, FETCH_FOLLOWER)
+            self._follower_routes[route.version] = known
+        return known
+
     def _find_route(self, api_key: int, version: int) -> _Route | None:
         """Makes the route; None for an ApiVersions request in an unknown version. Raises ProtocolError."""
+        forwarder = self._broker.forwarder
         handler = REGISTRY.get(api_key)
+        if handler is None and forwarder is not None:
+            handler = forwarder.handlers.get(api_key)
         if handler is None:
             self._probe.request_refused("unknown api key")
             raise ProtocolError(f"API key {api_key} is not served here")
@@ -193,7 +242,7 @@ class KafkaApis:
             raise ProtocolError(
                 f"{handler.key.name} is served in versions {low} to {high}, and the request is in version {version}"
             )
-        route = self._routes[api_key, version] = _Route(handler, version)
+        route = self._routes[api_key, version] = _Route(handler, version, forwarder)
         return route
 
 

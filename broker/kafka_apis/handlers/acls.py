@@ -85,7 +85,7 @@ def describe_acls(
     )
 
 
-@api(ApiKey.CREATE_ACLS, versions=(1, 3))
+@api(ApiKey.CREATE_ACLS, versions=(1, 3), forwardable=True)
 def create_acls(
     broker: Broker, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse | Pending[CreateAclsResponse]:
@@ -122,7 +122,7 @@ def _created(error: ApiError | None) -> CreateAclsResponse.AclCreationResult:
     return CreateAclsResponse.AclCreationResult(error_code=error.code, error_message=error.message)
 
 
-@api(ApiKey.DELETE_ACLS, versions=(1, 3))
+@api(ApiKey.DELETE_ACLS, versions=(1, 3), forwardable=True)
 def delete_acls(
     broker: Broker, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse | Pending[DeleteAclsResponse]:

@@ -34,26 +34,40 @@ if TYPE_CHECKING:
 Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 
 
-@api(ApiKey.ALTER_CONFIGS, versions=(0, 2))
+@api(ApiKey.ALTER_CONFIGS, versions=(0, 2), forwardable=True)
 def alter_configs(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> Pending[AlterConfigsResponse]:
-    alterations = [
-        ConfigAlteration(
-            (resource.resource_type, resource.resource_name),
-            [KeyAlteration(config.name, AlterOperation.SET, config.value) for config in resource.configs],
-            replaces=True,
-        )
-        for resource in request.resources
-    ]
-    return _alter(broker, alterations, {}, AlterConfigsResponse, validate_only=request.validate_only)
+    return _alter(
+        broker, alterations_of(request), {}, AlterConfigsResponse, validate_only=request.validate_only
+    )
 
 
-@api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
+@api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), forwardable=True)
 def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Pending[IncrementalAlterConfigsResponse]:
-    alterations = [
+    alterations = alterations_of(request)
+    of_loggers = alter_own_loggers(broker.node_id, alterations, validate_only=request.validate_only)
+    return _alter(
+        broker, alterations, of_loggers, IncrementalAlterConfigsResponse, validate_only=request.validate_only
+    )
+
+
+def alterations_of(
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+) -> list[ConfigAlteration]:
+    """The alterations that a request asks for, in its order."""
+    if isinstance(request, AlterConfigsRequest):
+        return [
+            ConfigAlteration(
+                (resource.resource_type, resource.resource_name),
+                [KeyAlteration(config.name, AlterOperation.SET, config.value) for config in resource.configs],
+                replaces=True,
+            )
+            for resource in request.resources
+        ]
+    return [
         ConfigAlteration(
             (resource.resource_type, resource.resource_name),
             [
@@ -63,13 +77,9 @@ def incremental_alter_configs(
         )
         for resource in request.resources
     ]
-    of_loggers = _alter_loggers(broker.node_id, alterations, validate_only=request.validate_only)
-    return _alter(
-        broker, alterations, of_loggers, IncrementalAlterConfigsResponse, validate_only=request.validate_only
-    )
 
 
-def _alter_loggers(
+def alter_own_loggers(
     node_id: int, alterations: Sequence[ConfigAlteration], *, validate_only: bool
 ) -> dict[int, ApiError | None]:
     """Applies the alterations of loggers, which are not in the metadata; returns their errors, or None, by position."""
@@ -104,7 +114,7 @@ def _alter(
         by_position = {**done, **dict(zip(positions, outcomes, strict=True))}
         return response_type(
             responses=[
-                _answer(response_type, alteration, by_position[position])
+                alteration_result(response_type, alteration, by_position[position])
                 for position, alteration in enumerate(alterations)
             ]
         )
@@ -122,7 +132,9 @@ def _alter(
     )
 
 
-def _answer(response_type: type[Response], alteration: ConfigAlteration, error: ApiError | None) -> Any:
+def alteration_result(
+    response_type: type[Response], alteration: ConfigAlteration, error: ApiError | None
+) -> Any:
     """The result of one alteration in a response of this type."""
     kind, name = alteration.resource
     return response_type.AlterConfigsResourceResponse(

@@ -14,7 +14,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker.broker import Broker, Forwarder
 
 _SOFTWARE_VERSION: Final = 3
 """The first version in which clients name themselves."""
@@ -36,10 +36,7 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
         context.connection.client_software_name = name
         context.connection.client_software_version = software_version
     return ApiVersionsResponse(
-        api_keys=_api_keys(
-            tuple(handler for handler in REGISTRY.values() if handler.offered(broker)),
-            with_unstable=broker.config[UNSTABLE_API_VERSIONS_ENABLE],
-        ),
+        api_keys=_offered(broker),
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in supported(broker.config).items()
@@ -53,6 +50,33 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
             for name, level in finalized(broker.image.features, broker.quorum.kraft_version).items()
         ],
     )
+
+
+def _offered(broker: Broker) -> list[ApiVersionsResponse.ApiVersion]:
+    """What is served here; of what the controller of a cluster answers, in the versions that both serve."""
+    offered = tuple(handler for handler in REGISTRY.values() if handler.offered(broker))
+    forwarder, with_unstable = broker.forwarder, broker.config[UNSTABLE_API_VERSIONS_ENABLE]
+    if forwarder is None:
+        return _api_keys(offered, with_unstable=with_unstable)
+    offered += tuple(forwarder.handlers.values())
+    forwarded = {handler.key for handler in offered if handler.forwardable}
+    limited = [
+        _limited(each, forwarder) if each.api_key in forwarded else each
+        for each in _api_keys(offered, with_unstable=with_unstable)
+    ]
+    return [each for each in limited if each is not None]
+
+
+def _limited(
+    api: ApiVersionsResponse.ApiVersion, forwarder: Forwarder
+) -> ApiVersionsResponse.ApiVersion | None:
+    served = forwarder.controller_versions(api.api_key)
+    if served is None:
+        return None
+    low, high = max(api.min_version, served.low), min(api.max_version, served.high)
+    if low > high:
+        return None
+    return ApiVersionsResponse.ApiVersion(api_key=api.api_key, min_version=low, max_version=high)
 
 
 @functools.cache

@@ -27,7 +27,7 @@ _NO_ERROR_TEXT: Final = "NONE"
 """The error text of a feature without an error: Kafka's name of the code."""
 
 
-@api(ApiKey.UPDATE_FEATURES, versions=(0, 2))
+@api(ApiKey.UPDATE_FEATURES, versions=(0, 2), forwardable=True)
 def update_features_request(
     broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
 ) -> Pending[UpdateFeaturesResponse]:
@@ -37,7 +37,7 @@ def update_features_request(
         supported(broker.config),
         broker.quorum.kraft_version,
         _static_min_insync_replicas(broker.config),
-        can_name_voters=broker.quorum.can_name_voters,
+        can_name_voters=broker.own_quorum.can_name_voters,
     )
     kraft_version = max((one.level for one in updates if one.feature == KRAFT_VERSION), default=0)
 
@@ -58,7 +58,7 @@ def update_features_request(
         return is_new and response.error_code == ErrorCode.NONE
 
     answer = broker.controller.submit(decide, failed)
-    return broker.quorum.upgrading(answer, kraft_version, upgraded, failed)
+    return broker.own_quorum.upgrading(answer, kraft_version, upgraded, failed)
 
 
 def _static_min_insync_replicas(config: BrokerConfig) -> int:

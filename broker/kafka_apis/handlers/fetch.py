@@ -9,6 +9,7 @@ from barnabas.broker.fetch.context import FetchContext, FetchParams
 from barnabas.broker.fetch.out_of_range import report_out_of_range
 from barnabas.broker.fetch.partition import FetchPartition
 from barnabas.broker.pending import Pending
+from barnabas.broker.probes import FETCH_FOLLOWER
 from barnabas.broker.request import RequestContext, api
 from barnabas.config.catalogue.server import FETCH_MAX_BYTES
 from barnabas.protocol.api_keys import ApiKey
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 READ_COMMITTED: Final = 1
 _LEADERS_SINCE: Final = 16
+_FOLLOWERS_READ_SINCE: Final = 11
+"""Older consumers can read from leaders only; newer ones name their rack (KIP-392)."""
+
+_REPLICA_EPOCH_SINCE: Final = 15
 _STORAGE_ERROR_SINCE: Final = 6
 """Older readers fail on KAFKA_STORAGE_ERROR, which they do not know; after NOT_LEADER_OR_FOLLOWER they retry."""
 
@@ -38,7 +43,8 @@ def fetch(
     broker: Broker, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Pending[FetchResponse]:
     version = context.api_version
-    replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+    knows_epoch = version >= _REPLICA_EPOCH_SINCE
+    replica_id = request.replica_state.replica_id if knows_epoch else request.replica_id
     is_follower = replica_id >= 0
     fetch_context = broker.fetch_manager.context(
         request,
@@ -56,6 +62,10 @@ def fetch(
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
         isolation=_LOG_END if is_follower else _isolation(request.isolation_level),
+        replica_epoch=request.replica_state.replica_epoch if knows_epoch else -1,
+        only_leader=is_follower or version < _FOLLOWERS_READ_SINCE,
+        rack=request.rack_id,
+        listener=context.connection.listener_name,
     )
     answers = broker.replica_reader.read(params, fetch_context)
     if isinstance(answers, Pending):
@@ -80,12 +90,12 @@ def _response(
                 and data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             ):
                 data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            _report_error(broker, context, entry, data)
+            _report_error(broker, context, entry, data, is_follower=is_follower)
             is_led_elsewhere |= data.error_code in _LEADER_ERRORS
             if not is_follower and data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 report_out_of_range(broker.replica_manager, context, entry)
     if is_led_elsewhere and context.api_version >= _LEADERS_SINCE and not is_follower:
-        response.node_endpoints = _this_node(broker, context)
+        response.node_endpoints = _leaders(broker, context, answers)
     return response
 
 
@@ -94,24 +104,35 @@ def _isolation(level: int) -> FetchIsolation:
 
 
 def _report_error(
-    broker: Broker, context: RequestContext, entry: FetchPartition, data: FetchResponse.PartitionData
+    broker: Broker,
+    context: RequestContext,
+    entry: FetchPartition,
+    data: FetchResponse.PartitionData,
+    *,
+    is_follower: bool,
 ) -> None:
     """Counts the error, and adds the partition's leader where that may help."""
     error = ErrorCode(data.error_code)
-    broker.error_probe.request_failed(ApiKey.FETCH.name, error.name)
+    is_counted_apart = is_follower and broker.forwarder is not None
+    broker.error_probe.request_failed(FETCH_FOLLOWER if is_counted_apart else ApiKey.FETCH.name, error.name)
     topic = broker.image.topics.get(entry.topic or "")
     if context.api_version < _LEADERS_SINCE or error not in _LEADER_ERRORS or topic is None:
         return
-    image = topic.partitions[entry.index]
-    data.current_leader = FetchResponse.LeaderIdAndEpoch(
-        leader_id=image.leader, leader_epoch=image.leader_epoch
-    )
-
-
-def _this_node(broker: Broker, context: RequestContext) -> list[FetchResponse.NodeEndpoint]:
-    endpoint = broker.endpoint(context.connection)
-    return [
-        FetchResponse.NodeEndpoint(
-            node_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+    image = topic.partitions.get(entry.index)
+    if image is not None:
+        data.current_leader = FetchResponse.LeaderIdAndEpoch(
+            leader_id=image.leader, leader_epoch=image.leader_epoch
         )
+
+
+def _leaders(
+    broker: Broker, context: RequestContext, answers: list[FetchResponse.PartitionData]
+) -> list[FetchResponse.NodeEndpoint]:
+    """The endpoints of the leaders that the partitions name, as far as the client can reach them."""
+    leaders = {data.current_leader.leader_id for data in answers if data.error_code in _LEADER_ERRORS}
+    nodes = [broker.node(leader, context.connection) for leader in sorted(leaders)]
+    return [
+        FetchResponse.NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in nodes
+        if node is not None
     ]

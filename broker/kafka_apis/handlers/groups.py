@@ -62,7 +62,7 @@ Coordinator = FindCoordinatorResponse.Coordinator
 def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Pending[FindCoordinatorResponse]:
-    """Kafka answers COORDINATOR_NOT_AVAILABLE while it creates the topic; here the first request waits for it."""
+    """Clusters answer COORDINATOR_NOT_AVAILABLE while they create the topic; a node that is alone waits for it."""
     many = context.api_version >= _MANY_KEYS_SINCE
     keys = request.coordinator_keys if many else [request.key]
     topic = TOPIC_OF_KEY_TYPE.get(request.key_type)
@@ -75,7 +75,7 @@ def find_coordinator(
 
     if name in broker.image.topics or not keys:
         return respond(None)
-    return create_topics_on_demand(broker, [name]).then(respond)
+    return create_topics_on_demand(broker, [name], None).then(respond)
 
 
 def _response(found: Sequence[Coordinator], *, many: bool) -> FindCoordinatorResponse:
@@ -99,17 +99,19 @@ def _coordinator(
         return _invalid(request, key)
     image = broker.image.topics.get(topic)
     partition = None if image is None else image.partitions.get(partition_for(key, len(image.partitions)))
-    is_ours = partition is not None and partition.leader == broker.node_id
-    if partition is None or not is_ours or broker.replica_manager.is_offline(topic, partition.partition):
+    node = None
+    if image is not None and partition is not None:
+        told = broker.cluster.partition(broker.image, image, partition, context.connection, None)
+        node = broker.node(told.leader, context.connection)
+    if node is None:
         return _no_coordinator(
             key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"Nobody leads the partition of {key!r} in {topic}."
         )
-    endpoint = broker.endpoint(context.connection)
     return Coordinator(
         key=key,
-        node_id=broker.node_id,
-        host=endpoint.host,
-        port=endpoint.port,
+        node_id=node.node_id,
+        host=node.host,
+        port=node.port,
         error_code=ErrorCode.NONE,
     )
 

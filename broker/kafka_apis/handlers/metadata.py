@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED, Broker
@@ -11,7 +11,7 @@ from barnabas.broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS,
 from barnabas.broker.kafka_apis.auto_topic_creation import create_topics_on_demand
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.topic_answers import MakeTopic
-from barnabas.broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
+from barnabas.broker.metadata.topics import PartitionImage, TopicImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
 from barnabas.config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
@@ -44,10 +44,9 @@ _Wanted = tuple[str | None, Uuid]
 def metadata(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Pending[MetadataResponse]:
-    version = context.api_version
-    asked = request.topics
+    version, asked = context.api_version, request.topics
     if asked is None or (version == 0 and not asked):
-        return _metadata_response(broker, context, request, _all_topics(broker, version, request))
+        return _metadata_response(broker, context, request, _all_topics(broker, context, request))
     if any((t.name is None or t.topic_id != ZERO_UUID) and version < _TOPIC_IDS_SINCE for t in asked):
         refused = [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST, t.topic_id) for t in asked]
         return MetadataResponse(topics=refused, error_code=ErrorCode.INVALID_REQUEST)
@@ -55,12 +54,12 @@ def metadata(
     wanted = _wanted(broker.image, asked)
 
     def respond(failures: dict[str, ErrorCode]) -> MetadataResponse:
-        topics = [_asked_topic(broker, version, request, once, failures) for once in wanted]
+        topics = [_asked_topic(broker, context, request, once, failures) for once in wanted]
         return _metadata_response(broker, context, request, topics)
 
     missing = _missing(broker.image, wanted)
     if missing and request.allow_auto_topic_creation and broker.config[AUTO_CREATE_TOPICS_ENABLE]:
-        return create_topics_on_demand(broker, missing).then(respond)
+        return create_topics_on_demand(broker, missing, context).then(respond)
     return respond({})
 
 
@@ -81,30 +80,36 @@ def _missing(image: MetadataImage, wanted: Iterable[_Wanted]) -> list[str]:
 
 
 def _all_topics(
-    broker: Broker, version: int, request: MetadataRequest
+    broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> EncodedArray | list[Response.MetadataResponseTopic]:
-    make, topics = _maker(broker, request), broker.image.topics
-    if broker.replica_manager.has_offline_partitions:
+    make, topics = _maker(broker, context, request), broker.image.topics
+    key = broker.cluster.cache_key(broker.image, context.connection)
+    if key is None:
         return [make(topic) for topic in topics.values()]
     with_operations = request.include_topic_authorized_operations
-    return broker.topic_answers.everything(topics, make, version, with_operations=with_operations)
+    return broker.topic_answers.everything(
+        topics, make, context.api_version, key, with_operations=with_operations
+    )
 
 
 def _asked_topic(
     broker: Broker,
-    version: int,
+    context: RequestContext,
     request: MetadataRequest,
     wanted: _Wanted,
     failures: dict[str, ErrorCode],
 ) -> Response.MetadataResponseTopic | Encoded:
-    name, topic_id = wanted
-    topic = broker.image.topic_by_id(topic_id) if name is None else broker.image.topics.get(name)
-    make = _maker(broker, request)
+    (name, topic_id), image = wanted, broker.image
+    topic = image.topic_by_id(topic_id) if name is None else image.topics.get(name)
     with_operations = request.include_topic_authorized_operations
     if topic is not None:
-        if broker.replica_manager.has_offline_partitions:
+        make = _maker(broker, context, request)
+        key = broker.cluster.cache_key(image, context.connection)
+        if key is None:
             return make(topic)
-        return broker.topic_answers.one(topic, make, version, with_operations=with_operations)
+        return broker.topic_answers.one(
+            topic, make, context.api_version, key, with_operations=with_operations
+        )
     if name is None:
         return _no_topic(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
     missing = _no_topic(name, failures.get(name) or _why_missing(name))
@@ -113,10 +118,10 @@ def _asked_topic(
     return missing
 
 
-def _maker(broker: Broker, request: MetadataRequest) -> MakeTopic:
+def _maker(broker: Broker, context: RequestContext, request: MetadataRequest) -> MakeTopic:
     with_operations = request.include_topic_authorized_operations
     operations = TOPIC_OPERATIONS if with_operations else AUTHORIZED_OPERATIONS_OMITTED
-    return lambda topic: _topic(broker, topic, operations)
+    return lambda topic: _topic(broker, context, topic, operations)
 
 
 def _why_missing(name: str) -> ErrorCode:
@@ -135,42 +140,31 @@ def _no_topic(
     )
 
 
-def _topic(broker: Broker, topic: TopicImage, operations: int) -> Response.MetadataResponseTopic:
+def _topic(
+    broker: Broker, context: RequestContext, topic: TopicImage, operations: int
+) -> Response.MetadataResponseTopic:
     return MetadataResponse.MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
-        partitions=[
-            _partition(partition, _offline(broker, topic, partition))
-            for partition in topic.partitions.values()
-        ],
+        partitions=[_partition(broker, context, topic, partition) for partition in topic.partitions.values()],
         topic_authorized_operations=operations,
     )
 
 
-def _offline(broker: Broker, topic: TopicImage, partition: PartitionImage) -> list[int]:
-    """Replicas that cannot be reached: this broker's if its log directory has failed, and those of other brokers."""
-    there = set(broker.topic_defaults.brokers)
-    if broker.replica_manager.is_offline(topic.name, partition.partition):
-        there.discard(broker.node_id)
-    return [node for node in partition.replicas if node not in there]
-
-
-def _leader(partition: PartitionImage, offline: Sequence[int]) -> int:
-    return NO_LEADER if partition.leader in offline else partition.leader
-
-
-def _partition(partition: PartitionImage, offline: list[int]) -> Response.MetadataResponsePartition:
-    leader = _leader(partition, offline)
+def _partition(
+    broker: Broker, context: RequestContext, topic: TopicImage, partition: PartitionImage
+) -> Response.MetadataResponsePartition:
+    told = broker.cluster.partition(broker.image, topic, partition, context.connection, context.api_version)
     return MetadataResponse.MetadataResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
+        error_code=told.error,
         partition_index=partition.partition,
-        leader_id=leader,
+        leader_id=told.leader,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=list(partition.replicas),
-        isr_nodes=list(partition.isr),
-        offline_replicas=offline,
+        replica_nodes=list(told.replicas),
+        isr_nodes=list(told.isr),
+        offline_replicas=list(told.offline),
     )
 
 
@@ -180,16 +174,17 @@ def _metadata_response(
     request: MetadataRequest,
     topics: Iterable[Response.MetadataResponseTopic | Encoded],
 ) -> MetadataResponse:
-    endpoint = broker.endpoint(context.connection)
+    image, cluster = broker.image, broker.cluster
     include_cluster = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(
-                node_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+                node_id=node.node_id, host=node.host, port=node.port, rack=node.rack
             )
+            for node in cluster.brokers(image, context.connection)
         ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=cluster.controller_id(image),
         topics=cast("list[Response.MetadataResponseTopic]", topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if include_cluster
@@ -207,7 +202,7 @@ def describe_cluster(
     return DescribeClusterResponse(
         endpoint_type=_BROKERS,
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.cluster.controller_id(broker.image),
         brokers=_described_brokers(broker, context, include_fenced=request.include_fenced_brokers),
         cluster_authorized_operations=CLUSTER_OPERATIONS if include else AUTHORIZED_OPERATIONS_OMITTED,
     )
@@ -229,25 +224,14 @@ def _not_this_endpoint(endpoint_type: int) -> DescribeClusterResponse:
 def _described_brokers(
     broker: Broker, context: RequestContext, *, include_fenced: bool
 ) -> list[DescribeClusterResponse.DescribeClusterBroker]:
-    """This broker, and the others that are registered; those are fenced, since it serves alone.
-
-    Their addresses are those of the client's listener; brokers without one of that name are left out.
-    """
-    endpoint = broker.endpoint(context.connection)
-    shown = [
+    return [
         DescribeClusterResponse.DescribeClusterBroker(
-            broker_id=broker.node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+            broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack, is_fenced=node.is_fenced
+        )
+        for node in broker.cluster.described_brokers(
+            broker.image, context.connection, include_fenced=include_fenced
         )
     ]
-    for node_id, known in sorted(broker.image.brokers.items()):
-        at = known.listeners.get(context.connection.listener_name)
-        if node_id != broker.node_id and at is not None and (include_fenced or not known.fenced):
-            shown.append(
-                DescribeClusterResponse.DescribeClusterBroker(
-                    broker_id=node_id, host=at.host, port=at.port, rack=known.rack, is_fenced=known.fenced
-                )
-            )
-    return shown
 
 
 @api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0))
@@ -282,7 +266,7 @@ def describe_topic_partitions(
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         shown = [index for index in sorted(topic.partitions) if index >= first]
-        response.topics.append(_described_topic(broker, topic, shown[:left]))
+        response.topics.append(_described_topic(broker, context, topic, shown[:left]))
         if len(shown) > left:
             response.next_cursor = DescribeTopicPartitionsResponse.Cursor(
                 topic_name=name, partition_index=shown[left]
@@ -305,24 +289,23 @@ def _cursor_rejected(request: DescribeTopicPartitionsRequest) -> DescribeTopicPa
 
 
 def _described_topic(
-    broker: Broker, topic: TopicImage, indexes: Iterable[int]
+    broker: Broker, context: RequestContext, topic: TopicImage, indexes: Iterable[int]
 ) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     partitions = []
     for index in indexes:
         partition = topic.partitions[index]
-        offline = _offline(broker, topic, partition)
-        leader = _leader(partition, offline)
+        told = broker.cluster.partition(broker.image, topic, partition, context.connection, None)
         partitions.append(
             DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
+                error_code=told.error,
                 partition_index=index,
-                leader_id=leader,
+                leader_id=told.leader,
                 leader_epoch=partition.leader_epoch,
-                replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.isr),
+                replica_nodes=list(told.replicas),
+                isr_nodes=list(told.isr),
                 eligible_leader_replicas=list(partition.elr),
                 last_known_elr=list(partition.last_known_elr),
-                offline_replicas=offline,
+                offline_replicas=list(told.offline),
             )
         )
     return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(

@@ -12,7 +12,7 @@ from barnabas.broker.replica.delayed_delete_records import DeletionResult
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.request import RequestContext, api
 from barnabas.protocol.api_keys import ApiKey
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -35,8 +35,13 @@ if TYPE_CHECKING:
 
 
 _LEADER_EPOCHS_SINCE: Final = 4
+_OFFSET_NOT_AVAILABLE_SINCE: Final = 5
+"""Older clients retry on LEADER_NOT_AVAILABLE instead."""
 
 CONSUMER: Final = -1
+DEBUGGER: Final = -2
+"""The replica id of a tool that may also read from followers."""
+
 READ_COMMITTED: Final = 1
 UNKNOWN: Final = -1
 
@@ -74,7 +79,10 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
             broker.replica_manager.read_failed(partition, error)
             return _offset_response(wanted, error_code_of(error), FoundOffset())
         except MAPPED_ERRORS as error:
-            return _offset_response(wanted, error_code_of(error), FoundOffset())
+            code = error_code_of(error)
+            if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < _OFFSET_NOT_AVAILABLE_SINCE:
+                code = ErrorCode.LEADER_NOT_AVAILABLE
+            return _offset_response(wanted, code, FoundOffset())
         if context.api_version < _LEADER_EPOCHS_SINCE:
             found = found._replace(leader_epoch=UNKNOWN)
         return _offset_response(wanted, ErrorCode.NONE, found)
@@ -109,10 +117,34 @@ def _is_known_in(version: int, timestamp: int) -> bool:
 def _list_offset(
     partition: Partition, request: ListOffsetsRequest, wanted: ListOffsetsRequest.ListOffsetsPartition
 ) -> FoundOffset:
-    """The offset that `wanted.timestamp` names. Raises ApiError."""
-    partition.check_leader(wanted.current_leader_epoch)
-    timestamp = wanted.timestamp
-    end = _last_readable(partition, request)
+    """The offset that `wanted.timestamp` names. Raises ApiError.
+
+    A consumer that asks a new leader, whose high watermark is still below the start of its epoch, for the end or for a
+    record beyond the high watermark has to ask again: another consumer may have read further already.
+    """
+    if request.replica_id == DEBUGGER:
+        partition.check_readable(wanted.current_leader_epoch)
+    else:
+        partition.check_leader(wanted.current_leader_epoch)
+    found = _found(partition, wanted.timestamp, _last_readable(partition, request))
+    if (
+        request.replica_id == CONSUMER
+        and partition.epoch_start > partition.log.high_watermark
+        and (wanted.timestamp == LATEST or (found.offset == UNKNOWN and _is_looked_up(wanted.timestamp)))
+    ):
+        raise ApiError(
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+            f"{partition} has a new leader, whose high watermark is not that of the one before yet.",
+        )
+    return found
+
+
+def _is_looked_up(timestamp: int) -> bool:
+    """Whether the answer is a record's offset."""
+    return timestamp == MAX_TIMESTAMP or timestamp not in _NAMED
+
+
+def _found(partition: Partition, timestamp: int, end: int) -> FoundOffset:
     if timestamp in _NAMED:
         return _NAMED[timestamp](partition, end)
     found = partition.log.fetch_offset_by_timestamp(timestamp)

@@ -57,7 +57,7 @@ def _is_usable(broker: Broker) -> Callable[[str, PartitionImage, int], bool]:
 # ---- CreatePartitions
 
 
-@api(ApiKey.CREATE_PARTITIONS, versions=(0, 3))
+@api(ApiKey.CREATE_PARTITIONS, versions=(0, 3), forwardable=True)
 def create_partitions(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> Pending[CreatePartitionsResponse]:
@@ -127,7 +127,7 @@ def _partitions_result(
 # ---- ElectLeaders
 
 
-@api(ApiKey.ELECT_LEADERS, versions=(0, 2))
+@api(ApiKey.ELECT_LEADERS, versions=(0, 2), forwardable=True)
 def elect_leaders(
     broker: Broker, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse | Pending[ElectLeadersResponse]:
@@ -199,7 +199,7 @@ def _elections_rejected(request: ElectLeadersRequest, error: ApiError) -> ElectL
 # ---- AlterPartitionReassignments
 
 
-@api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1))
+@api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), forwardable=True)
 def alter_partition_reassignments(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Pending[AlterPartitionReassignmentsResponse]:
@@ -289,7 +289,7 @@ def _reassignment_result(
 # ---- ListPartitionReassignments
 
 
-@api(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0))
+@api(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), forwardable=True)
 def list_partition_reassignments(
     broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:

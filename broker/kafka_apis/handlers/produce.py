@@ -38,10 +38,12 @@ from barnabas.protocol.wire import ZERO_UUID
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+    from barnabas.broker.metadata.cluster_answers import BrokerNode
 
 Records = bytes | memoryview
 
 _BY_ID_SINCE: Final = 13
+_LEADERS_SINCE: Final = 10
 _ZSTD_SINCE: Final = 7
 _ACKS: Final = (-1, 0, 1)
 _ADMIN_CLIENT_ID: Final = "__admin_client"
@@ -66,8 +68,8 @@ def produce(
     else:
         results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms)
     if isinstance(results, Pending):
-        return results.then(lambda appended: _answer(broker, request, appended))
-    return _answer(broker, request, results)
+        return results.then(lambda appended: _answer(broker, context, request, appended))
+    return _answer(broker, context, request, results)
 
 
 def _append_transactional(
@@ -84,13 +86,14 @@ def _append_transactional(
 
 
 def _answer(
-    broker: Broker, request: ProduceRequest, results: list[AppendResult]
+    broker: Broker, context: RequestContext, request: ProduceRequest, results: list[AppendResult]
 ) -> ProduceResponse | NoResponse:
     if request.acks == 0:
         failed = any(isinstance(result, AppendError) for result in results)
         return CLOSE_CONNECTION if failed else NO_RESPONSE
     remaining = iter(results)
     topics = []
+    is_led_elsewhere = False
     for topic in request.topic_data:
         partitions = []
         for data in topic.partition_data:
@@ -98,6 +101,7 @@ def _answer(
             if isinstance(result, AppendError):
                 broker.error_probe.request_failed(ApiKey.PRODUCE.name, result.error.name)
                 partition = _error(data.index, result)
+                is_led_elsewhere |= result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
                 partition = ProduceResponse.PartitionProduceResponse.make(
                     index=data.index,
@@ -112,7 +116,33 @@ def _answer(
                     name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
                 )
             )
-    return ProduceResponse.make(responses=topics)
+    response = ProduceResponse.make(responses=topics)
+    if is_led_elsewhere and context.api_version >= _LEADERS_SINCE:
+        _name_leaders(broker, context, response)
+    return response
+
+
+def _name_leaders(broker: Broker, context: RequestContext, response: ProduceResponse) -> None:
+    """Adds the leaders of partitions that are led elsewhere, which saves the client a Metadata request (KIP-951)."""
+    image = broker.image
+    nodes: dict[int, BrokerNode] = {}
+    for topic in response.responses:
+        name = image.topic_names.get(topic.topic_id) if context.api_version >= _BY_ID_SINCE else topic.name
+        known = image.topics.get(name or "")
+        for data in topic.partition_responses:
+            partition = None if known is None else known.partitions.get(data.index)
+            if data.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or partition is None:
+                continue
+            data.current_leader = ProduceResponse.LeaderIdAndEpoch(
+                leader_id=partition.leader, leader_epoch=partition.leader_epoch
+            )
+            node = broker.node(partition.leader, context.connection)
+            if node is not None:
+                nodes[node.node_id] = node
+    response.node_endpoints = [
+        ProduceResponse.NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in nodes.values()
+    ]
 
 
 def entries_of(

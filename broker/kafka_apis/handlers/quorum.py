@@ -23,7 +23,7 @@ _NODES_SINCE: Final = 2
 _NOT_HOSTED: Final = "This server does not host this topic-partition."
 
 
-@api(ApiKey.DESCRIBE_QUORUM, versions=(0, 2))
+@api(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), forwardable=True)
 def describe_quorum(
     broker: Broker, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
@@ -50,8 +50,8 @@ def describe_quorum(
 
 def _partition(broker: Broker, version: int) -> DescribeQuorumResponse.PartitionData:
     """The log is that of the only voter, which fetches from itself now, and all of it is committed."""
-    log, now_ms = broker.quorum.log, broker.quorum.now_ms()
-    names_directory = broker.quorum.kraft_version > 0 and version >= _NODES_SINCE
+    log, now_ms = broker.own_quorum.log, broker.own_quorum.now_ms()
+    names_directory = broker.own_quorum.kraft_version > 0 and version >= _NODES_SINCE
     voter = DescribeQuorumResponse.ReplicaState(
         replica_id=log.node_id,
         replica_directory_id=log.directory_id if names_directory else ZERO_UUID,
@@ -79,15 +79,15 @@ def _not_hosted(index: int) -> DescribeQuorumResponse.PartitionData:
 
 def _node(broker: Broker) -> DescribeQuorumResponse.Node:
     return DescribeQuorumResponse.Node(
-        node_id=broker.quorum.log.node_id,
+        node_id=broker.own_quorum.log.node_id,
         listeners=[
             DescribeQuorumResponse.Listener(name=at.name, host=at.host or "localhost", port=at.port)
-            for at in broker.quorum.listeners
+            for at in broker.own_quorum.listeners
         ],
     )
 
 
-@api(ApiKey.UNREGISTER_BROKER, versions=(0, 0))
+@api(ApiKey.UNREGISTER_BROKER, versions=(0, 0), forwardable=True)
 def unregister_broker(
     broker: Broker, _context: RequestContext, request: UnregisterBrokerRequest
 ) -> Pending[UnregisterBrokerResponse] | UnregisterBrokerResponse:

@@ -57,7 +57,7 @@ def describe_client_quotas(
     )
 
 
-@api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1))
+@api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1), forwardable=True)
 def alter_client_quotas(
     broker: Broker, context: RequestContext, request: AlterClientQuotasRequest
 ) -> Pending[AlterClientQuotasResponse]:

@@ -47,7 +47,7 @@ def _described(
     )
 
 
-@api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0))
+@api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0), forwardable=True)
 def alter_user_scram_credentials(
     broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> Pending[AlterUserScramCredentialsResponse]:

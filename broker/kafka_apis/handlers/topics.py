@@ -41,7 +41,7 @@ _TOPIC_STATES_SINCE: Final = 6
 _CONFIGS_SINCE: Final = 5
 
 
-@api(ApiKey.CREATE_TOPICS, versions=(2, 7))
+@api(ApiKey.CREATE_TOPICS, versions=(2, 7), forwardable=True)
 def create_topics(
     broker: Broker, context: RequestContext, request: CreateTopicsRequest
 ) -> Pending[CreateTopicsResponse]:
@@ -139,7 +139,7 @@ _Named = tuple[str | None, Uuid]
 """A topic in a DeleteTopics request: by its name, or by its id where the name is None."""
 
 
-@api(ApiKey.DELETE_TOPICS, versions=(1, 6))
+@api(ApiKey.DELETE_TOPICS, versions=(1, 6), forwardable=True)
 def delete_topics(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse | Pending[DeleteTopicsResponse]:

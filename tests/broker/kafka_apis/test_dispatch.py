@@ -36,6 +36,7 @@ from barnabas.protocol.messages.topics import DeleteTopicsRequest
 from barnabas.protocol.schema import Message
 from tests.broker.broker_fixture import CLOSED, WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
+from tests.broker.kafka_apis.test_forwarding import DELETE, Member, deleted
 from tests.support.chance import seeds
 from tests.support.difference import Like
 
@@ -347,3 +348,50 @@ def test_the_software_of_the_client_is_known_from_then_on(broker: InProcessBroke
     client = broker.client(3)
     client.ask(ApiVersionsRequest(client_software_name="lib", client_software_version="1.2"))
     assert (client.info.client_software_name, client.info.client_software_version) == ("lib", "1.2")
+
+
+def test_a_request_for_the_controller_of_a_cluster_is_answered_with_its_response(
+    broker: InProcessBroker,
+) -> None:
+    member = Member(broker)
+    client = member.client(6)
+    assert client >> DELETE << WAITS
+    member.answer(deleted(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    assert client << deleted(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert dict(broker.requests.apis["DELETE_TOPICS"].errors) == {"TOPIC_AUTHORIZATION_FAILED": 1}
+
+
+# ---- fetches of followers
+
+
+def fetch_of(replica_id: int, version: int) -> FetchRequest:
+    topic = FetchRequest.FetchTopic(topic="t", partitions=[FetchRequest.FetchPartition(partition=9)])
+    request = FetchRequest(topics=[topic])
+    if version < 15:
+        request.replica_id = replica_id
+    else:
+        request.replica_state = FetchRequest.ReplicaState(replica_id=replica_id)
+    return request
+
+
+@pytest.mark.parametrize("version", [12, 17])
+def test_a_member_counts_the_fetches_of_followers_apart(broker: InProcessBroker, version: int) -> None:
+    member = Member(broker)
+    followers = [member.client(version) for _ in range(2)]
+    consumer = member.client(version)
+    for _ in range(2):
+        for follower in followers:
+            follower.ask(fetch_of(2, version))
+        consumer.ask(fetch_of(-1, version))
+    apis = broker.requests.apis
+    assert apis["FETCH_FOLLOWER"].versions == {version: 4}
+    assert apis["FETCH"].versions == {version: 2}
+    assert list(apis["FETCH_FOLLOWER"].errors.values()) == [4]
+    assert list(apis["FETCH"].errors.values()) == [2]
+
+
+def test_a_node_that_is_alone_has_no_followers(broker: InProcessBroker) -> None:
+    broker.client(17).ask(fetch_of(2, 17))
+    assert broker.requests.apis["FETCH"].versions == {17: 1}
+    assert list(broker.requests.apis["FETCH"].errors.values()) == [1]
+    assert "FETCH_FOLLOWER" not in broker.requests.apis

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, cast
+
 import pytest
 
-from barnabas.broker.request import REGISTRY
+from barnabas.broker.request import REGISTRY, ApiHandler
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.schema import VersionRange
 from tests.broker.broker_fixture import InProcessBroker
 from tests.support.difference import Like
 
@@ -117,3 +121,29 @@ def test_a_client_without_a_software_name_is_unknown(broker: InProcessBroker) ->
     client = broker.client(version=2)
     assert client >> hello("", "") << Like(error_code=ErrorCode.NONE)
     assert client.info.client_software_name == "unknown"
+
+
+class OtherController:
+    """The Forwarder of a member whose controller serves CreateTopics in versions 3 to 5, and nothing else."""
+
+    handlers: Mapping[ApiKey, ApiHandler] = {}
+
+    def controller_versions(self, key: int) -> VersionRange | None:
+        return VersionRange(3, 5) if key == ApiKey.CREATE_TOPICS else None
+
+
+def test_apis_of_the_controller_are_offered_in_the_versions_that_both_serve(broker: InProcessBroker) -> None:
+    broker.broker.forwarder = cast("Any", OtherController())
+    offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in asked(broker, 4).api_keys}
+    assert offered[ApiKey.CREATE_TOPICS] == (3, 5)
+    assert ApiKey.DELETE_TOPICS not in offered, "the controller does not serve it"
+    assert offered[ApiKey.PRODUCE] == (0, 13), "a broker's own"
+
+
+def test_an_api_without_a_common_version_is_not_offered(broker: InProcessBroker) -> None:
+    class Newer(OtherController):
+        def controller_versions(self, key: int) -> VersionRange | None:
+            return VersionRange(1000, 1001)
+
+    broker.broker.forwarder = cast("Any", Newer())
+    assert ApiKey.CREATE_TOPICS not in {entry.api_key for entry in asked(broker, 4).api_keys}

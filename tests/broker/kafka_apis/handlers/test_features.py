@@ -66,10 +66,10 @@ def test_the_log_names_its_voter_once_kraft_version_is_raised(tmp_path: Path) ->
     assert broker.broker.quorum.kraft_version == 1
     broker.stop()
     again = InProcessBroker(tmp_path, CONTROLLER)
-    voters = again.storage.store.control.voters
+    voters = again.storage.store.raft.control.voters
     assert voters is not None
     (voter,) = voters.voters
-    assert (voter.voter_id, voter.voter_directory_id) == (1, again.broker.quorum.log.directory_id)
+    assert (voter.voter_id, voter.voter_directory_id) == (1, again.broker.own_quorum.log.directory_id)
     assert [(at.name, at.host, at.port) for at in voter.endpoints] == [("CONTROLLER", "localhost", 9093)]
     again.stop()
 

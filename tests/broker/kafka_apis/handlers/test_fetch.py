@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from barnabas.protocol.wire import Uuid
 from barnabas.storage.offsets import AppendOrigin
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
 from tests.broker.logs import START_MS, batch
+from tests.broker.member_broker import Cluster
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
 from tests.support.difference import Like
 
@@ -235,12 +237,12 @@ def test_before_version_16_a_former_leader_returns_only_an_error(
 ) -> None:
     topic_id = filled(broker)
     set_leader(broker, topic_id, OTHER_NODE)
-    request = fetch(fetch_topic(topic_id if version >= BY_ID else "t", [partition()]))
+    request = fetch(fetch_topic(topic_id if version >= BY_ID else "t", [partition(epoch=0)]))
     assert (
         broker.client(version=version)
         >> request
         << answered(
-            refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=FetchResponse.LeaderIdAndEpoch()),
+            refused(ErrorCode.FENCED_LEADER_EPOCH, current_leader=FetchResponse.LeaderIdAndEpoch()),
             node_endpoints=[],
         )
     )
@@ -270,12 +272,44 @@ def test_a_former_leader_returns_the_current_leader(broker: InProcessBroker, ver
     topic_id = filled(broker)
     set_leader(broker, topic_id, OTHER_NODE)
     now = FetchResponse.LeaderIdAndEpoch(leader_id=OTHER_NODE, leader_epoch=1)
+    assert (
+        broker.client(version=version)
+        >> fetch(fetch_topic(topic_id, [partition(epoch=0)]))
+        << answered(refused(ErrorCode.FENCED_LEADER_EPOCH, current_leader=now), node_endpoints=[])
+    )
+
+
+@pytest.mark.parametrize("version", [WITH_LEADERS, LATEST])
+def test_a_reader_of_an_older_epoch_gets_the_endpoint_of_the_leader(
+    broker: InProcessBroker, version: int
+) -> None:
+    topic_id = filled(broker, ["a"])
+    set_leader(broker, topic_id, NODE_ID)
+    now = FetchResponse.LeaderIdAndEpoch(leader_id=NODE_ID, leader_epoch=1)
     here = FetchResponse.NodeEndpoint(node_id=NODE_ID, host=DIALLED_HOST, port=DIALLED_PORT)
     assert (
         broker.client(version=version)
-        >> fetch(fetch_topic(topic_id, [partition()]))
-        << answered(refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=now), node_endpoints=[here])
+        >> fetch(fetch_topic(topic_id, [partition(epoch=0)]))
+        << answered(refused(ErrorCode.FENCED_LEADER_EPOCH, current_leader=now), node_endpoints=[here])
     )
+
+
+@pytest.mark.parametrize("version", [WITH_LEADERS, LATEST])
+def test_members_of_a_cluster_name_the_endpoints_of_the_leaders(
+    broker: InProcessBroker, version: int
+) -> None:
+    topic_id = filled(broker)
+    cluster = Cluster(broker)
+    for leader, endpoints in (
+        (2, [FetchResponse.NodeEndpoint(node_id=2, host="b2", port=9000, rack="r2")]),
+        (3, []),  # fenced
+        (4, []),  # not on this listener
+    ):
+        set_leader(broker, topic_id, leader)
+        told = cluster.broker.client(version=version).ask(fetch(fetch_topic(topic_id, [partition(epoch=0)])))
+        assert isinstance(told, FetchResponse)
+        assert told.responses[0].partitions[0].current_leader.leader_id == leader
+        assert told.node_endpoints == endpoints
 
 
 def test_a_reader_of_an_older_epoch_gets_an_error(broker: InProcessBroker) -> None:
@@ -344,6 +378,36 @@ def test_a_session_returns_only_changes(broker: InProcessBroker) -> None:
 def test_an_unknown_session(broker: InProcessBroker) -> None:
     unknown = Like(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=0, responses=[])
     assert broker.client(LATEST) >> fetch(session_id=5, session_epoch=3) << unknown
+
+
+def replicate(broker: InProcessBroker, topic_id: Uuid, **changed: Any) -> None:
+    change = PartitionChangeRecord(
+        partition_id=0, topic_id=topic_id, replicas=[NODE_ID, OTHER_NODE], **changed
+    )
+    assert broker.controller.submit(lambda _: Decision(True, [change]), lambda _: False).done
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_consumers_that_name_a_rack_may_read_from_followers(broker: InProcessBroker, version: int) -> None:
+    replicate(broker, filled(broker, ["a"]), leader=OTHER_NODE)
+    request = fetch(fetch_topic("t", [partition()]))
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER if version < 11 else ErrorCode.NONE
+    data = only(broker, request, version)
+    assert (data.error_code, data.high_watermark) == (code, -1 if code else 1)
+
+
+@pytest.mark.parametrize(("version", "epoch"), [(14, -1), (15, 7)])
+def test_a_followers_fetch_names_its_process(broker: InProcessBroker, version: int, epoch: int) -> None:
+    topic_id = filled(broker, ["a"])
+    replicate(broker, topic_id, isr=[NODE_ID, OTHER_NODE])
+    request = fetch(fetch_topic(topic_id, [partition(0, 1)]))
+    if version < 15:
+        request.replica_id = OTHER_NODE
+    else:
+        request.replica_state = FetchRequest.ReplicaState(replica_id=OTHER_NODE, replica_epoch=7)
+    assert only(broker, request, version).error_code == ErrorCode.NONE
+    (replica,) = broker.replica_manager.partition("t", 0).remote_replicas
+    assert (replica.log_end_offset, replica.broker_epoch) == (1, epoch)
 
 
 @pytest.mark.parametrize("version", [14, 15])

@@ -9,7 +9,7 @@ import pytest
 from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED
 from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
-from barnabas.broker.metadata.internal_topics import GROUP, TRANSACTION
+from barnabas.broker.metadata.internal_topics import GROUP, TRANSACTION, partition_for
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
@@ -27,6 +27,8 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
+from tests.broker.cluster_images import election, fencing, topic_records
+from tests.broker.member_broker import Cluster
 from tests.support.difference import Like
 
 SHARE = 2
@@ -225,3 +227,32 @@ def test_groups_are_listed_described_and_deleted(broker: InProcessBroker) -> Non
     results[0] = Like(group_id="g", error_code=0)
     assert broker.client(version=2) >> deleting << Like(results=results)
     assert broker.client(version=5) >> ListGroupsRequest() << Like(groups=[])
+
+
+# ---- coordinators in a cluster
+
+
+def find(*keys: str, key_type: int = 0) -> FindCoordinatorRequest:
+    return FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
+
+
+def test_members_of_a_cluster_name_the_leader_of_the_keys_partition(broker: InProcessBroker) -> None:
+    cluster = Cluster(broker)
+    cluster.commit(*topic_records("__consumer_offsets", [1, 2, 3, 4, -1]))
+    keys = {partition_for(key, 5): key for key in map(str, range(100))}
+    names = [keys[index] for index in range(5)]
+    nobody = Like(node_id=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    found = [Like(node_id=1, host="b1", port=9000), Like(node_id=2, host="b2", port=9000)]
+    client = broker.client(4)
+    assert client >> find(*names) << Like(coordinators=[*found, nobody, nobody, nobody])
+    cluster.commit(fencing(2, fenced=True), election("__consumer_offsets", 3, 1))
+    assert client >> find(*names) << Like(coordinators=[found[0], nobody, nobody, found[0], nobody])
+
+
+def test_members_have_the_controller_create_the_topic_of_a_coordinator(broker: InProcessBroker) -> None:
+    cluster = Cluster(broker)
+    nobody = Like(coordinators=[Like(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)])
+    assert broker.client(4) >> find("g", key_type=1) << nobody
+    ((request, context),) = cluster.created
+    assert [topic.name for topic in request.topics] == ["__transaction_state"]
+    assert context is None

@@ -17,11 +17,14 @@ from barnabas.protocol.messages.metadata import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     MetadataRequest,
+    MetadataResponse,
 )
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.protocol.wire import ZERO_UUID
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker
+from tests.broker.cluster_images import fencing, topic_records
 from tests.broker.held_runner import HeldRunner
+from tests.broker.member_broker import Cluster
 from tests.conformance.dialogues.words import named
 from tests.support.difference import Like
 
@@ -431,3 +434,111 @@ def test_topics_that_cannot_be_described(broker: InProcessBroker) -> None:
             next_cursor=None,
         )
     )
+
+
+# ---- in a cluster
+
+HOST_1 = {"node_id": NODE_ID, "host": "b1", "port": 9000}
+
+
+@pytest.fixture
+def cluster(broker: InProcessBroker) -> Cluster:
+    made = Cluster(broker)
+    made.commit(*topic_records("t", [1, 2, 3, 4, 9], [1, 2, 3, 4]))
+    return made
+
+
+@pytest.mark.parametrize("version", range(LATEST + 1))
+def test_members_of_a_cluster_name_the_brokers_and_leaders_of_the_image(
+    cluster: Cluster, version: int
+) -> None:
+    unreachable = ErrorCode.LEADER_NOT_AVAILABLE if version < 6 else ErrorCode.LISTENER_NOT_FOUND
+    replicas = [1, 2] if version == 0 else [1, 2, 3, 4]
+    fine = ErrorCode.REPLICA_NOT_AVAILABLE if version == 0 else ErrorCode.NONE
+    leaders = {
+        0: (1, fine),
+        1: (2, fine),
+        2: (3, fine),  # fenced: the controller is about to elect another
+        3: (-1, unreachable),
+        4: (-1, ErrorCode.LEADER_NOT_AVAILABLE),
+    }
+    expected = Like(
+        brokers=[
+            Like(rack=None, **HOST_1),
+            Like(node_id=2, host="b2", port=9000, rack="r2" if version >= 1 else None),
+        ],
+        controller_id=4 if version >= 1 else -1,
+        topics=[
+            Like(
+                partitions=[
+                    Like(
+                        partition_index=index,
+                        leader_id=leader,
+                        error_code=error,
+                        replica_nodes=replicas,
+                        isr_nodes=replicas,
+                        offline_replicas=[3, 4] if version >= 5 else [],
+                    )
+                    for index, (leader, error) in leaders.items()
+                ]
+            )
+        ],
+    )
+    client = cluster.broker.client(version=version)
+    for _ in range(2):  # the second time from the cache
+        assert client >> MetadataRequest(topics=named("t")) << expected
+
+
+def test_answers_of_members_follow_the_liveness_of_brokers(cluster: Cluster) -> None:
+    client = cluster.broker.client(version=LATEST)
+    everything = MetadataRequest(topics=None)
+    told = client.ask(everything)
+    assert isinstance(told, MetadataResponse)
+    assert told.topics[0].partitions[0].offline_replicas == [3, 4]
+    cluster.commit(fencing(2, fenced=True), fencing(3, fenced=False))
+    expected = Like(
+        brokers=[Like(**HOST_1), Like(node_id=3)],
+        topics=[Like(partitions=[Like(offline_replicas=[2, 4])] * 5)],
+    )
+    assert client >> everything << expected
+    assert client >> MetadataRequest(topics=named("t")) << expected
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_members_describe_the_cluster(cluster: Cluster, version: int) -> None:
+    client = cluster.broker.client(version=version)
+    alive = [Like(broker_id=1, host="b1", port=9000), Like(broker_id=2, host="b2", port=9000, rack="r2")]
+    assert client >> DescribeClusterRequest() << Like(brokers=alive, controller_id=4)
+    if version == 2:
+        request = DescribeClusterRequest(include_fenced_brokers=True)
+        assert client >> request << Like(brokers=[*alive, Like(broker_id=3, is_fenced=True)])
+
+
+def test_members_describe_partitions_without_errors(cluster: Cluster) -> None:
+    asked = [DescribeTopicPartitionsRequest.TopicRequest(name="t")]
+    partitions = [
+        Like(error_code=0, leader_id=leader, offline_replicas=[3, 4], replica_nodes=[1, 2, 3, 4])
+        for leader in (1, 2, 3, -1, -1)
+    ]
+    client = cluster.broker.client(version=0)
+    request = DescribeTopicPartitionsRequest(topics=asked)
+    assert client >> request << Like(topics=[Like(partitions=partitions)])
+
+
+def test_members_have_the_controller_create_topics_and_the_client_ask_again(cluster: Cluster) -> None:
+    client = cluster.broker.client(version=LATEST)
+    for _ in range(2):
+        assert (
+            client
+            >> asking("new", "a b", create=True)
+            << Like(
+                topics=[
+                    Like(name="new", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                    Like(name="a b", error_code=ErrorCode.INVALID_TOPIC_EXCEPTION),
+                ]
+            )
+        )
+    ((request, context),) = cluster.created
+    assert [topic.name for topic in request.topics] == ["new"]
+    assert context is not None
+    assert context.client_id == "test"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -215,6 +216,41 @@ def test_only_the_leader_answers(broker: InProcessBroker) -> None:
     elect(broker, leader=2)
     moved = answered(refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert broker.client(version=LATEST) >> list_offsets("t", 0) << moved
+
+
+def alter(broker: InProcessBroker, **changed: Any) -> None:
+    topic_id = broker.broker.image.topics["t"].topic_id
+    change = PartitionChangeRecord(partition_id=0, topic_id=topic_id, **changed)
+    assert broker.controller.submit(lambda _: Decision(True, [change]), lambda _: False).done
+
+
+@pytest.mark.parametrize("version", [4, 5, LATEST])
+def test_a_new_leader_whose_high_watermark_lags_names_no_end(broker: InProcessBroker, version: int) -> None:
+    filled(broker)
+    alter(broker, replicas=[NODE_ID, 2], isr=[NODE_ID, 2], leader=2)
+    partition = broker.replica_manager.partition("t", 0)
+    partition.log.update_high_watermark(1)
+    alter(broker, leader=NODE_ID)
+    code = ErrorCode.LEADER_NOT_AVAILABLE if version < 5 else ErrorCode.OFFSET_NOT_AVAILABLE
+    client = broker.client(version=version)
+    for timestamp in (offsets.LATEST, MIDDLE):
+        assert client >> list_offsets("t", 0, timestamp=timestamp) << answered(refused(code))
+    assert client >> list_offsets("t", 0, timestamp=FIRST) << found(0, FIRST, 0)
+    assert client >> list_offsets("t", 0, timestamp=offsets.EARLIEST) << found(0, leader_epoch=0)
+    partition.follower_fetched(2, 3, 0)
+    assert (
+        client
+        >> list_offsets("t", 0, timestamp=offsets.LATEST)
+        << found(3, leader_epoch=partition.leader_epoch)
+    )
+    assert client >> list_offsets("t", 0, timestamp=MIDDLE) << found(1, MIDDLE, 0)
+
+
+def test_a_follower_answers_a_tool_that_debugs(broker: InProcessBroker) -> None:
+    filled(broker)
+    alter(broker, replicas=[NODE_ID, 2], leader=2)
+    request = list_offsets("t", 0, replica_id=-2)
+    assert broker.client(version=LATEST) >> request << found(3, leader_epoch=1)
 
 
 def test_a_request_without_topics_has_an_empty_response(broker: InProcessBroker) -> None:

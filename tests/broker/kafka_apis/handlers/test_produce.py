@@ -12,6 +12,7 @@ import pytest
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from barnabas.protocol.messages.produce import ProduceResponse
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.protocol.messages.topics import CreateTopicsRequest
 from barnabas.protocol.records.builder import build_batch
 from barnabas.protocol.records.compression import CompressionType
@@ -21,6 +22,7 @@ from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, Client, InProces
 from tests.broker.coordinator.transaction.txn_fakes import txn_batch
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import START_MS, batch
+from tests.broker.member_broker import Cluster
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like
 
@@ -390,3 +392,29 @@ def test_clients_cannot_produce_to_internal_topics(broker: InProcessBroker, name
     assert broker.client(BY_NAME) >> produce(name, b"") << answered(refused(ErrorCode.INVALID_RECORD))
     tool = broker.client(BY_NAME, "__admin_client")
     assert tool >> produce(name, batch("a")) << answered(appended(0))
+
+
+# ---- led elsewhere
+
+
+@pytest.mark.parametrize("version", [9, 10, 12, 13])
+def test_a_producer_is_told_the_leader_and_its_endpoint(broker: InProcessBroker, version: int) -> None:
+    topic_id = broker.create_topic("t", partitions=3)
+    cluster = Cluster(broker)
+    for index, leader in ((0, 2), (1, 3)):
+        change = PartitionChangeRecord(partition_id=index, topic_id=topic_id, leader=leader)
+        cluster.commit(change)
+    request = produce(topic_id if version == LATEST else "t", *[batch("a")] * 3)
+    told = cluster.broker.client(version=version).ask(request)
+    assert isinstance(told, ProduceResponse)
+    codes = [partition.error_code for partition in told.responses[0].partition_responses]
+    assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2 + [ErrorCode.NONE]
+    named = [
+        (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
+        for partition in told.responses[0].partition_responses
+    ]
+    if version < 10:
+        assert (named, told.node_endpoints) == ([(-1, -1)] * 3, [])
+        return
+    assert named == [(2, 1), (3, 1), (-1, -1)]
+    assert told.node_endpoints == [ProduceResponse.NodeEndpoint(node_id=2, host="b2", port=9000, rack="r2")]

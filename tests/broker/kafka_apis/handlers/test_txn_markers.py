@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.protocol.messages.transactions import WriteTxnMarkersRequest
-from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.broker_fixture import WAITS, InProcessBroker
+from tests.broker.cluster_images import topic_id, topic_records
+from tests.broker.member_broker import Cluster
 from tests.conformance.dialogues.in_transactions import marker
 from tests.support.difference import Like
 
@@ -112,3 +115,20 @@ def test_a_marker_without_a_producer_fails_alone_if_nothing_would_be_written(
         >> request
         << Like(markers=[result(7, **{topic: {0: code}}), result(9, t={0: ErrorCode.NONE})])
     )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_marker_is_answered_when_it_is_committed(broker: InProcessBroker, version: int) -> None:
+    cluster = Cluster(broker)
+    cluster.commit(*topic_records("t", [1, 2], [1, 2]), *topic_records("__consumer_offsets", [1], [1, 2]))
+    request = WriteTxnMarkersRequest(markers=[marker(7, 0, {"t": [0, 1], "__consumer_offsets": [0]})])
+    client = broker.client(version) >> request << WAITS
+    for name in ("t", "__consumer_offsets"):
+        change = PartitionChangeRecord(partition_id=0, topic_id=topic_id(name), isr=[1])
+        assert client << WAITS
+        cluster.commit(change)
+    answer = {
+        "__consumer_offsets": {0: ErrorCode.NONE},
+        "t": {0: ErrorCode.NONE, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER},
+    }
+    assert client << Like(markers=[result(7, **answer)])

@@ -1,0 +1,153 @@
+"""Responses in which everything that a request asks for has failed alike, for requests that the controller answers.
+
+Source: org.apache.kafka.common.requests, getErrorResponse of each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from barnabas.protocol.api_keys import ApiKey, response_type
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import CreateAclsResponse, DeleteAclsResponse
+from barnabas.protocol.messages.configs import AlterConfigsResponse, IncrementalAlterConfigsResponse
+from barnabas.protocol.messages.quotas import AlterClientQuotasResponse
+from barnabas.protocol.messages.security import AlterUserScramCredentialsResponse
+from barnabas.protocol.messages.topics import (
+    AlterPartitionReassignmentsResponse,
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
+    DeleteTopicsResponse,
+    ElectLeadersResponse,
+)
+from barnabas.protocol.schema import Message
+
+
+def error_response(request: Message, version: int, error: ErrorCode, message: str) -> Message:
+    """The response to `request` that has this error wherever it can have one in this version."""
+    assert request.api_key is not None
+    make = _FORMS.get(request.api_key)
+    if make is not None:
+        response: Any = make(request, {"error_code": error, "error_message": message})
+        if request.api_key == ApiKey.ELECT_LEADERS and version == 0:
+            response.error_code = ErrorCode.NONE  # only partitions have errors
+        return response  # type: ignore[no-any-return]
+    kind = response_type(request.api_key)
+    response = kind()
+    response.error_code = error
+    if hasattr(kind, "error_message"):
+        response.error_message = message
+    return response  # type: ignore[no-any-return]
+
+
+def _topics_created(request: Any, error: dict[str, Any]) -> Message:
+    result = CreateTopicsResponse.CreatableTopicResult
+    return CreateTopicsResponse(
+        topics=[result(name=topic.name, configs=[], **error) for topic in request.topics]
+    )
+
+
+def _topics_deleted(request: Any, error: dict[str, Any]) -> Message:
+    result = DeleteTopicsResponse.DeletableTopicResult
+    named = [result(name=name, **error) for name in request.topic_names]
+    states = [result(name=state.name, topic_id=state.topic_id, **error) for state in request.topics]
+    return DeleteTopicsResponse(responses=named + states)
+
+
+def _acls_created(request: Any, error: dict[str, Any]) -> Message:
+    return CreateAclsResponse(
+        results=[CreateAclsResponse.AclCreationResult(**error) for _ in request.creations]
+    )
+
+
+def _acls_deleted(request: Any, error: dict[str, Any]) -> Message:
+    result = DeleteAclsResponse.DeleteAclsFilterResult
+    return DeleteAclsResponse(filter_results=[result(**error) for _ in request.filters])
+
+
+def _configs_altered(
+    kind: type[AlterConfigsResponse | IncrementalAlterConfigsResponse],
+) -> Callable[[Any, dict[str, Any]], Message]:
+    def make(request: Any, error: dict[str, Any]) -> Message:
+        result: Any = kind.AlterConfigsResourceResponse
+        return kind(
+            responses=[
+                result(resource_type=each.resource_type, resource_name=each.resource_name, **error)
+                for each in request.resources
+            ]
+        )
+
+    return make
+
+
+def _partitions_created(request: Any, error: dict[str, Any]) -> Message:
+    result = CreatePartitionsResponse.CreatePartitionsTopicResult
+    return CreatePartitionsResponse(results=[result(name=topic.name, **error) for topic in request.topics])
+
+
+def _leaders_elected(request: Any, error: dict[str, Any]) -> Message:
+    result = ElectLeadersResponse.PartitionResult
+    return ElectLeadersResponse(
+        error_code=error["error_code"],
+        replica_election_results=[
+            ElectLeadersResponse.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[result(partition_id=index, **error) for index in topic.partitions],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def _reassigned(request: Any, error: dict[str, Any]) -> Message:
+    result = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
+    return AlterPartitionReassignmentsResponse(
+        **error,
+        responses=[
+            AlterPartitionReassignmentsResponse.ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    result(partition_index=part.partition_index, **error) for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _quotas_altered(request: Any, error: dict[str, Any]) -> Message:
+    entity = AlterClientQuotasResponse.EntityData
+    return AlterClientQuotasResponse(
+        entries=[
+            AlterClientQuotasResponse.EntryData(
+                entity=[
+                    entity(entity_type=one.entity_type, entity_name=one.entity_name) for one in entry.entity
+                ],
+                **error,
+            )
+            for entry in request.entries
+        ]
+    )
+
+
+def _scram_altered(request: Any, error: dict[str, Any]) -> Message:
+    users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+    return AlterUserScramCredentialsResponse(results=[result(user=user, **error) for user in users])
+
+
+_FORMS: Final[dict[int, Callable[[Any, dict[str, Any]], Message]]] = {
+    ApiKey.CREATE_TOPICS: _topics_created,
+    ApiKey.DELETE_TOPICS: _topics_deleted,
+    ApiKey.CREATE_ACLS: _acls_created,
+    ApiKey.DELETE_ACLS: _acls_deleted,
+    ApiKey.ALTER_CONFIGS: _configs_altered(AlterConfigsResponse),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs_altered(IncrementalAlterConfigsResponse),
+    ApiKey.CREATE_PARTITIONS: _partitions_created,
+    ApiKey.ELECT_LEADERS: _leaders_elected,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassigned,
+    ApiKey.ALTER_CLIENT_QUOTAS: _quotas_altered,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _scram_altered,
+}
+"""The others have one error code for all."""
