@@ -16,7 +16,9 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.storage.errors import InvalidMagicError, InvalidOffsetOrSequenceError, MissingKeyError
 
 WINDOW_SAMPLES = 1024
+KEPT_TIMES: Final = 1024
 RATE_WINDOW_S = 30
+PAUSE_WINDOW_S: Final = 60
 
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _NOT_FAILURES = frozenset(
@@ -45,6 +47,54 @@ class Rate:
             return 0.0
         (since, before), (until, after) = self._samples[0], self._samples[-1]
         return (after - before) / (until - since) if until > since else 0.0
+
+
+class RecentTimes:
+    """The latest KEPT_TIMES durations, in ms, and the count of all."""
+
+    __slots__ = ("_kept", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._kept = array("d")
+
+    def add(self, seconds: float) -> None:
+        if self.count < KEPT_TIMES:
+            self._kept.append(seconds * 1000)
+        else:
+            self._kept[self.count % KEPT_TIMES] = seconds * 1000
+        self.count += 1
+
+    def values(self) -> array[float]:
+        """A copy, in no particular order."""
+        return self._kept[:]
+
+
+class LongestPause:
+    """The longest of the pauses that were noted in the last PAUSE_WINDOW_S to twice that, in seconds.
+
+    The time is kept in two windows, each with its longest pause: the running one and the one before.
+    """
+
+    __slots__ = ("_before", "_began", "_running")
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._before = 0.0
+        self._running = 0.0
+
+    def note(self, now: float, pause_s: float) -> None:
+        """Notes a pause that ended at `now`; called about once a second or more often, with pauses of 0 too."""
+        age = now - self._began
+        if age >= PAUSE_WINDOW_S:
+            self._before = self._running if age < 2 * PAUSE_WINDOW_S else 0.0
+            self._running = 0.0
+            self._began = now
+        self._running = max(self._running, pause_s)
+
+    @property
+    def seconds(self) -> float:
+        return max(self._before, self._running)
 
 
 class ListenerProbe:
@@ -89,6 +139,8 @@ class SocketServerProbe:
 
     def __init__(self, thread_time: Callable[[], float] = time.thread_time) -> None:
         self.listeners: dict[str, ListenerProbe] = {}
+        self.pause = LongestPause()
+        """How long the event loop could not run anything (network.loop_pulse)."""
         self._thread_time = thread_time
         self._busy = Rate()
 
@@ -144,8 +196,12 @@ class ApiTimes:
         return self.local[:kept], self.remote[:kept]
 
 
+FETCH_FOLLOWER: Final = "FETCH_FOLLOWER"
+"""The fetches of followers, which are counted apart; FETCH are those of consumers."""
+
+
 class RequestProbe:
-    """Requests by API; the names are ApiKey's."""
+    """Requests by API; the names are ApiKey's, and FETCH_FOLLOWER."""
 
     __slots__ = ("apis", "refused")
 

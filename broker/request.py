@@ -108,10 +108,10 @@ class ApiHandler:
     `versions` is the inclusive range served; `advertised` what ApiVersions says of it, which is wider only where
     clients draw conclusions from old versions that none of them sends (Produce, KAFKA-18659), and only if `offered` is
     true of the broker. `unstable` is the next version, still in the making: it is served and advertised with
-    unstable.api.versions.enable.
+    unstable.api.versions.enable. A `forwardable` API is answered by the controller where that is another node.
     """
 
-    __slots__ = ("advertised", "handle", "key", "offered", "unstable", "versions")
+    __slots__ = ("advertised", "forwardable", "handle", "key", "offered", "unstable", "versions")
 
     def __init__(
         self,
@@ -122,6 +122,7 @@ class ApiHandler:
         offered: Offered,
         *,
         unstable: int | None = None,
+        forwardable: bool = False,
     ) -> None:
         assert unstable in (None, versions[1] + 1)
         self.key = key
@@ -130,6 +131,7 @@ class ApiHandler:
         self.handle = handle
         self.offered = offered
         self.unstable = unstable
+        self.forwardable = forwardable
 
     def served(self, *, with_unstable: bool) -> tuple[int, int]:
         """The inclusive range that is served."""
@@ -156,12 +158,21 @@ def api(
     advertised: tuple[int, int] | None = None,
     offered: Offered = _always,
     unstable: int | None = None,
+    forwardable: bool = False,
 ) -> Callable[[H], H]:
     """Registers the decorated function as the handler of `key` in `versions` (both ends included)."""
 
     def register(handler: H) -> H:
         assert key not in REGISTRY, f"{key.name} has two handlers"
-        REGISTRY[key] = ApiHandler(key, versions, advertised or versions, handler, offered, unstable=unstable)
+        REGISTRY[key] = ApiHandler(
+            key,
+            versions,
+            advertised or versions,
+            handler,
+            offered,
+            unstable=unstable,
+            forwardable=forwardable,
+        )
         return handler
 
     return register

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.broker.coordinator.runtime_probe import RecentTimes
 from barnabas.broker.coordinator.shard_runner import ShardState
 from barnabas.broker.metrics.families import (
     GROUP_COORDINATOR_PREFIX,
@@ -22,6 +21,7 @@ from barnabas.broker.metrics.families import (
     VERIFICATION_PREFIX,
 )
 from barnabas.broker.metrics.prometheus import Metrics, Sample, quantiles
+from barnabas.broker.probes import RecentTimes
 
 if TYPE_CHECKING:
     from barnabas.broker.coordinator.assembly import Coordinators
@@ -162,7 +162,7 @@ def _add_transactions(metrics: Metrics, coordinators: Coordinators) -> None:
 
     metrics.add_value(
         f"{MARKER_CHANNEL_PREFIX}_unknowndestinationqueuesize",
-        lambda: sum(shard.markers.retried for shard in runtime.shards()),
+        lambda: coordinators.unknown_destinations,
     )
     metrics.add_value(
         f"{MARKER_CHANNEL_PREFIX}_logappendretryqueuesize",

@@ -66,6 +66,22 @@ _counters(
     producemessageconversions_total="Records taken in batches that were built anew, for another format or codec.",
 )
 
+_counters(
+    TOPIC_PREFIX,
+    replicationbytesin_total="Bytes of record batches that this broker has appended as a follower.",
+    replicationbytesout_total="Bytes of record batches read for followers.",
+    reassignmentbytesin_total="Those of replicationbytesin that a reassignment brought here.",
+    reassignmentbytesout_total="Those of replicationbytesout for replicas that a reassignment adds.",
+)
+_gauges(
+    "kafka_server_leaderreplication",
+    byte_rate="Bytes a second sent to followers of throttled partitions (leader.replication.throttled.rate).",
+)
+_gauges(
+    "kafka_server_followerreplication",
+    byte_rate="Bytes a second fetched of throttled partitions (follower.replication.throttled.rate).",
+)
+
 _gauges(
     "kafka_server_replicamanager",
     leadercount="Partitions that this broker leads.",
@@ -74,8 +90,61 @@ _gauges(
     underminisrpartitioncount="Partitions led here with fewer in-sync replicas than min.insync.replicas.",
     atminisrpartitioncount="Partitions led here with just as many in-sync replicas as min.insync.replicas.",
     offlinereplicacount="Replicas on this broker that cannot be used because their disk has failed.",
+    reassigningpartitions="Partitions led here that are getting other replicas.",
     produceridcount="Producer ids that the partitions on this broker remember.",
     partitionswithlatetransactionscount="Partitions with a transaction that was left open beyond its timeout.",
+)
+
+_counters(
+    "kafka_server_replicamanager",
+    isrshrinks_total="Replicas on other brokers that left the in-sync replicas of a partition led here.",
+    isrexpands_total="Replicas on other brokers that joined the in-sync replicas of a partition led here.",
+    failedisrupdates_total="Changes of in-sync replicas that the controller rejected.",
+)
+
+_gauges(
+    "kafka_server_replicafetchermanager",
+    maxlag="Records by which the followed partition furthest behind lags.",
+    minfetchrate="Requests a second of the slowest fetcher.",
+    failedpartitionscount="Followed partitions that are not fetched before their leader changes.",
+    deadthreadcount="Fetchers that have ended, which none does.",
+)
+
+_gauges(
+    "kafka_server_fetcherlagmetrics",
+    ["clientId", "topic", "partition"],
+    consumerlag="Records by which a followed partition is behind its leader's high watermark, once that is known.",
+)
+_counters(
+    "kafka_server_fetcherstats",
+    ["clientId", "brokerHost", "brokerPort"],
+    requests_total="Requests that a fetcher has sent to its leader.",
+    bytes_total="Bytes of records that a fetcher has appended.",
+)
+
+_gauges(
+    "kafka_server_kafkaserver",
+    brokerstate="1 starting, 2 in recovery, 3 running, 6 asking to shut down, 7 shutting down.",
+)
+
+_summaries(
+    "kafka_server_forwardingmanager",
+    queuetimems="Milliseconds that a request for the controller waited before it was sent for the last time.",
+    remotetimems="Milliseconds that the controller then took to answer it.",
+)
+_gauges(
+    "kafka_server_forwardingmanager",
+    queuelength="Requests of clients for the controller that are not answered yet.",
+)
+
+_gauges(
+    "barnabas_cluster",
+    heartbeat_age_seconds="Seconds since a controller answered a heartbeat of this broker without an error.",
+)
+
+_gauges(
+    "kafka_server_assignmentsmanager",
+    queuedreplicatodirassignments="Log directories of replicas that the controller has not acknowledged.",
 )
 
 _gauges(
@@ -95,7 +164,17 @@ _gauges(
     current_epoch="The epoch in which metadata records are appended.",
     current_leader="The node that appends them.",
     high_watermark="The offset up to which the metadata log is committed.",
+    current_vote="The node that this one has voted for in the current epoch: itself as the leader, else -1.",
     log_end_offset="The offset that the next metadata record will have.",
+    log_end_epoch="The epoch of the last metadata record.",
+    number_of_voters="Controllers that have a vote.",
+    fetch_records_rate="Metadata records fetched a second, over the last half minute.",
+)
+_gauges(
+    RAFT_PREFIX,
+    ["state"],
+    current_state_info="1 for the state of this node: leader, observer (it follows the leader without a vote) or "
+    "unattached (no leader is known).",
 )
 
 SNAPSHOT_EMITTER_PREFIX: Final = "kafka_server_snapshotemitter"
@@ -109,11 +188,19 @@ BROKER_METADATA_PREFIX: Final = "kafka_server_broker_metadata_metrics"
 _gauges(
     BROKER_METADATA_PREFIX,
     last_applied_record_offset="The offset of the last metadata record that the broker goes by.",
+    last_applied_record_timestamp="When the controller wrote it, in ms since 1970.",
+    last_applied_record_lag_ms="How long ago that was, in ms; a controller writes at least a record every half second.",
+    metadata_load_error_count="How many times metadata records could not be read, after which the broker stops.",
     metadata_apply_error_count="How many times since the start a part of the broker could not take new metadata over.",
 )
 
 METADATA_LOADER_PREFIX: Final = "kafka_server_metadataloader"
-_gauges(METADATA_LOADER_PREFIX, currentmetadataversion="The level of metadata.version that is in force.")
+_gauges(
+    METADATA_LOADER_PREFIX,
+    currentmetadataversion="The level of metadata.version that is in force.",
+    currentcontrollerid="The active controller; -1 while none is known.",
+    handleloadsnapshotcount="Snapshots of the metadata that were loaded since the start.",
+)
 
 _gauges(
     "kafka_cluster_partition",
@@ -217,6 +304,12 @@ _IDLE: Final = "The part of the last half minute in which the event loop had not
 _gauges("kafka_network_socketserver", networkprocessoravgidlepercent=_IDLE)
 _gauges("kafka_server_kafkarequesthandlerpool", requesthandleravgidle_percent=_IDLE)
 
+_gauges(
+    "barnabas_event_loop",
+    longest_pause_seconds="The longest time in the last one to two minutes in which the event loop ran nothing new: a "
+    "lower bound, short by up to 0.1 s on a busy broker and by up to 1 s on an idle one.",
+)
+
 LISTENER_PREFIX: Final = "kafka_server_socket_server_metrics"
 _gauges(
     LISTENER_PREFIX,
@@ -238,6 +331,11 @@ _gauges(
     ["delayedOperation"],
     purgatorysize="Places that waiting requests take, one for each partition that they watch.",
     numdelayedoperations="Requests that wait.",
+)
+_counters(
+    "kafka_server_delayedfetchmetrics",
+    ["fetcherType"],
+    expires_total="Fetches that waited for records until their timeout, of consumers and of followers.",
 )
 _gauges(
     "kafka_server_fetchsessioncache",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from barnabas.broker.metadata.quorum_state import NO_NODE
 from barnabas.broker.metrics.families import (
     BROKER_METADATA_PREFIX,
     METADATA_LOADER_PREFIX,
@@ -17,24 +18,33 @@ from barnabas.broker.metrics.prometheus import Metrics
 if TYPE_CHECKING:
     from barnabas.broker.metadata.image import MetadataImage
     from barnabas.broker.metadata.loader import MetadataPublishers
-    from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+    from barnabas.broker.metadata.quorum_view import QuorumView
+    from barnabas.broker.metadata.raft_log import RaftLog
 
 
 def add_metadata_log(
     metrics: Metrics,
-    log: EmbeddedRaftLog,
+    raft: RaftLog,
+    *,
+    node_id: int,
+    leader: Callable[[], QuorumView],
     image: Callable[[], MetadataImage],
     now_ms: Callable[[], int],
     publishers: MetadataPublishers,
 ) -> None:
-    """`image` gives the newest metadata, `publishers` counts failures, `now_ms` is the wall clock of the log."""
-    snapshots = log.snapshots
+    """`node_id` is this node, `leader` gives the quorum's newest epoch and leader, `image` the newest metadata;
+    `publishers` counts failures, `now_ms` is the wall clock of the log."""
+    snapshots = raft.snapshots
+    metrics.add(f"{RAFT_PREFIX}_current_state_info", lambda: [((_state(leader(), node_id),), 1)])
     for prefix, sources in {
         RAFT_PREFIX: {
-            "current_epoch": lambda: log.leader_epoch,
-            "current_leader": lambda: log.node_id,
-            "high_watermark": lambda: log.high_watermark,
-            "log_end_offset": lambda: log.end_offset,
+            "current_epoch": lambda: leader().epoch,
+            "current_leader": lambda: leader().leader_id,
+            "current_vote": lambda: node_id if leader().leader_id == node_id else NO_NODE,
+            "high_watermark": lambda: raft.high_watermark,
+            "log_end_offset": lambda: raft.log.log_end_offset,
+            "log_end_epoch": lambda: raft.last_epoch,
+            "number_of_voters": lambda: raft.voter_count,
         },
         SNAPSHOT_EMITTER_PREFIX: {
             "latestsnapshotgeneratedbytes": lambda: snapshots.written_bytes,
@@ -46,7 +56,15 @@ def add_metadata_log(
         },
         METADATA_LOADER_PREFIX: {
             "currentmetadataversion": lambda: image().metadata_version,
+            "currentcontrollerid": lambda: leader().leader_id,
         },
     }.items():
         for name, read in sources.items():
             metrics.add_value(f"{prefix}_{name}", read)
+
+
+def _state(view: QuorumView, node_id: int) -> str:
+    """The state of this node, as Kafka names it. A node that is alone leads; a member never has a vote."""
+    if view.leader_id == node_id:
+        return "leader"
+    return "observer" if view.has_leader else "unattached"

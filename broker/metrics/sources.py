@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING
 from barnabas.broker.metadata.topics import NO_LEADER
 from barnabas.broker.metrics.families import LISTENER_PREFIX, LOG_DIR_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
 from barnabas.broker.metrics.prometheus import Distribution, Labels, Metrics, Sample
-from barnabas.broker.probes import ApiTimes, BrokerTopicProbe, RequestProbe, SocketServerProbe, TopicCounters
+from barnabas.broker.probes import (
+    FETCH_FOLLOWER,
+    ApiTimes,
+    BrokerTopicProbe,
+    RequestProbe,
+    SocketServerProbe,
+    TopicCounters,
+)
 
 if TYPE_CHECKING:
     from barnabas.broker.fetch.cache import FetchSessionCache
+    from barnabas.broker.fetch.delayed_fetch import FetchExpirations
     from barnabas.broker.metadata.image import MetadataImage
     from barnabas.broker.metadata.topics import PartitionImage, TopicImage
     from barnabas.broker.network.request_memory import RequestMemory
@@ -23,7 +31,8 @@ if TYPE_CHECKING:
     from barnabas.storage.log.disk_space import DiskSpace
 
 _CONSUMER_FETCHES = "FetchConsumer"
-"""Kafka shows fetches under this name too (and those of followers under another; no broker has any yet)."""
+_FOLLOWER_FETCHES = "FetchFollower"
+"""Kafka shows fetches under one of these names too."""
 
 
 # ---- traffic
@@ -83,13 +92,48 @@ def add_requests(metrics: Metrics, probe: RequestProbe) -> None:
     )
 
 
-def _apis(probe: RequestProbe) -> Iterator[tuple[str, ApiTimes]]:
+class _AllFetches:
+    """The fetches of consumers and those of followers, together."""
+
+    def __init__(self, *times: ApiTimes) -> None:
+        self._times = times
+
+    @property
+    def count(self) -> int:
+        return sum(times.count for times in self._times)
+
+    @property
+    def versions(self) -> Counter[int]:
+        return sum((Counter(times.versions) for times in self._times), Counter())
+
+    @property
+    def errors(self) -> Counter[str]:
+        return sum((Counter(times.errors) for times in self._times), Counter())
+
+    def windows(self) -> tuple[array[float], array[float]]:
+        local, remote = array("d"), array("d")
+        for times in self._times:
+            its_local, its_remote = times.windows()
+            local += its_local
+            remote += its_remote
+        return local, remote
+
+
+def _apis(probe: RequestProbe) -> Iterator[tuple[str, ApiTimes | _AllFetches]]:
     """APIs by the names that Kafka gives their requests in metrics: LIST_OFFSETS is ListOffsets."""
-    for api, times in list(probe.apis.items()):
+    apis = dict(probe.apis)
+    followers, consumers = apis.pop(FETCH_FOLLOWER, None), apis.get("FETCH")
+    if followers is not None:
+        yield _FOLLOWER_FETCHES, followers
+        if consumers is None:
+            yield "Fetch", followers
+    for api, times in apis.items():
         name = "".join(word.capitalize() for word in api.split("_"))
-        yield name, times
-        if name == "Fetch":
+        if times is consumers:
             yield _CONSUMER_FETCHES, times
+            yield name, times if followers is None else _AllFetches(times, followers)
+        else:
+            yield name, times
 
 
 def _times(
@@ -114,7 +158,7 @@ def _in_ms(seconds: array[float]) -> array[float]:
 def add_network(
     metrics: Metrics, probe: SocketServerProbe, server: SocketServer, memory: RequestMemory
 ) -> None:
-    """Connections, their bytes, the event loop's idleness, and the memory of requests."""
+    """Connections, their bytes, the event loop's idleness and its pauses, and the memory of requests."""
     rates = {
         "connection_creation_rate": "connections_created",
         "connection_close_rate": "connections_closed",
@@ -140,6 +184,7 @@ def add_network(
     metrics.add_value(
         "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", lambda: probe.idle_ratio
     )
+    metrics.add_value("barnabas_event_loop_longest_pause_seconds", lambda: probe.pause.seconds)
     metrics.add_value("kafka_network_requestchannel_requestqueuesize", lambda: server.request_queue_size)
     metrics.add_value("barnabas_network_request_memory_bytes", lambda: memory.used_bytes)
     metrics.add_value("barnabas_network_request_memory_limit_bytes", lambda: memory.limit_bytes)
@@ -158,6 +203,13 @@ def add_purgatories(metrics: Metrics, *purgatories: DelayedOperationPurgatory) -
     metrics.add(f"{prefix}_purgatorysize", lambda: [((it.name,), it.watched) for it in purgatories])
     metrics.add(
         f"{prefix}_numdelayedoperations", lambda: [((it.name,), it.num_delayed) for it in purgatories]
+    )
+
+
+def add_fetch_expirations(metrics: Metrics, expirations: FetchExpirations) -> None:
+    metrics.add(
+        "kafka_server_delayedfetchmetrics_expires_total",
+        lambda: [(("follower",), expirations.follower), (("consumer",), expirations.consumer)],
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.protocol.framing import is_free
+
 BUFFER_BYTES: Final = 1024 * 1024 + 64 * 1024
 """Room for what clients send at most by default: max.request.size of Java's, batch.size of librdkafka's."""
 
@@ -26,18 +28,9 @@ class FrameBuffers:
         if size > BUFFER_BYTES:
             return None
         for buffer in self._buffers:
-            if _is_free(buffer):
+            if is_free(buffer):
                 return memoryview(buffer)[:size]
         if len(self._buffers) >= MOST_BUFFERS:
             return None
         self._buffers.append(bytearray(BUFFER_BYTES))
         return memoryview(self._buffers[-1])[:size]
-
-
-def _is_free(buffer: bytearray) -> bool:
-    try:
-        buffer.pop()
-    except BufferError:
-        return False
-    buffer.append(0)
-    return True

@@ -22,6 +22,7 @@ from barnabas.broker.network.connection_quotas import ConnectionLimits, Connecti
 from barnabas.broker.network.connection_sweep import ConnectionSweep
 from barnabas.broker.network.in_flight import Handler
 from barnabas.broker.network.listeners import USE_SYSTEM_BUFFER, ListenError, bind
+from barnabas.broker.network.loop_pulse import LoopPulse
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.transport import SocketTransport
 from barnabas.broker.probes import ListenerProbe, SocketServerProbe
@@ -97,6 +98,8 @@ class SocketServer:
         self._rate_timer: asyncio.TimerHandle | None = None
         self._resumes_at = 0.0
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._sweep_due = 0.0
+        self._pulse = LoopPulse(loop, probe.pause)
         self._stopping = False
         self.connection_closed: Callable[[int], None] = lambda connection_id: None
         """Called with the id of each connection that has ended."""
@@ -170,6 +173,7 @@ class SocketServer:
         self._close_listeners()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
+        self._pulse.stop()
         for connection in list(self._connections):
             connection.abort()
 
@@ -389,10 +393,12 @@ class SocketServer:
     def _sweep_later(self) -> None:
         max_idle_s = self._settings.connections_max_idle_ms / 1000
         interval_s = min(SWEEP_INTERVAL_S, max_idle_s / 4) if max_idle_s >= 0 else SWEEP_INTERVAL_S
-        self._sweep_timer = self._loop.call_later(max(interval_s, _LEAST_SWEEP_INTERVAL_S), self._sweep_now)
+        self._sweep_due = self._loop.time() + max(interval_s, _LEAST_SWEEP_INTERVAL_S)
+        self._sweep_timer = self._loop.call_at(self._sweep_due, self._sweep_now)
 
     def _sweep_now(self) -> None:
         now = self._loop.time()
+        self._pulse.ticked(self._sweep_due, now)
         self._sweep.sweep(now)
         self._probe.sample(now)
         self._sweep_later()

@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.broker import Broker, Endpoint
+from barnabas.broker.broker import Broker, MetadataChanges
 from barnabas.broker.compaction.scheduler import LogCleaner, Workers
-from barnabas.broker.controller.cordoned_dirs import CordonedLogDirs
-from barnabas.broker.controller.directory_assignment import DirectoryAssignment, report_directory
-from barnabas.broker.controller.embedded import Controller
 from barnabas.broker.controller.log_dir_admin import LogDirAdmin, copying_threads
-from barnabas.broker.controller.producer_ids import ProducerIdManager
 from barnabas.broker.controller.topic_admin import TopicDefaults
 from barnabas.broker.coordinator.assembly import CoordinatorDependencies, Coordinators
 from barnabas.broker.coordinator.dependencies import CoordinatorLoop
@@ -34,9 +30,9 @@ from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
 from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
 from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
 from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.broker.startup.control import Control, OpenNode
 from barnabas.broker.startup.dynamic_config import DynamicConfigPublisher
 from barnabas.broker.startup.housekeeping import Housekeeping
-from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.telemetry.client_metrics import ClientMetricsManager
 from barnabas.broker.telemetry.client_metrics_store import ClientMetricsStore
 from barnabas.broker.waiting.blocking import BlockingRunner, Work
@@ -55,7 +51,7 @@ from barnabas.config.catalogue.replication import (
     DEFAULT_REPLICATION_FACTOR,
     REPLICA_FETCH_BACKOFF_MS,
 )
-from barnabas.config.catalogue.server import BROKER_RACK, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
+from barnabas.config.catalogue.server import MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
 from barnabas.config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from barnabas.config.replicas import replicas_of
 from barnabas.protocol.wire import Uuid
@@ -96,24 +92,39 @@ class Dependencies(NamedTuple):
 
 
 class BrokerComponents:
-    """The components of one broker, wired, with nothing started."""
+    """The components of one broker, wired, with nothing started; `begin` comes next, and once."""
 
-    def __init__(self, config: BrokerConfig, storage: NodeStorage, given: Dependencies) -> None:
-        everything = MetadataDelta.everything(storage.image)
+    def __init__(
+        self, config: BrokerConfig, storage: OpenNode, control: Control, given: Dependencies
+    ) -> None:
         self.config = config
         self.env = given.env
         self.storage = storage
+        self.control = control
         self._given = given
         self._on_log_dir_failed: list[Callable[[str], None]] = []
         self._make_partitions()
-        self.replica_manager.apply(storage.image, everything, at_start=True)
         self._make_metadata()
         self._make_log_dirs()
         self._make_coordinators()
         self.broker = self._make_broker()
         self._make_publishers()
-        self.publishers.begin(storage.image, everything)
         self.apis = KafkaApis(self.broker, given.request_probe, given.request_clock)
+
+    def begin(self) -> Iterator[None]:
+        """Applies the image of the start, in steps between which the loop may run. Raises what a publisher raises."""
+        image = self.storage.image
+        yield from self.replica_manager.begin(image)
+        yield from self.publishers.begin(image, MetadataDelta.everything(image))
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata that are published."""
+        return self.loader.image
+
+    @property
+    def controller(self) -> MetadataChanges:
+        return self.control.controller
 
     def _make_partitions(self) -> None:
         """The components for logs and their records."""
@@ -133,9 +144,15 @@ class BrokerComponents:
             probe=given.topic_probe,
             log_dir_failed=self._log_dir_failed,
             verifies_transactions=config[TRANSACTION_PARTITION_VERIFICATION_ENABLE],
+            context=self.control.leader_context,
         )
+        context = self.control.leader_context
         self.replica_reader = ReplicaReader(
-            self.replica_manager, given.topic_probe, lambda: int(timer.time() * 1000)
+            self.replica_manager,
+            given.topic_probe,
+            self.control.replica_selector,
+            self.control.leader_throttle,
+            None if context is None else context.traffic,
         )
         log_manager.on_log_dir_failed = self.replica_manager.log_dir_went_offline
         self.log_cleaner = LogCleaner(
@@ -153,20 +170,23 @@ class BrokerComponents:
 
     def _make_metadata(self) -> None:
         """The components that decide, commit and publish metadata."""
-        storage, runner = self.storage, self._given.runner
-        self.publishers = MetadataPublishers(first=self.replica_manager.apply)
-        self.loader = MetadataLoader(storage.image, runner, self.publishers.publish, self._prepare)
-        self.directory_assignment = DirectoryAssignment(
-            storage.node_id, storage.log_manager, lambda: self.controller.image
+        storage, runner, control = self.storage, self._given.runner, self.control
+        self.publishers = MetadataPublishers(first=self.replica_manager.apply_in_slices)
+        self.loader = MetadataLoader(
+            storage.image,
+            runner,
+            self.publishers.publish,
+            self._prepare,
+            None if control.leader_context is None else self._given.timer.call_soon,
         )
-        self.controller = Controller(
-            storage.store, self.loader, runner, assign=self.directory_assignment.assign
+        control.attach(self.replica_manager, self.loader)
+        self.snapshot_generator = SnapshotGenerator(
+            storage.raft, runner, self._given.timer, storage.image, before_cleaning=control.before_cleaning
         )
-        self.snapshot_generator = SnapshotGenerator(storage.store, runner, self._given.timer, storage.image)
 
     def _make_log_dirs(self) -> None:
         """The components that move replicas between log directories, and the requests of clients about those."""
-        config, given, storage = self.config, self._given, self.storage
+        config, given = self.config, self._given
         self.moves = ReplicaAlterLogDirsManager(
             self.replica_manager,
             threads=copying_threads(config),
@@ -178,17 +198,15 @@ class BrokerComponents:
                 window_s=config[ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS],
                 clock=given.timer.time,
             ),
-            report=lambda *place: report_directory(self.controller, storage.node_id, *place),
+            report=self.control.report_directory,
             backoff_s=lambda: config[REPLICA_FETCH_BACKOFF_MS] / 1000,
         )
         self.replica_manager.moves = self.moves
         self.log_dirs = LogDirAdmin(self.replica_manager, self.moves, config.log_dirs, given.runner)
-        self.cordoned_dirs = CordonedLogDirs(config, storage.log_manager, self.controller, storage.node_id)
 
     def _make_coordinators(self) -> None:
         """The coordinators of groups and transactions, and the receiver of clients' metrics."""
         config, given, node_id = self.config, self._given, self.storage.node_id
-        self.producer_ids = ProducerIdManager(self.controller, node_id)
         self.coordinators = Coordinators(
             CoordinatorDependencies(
                 config=config,
@@ -196,9 +214,10 @@ class BrokerComponents:
                 replica_manager=self.replica_manager,
                 loop=given.timer,
                 loading=given.loading,
-                producer_ids=self.producer_ids,
+                producer_ids=self.control.producer_ids,
                 now_ms=given.env.now_ms,
                 new_uuid=given.new_member_uuid,
+                channels=self.control.inter_broker,
             )
         )
         self.replica_manager.on_missing_log_opened = self.coordinators.log_opened
@@ -215,19 +234,18 @@ class BrokerComponents:
 
     def _make_broker(self) -> Broker:
         """The components that handlers work with."""
-        config, given, storage = self.config, self._given, self.storage
+        config, given, storage, control = self.config, self._given, self.storage, self.control
         return Broker(
             config=config,
             node_id=storage.node_id,
             cluster_id=storage.cluster_id,
-            rack=config[BROKER_RACK],
-            advertised=dict(_advertised(config)),
-            controller=self.controller,
+            cluster=control.cluster,
+            controller=control.controller,
             replica_manager=self.replica_manager,
             fetch_manager=self.fetch_manager,
             replica_reader=self.replica_reader,
-            producer_ids=self.producer_ids,
-            quorum=storage.quorum,
+            producer_ids=control.producer_ids,
+            quorum=control.quorum,
             topic_defaults=TopicDefaults(
                 (storage.node_id,),
                 partition_count=config[NUM_PARTITIONS],
@@ -239,11 +257,13 @@ class BrokerComponents:
             host_names=given.host_names,
             client_metrics=self.client_metrics,
             log_dirs=self.log_dirs,
-            topic_answers=TopicAnswers(),
+            topic_answers=TopicAnswers(listeners=control.listener_count),
             groups=self.coordinators.groups,
             transactions=self.coordinators.transactions,
             txn_appends=self.coordinators.txn_appends,
             txn_markers=self.coordinators.txn_markers,
+            topic_creation=control.topic_creation,
+            forwarder=control.forwarder,
         )
 
     def _make_publishers(self) -> None:
@@ -257,14 +277,13 @@ class BrokerComponents:
                 self.config[TRANSACTION_PARTITION_VERIFICATION_ENABLE]
             ),
             self.log_cleaner.reconfigure,
-            self.cordoned_dirs.reconfigure,
+            self.control.reconfigure,
             self.moves.reconfigure,
         )
         for publisher in (
             UnenforcedNotices().apply,
-            self.directory_assignment.apply,
             self.dynamic_config.apply,
-            self.cordoned_dirs.apply,
+            *self.control.publishers,
             self.client_metrics.apply,
             self.snapshot_generator.apply,
             self.coordinators.apply,
@@ -280,10 +299,3 @@ class BrokerComponents:
         for abandon in self._on_log_dir_failed:
             abandon(log_dir)
         self._given.log_dir_failed(log_dir)
-
-
-def _advertised(config: BrokerConfig) -> Iterator[tuple[str, Endpoint]]:
-    """The listeners with a configured address; of the others each client is given the address that it dialled."""
-    for listener in config.listeners:
-        if listener.advertised_host is not None:
-            yield listener.name, Endpoint(listener.advertised_host, listener.advertised_port or 0)

@@ -35,21 +35,26 @@ class Identity(NamedTuple):
     was_formatted: bool
 
 
+def stored_identity(log_manager: LogManager, metadata_dir: MetadataDir) -> MetaProperties | None:
+    """The identity in the directories; None where none of them is formatted. Raises StorageError."""
+    return log_manager.dirs.load_meta_properties() or metadata_dir.load_own()
+
+
 def settle_identity(
-    log_manager: LogManager, metadata_dir: MetadataDir, config: BrokerConfig, env: Env
+    stored: MetaProperties | None, path: str, config: BrokerConfig, env: Env, *, cluster_id: str | None = None
 ) -> Identity:
     """Cluster id and node id: those in the directories, else the configured ones, or new ones.
 
-    Raises InvalidConfigError where the configuration contradicts the directories, StorageError.
+    `path` is the directory that errors name; `cluster_id` takes the place of a new one. Raises InvalidConfigError where
+    the configuration contradicts the directories, StorageError.
     """
-    stored = log_manager.dirs.load_meta_properties() or metadata_dir.load_own()
-    node_id = config.settle_node_id(None if stored is None else stored.node_id, log_manager.dirs[0].path)
+    node_id = config.settle_node_id(None if stored is None else stored.node_id, path)
     if stored is None:
-        cluster_id = config.cluster_id or uuid_to_string(random_uuid(env.random_bytes))
+        cluster_id = config.cluster_id or cluster_id or uuid_to_string(random_uuid(env.random_bytes))
         return Identity(cluster_id, node_id, was_formatted=False)
     if config.cluster_id not in (None, stored.cluster_id):
         raise InconsistentMetadataError(
-            f"Invalid cluster.id in: {log_manager.dirs[0].path}/meta.properties. "
+            f"Invalid cluster.id in: {path}/meta.properties. "
             f"Expected {config.cluster_id}, but read {stored.cluster_id}"
         )
     return Identity(stored.cluster_id, node_id, was_formatted=True)

@@ -31,30 +31,25 @@ from barnabas.broker.controller.registration import (
     unfencing,
 )
 from barnabas.broker.metadata.bootstrap import first_records, read_bootstrap
+from barnabas.broker.metadata.embedded_raft_log import EmbeddedRaftLog
 from barnabas.broker.metadata.features import check_levels
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.quorum import MetadataQuorum
-from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
+from barnabas.broker.metadata.raft_log import RaftLog
 from barnabas.broker.metadata.raft_snapshots import RaftLogSettings
 from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.metadata.versions import supported_levels
-from barnabas.broker.startup.dynamic_config import DynamicConfig
 from barnabas.broker.startup.log_adoption import adopted_topics
-from barnabas.broker.startup.log_recovery import CLOSING_THREADS_PER_DIR, LogLoading, run_all_in_threads
-from barnabas.broker.startup.node_identity import MetadataDir, format_new_dirs, settle_identity
+from barnabas.broker.startup.node_directories import NodeDirectories
 from barnabas.config.broker_config import BrokerConfig
-from barnabas.config.catalogue.barnabas import BARNABAS_LOG_DIR_MIN_FREE_BYTES
 from barnabas.config.catalogue.controller import CONTROLLER_QUORUM_BOOTSTRAP_SERVERS, CONTROLLER_QUORUM_VOTERS
-from barnabas.config.catalogue.log import MIN_INSYNC_REPLICAS, NUM_RECOVERY_THREADS_PER_DATA_DIR
+from barnabas.config.catalogue.log import MIN_INSYNC_REPLICAS
 from barnabas.config.catalogue.server import CONTROLLED_SHUTDOWN_ENABLE, UNSTABLE_FEATURE_VERSIONS_ENABLE
-from barnabas.config.catalogue.transactions import PRODUCER_ID_EXPIRATION_MS
 from barnabas.protocol.messages.topic_records import BeginTransactionRecord, EndTransactionRecord
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ZERO_UUID, Uuid, random_uuid
 from barnabas.storage.env import Env
 from barnabas.storage.errors import StorageError
-from barnabas.storage.log.unified_log import UnifiedLog
-from barnabas.storage.manager.log_manager import LogManager
 
 logger = logging.getLogger("barnabas.startup")
 
@@ -83,19 +78,12 @@ class NodeStorage:
         self.image = MetadataImage.empty()
         self.incarnation_id: Uuid = random_uuid(env.random_bytes)
         self.was_recovered = False
-        self.dynamic_config = DynamicConfig(config)
-        self.log_manager = LogManager(
-            env,
-            config.log_dirs,
-            lambda topic: self.dynamic_config.log_config(self.image, topic),
-            producer_id_expiration_ms=config[PRODUCER_ID_EXPIRATION_MS],
-            min_free_bytes=config[BARNABAS_LOG_DIR_MIN_FREE_BYTES],
-            assigned_dir=self._assigned_dir,
-        )
-        self._metadata_dir = MetadataDir(config, self.log_manager, env)
+        self._directories = NodeDirectories(config, env, lambda: self.image)
+        self.dynamic_config = self._directories.dynamic_config
+        self.log_manager = self._directories.log_manager
         try:
             self._open_metadata(config)
-            self._open_logs(config)
+            self._open_logs()
             self._register(config, ports)
         except BaseException:
             self.abandon()  # the next try, perhaps in this process, must find nothing locked
@@ -104,13 +92,10 @@ class NodeStorage:
     # -- the metadata --
 
     def _open_metadata(self, config: BrokerConfig) -> None:
-        self.log_manager.dirs.lock()
-        self._metadata_dir.lock()
-        identity = settle_identity(self.log_manager, self._metadata_dir, config, self._env)
+        self._directories.lock()
+        identity, directory = self._directories.settle()
         self.cluster_id, self.node_id = identity.cluster_id, identity.node_id
-        format_new_dirs(self.log_manager, identity, self._env)
-        directory = self._metadata_dir.find(identity)
-        self.store = EmbeddedRaftLog(
+        self.store = EmbeddedRaftLog.open(
             self._env,
             directory.path,
             self.node_id,
@@ -119,7 +104,7 @@ class NodeStorage:
         )
         for batch in self.store.load():
             self.image, _ = replayed(self.image, batch.records, offset=batch.last_offset, epoch=batch.epoch)
-        check_levels(self.image.features, self.store.control.kraft_version, config)
+        check_levels(self.image.features, self.store.raft.control.kraft_version, config)
         self.store.become_leader()
         self.quorum = MetadataQuorum(self.store, configured_controller_listeners(config), self._env.now_ms)
         if not self.image.metadata_version:
@@ -127,12 +112,17 @@ class NodeStorage:
                 self.quorum.upgrade(DYNAMIC_QUORUM)
             bootstrap = read_bootstrap(self._env, directory.path)
             self.commit([first_records(bootstrap, config[MIN_INSYNC_REPLICAS])])
-            check_levels(self.image.features, self.store.control.kraft_version, config)
+            check_levels(self.image.features, self.store.raft.control.kraft_version, config)
+
+    @property
+    def raft(self) -> RaftLog:
+        """The metadata log's directory, and what reads it."""
+        return self.store.raft
 
     @property
     def metadata_dir(self) -> str:
         """The log directory of the metadata, without which the broker stops."""
-        return self.store.directory.rpartition("/")[0]
+        return self.raft.directory.rpartition("/")[0]
 
     @property
     def broker_epoch(self) -> int:
@@ -154,47 +144,12 @@ class NodeStorage:
 
     # -- the logs --
 
-    def _open_logs(self, config: BrokerConfig) -> None:
-        self.dynamic_config.apply_broker(self.image, self.node_id)
-        self.log_manager.expire_producers_after(config[PRODUCER_ID_EXPIRATION_MS])
-        self.was_recovered = self._load_logs(config[NUM_RECOVERY_THREADS_PER_DATA_DIR])
+    def _open_logs(self) -> None:
+        self.was_recovered = self._directories.load_logs()
         if self.image.topics or self.image.brokers:
-            self._put_strays_aside()
-            self.log_manager.future.finish_decided(self._assigned_dir)
+            self._directories.finish()
         else:  # the first start, or one that got no further than this
             self.commit(in_batches(adopted_topics(self.log_manager, self.node_id, self._env)))
-
-    def _assigned_dir(self, topic: str, partition: int) -> Uuid | None:
-        image = self.image.topics.get(topic)
-        found = image.partitions.get(partition) if image is not None else None
-        return None if found is None else found.directory_of(self.node_id)
-
-    def _load_logs(self, threads_per_dir: int) -> bool:
-        """Opens all logs, logging the progress of a long load; returns whether any had to be recovered."""
-        recovered = False
-
-        def loaded(log: UnifiedLog) -> None:
-            nonlocal recovered
-            recovered = recovered or not self.log_manager.directory_of(log).had_clean_shutdown
-            if log.truncated_bytes:
-                logger.warning(
-                    "%s: cut off %d bytes that were never acknowledged", log.name, log.truncated_bytes
-                )
-
-        self.log_manager.load_logs(loaded, LogLoading(threads_per_dir))
-        return recovered
-
-    def _put_strays_aside(self) -> None:
-        """Renames logs of no topic and keeps them: the topic was deleted, or the directory came from elsewhere."""
-        for log in (*self.log_manager.all_logs(), *self.log_manager.future_logs()):
-            topic = self.image.topics.get(log.topic)
-            known = topic is not None and log.partition in topic.partitions
-            if known and topic is not None and log.topic_id in (None, topic.topic_id):
-                continue
-            logger.warning(
-                "%s belongs to no topic; its directory is renamed to ...-stray and kept", log.directory
-            )
-            self.log_manager.put_aside(log)
 
     # -- in the cluster --
 
@@ -228,27 +183,22 @@ class NodeStorage:
         try:
             if self._leaves_in_order:
                 self.commit(shutdown_changes(self.image, self.node_id))
-            self.store.maybe_snapshot(self.image)
+            self.store.raft.maybe_snapshot(self.image)
         except (StorageError, OSError) as error:
             logger.warning("the metadata may not say that this broker stopped in order: %s", error)
-        threads = CLOSING_THREADS_PER_DIR * max(len(self.log_manager.dirs), 1)
         try:
-            self.store.close()
+            self.store.raft.close()
         except (
             StorageError,
             OSError,
         ) as error:  # its directory has failed, which may be why the broker stops
             logger.warning("the metadata log was not closed in order: %s", error)
         finally:
-            self.log_manager.shutdown(
-                self.broker_epoch, run_all=lambda work: run_all_in_threads(work, threads)
-            )
-            self._metadata_dir.unlock()
+            self._directories.close(self.broker_epoch)
 
     def abandon(self) -> None:
         """Releases files and locks without any write, like a killed process."""
-        self.log_manager.abandon()
-        self._metadata_dir.unlock()
+        self._directories.abandon()
 
 
 def _names_no_voters(config: BrokerConfig) -> bool:

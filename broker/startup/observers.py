@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.broker.compaction.status import Compaction
 from barnabas.broker.http.server import HttpServer
@@ -24,6 +24,9 @@ from barnabas.broker.telemetry.client_metrics import add_client_metrics
 from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP_PORT
 from barnabas.config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS
 
+if TYPE_CHECKING:
+    from barnabas.broker.startup.member_start import Membership
+
 logger = logging.getLogger("barnabas.http")
 
 _OFF: Final = -1
@@ -36,6 +39,10 @@ class Observed(Protocol):
     memory: RequestMemory
     socket_server: SocketServer
     is_stopping: bool
+
+    @property
+    def membership(self) -> Membership | None:
+        """The place in a cluster, of a member."""
 
 
 class Observers:
@@ -57,6 +64,7 @@ class Observers:
         metric_sources.add_purgatories(
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )
+        metric_sources.add_fetch_expirations(metrics, components.replica_reader.expirations)
         metric_sources.add_fetch_sessions(metrics, components.fetch_manager.cache)
         metric_sources.add_partitions(metrics, replicas.partitions, lambda: replicas.without_log_count)
         add_log_dirs(metrics, replicas.log_manager.dirs, lambda: components.moves.moves)
@@ -64,20 +72,27 @@ class Observers:
         metric_sources.add_late_transactions(metrics, replicas.partitions, env.now_ms, timeout_ms)
         metric_sources.add_disk_space(metrics, lambda: [it.space for it in replicas.log_manager.dirs])
         add_cleaner(metrics, components.log_cleaner, replicas.log_manager, env.now_ms)
-        metric_sources.add_controller(
-            metrics,
-            lambda: components.controller.image,
-            lambda topic, index: replicas.has_offline_partitions and replicas.is_offline(topic, index),
-        )
+        if server.membership is None:
+            metric_sources.add_controller(
+                metrics,
+                lambda: components.image,
+                lambda topic, index: replicas.has_offline_partitions and replicas.is_offline(topic, index),
+            )
+        else:
+            from barnabas.broker.metrics.member_metrics import add_member
+
+            add_member(metrics, server.membership.lifecycle, server.membership.control, env.now_ms)
         add_coordinators(metrics, components.coordinators)
-        add_lag(metrics, components.coordinators.group_runtime, replicas, lambda: components.controller.image)
+        add_lag(metrics, components.coordinators.group_runtime, replicas, lambda: components.image)
         add_client_metrics(metrics, components.client_metrics)
         add_metadata_log(
             metrics,
-            components.storage.store,
-            lambda: components.controller.image,
-            env.now_ms,
-            components.publishers,
+            components.storage.raft,
+            node_id=components.storage.node_id,
+            leader=lambda: components.control.leader,
+            image=lambda: components.image,
+            now_ms=env.now_ms,
+            publishers=components.publishers,
         )
         return metrics
 
@@ -93,7 +108,7 @@ class Observers:
         compaction = Compaction(
             server.components.log_cleaner,
             server.components.replica_manager.log_manager,
-            lambda: server.components.controller.image,
+            lambda: server.components.image,
         )
         http = HttpServer(
             asyncio.get_running_loop(), config, self.metrics(server), lambda: _not_ready(server), compaction
@@ -112,4 +127,6 @@ def _not_ready(server: Observed) -> str | None:
     if server.is_stopping:
         return "the broker is stopping"
     offline = server.components.replica_manager.log_manager.dirs.offline
-    return f"failed log directories: {', '.join(sorted(offline))}" if offline else None
+    if offline:
+        return f"failed log directories: {', '.join(sorted(offline))}"
+    return None if server.membership is None else server.membership.not_ready

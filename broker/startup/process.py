@@ -18,7 +18,13 @@ from barnabas.broker.http.server import HttpServer
 from barnabas.broker.logging import setup as log_setup
 from barnabas.broker.metadata.log import MetadataLogError
 from barnabas.broker.network.listeners import ListenError
-from barnabas.broker.startup.exit_codes import EXIT_FAILED, EXIT_STOPPED, EXIT_USAGE
+from barnabas.broker.startup.exit_codes import (
+    EXIT_FAILED,
+    EXIT_STOPPED,
+    EXIT_USAGE,
+    StartFailedError,
+    StartInterruptedError,
+)
 from barnabas.broker.startup.server import Server
 from barnabas.broker.version import VERSION
 from barnabas.config.broker_config import BrokerConfig
@@ -37,6 +43,8 @@ SETTLING_S: Final = 0.1
 """After the start, the first responses to waiting clients come before work that can wait for so long."""
 YOUNG_OBJECTS: Final = 5000
 """New objects that trigger a collection. Requests leave no cycles, so it finds next to nothing and may be rare."""
+OLDER_OBJECTS: Final = (10, 10)
+"""Python's own numbers; the start of a member has others."""
 WARM_S: Final = 60.0
 """After this time the objects of the first requests and scrapes exist: codecs, libraries."""
 SWITCH_INTERVAL_S: Final = 0.0005
@@ -44,7 +52,7 @@ SWITCH_INTERVAL_S: Final = 0.0005
 to the system costs the loop up to that, while metrics are rendered or a coordinator loads."""
 _MACOS_OPEN_MAX: Final = 10_240
 """OPEN_MAX: macOS has a hard limit of "unlimited", and refuses a soft limit of that."""
-_CANNOT_START: Final = (ListenError, StorageError, MetadataLogError, OSError)
+_CANNOT_START: Final = (ListenError, StorageError, MetadataLogError, StartFailedError, OSError)
 
 
 def run(config: BrokerConfig) -> int:
@@ -71,7 +79,10 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
     loop = asyncio.get_running_loop()
     try:
         server = Server(config, loop, RealEnv())
-        server.start()
+        stopping = await _start(server, loop)
+    except StartInterruptedError:
+        start_lines.end()
+        return EXIT_STOPPED
     except InvalidConfigError as error:
         start_lines.end()
         print(error, file=sys.stderr)
@@ -80,11 +91,10 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
         start_lines.end()
         print(f"Barnabas cannot start: {error}", file=sys.stderr)
         return EXIT_FAILED
-    stopping = _catch_signals(loop)
     http = server.observers.serve_http(server)
     _say_it_is_ready(_ready_line(server, http))
     gc.freeze()  # these objects stay; the collector need not visit them again and again
-    gc.set_threshold(YOUNG_OBJECTS)
+    gc.set_threshold(YOUNG_OBJECTS, *OLDER_OBJECTS)
     gc.enable()
     loop.call_later(SETTLING_S, start_lines.end)
     loop.call_later(SETTLING_S, _warn_of_stale_builds)
@@ -100,6 +110,26 @@ async def _serve(config: BrokerConfig, start_lines: log_setup.StartLines) -> int
     if http is not None:
         http.close()
     return EXIT_FAILED if server.failed.done() else EXIT_STOPPED
+
+
+async def _start(server: Server, loop: asyncio.AbstractEventLoop) -> asyncio.Future[signal.Signals]:
+    """Starts the server; what is returned completes with the first stop signal.
+
+    A start that waits for nobody else is ended by a signal there and then. A member of a cluster gives it up in order.
+    """
+    if not server.config.is_member:
+        await server.start()
+        return _catch_signals(loop)
+    stopping = _catch_signals(loop)
+
+    def give_up(of: asyncio.Future[signal.Signals]) -> None:
+        logger.info("giving the start up on %s; once more ends it at once", of.result().name)
+        server.interrupt_start()
+
+    stopping.add_done_callback(give_up)
+    await server.start()
+    stopping.remove_done_callback(give_up)
+    return stopping
 
 
 def _warn_of_stale_builds() -> None:

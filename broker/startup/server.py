@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.compaction.worker_pool import WorkerPool
 from barnabas.broker.controller.log_dir_admin import copying_threads
@@ -13,6 +13,8 @@ from barnabas.broker.network.connection_quotas import ConnectionLimitsUpdate, Co
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
+from barnabas.broker.startup.control import Control, OwnControl
+from barnabas.broker.startup.exit_codes import StartInterruptedError
 from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.startup.observers import Observers
 from barnabas.broker.waiting.blocking import ThreadRunner
@@ -21,6 +23,10 @@ from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import network
 from barnabas.protocol.wire import random_uuid
 from barnabas.storage.env import Env
+
+if TYPE_CHECKING:
+    from barnabas.broker.startup.member_start import Membership
+    from barnabas.broker.startup.member_storage import MemberStorage
 
 logger = logging.getLogger("barnabas.server")
 
@@ -46,26 +52,91 @@ class Server:
         self._loading = ThreadRunner(loop, LOADING_THREADS)
         self.is_stopping = False
         self.ports: dict[str, int] = {}
+        self.membership: Membership | None = None
+        """The place in a cluster, of a member."""
+        self._interrupted: asyncio.Future[None] = loop.create_future()
 
-    def start(self) -> None:
-        """Raises InvalidConfigError or another error that prevents the start."""
+    def interrupt_start(self) -> None:
+        """Has a member give its start up at the next step that it waits for, with its directories in order."""
+        if not self._interrupted.done():
+            self._interrupted.set_result(None)
+
+    async def start(self) -> None:
+        """Returns when clients are served. Raises InvalidConfigError or another error that prevents the start.
+
+        A node that is alone starts without waiting for anything but its disk. Raises StartInterruptedError.
+        """
         self.ports = self.socket_server.bind()
         try:
-            storage = NodeStorage(self.config, self.env, self.ports)
+            if self.config.is_member:
+                await self._start_as_member()
+            else:
+                self._start_alone()
         except BaseException:
             self.socket_server.close()
             raise
-        self.storage = storage
+        self.socket_server.start(self.components.apis.handle)
+
+    def _start_alone(self) -> None:
+        storage = NodeStorage(self.config, self.env, self.ports)
         storage.quorum.runner = self._runner
-        storage.store.on_failure = lambda: self._loop.call_soon_threadsafe(
+        self._opened(storage)
+        components = self._make_components(storage, OwnControl(self.config, storage, self._runner))
+        for _ in components.begin():
+            pass  # nobody else waits for the loop
+        self._start_components()
+
+    async def _start_as_member(self) -> None:
+        from barnabas.broker.startup.member_start import Membership, MemberSurroundings
+
+        membership = Membership(
+            self.config,
+            MemberSurroundings(
+                self.env, self._loop, self._runner, self.ports, self.failed, self._fail, self._interrupted
+            ),
+        )
+        try:
+            storage, control = await membership.join()
+            self._opened(storage)
+            components = self._make_components(storage, control)
+            for _ in components.begin():
+                await asyncio.sleep(0)
+            self._start_components()
+            self.membership = membership
+            await membership.enter(self.components.loader)
+        except StartInterruptedError:
+            if self.membership is None:
+                await self._give_up(membership)
+            else:
+                await self.stop()
+            raise
+        except BaseException:
+            await self._give_up(membership)
+            raise
+
+    async def _give_up(self, membership: Membership) -> None:
+        """Ends a start that failed. No thread is at work in the directories any more when they are released."""
+        membership.give_up()
+        await self._close_threads()
+        membership.abandon()
+
+    def _opened(self, storage: NodeStorage | MemberStorage) -> None:
+        self.storage = storage
+        storage.raft.on_failure = lambda: self._loop.call_soon_threadsafe(
             self._log_dir_failed, storage.metadata_dir
         )
-        components = self.components = BrokerComponents(self.config, storage, self._dependencies())
+
+    def _make_components(self, storage: NodeStorage | MemberStorage, control: Control) -> BrokerComponents:
+        self.components = BrokerComponents(self.config, storage, control, self._dependencies())
+        return self.components
+
+    def _start_components(self) -> None:
+        """What the components do by themselves begins."""
+        components = self.components
         self.socket_server.connection_closed = components.client_metrics.connection_closed
-        self.socket_server.start(components.apis.handle)
         components.housekeeping.start()
         components.log_cleaner.start()
-        components.cordoned_dirs.reconfigure()
+        components.control.reconfigure()
         components.moves.start()
         components.snapshot_generator.start()
 
@@ -97,20 +168,30 @@ class Server:
 
     def _log_dir_failed(self, log_dir: str) -> None:
         """Without a directory left, or without the metadata, the broker stops."""
-        if self.failed.done():
-            return
         if not self.storage.log_manager.dirs:
-            self.failed.set_result(f"the last log directory, {log_dir}, has failed")
+            self._fail(f"the last log directory, {log_dir}, has failed")
         elif log_dir == self.storage.metadata_dir:
-            self.failed.set_result(f"{log_dir}, the log directory that holds the metadata, has failed")
+            self._fail(f"{log_dir}, the log directory that holds the metadata, has failed")
+        elif self.membership is not None:
+            self.membership.log_dir_failed(log_dir)
+
+    def _fail(self, reason: str) -> None:
+        """The broker has to stop."""
+        if not self.failed.done():
+            self.failed.set_result(reason)
 
     async def stop(self) -> None:
-        """Takes no new requests, answers those in flight, and closes the directories cleanly."""
-        components = self.components
+        """Takes no new requests, answers those in flight, and closes the directories cleanly.
+
+        A member first has the controller move its leaders to other brokers.
+        """
+        components, membership = self.components, self.membership
         self.is_stopping = True
+        if membership is not None and not self.failed.done():
+            await membership.leave()
         components.housekeeping.stop()
         components.snapshot_generator.stop()
-        await components.moves.stop()
+        moves_stopped = asyncio.ensure_future(components.moves.stop())
         await components.log_cleaner.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))
         await asyncio.sleep(0)  # reading has stopped: no request need wait for records or members any longer
@@ -121,10 +202,18 @@ class Server:
             logger.warning("%d connections did not finish within %.0f s", cut_off, DRAIN_TIMEOUT_S)
         components.replica_manager.produce_purgatory.expire_all()
         components.replica_manager.delete_records_purgatory.expire_all()
-        await self._loop.run_in_executor(None, self._copying.close)
-        await self._loop.run_in_executor(None, self._loading.close)
-        await self._loop.run_in_executor(None, self._runner.close)
+        if membership is not None:
+            membership.close()
+        await (
+            moves_stopped
+        )  # a report of theirs waits for the controller of a cluster as long as `membership` does
+        await self._close_threads()
         self.storage.close()
+
+    async def _close_threads(self) -> None:
+        """Returns when all work in threads has ended, and its results have been taken."""
+        for runner in (self._copying, self._loading, self._runner):
+            await self._loop.run_in_executor(None, runner.close)
 
 
 def _socket_server(

@@ -19,6 +19,7 @@ from barnabas.broker.pending import Pending
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
 from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
+from barnabas.broker.startup.control import OwnControl
 from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
 from barnabas.config.broker_config import BrokerConfig
@@ -108,11 +109,14 @@ class InProcessBroker:
         self.deltas: list[MetadataDelta] = []
         self.storage = NodeStorage(self.config, self.env)
         self.log_manager = self.storage.log_manager
-        self.components = BrokerComponents(self.config, self.storage, self._dependencies(first_id))
+        control = OwnControl(self.config, self.storage, self.runner)
+        self.components = BrokerComponents(self.config, self.storage, control, self._dependencies(first_id))
+        for _ in self.components.begin():
+            pass
         self.components.publishers.add(lambda _, delta: self.deltas.append(delta))
         self.broker = self.components.broker
         self.apis = self.components.apis
-        self.controller = self.components.controller
+        self.controller = control.controller
         self.replica_manager = self.components.replica_manager
         self.replica_manager.verify_transactions(
             False
@@ -120,9 +124,9 @@ class InProcessBroker:
         self.coordinators = self.components.coordinators
         self.client_metrics = self.components.client_metrics
         self.log_dirs = self.components.log_dirs
-        self.cordoned_dirs = self.components.cordoned_dirs
+        self.cordoned_dirs = control.cordoned_dirs
         self.dynamic_config = self.components.dynamic_config
-        self.directory_assignment = self.components.directory_assignment
+        self.directory_assignment = control.directory_assignment
         self.components.moves.start()
         self.connection_ids = count(1)
 
@@ -174,7 +178,7 @@ class InProcessBroker:
     def kill(self) -> None:
         """An unclean stop: only what was written is on the disk."""
         self.log_manager.abandon()
-        self.storage.store.close()
+        self.storage.store.raft.close()
 
 
 class Client:

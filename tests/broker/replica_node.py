@@ -17,6 +17,7 @@ from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.metadata.topics import PartitionImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendResult, append_error_of
+from barnabas.broker.replica.isr import LeaderContext
 from barnabas.broker.replica.partition import ACKS_ALL
 from barnabas.broker.replica.replica_manager import ReplicaManager
 from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
@@ -29,6 +30,7 @@ from barnabas.protocol.wire import ZERO_UUID, Uuid
 from barnabas.storage.env import RealFile
 from barnabas.storage.manager.log_manager import LogManager
 from barnabas.storage.offsets import FetchIsolation
+from tests.broker.cluster_images import INSIDE
 from tests.broker.fakes import ManualTimer
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import ManualEnv, partition_image
@@ -143,7 +145,14 @@ class Probe:
 class Node:
     """A ReplicaManager, its dependencies, and the metadata that it follows."""
 
-    def __init__(self, *directories: Path, config: LogConfig | None = None, min_free_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        *directories: Path,
+        config: LogConfig | None = None,
+        min_free_bytes: int = 0,
+        context: LeaderContext | None = None,
+    ) -> None:
+        """With a `context` it is a member of a cluster, that of `tests.broker.replica.isr_harness`."""
         self.env = BreakableEnv()
         self.config = config or LogConfig()
         self.log_manager = LogManager(
@@ -168,9 +177,10 @@ class Node:
             delete_records_purgatory=DelayedOperationPurgatory("DeleteRecords", self.timer),
             probe=self.probe,
             log_dir_failed=self.failed_dirs.append,
+            context=context,
         )
         self.log_manager.on_log_dir_failed = self.manager.log_dir_went_offline
-        self.reader = ReplicaReader(self.manager, self.probe, lambda: int(self.timer.time() * 1000))
+        self.reader = ReplicaReader(self.manager, self.probe)
 
     # ---- metadata
 
@@ -219,6 +229,9 @@ class Node:
         max_bytes: int = 1_000_000,
         replica_id: int = -1,
         isolation_level: int = 0,
+        replica_epoch: int = -1,
+        only_leader: bool = True,
+        rack: str = "",
     ) -> Pending[list[FetchResponse.PartitionData]]:
         isolation = FetchIsolation.LOG_END if replica_id >= 0 else FetchIsolation.HIGH_WATERMARK
         if isolation_level == READ_COMMITTED:
@@ -229,6 +242,10 @@ class Node:
             min_bytes=min_bytes,
             max_bytes=max_bytes,
             isolation=isolation,
+            replica_epoch=replica_epoch,
+            only_leader=only_leader,
+            rack=rack,
+            listener=INSIDE,
         )
         return pending(self.reader.read(params, FetchContext(wanted)))
 

@@ -7,9 +7,14 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from barnabas.broker.startup.server import Server
 from barnabas.config.broker_config import BrokerConfig
+from barnabas.protocol.api_keys import ApiKey, request_header_version, response_header_version, response_type
+from barnabas.protocol.codec import decode, encode
+from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
+from barnabas.protocol.schema import Message
 from barnabas.storage.env import RealEnv
 
 LOCALHOST = "127.0.0.1"
@@ -35,7 +40,7 @@ def new_server(config: BrokerConfig) -> Server:
 async def running(config: BrokerConfig) -> AsyncIterator[Server]:
     """A started server; it is stopped at the end."""
     server = new_server(config)
-    server.start()
+    await server.start()
     try:
         yield server
     finally:
@@ -52,6 +57,18 @@ class Stream:
     async def ask(self, framed: bytes) -> bytes:
         self.send(framed)
         return await self.receive()
+
+    async def call(self, request: Message, version: int) -> Any:
+        """The response to a request in this version."""
+        assert request.api_key is not None
+        key = ApiKey(request.api_key)
+        header = RequestHeader(
+            request_api_key=key, request_api_version=version, correlation_id=5, client_id="test"
+        )
+        sent = encode(header, request_header_version(key, version)) + encode(request, version)
+        received = await self.ask(struct.pack(">i", len(sent)) + sent)
+        head = len(encode(ResponseHeader(), response_header_version(key, version)))
+        return decode(response_type(key), version, received[head:])
 
     def send(self, framed: bytes) -> None:
         self._writer.write(framed)

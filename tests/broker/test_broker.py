@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.broker.metadata.quorum import ObservedQuorum
 from barnabas.broker.request import ConnectionInfo
 from tests.broker.broker_fixture import InProcessBroker
 
@@ -22,7 +23,8 @@ def dialled(host: str, port: int, listener: str = "PLAINTEXT") -> ConnectionInfo
 
 
 def told(broker: InProcessBroker, connection: ConnectionInfo) -> tuple[str, int]:
-    endpoint = broker.broker.endpoint(connection)
+    endpoint = broker.broker.node(broker.broker.node_id, connection)
+    assert endpoint is not None
     return endpoint.host, endpoint.port
 
 
@@ -49,3 +51,10 @@ def test_the_newest_image_is_that_of_the_controller(broker: InProcessBroker) -> 
     before = broker.broker.image
     broker.create_topic("t")
     assert broker.broker.image is broker.controller.image is not before
+
+
+def test_a_node_that_is_alone_is_its_own_quorum(broker: InProcessBroker) -> None:
+    assert broker.broker.own_quorum is broker.storage.quorum
+    broker.broker.quorum = ObservedQuorum(broker.storage.raft)  # as of a member of a cluster
+    with pytest.raises(AssertionError):
+        _ = broker.broker.own_quorum

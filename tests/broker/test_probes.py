@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.probes import (
+    KEPT_TIMES,
+    PAUSE_WINDOW_S,
     RATE_WINDOW_S,
     WINDOW_SAMPLES,
     ApiTimes,
     BrokerTopicProbe,
     ListenerProbe,
+    LongestPause,
     Rate,
+    RecentTimes,
     RequestProbe,
     SocketServerProbe,
 )
@@ -33,6 +37,36 @@ def test_a_rate_of_one_moment_is_nothing() -> None:
     rate.sample(1, 1)
     rate.sample(1, 2)
     assert rate.per_second == 0
+
+
+def test_recent_times_are_the_latest_in_ms() -> None:
+    times = RecentTimes()
+    for number in range(KEPT_TIMES + 2):
+        times.add(number / 1000)
+    assert times.count == KEPT_TIMES + 2
+    assert [round(value) for value in sorted(times.values())] == list(range(2, KEPT_TIMES + 2))
+
+
+def test_the_longest_pause_is_that_of_one_to_two_windows() -> None:
+    pause = LongestPause()
+    assert pause.seconds == 0
+    began = 5000.0
+    pause.note(began, 0.0)
+    pause.note(began + 10, 3.0)
+    pause.note(began + 20, 2.0)
+    pause.note(began + PAUSE_WINDOW_S, 1.0)
+    assert pause.seconds == 3
+    pause.note(began + 2 * PAUSE_WINDOW_S - 1, 0.5)
+    assert pause.seconds == 3
+    pause.note(began + 2 * PAUSE_WINDOW_S, 0.5)
+    assert pause.seconds == 1
+
+
+def test_a_pause_longer_than_the_windows_is_the_only_one_in_them() -> None:
+    pause = LongestPause()
+    pause.note(5000.0, 400.0)
+    pause.note(5000.0 + 2 * PAUSE_WINDOW_S, 200.0)
+    assert pause.seconds == 200
 
 
 def test_a_listener_counts_connections_and_bytes() -> None:

@@ -6,11 +6,12 @@ import math
 from pathlib import Path
 
 from barnabas.broker.coordinator.loading import LoadSummary
-from barnabas.broker.coordinator.runtime_probe import KEPT_TIMES, RecentTimes, RuntimeProbe
+from barnabas.broker.coordinator.runtime_probe import RuntimeProbe
 from barnabas.broker.metrics.coordinator_metrics import add_coordinators
 from barnabas.broker.metrics.families import FAMILIES
 from barnabas.broker.metrics.lag_metrics import add_lag
 from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.broker.probes import KEPT_TIMES, RecentTimes
 from barnabas.protocol.messages.commits import OffsetCommitRequest, OffsetDeleteRequest
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from barnabas.protocol.messages.produce import ProduceRequest

@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.fetch.cache import FetchSessionCache
+from barnabas.broker.fetch.delayed_fetch import FetchExpirations
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.metadata.topics import TopicImage
 from barnabas.broker.metrics import sources as metric_sources
 from barnabas.broker.metrics.families import FAMILIES
+from barnabas.broker.metrics.member_metrics import MEMBER_FAMILIES
 from barnabas.broker.metrics.prometheus import Metrics
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
-from barnabas.broker.probes import BrokerTopicProbe, RequestProbe, SocketServerProbe
+from barnabas.broker.probes import FETCH_FOLLOWER, BrokerTopicProbe, RequestProbe, SocketServerProbe
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.waiting.purgatory import DelayedOperation, DelayedOperationPurgatory
 from barnabas.config.listeners import Listener
@@ -73,6 +75,36 @@ def test_requests_have_kafkas_api_names() -> None:
     assert values(metrics, "barnabas_network_requests_refused_total") == {("unknown api key",): 1}
 
 
+@pytest.mark.parametrize("has_consumers", [False, True])
+def test_fetches_of_followers_are_apart_and_among_all(has_consumers: bool) -> None:
+    probe = RequestProbe()
+    metrics = Metrics()
+    metric_sources.add_requests(metrics, probe)
+    probe.times(FETCH_FOLLOWER).record(18, 0.003, 0.0)
+    probe.request_failed(FETCH_FOLLOWER, "NOT_LEADER_OR_FOLLOWER", 2)
+    if has_consumers:
+        probe.times("FETCH").record(18, 0.001, 0.0)
+        probe.times("FETCH").record(17, 0.002, 0.0)
+        probe.request_failed("FETCH", "NOT_LEADER_OR_FOLLOWER")
+    prefix = "kafka_network_requestmetrics"
+    consumers = {("FetchConsumer", "18"): 1, ("FetchConsumer", "17"): 1, ("Fetch", "17"): 1}
+    assert values(metrics, f"{prefix}_requests_total") == {
+        ("FetchFollower", "18"): 1,
+        ("Fetch", "18"): 1 + has_consumers,
+        **(consumers if has_consumers else {}),
+    }
+    consumers = {("FetchConsumer", "NOT_LEADER_OR_FOLLOWER"): 1}
+    assert values(metrics, f"{prefix}_errors_total") == {
+        ("FetchFollower", "NOT_LEADER_OR_FOLLOWER"): 2,
+        ("Fetch", "NOT_LEADER_OR_FOLLOWER"): 2 + has_consumers,
+        **(consumers if has_consumers else {}),
+    }
+    snapshot = {family.name: samples for family, samples in snapshot_at_once(metrics)}
+    times = {labels[0]: (count, sorted(it)) for labels, count, it in snapshot[f"{prefix}_localtimems"]}
+    assert times["FetchFollower"] == (1, [3])
+    assert times["Fetch"] == ((3, [1, 2, 3]) if has_consumers else (1, [3]))
+
+
 @pytest.mark.parametrize(
     ("which", "expected"), [("totaltimems", 501), ("localtimems", 1), ("remotetimems", 500)]
 )
@@ -119,6 +151,8 @@ async def test_network() -> None:
         assert values(metrics, f"{prefix}_connections_software") == {("tester", "1.0", "PLAINTEXT"): 1}
         assert value(metrics, "kafka_network_socketserver_networkprocessoravgidlepercent") == 1
         assert value(metrics, "kafka_network_requestchannel_requestqueuesize") == 0
+        probe.pause.note(101.0, 0.25)
+        assert value(metrics, "barnabas_event_loop_longest_pause_seconds") == 0.25
         assert value(metrics, "barnabas_network_request_memory_limit_bytes") == 1000
         writer.close()
     finally:
@@ -140,6 +174,16 @@ def test_purgatories_and_fetch_sessions() -> None:
     assert values(metrics, f"{prefix}_purgatorysize") == {("Produce",): 0, ("Fetch",): 2}
     assert values(metrics, f"{prefix}_numdelayedoperations") == {("Produce",): 0, ("Fetch",): 1}
     assert value(metrics, "kafka_server_fetchsessioncache_numincrementalfetchsessions") == 0
+
+
+def test_fetches_that_have_expired() -> None:
+    metrics, expirations = Metrics(), FetchExpirations()
+    metric_sources.add_fetch_expirations(metrics, expirations)
+    expirations.consumer, expirations.follower = 2, 1
+    assert values(metrics, "kafka_server_delayedfetchmetrics_expires_total") == {
+        ("consumer",): 2,
+        ("follower",): 1,
+    }
 
 
 def test_partitions(tmp_path: Path) -> None:
@@ -242,6 +286,7 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
     metric_sources.add_requests(metrics, RequestProbe())
     metric_sources.add_network(metrics, SocketServerProbe(), server, memory)
     metric_sources.add_purgatories(metrics)
+    metric_sources.add_fetch_expirations(metrics, FetchExpirations())
     metric_sources.add_fetch_sessions(metrics, FetchSessionCache(1, lambda: 1))
     metric_sources.add_partitions(metrics, list, int)
     metric_sources.add_disk_space(metrics, list)
@@ -252,6 +297,7 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
         "kafka_coordinator_group",
         "kafka_coordinator_transaction",
         "kafka_log_logcleaner",
+        *MEMBER_FAMILIES,
         "kafka_log_logmanager",
         "kafka_server_addpartitionstotxnmanager",
         "kafka_server_broker_metadata",

@@ -33,6 +33,16 @@ def test_requests_are_answered(run: Run) -> None:
     run(dialogue())
 
 
+def test_a_sweep_that_is_late_shows_a_pause_of_the_loop(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness() as home:
+            home.server._sweep_due = asyncio.get_running_loop().time() - 5
+            home.server._sweep_now()
+            assert home.probe.pause.seconds >= 5
+
+    run(dialogue())
+
+
 def test_many_clients_at_once(run: Run) -> None:
     async def dialogue() -> None:
         async with harness() as home:

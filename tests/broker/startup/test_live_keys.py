@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from barnabas.broker.coordinator.group.consumer.settings import GroupSettings
-from barnabas.broker.startup import node_storage, process
+from barnabas.broker.startup import node_directories, process
 from barnabas.broker.startup.log_recovery import LogLoading
 from barnabas.broker.startup.server import Server
 from barnabas.config.catalogue import BROKER_KEYS, TOPIC_KEYS
@@ -249,7 +249,7 @@ async def test_recovery_uses_the_configured_number_of_threads(
         asked.append(threads_per_dir)
         return LogLoading(threads_per_dir)
 
-    monkeypatch.setattr(node_storage, "LogLoading", loading)
+    monkeypatch.setattr(node_directories, "LogLoading", loading)
     async with running(config_of(tmp_path, **STATIC)) as server:
         await alter(server.ports["PLAINTEXT"], "", SET, {"num.recovery.threads.per.data.dir": "4"})
     async with running(config_of(tmp_path, **STATIC)):

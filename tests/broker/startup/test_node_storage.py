@@ -52,7 +52,7 @@ def having_topic(storage: NodeStorage, name: str = "t", partitions: int = 2) -> 
 
 def killed(storage: NodeStorage) -> None:
     storage.abandon()
-    storage.store.close()
+    storage.store.raft.close()
 
 
 def test_an_empty_directory_is_formatted_and_keeps_its_id(tmp_path: Path) -> None:

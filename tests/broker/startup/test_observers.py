@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.metrics.families import FAMILIES
+from barnabas.broker.metrics.member_metrics import MEMBER_FAMILIES
 from barnabas.broker.startup.server import Server
 from tests.broker.http.test_server import Reply, ask
 from tests.broker.metrics.snapshots import snapshot_at_once
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
+from tests.broker.startup.fake_controller import config_of_member, controlling
 from tests.support import raw
 
 
@@ -49,7 +51,19 @@ def with_http(directory: Path, port: int = 0) -> dict[str, str]:
 
 async def test_every_metric_that_is_declared_has_a_source(tmp_path: Path) -> None:
     async with running(config_of(tmp_path)) as server:
-        assert values(server).keys() == FAMILIES.keys()
+        assert values(server).keys() == FAMILIES.keys() - MEMBER_FAMILIES
+
+
+async def test_a_member_of_a_cluster_has_metrics_of_its_own_and_none_of_a_controller(tmp_path: Path) -> None:
+    async with controlling() as controller:
+        config = config_of_member(tmp_path, controller, barnabas_http_host=LOCALHOST, barnabas_http_port="0")
+        async with running(config) as server:
+            seen = values(server)
+            assert seen.keys() >= MEMBER_FAMILIES
+            assert seen["kafka_controller_kafkacontroller_activecontrollercount"][()] == 0
+            assert "kafka_controller_kafkacontroller_globaltopiccount" not in seen
+            with serving(server) as port:
+                assert (await reply(port, "/health/ready")).status == 200
 
 
 async def test_the_metrics_of_a_used_broker(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -121,9 +122,9 @@ def test_a_signal_during_the_start_ends_the_process_there_and_then(
     before = signal.getsignal(number)
 
     class Starting(Server):
-        def start(self) -> None:
+        async def start(self) -> None:
             signal.raise_signal(number)
-            super().start()
+            await super().start()
 
     def end(code: int) -> None:
         raise SystemExit(code)
@@ -135,6 +136,42 @@ def test_a_signal_during_the_start_ends_the_process_there_and_then(
     assert ended.value.code == 128 + number
     assert "ready" not in capsys.readouterr().out
     assert signal.getsignal(number) == before
+
+
+@pytest.mark.usefixtures("_process")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_member_gives_its_start_up_in_order(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    taken_port: int,
+    number: signal.Signals,
+) -> None:
+    """It waits for a controller that never answers."""
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+
+    class Starting(Server):
+        async def start(self) -> None:
+            signal.raise_signal(number)
+            signal.raise_signal(signal.SIGINT)
+            await super().start()
+
+    monkeypatch.setattr(process, "Server", Starting)
+    config = config_of(
+        tmp_path,
+        process_roles="broker",
+        node_id="7",
+        controller_quorum_bootstrap_servers=f"{LOCALHOST}:{taken_port}",
+        controller_listener_names="CONTROLLER",
+        barnabas_log_format="text",
+    )
+    assert run(config) == EXIT_STOPPED
+    assert codes == [128 + signal.SIGINT], "the second ends the process there and then"
+    shown = capsys.readouterr()
+    assert f"giving the start up on {number.name}; once more ends it at once" in shown.err
+    assert "ready" not in shown.out
+    assert "cannot start" not in shown.err
 
 
 @pytest.mark.usefixtures("_process")
@@ -200,8 +237,8 @@ def test_a_broker_whose_disks_have_failed_ends_with_an_error(
     started: list[Server] = []
 
     class Remembered(Server):
-        def start(self) -> None:
-            super().start()
+        async def start(self) -> None:
+            await super().start()
             started.append(self)
 
     monkeypatch.setattr(process, "Server", Remembered)
@@ -274,3 +311,25 @@ def test_a_checkout_with_an_older_build_is_told_so(
     monkeypatch.setattr(compiled, "form", lambda: "interpreted")
     process._warn_of_stale_builds()
     assert len(caplog.messages) == 1
+
+
+# ---- a node that is alone
+
+
+def test_a_node_that_is_alone_loads_nothing_of_a_cluster() -> None:
+    """It would cost its start and its memory."""
+    rooms = (
+        "node_client",
+        "membership",
+        "replica.isr",
+        "replica.fetcher",
+        "replica.roles",
+        "startup.cluster_",
+        "startup.member_",
+    )
+    script = (
+        "import sys, barnabas.broker.startup.process; "
+        f"print([name for name in sys.modules if any(room in name for room in {rooms!r})])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -12,13 +12,16 @@ import pytest
 from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.network.listeners import ListenError
 from barnabas.broker.startup import server as server_module
+from barnabas.broker.startup.exit_codes import StartFailedError, StartInterruptedError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.protocol.codec import encode
+from barnabas.protocol.messages.cluster import BrokerHeartbeatRequest
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.storage.errors import LogDirLockedError
 from tests.broker.logs import batch
 from tests.broker.running_server import LOCALHOST, config_of, connected, new_server, running
+from tests.broker.startup.fake_controller import config_of_member, controlling, silence, until
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
 from tests.support import raw
 
@@ -59,7 +62,7 @@ async def test_every_listener_gets_its_port(tmp_path: Path) -> None:
 
 async def test_a_stop_leaves_the_marker_and_closes_everything(tmp_path: Path) -> None:
     server = new_server(config_of(tmp_path))
-    server.start()
+    await server.start()
     async with connected(server.ports[PLAINTEXT]) as client:
         assert raw.brokers_in(await client.ask(raw.metadata_request())) == 1
         await server.stop()
@@ -83,7 +86,7 @@ async def test_created_topics_are_there_after_a_stop(tmp_path: Path) -> None:
 
 async def test_a_stop_answers_waiting_fetches(tmp_path: Path) -> None:
     server = new_server(config_of(tmp_path))
-    server.start()
+    await server.start()
     async with connected(server.ports[PLAINTEXT]) as client:
         await client.ask(raw.metadata_request(topics=["t"]))
         client.send(fetch_request("t", max_wait_ms=600_000))
@@ -99,7 +102,7 @@ async def test_requests_that_cannot_be_answered_in_time_are_cut_off(
     """A produce that waits for a replica that does not fetch."""
     monkeypatch.setattr(server_module, "DRAIN_TIMEOUT_S", 0.0)
     server = new_server(config_of(tmp_path))
-    server.start()
+    await server.start()
     async with connected(server.ports[PLAINTEXT]) as client:
         await client.ask(raw.metadata_request(topics=["t"]))
         topic_id = server.components.controller.image.topics["t"].topic_id
@@ -140,7 +143,7 @@ async def test_a_directory_belongs_to_one_server(tmp_path: Path) -> None:
     async with running(config_of(tmp_path)) as first:
         second = new_server(config_of(tmp_path))
         with pytest.raises(LogDirLockedError):
-            second.start()
+            await second.start()
         with pytest.raises(ConnectionRefusedError):
             async with connected(second.ports[PLAINTEXT]):
                 pass
@@ -151,7 +154,7 @@ async def test_a_directory_belongs_to_one_server(tmp_path: Path) -> None:
 async def test_a_taken_address(tmp_path: Path, taken_port: int) -> None:
     server = new_server(config_of(tmp_path / "data", listeners=f"PLAINTEXT://{LOCALHOST}:{taken_port}"))
     with pytest.raises(ListenError, match=str(taken_port)):
-        server.start()
+        await server.start()
     assert not (tmp_path / "data").exists()
 
 
@@ -159,7 +162,7 @@ async def test_a_mismatched_node_id(tmp_path: Path) -> None:
     async with running(config_of(tmp_path, node_id="3")):
         pass
     with pytest.raises(InvalidConfigError):
-        new_server(config_of(tmp_path, node_id="4")).start()
+        await new_server(config_of(tmp_path, node_id="4")).start()
 
 
 # ---- failing disks
@@ -182,3 +185,60 @@ async def test_without_the_metadata_directory_the_server_has_failed(tmp_path: Pa
     async with running(config_of(f"{one},{other}")) as server:
         server.components.replica_manager.log_dir_failed(one)
         assert "metadata" in server.failed.result()
+
+
+# ---- as the member of a cluster (more of it in test_member_start.py)
+
+
+async def test_a_member_starts_and_stops_with_its_controller(tmp_path: Path) -> None:
+    async with controlling() as controller:
+        config = config_of_member(f"{tmp_path}/one,{tmp_path}/other", controller)
+        async with running(config) as server:
+            assert server.membership is not None
+            assert server.membership.not_ready is None
+            assert controller.broker().end_points[0].port == server.ports[PLAINTEXT]
+            server.components.replica_manager.log_dir_failed(f"{tmp_path}/other")
+            await until(lambda: controller.last(BrokerHeartbeatRequest).offline_log_dirs)
+            assert not server.failed.done()
+        assert controller.last(BrokerHeartbeatRequest).want_shut_down
+        assert (tmp_path / "one" / MARKER).exists()
+        assert not (tmp_path / "other" / MARKER).exists()
+
+
+async def test_a_member_whose_start_fails_releases_everything(tmp_path: Path) -> None:
+    async with controlling() as controller:
+        controller.unfences = False
+        server = new_server(config_of_member(tmp_path, controller))
+        start = asyncio.ensure_future(server.start())
+        await until(lambda: any(not beat.want_fence for beat in controller.sent(BrokerHeartbeatRequest)))
+        server.failed.set_result("the test")
+        with pytest.raises(StartFailedError, match="the test"):
+            await start
+        with pytest.raises(ConnectionRefusedError):
+            async with connected(server.ports[PLAINTEXT]):
+                pass
+        controller.unfences = True
+        async with running(config_of_member(tmp_path, controller)):
+            pass
+
+
+@pytest.mark.parametrize("has_logs", [False, True], ids=["waits for the metadata", "has opened its logs"])
+async def test_a_member_whose_start_is_interrupted_releases_everything(
+    tmp_path: Path, *, has_logs: bool
+) -> None:
+    async with controlling() as controller:
+        if has_logs:
+            controller.unfences = False
+        else:
+            controller.answers[BrokerHeartbeatRequest] = silence
+        server = new_server(config_of_member(tmp_path, controller))
+        start = asyncio.ensure_future(server.start())
+        await until(lambda: server.membership if has_logs else controller.sent(BrokerHeartbeatRequest))
+        server.interrupt_start()
+        with pytest.raises(StartInterruptedError):
+            await start
+        assert (tmp_path / ".kafka_cleanshutdown").exists() is has_logs
+        controller.unfences = True
+        controller.answers[BrokerHeartbeatRequest] = controller.beat
+        async with running(config_of_member(tmp_path, controller)):
+            pass

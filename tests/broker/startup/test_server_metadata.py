@@ -95,7 +95,7 @@ async def test_an_image_whose_preparation_fails_is_published(
 async def test_a_metadata_log_that_failed_ends_the_server(tmp_path: Path) -> None:
     env = FailingEnv()
     server = Server(config_of(tmp_path), asyncio.get_running_loop(), env)
-    server.start()
+    await server.start()
     try:
         assert await change(server, "10001") == "changed"
         env.fails = True
