@@ -11,8 +11,8 @@ from barnabas.broker.version import VERSION
 from barnabas.cli.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
 from barnabas.protocol.api_keys import (
     ApiKey,
+    known_versions,
     request_header_version,
-    request_type,
     response_header_version,
     response_type,
 )
@@ -96,9 +96,8 @@ class Connection:
 
     def version_of(self, key: ApiKey, versions: VersionRange = ANY_VERSION) -> int:
         """The newest version of `key` that both sides support, within `versions`. Raises UnsupportedApiError."""
-        known = request_type(key)
-        high = known.versions.high - known.latest_unstable
-        ours = VersionRange(max(known.versions.low, versions.low), min(high, versions.high))
+        known = known_versions(key)
+        ours = VersionRange(max(known.low, versions.low), min(known.high, versions.high))
         return VersionChoice(key, ours, self._served.get(key)).newest(self.address)
 
     def serves(self, key: ApiKey) -> bool:

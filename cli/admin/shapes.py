@@ -155,6 +155,44 @@ class ClusterRow(NamedTuple):
     cluster_id: Annotated[str, "its id"]
 
 
+class ClusterSummaryRow(NamedTuple):
+    """The cluster as a whole (`cluster describe`)."""
+
+    cluster_id: Annotated[str, "its id"]
+    brokers: Annotated[int, "how many are registered"]
+    fenced_brokers: Annotated[
+        int | None, "how many of them are fenced; null: not known (a broker before Kafka 4.0)"
+    ]
+    partitions: Annotated[int, "partitions of all topics that the client may describe"]
+    under_replicated_partitions: Annotated[int, "those with replicas that are not in sync"]
+    leaderless_partitions: Annotated[int, "those without a leader"]
+
+
+class BrokerRow(NamedTuple):
+    """A broker and its part of the cluster (`cluster describe`)."""
+
+    id: Annotated[int, "its node.id"]
+    host: Annotated[str | None, "where it listens; null: it is not registered"]
+    port: Annotated[int | None, "where it listens; null: it is not registered"]
+    rack: Annotated[str | None, "broker.rack"]
+    state: Annotated[str, "unfenced, fenced, or absent: it has replicas and the cluster names no such broker"]
+    leaders: Annotated[int, "partitions that it leads"]
+    preferred_leaders: Annotated[int, "partitions whose first replica it has"]
+    replicas: Annotated[int, "partitions of which it has a replica"]
+    out_of_sync_replicas: Annotated[int, "those of them that are not in sync"]
+
+
+class UnderReplicatedRow(NamedTuple):
+    """A partition without a leader, or with replicas that are not in sync (`cluster describe`)."""
+
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[int, "the partition"]
+    leader: Annotated[int | None, "the leader; null: none"]
+    replicas: Annotated[list[int], "the brokers of its replicas"]
+    isr: Annotated[list[int], "those in sync"]
+    out_of_sync: Annotated[list[int], "the others"]
+
+
 class FeatureRow(NamedTuple):
     """A feature (`features describe`)."""
 
@@ -265,6 +303,9 @@ ROWS: tuple[type[Any], ...] = (
     AclRow,
     ClusterRow,
     NodeRow,
+    ClusterSummaryRow,
+    BrokerRow,
+    UnderReplicatedRow,
     FeatureRow,
     QuorumRow,
     QuorumReplicaRow,

@@ -63,6 +63,18 @@ def list_topics(client: AdminClient) -> list[TopicName]:
     )
 
 
+def describe_every_topic(client: AdminClient) -> list[TopicInfo]:
+    """All topics that this client may describe, sorted, from one response."""
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    answer = client.send(request, versions="4-13")
+    check(answer.error_code)
+    return sorted(
+        TopicInfo(topic.name, topic.topic_id, topic.is_internal, _partitions(topic.partitions))
+        for topic in answer.topics
+        if topic.error_code in {ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE}
+    )
+
+
 def describe_topics(client: AdminClient, names: Sequence[str], *, page: int = 2000) -> list[TopicInfo]:
     """The topics of these names, sorted; `page` limits the partitions in one response.
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from barnabas.cli.admin.calls.cluster import describe_cluster, unregister_broker
+from barnabas.cli.admin.calls.topics import describe_every_topic
+from barnabas.cli.admin.commands.cluster_report import ClusterReport, registered_brokers
 from barnabas.cli.admin.options import (
     ParsedOptions,
     admin_group,
     flag,
     option,
+    refuse,
     session,
     subcommand,
 )
-from barnabas.cli.admin.shapes import ClusterRow, NodeRow
+from barnabas.cli.admin.shapes import ClusterRow, NodeRow, Row
 
 
-@admin_group("cluster", short_help="Show the cluster's id and nodes; unregister a broker.")
+@admin_group("cluster", short_help="Show the cluster's nodes and their health; unregister a broker.")
 def cluster() -> None:
-    """Show the cluster's id and its brokers or controllers, and unregister a broker: kafka-cluster.
+    """Show the cluster's id, its brokers and what is out of sync; unregister a broker: kafka-cluster, and describe.
 
     \b
     barnabas cluster list-endpoints --bootstrap-server localhost:9092
@@ -52,6 +55,28 @@ def _state(is_fenced: bool, kind: str) -> str | None:
     if kind == "controller":
         return None
     return "fenced" if is_fenced else "unfenced"
+
+
+@subcommand(cluster, "describe")
+def describe(given: ParsedOptions) -> None:
+    """Show brokers, racks and leaders, and the partitions whose replicas are not all in sync.
+
+    The columns LEADERS and PREFERRED differ where the preferred leader does not lead. A broker is absent where replicas
+    are assigned to it and the cluster names no such broker.
+    """
+    with session(given) as (client, out):
+        if client.settings.is_controller:
+            refuse("describe: brokers are asked, with --bootstrap-server")
+        registered = registered_brokers(client)
+        report = ClusterReport(registered, describe_every_topic(client))
+        brokers, under_replicated = report.brokers(), report.under_replicated()
+        rows: list[Row] = [report.summary(), *brokers, *under_replicated]
+        for row in rows:
+            out.row(row)
+        out.line(report.line())
+        out.table(report.BROKER_HEADS, brokers, title="Brokers")
+        if under_replicated:
+            out.table(report.PARTITION_HEADS, under_replicated, title="Partitions out of sync")
 
 
 @subcommand(cluster, "unregister")

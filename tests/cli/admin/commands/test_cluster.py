@@ -9,6 +9,7 @@ from click.testing import Result
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.cluster import UnregisterBrokerResponse
+from barnabas.protocol.messages.metadata import MetadataResponse
 from tests.cli.admin.fake_broker import CLUSTER_ID, FakeCluster
 
 Barnabas = Callable[..., Result]
@@ -56,3 +57,29 @@ def test_a_broker_is_unregistered(barnabas: Barnabas, cluster: FakeCluster) -> N
     assert barnabas("cluster", "unregister", "--id", "0").stdout == "Broker 0 is no longer registered.\n"
     result = barnabas("cluster", "unregister", "--id", "7")
     assert (result.exit_code, result.stderr) == (1, "error: broker 7: No (BROKER_ID_NOT_REGISTERED)\n")
+
+
+def test_brokers_and_partitions_are_described(barnabas: Barnabas, cluster: FakeCluster) -> None:
+    lines = barnabas("cluster", "describe").stdout
+    assert "1 brokers" in lines
+    assert "BROKER" in lines
+    assert "Partitions out of sync" not in lines
+    described = barnabas("cluster", "--json", "describe").stdout
+    assert CLUSTER_ID in described
+    assert len([json.loads(line) for line in described.splitlines()]) == 2
+
+
+def test_partitions_out_of_sync_are_a_table_of_their_own(barnabas: Barnabas, cluster: FakeCluster) -> None:
+    partition = MetadataResponse.MetadataResponsePartition(
+        partition_index=0, leader_id=1, replica_nodes=[1, 2], isr_nodes=[1]
+    )
+    topic = MetadataResponse.MetadataResponseTopic(name="behind", partitions=[partition])
+    cluster.on(ApiKey.METADATA, MetadataResponse(brokers=[], cluster_id=CLUSTER_ID, topics=[topic]))
+    found = rows(barnabas("cluster", "describe").stdout)
+    assert found[-1] == ["behind", "0", "1", "1,2", "1", "2"]
+
+
+def test_controllers_do_not_describe_brokers(barnabas: Barnabas, cluster: FakeCluster) -> None:
+    result = barnabas("cluster", "--bootstrap-controller", cluster.bootstrap, "describe")
+    assert result.exit_code == 2
+    assert "--bootstrap-server" in result.stderr
