@@ -64,6 +64,7 @@ class ClassicConsumer(Consumer):
         self._joining = False
         self._protocol = self.assignors[0]
         self._leads = False
+        self._leads_on = False
 
     @property
     def cooperative(self) -> bool:
@@ -97,12 +98,13 @@ class ClassicConsumer(Consumer):
         self.rejoin = self.rejoin or self.subscribed != before
 
     def rejoin_as_possible_leader(self) -> None:
-        """Joins again where it may be a leader that does not know it, and so does not react to new partitions."""
-        if (
-            self.instance_id is not None
-            and self.version(ApiKey.JOIN_GROUP) < SKIPS_ASSIGNMENT
-            and not self._leads
-        ):
+        """Joins again where it may be a leader that does not know it, and so does not react to new partitions.
+
+        So does one that leads on with the assignment of its predecessor: it takes the partitions that it finds for
+        those that were assigned. Java's consumer does the same.
+        """
+        is_old = self.version(ApiKey.JOIN_GROUP) < SKIPS_ASSIGNMENT
+        if self.instance_id is not None and ((is_old and not self._leads) or self._leads_on):
             self.rejoin = True
 
     # -- membership --
@@ -128,6 +130,7 @@ class ClassicConsumer(Consumer):
             self.epoch, self.member_id = answer.generation_id, answer.member_id
             self._protocol = answer.protocol_name or ""
             self._leads = answer.leader == answer.member_id
+            self._leads_on = self._leads and answer.skip_assignment
             synced = await self.ask(await self._sync_request(answer), timeout_s=self.rebalance_timeout_s + 5)
             self.check(synced.error_code)
         finally:

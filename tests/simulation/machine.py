@@ -119,6 +119,8 @@ class Machine:
         self.lost_power = False
         self.restarts = 0
         self._has_room_since = clock.now
+        self.space_noticed_ms = 0
+        """The time at which the broker has noticed, at the latest, that a full disk has space again."""
         self.on_end: Callable[[], None] = lambda: None
         self.on_start: Callable[[], None] = lambda: None
 
@@ -201,6 +203,7 @@ class Machine:
         self.disk.disk_bytes = UNLIMITED
         self.disk.has_inodes = True
         self._has_room_since = self._clock.now
+        self.space_noticed_ms = round((self._clock.now + LOG_RETRIED_IN_S) * 1000)
 
     @property
     def is_disk_full(self) -> bool:

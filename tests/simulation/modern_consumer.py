@@ -120,18 +120,24 @@ class ModernConsumer(Consumer):
             await self._wakeup.wait(self.heartbeat_interval_s)
 
     async def _heartbeat(self) -> None:
-        request = self._request()
+        try:
+            await self.find_coordinator(self.group, GROUP)
+        except DisconnectedError:
+            self._last_content = None  # the next heartbeat has all fields again
+            return
+        if self._has_ended():
+            return
+        request = self._request()  # not before: it says what is owned when it is sent
         content = self._content(request)
         if self.epoch != JOINING and content == self._last_content:
             request.rebalance_timeout_ms, request.subscribed_topic_names = -1, None
             request.server_assignor = request.topic_partitions = request.subscribed_topic_regex = None
         try:
-            await self.find_coordinator(self.group, GROUP)
             answer = await self.ask(request)
         except DisconnectedError:
-            self._last_content = None  # the next heartbeat has all fields again
+            self._last_content = None
             return
-        if self.leaving or not self.alive:
+        if self._has_ended():
             return
         if request.member_epoch != self.epoch:
             return
@@ -148,6 +154,9 @@ class ModernConsumer(Consumer):
             return
         self._last_content = content
         self._apply_response(answer)
+
+    def _has_ended(self) -> bool:
+        return self.leaving or not self.alive
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
         owned = {} if self.epoch == JOINING else grouped(self.owned)

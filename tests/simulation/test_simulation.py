@@ -41,15 +41,16 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def ends_well(process: subprocess.Popen[str]) -> None:
-    """Waits for it; its report of a failed seed becomes the failure of the test."""
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
+def end_well(*processes: subprocess.Popen[str]) -> None:
+    """Waits for all; their reports of failed seeds become the failure of the test."""
+    outputs = [process.communicate()[0] for process in processes]
+    failed = [output for process, output in zip(processes, outputs, strict=True) if process.returncode]
+    assert not failed, "\n".join(failed)
 
 
 @explores
 def test_some_seeds() -> None:
-    ends_well(start("--from", str(seed_or(0)), "--count", str(FEW)))
+    end_well(start("--from", str(seed_or(0)), "--count", str(FEW)))
 
 
 @pytest.mark.slow
@@ -63,8 +64,7 @@ def test_many_seeds() -> None:
         start("--from", str(first + number), "--stride", str(PROCESSES), "--count", str(count), *bound)
         for number in range(PROCESSES)
     ]
-    for process in processes:
-        ends_well(process)
+    end_well(*processes)
 
 
 @pytest.mark.parametrize("seed", [3, 11])

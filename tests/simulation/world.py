@@ -292,11 +292,12 @@ class World:
     # -- transactions --
 
     def check_transactions(self) -> None:
-        """Every transaction ends within its timeout, unless the broker is down."""
+        """Every transaction ends within its timeout, unless the broker is down, or could not write it."""
         broker = self.machine.running
-        if broker is None:
+        if broker is None or self.machine.is_disk_full:
             return
         now = self.clock.now_ms
+        could_write_ms = max(self._started_ms, self.machine.space_noticed_ms)
         for shard in broker.coordinators.transaction_runtime.shards():
             for metadata in shard.transactions.values():
                 since = metadata.last_update_timestamp_ms
@@ -304,7 +305,7 @@ class World:
                     since = metadata.start_timestamp_ms + metadata.timeout_ms
                 elif not metadata.is_ending:
                     continue
-                if now > max(since, self._started_ms) + ENDS_WITHIN_MS:
+                if now > max(since, could_write_ms) + ENDS_WITHIN_MS:
                     raise ViolationError(
                         f"{metadata.transactional_id} is still {metadata.state.name}: {metadata}"
                     )
