@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from barnabas.broker.metadata.embedded_raft_log import EmbeddedRaftLog
 from barnabas.broker.metadata.image import MetadataImage
-from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
 from barnabas.broker.metadata.records import frame, frame_as, record_types, unframe
 from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.metadata.snapshot_files import Control, SnapshotId, write_snapshot
@@ -28,7 +28,7 @@ from barnabas.protocol.messages.topic_records import (
 )
 from barnabas.protocol.schema import Message, Struct
 from barnabas.storage.env import RealEnv
-from tests.broker.metadata.test_raft_log import DYNAMIC
+from tests.broker.metadata.test_embedded_raft_log import DYNAMIC
 from tests.conformance.dump_log_comparison import assert_same_dump, assert_same_dumps, our_dump
 from tests.conformance.kafka_jars import require_classpath, require_compiled
 from tests.interop.clients.confluent import AdminClient, NewTopic
@@ -247,14 +247,14 @@ def test_our_snapshots_equal_the_replayed_log(our_data: Path) -> None:
 def check_image(data: Path) -> None:
     """Each snapshot equals the log replayed up to its offset, and Kafka reads the same records in it."""
     env = RealEnv()
-    log = EmbeddedRaftLog(env, str(data), 1)
+    log = EmbeddedRaftLog.open(env, str(data), 1)
     whole = MetadataImage.empty()
     for batch in log.load():
         whole, _ = replayed(whole, batch.records, offset=batch.last_offset, epoch=batch.epoch)
     assert whole.features["metadata.version"] == 30
-    for snapshot_id in log.snapshots.ids:
+    for snapshot_id in log.raft.snapshots.ids:
         _, values = kafka_snapshot(data / "__cluster_metadata-0", snapshot_id)
         image, _ = replayed(MetadataImage.empty(), [unframe(value) for value in values])
         assert sorted(map(str, image.records())) == sorted(str(unframe(value)) for value in values)
         assert FeatureLevelRecord(name="metadata.version", feature_level=30) in list(image.records())
-    log.close()
+    log.raft.close()

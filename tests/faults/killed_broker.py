@@ -39,13 +39,15 @@ class BrokerEnv(KillingEnv):
 def _begin_when_ready(env: BrokerEnv, at: int) -> None:
     from barnabas.broker.startup import process
 
-    tell = vars(process)["_ready_line"]
+    say = vars(process)["_say_it_is_ready"]
 
-    def ready_line(*arguments: object) -> object:
+    def say_it_is_ready(line: str) -> None:
+        say(
+            line
+        )  # first: what threads still do since the start must not end the process before anybody can connect
         env.operations, env.kill_at = 0, at
-        return tell(*arguments)
 
-    setattr(process, "_ready_line", ready_line)  # noqa: B010
+    setattr(process, "_say_it_is_ready", say_it_is_ready)  # noqa: B010
 
 
 def run() -> None:

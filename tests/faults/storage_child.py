@@ -5,6 +5,7 @@ reports the state of its model of the log and the step in progress (`StateReport
 next child know after any kill which records must be present, which may be, and which must not.
 """
 
+import gc
 import os
 import pickle
 import signal
@@ -160,9 +161,19 @@ class RealLogHarness(FaultedLogHarness):
 
 
 def fork(what: Callable[[int], None]) -> tuple[int, int]:
-    """Forks a child that runs `work` with a pipe to its parent; returns its process id and the read end."""
+    """Forks a child that runs `what` with a pipe to its parent; returns its process id and the read end.
+
+    The child does not collect its parent's garbage: clients of earlier tests among it would wait there for threads that
+    it does not have.
+    """
     reading, writing = os.pipe()
-    pid = os.fork()
+    gc.disable()
+    try:
+        pid = os.fork()
+        if not pid:
+            gc.freeze()
+    finally:
+        gc.enable()
     if pid:
         os.close(writing)
         return pid, reading

@@ -23,7 +23,10 @@ from tests.support.broker_process import BrokerProcess
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(180)]
 
-DISK_BYTES = 16 << 20
+DISK_BYTES = 20 << 20
+BALLAST_BYTES = 4 << 20
+"""The size of the ballast before `fill`. A broker that had no time to write its reserve fills the disk to its limit;
+what `SmallDisk.empty` then removes must be more than the eighth above the limit that ends the rejections."""
 INODES = 1000
 LIMIT_S = 30.0
 SETTINGS = {
@@ -40,11 +43,12 @@ SETTINGS = {
 
 
 class SmallDisk:
-    """A file system of DISK_BYTES, which the test fills and empties with a file of its own."""
+    """A file system of DISK_BYTES, which the test fills and empties with a file of its own, the ballast."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.ballast = path / "ballast"
+        self.ballast.write_bytes(bytes(BALLAST_BYTES))
         self._names = path / "names"
 
     def fill(self) -> None:

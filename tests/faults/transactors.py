@@ -16,7 +16,8 @@ from enum import Enum
 from struct import Struct
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Message as Consumed
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
@@ -130,8 +131,10 @@ def settings_of_clients(bootstrap: str) -> dict[str, Any]:
 class LibrdkafkaTransactor(Transactor):
     """Writes with librdkafka, whose transactions are those from before KIP-890's second part.
 
-    When it aborts what may have been written before a crash, it reuses the sequence numbers, and abandons the producer
-    if they are out of order then: the next producer continues, in a new epoch.
+    When librdkafka aborts what may have been written before a crash, it uses the same sequence numbers again, in the
+    same epoch: the broker takes the next records for those that it has, and acknowledges them. So a transaction is
+    aborted only where all of it was acknowledged; otherwise the producer is abandoned, and the next one continues in a
+    new epoch.
     """
 
     _producer: Producer | None = None
@@ -150,17 +153,11 @@ class LibrdkafkaTransactor(Transactor):
             if commit:
                 _retry(producer.commit_transaction)
                 return Outcome.COMMITTED
+            abort(producer)
         except KafkaException as error:
-            if not _of(error).txn_requires_abort():
-                self._producer = None  # the next one fences this one, and learns the outcome
-                return Outcome.UNKNOWN if committing else Outcome.ABORTED
-        return self._abort(producer)
-
-    def _abort(self, producer: Producer) -> Outcome:
-        try:
-            _retry(producer.abort_transaction)
-        except KafkaException:
-            self._producer = None
+            self._producer = None  # the next one fences this one, and learns the outcome
+            is_undecided = committing and not _of(error).txn_requires_abort()
+            return Outcome.UNKNOWN if is_undecided else Outcome.ABORTED
         return Outcome.ABORTED
 
     def _ready(self) -> Producer:
@@ -189,6 +186,16 @@ def new_transactional_producer(bootstrap: str, transactional_id: str, timeout_ms
             assert time.monotonic() < deadline
         else:
             return producer
+
+
+def abort(producer: Producer) -> None:
+    """Aborts a transaction of which everything was acknowledged. Raises KafkaException; then the producer is of no use.
+
+    See LibrdkafkaTransactor.
+    """
+    if producer.flush(CALL_LIMIT_S):
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "not acknowledged", txn_requires_abort=True))
+    _retry(producer.abort_transaction)
 
 
 def _retry(call: Callable[[float], object]) -> None:
@@ -330,6 +337,8 @@ class Copier(threading.Thread):
         self._servers = bootstrap
         self._target = target
         self._partitions = [TopicPartition(source, index) for index in range(partitions)]
+        self._next: dict[int, int] = {}
+        """By partition the offset from which on the next record has to be."""
         self._stop_asked = threading.Event()
         self._dice = random.Random(name)
 
@@ -348,7 +357,8 @@ class Copier(threading.Thread):
             raise self.failure
 
     def _copy(self) -> None:
-        """Continues from the group's offset until an error is final."""
+        """Continues from the group's offset until an error: then another producer has to go on (see
+        LibrdkafkaTransactor)."""
         producer = new_transactional_producer(self._servers, self.name, 10_000)
         consumer = Consumer(
             {
@@ -356,7 +366,7 @@ class Copier(threading.Thread):
                 "group.id": self.name,
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
+                "auto.offset.reset": "error",
             }
         )
         try:
@@ -370,39 +380,51 @@ class Copier(threading.Thread):
             consumer.close()
 
     def _rewind(self, consumer: Consumer) -> None:
+        """Goes on from the group's offsets, or from 0 where there is none."""
         deadline = time.monotonic() + CALL_LIMIT_S
-        while True:
-            try:
-                consumer.assign(consumer.committed(self._partitions, 5.0))
-            except KafkaException:
-                assert time.monotonic() < deadline
-            else:
-                return
+        while (found := self._committed(consumer)) is None:
+            assert time.monotonic() < deadline, f"{self.name} cannot fetch its offsets"
+        for each in found:
+            each.offset = max(each.offset, 0)
+        self._next = {each.partition: each.offset for each in found}
+        consumer.assign(found)
+
+    def _committed(self, consumer: Consumer) -> list[TopicPartition] | None:
+        try:
+            found: list[TopicPartition] = consumer.committed(self._partitions, 5.0)
+        except KafkaException:
+            return None
+        return None if any(each.error for each in found) else found
 
     def _copy_some(self, consumer: Consumer, producer: Producer) -> None:
-        messages = [message for message in consumer.consume(200, 0.1) if message.error() is None]
+        messages = [message for message in consumer.consume(200, 0.1) if self._is_record(message)]
         if not messages:
             return
-        try:
-            producer.begin_transaction()
-            for message in messages:
-                producer.produce(self._target, message.value(), partition=message.partition() or 0)
-            offsets = consumer.position(self._partitions)
-            metadata = consumer.consumer_group_metadata()
-            _retry(
-                lambda limit_s: producer.send_offsets_to_transaction(
-                    [it for it in offsets if it.offset >= 0], metadata, limit_s
-                )
+        producer.begin_transaction()
+        for message in messages:
+            producer.produce(self._target, message.value(), partition=message.partition() or 0)
+        offsets = consumer.position(self._partitions)
+        metadata = consumer.consumer_group_metadata()
+        _retry(
+            lambda limit_s: producer.send_offsets_to_transaction(
+                [it for it in offsets if it.offset >= 0], metadata, limit_s
             )
-            if self._dice.random() < 0.1:
-                _retry(producer.abort_transaction)
-                self._rewind(consumer)
-                return
-            _retry(producer.commit_transaction)
-        except KafkaException as error:
-            if not _of(error).txn_requires_abort():
-                raise
-            _retry(producer.abort_transaction)
+        )
+        if self._dice.random() < 0.1:
+            abort(producer)
             self._rewind(consumer)
             return
+        _retry(producer.commit_transaction)
         self.count += len(messages)
+
+    def _is_record(self, message: Consumed) -> bool:
+        """Whether it is no error. Raises AssertionError where the consumer does not go on where it should."""
+        error, partition, offset = message.error(), message.partition() or 0, message.offset()
+        assert error is None or error.code() != KafkaError._AUTO_OFFSET_RESET, f"{self.name}: {error}"
+        if error is not None or offset is None:
+            return False
+        assert offset >= self._next[partition], (
+            f"{self.name} reads {offset} of {partition} after {self._next}"
+        )
+        self._next[partition] = offset + 1
+        return True

@@ -175,7 +175,8 @@ def _lists_less(_: Step, difference: Difference) -> bool:
 def _is_past_the_last_stable_offset(step: Step, difference: Difference) -> bool:
     """Whether Kafka answers a fetch of committed records past the last stable offset at once, without records.
 
-    An incremental fetch need not name the partition, and the response leaves out unchanged partitions.
+    Neither broker answers earlier for a partition that it does not know. An incremental fetch need not name the
+    partition, and the response leaves out unchanged partitions.
     """
     request, answer = step.request, difference.expected
     if not isinstance(request, FetchRequest) or request.isolation_level != READ_COMMITTED:
@@ -183,7 +184,7 @@ def _is_past_the_last_stable_offset(step: Step, difference: Difference) -> bool:
     if difference.actual != "no answer" or not isinstance(answer, dict) or answer["error_code"]:
         return False
     found = [part for topic in answer["responses"] for part in topic["partitions"]]
-    if any(part["error_code"] or part["records"] != [0] for part in found):
+    if any(part["error_code"] not in (0, *UNKNOWN_PARTITION) or part["records"] != [0] for part in found):
         return False
     offsets = {(part.partition, part.fetch_offset) for topic in request.topics for part in topic.partitions}
     return request.session_epoch > 0 or any(

@@ -272,6 +272,11 @@ def test_early_response_to_committed_reads_past_the_last_stable_offset_is_known(
     assert not is_known(5, fetched(), isolation=0)
     assert not is_known(5, fetched(records=[70, {}]))
     assert not is_known(5, fetched(error_code=1))
+    unknown = {"partition_index": 0, "error_code": 3, "last_stable_offset": -1, "records": [0]}
+    assert is_known(5, {"error_code": 0, "responses": [{"partitions": [unknown]}, *fetched()["responses"]]})
+    assert not is_known(
+        4, {"error_code": 0, "responses": [{"partitions": [unknown]}, *fetched()["responses"]]}
+    )
     assert not is_known(5, "no answer", actual=fetched())
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from barnabas.broker.metadata.embedded_raft_log import EmbeddedRaftLog
 from barnabas.broker.metadata.image import MetadataImage
-from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
 from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.metadata.topics import PartitionImage
 from barnabas.protocol.messages.cluster_records import AccessControlEntryRecord, UserScramCredentialRecord
@@ -38,13 +38,13 @@ _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 def image_of(log_dir: Path, node_id: int = 1) -> MetadataImage:
     """The image that our loader builds from the metadata log in a directory without a running broker."""
-    log = EmbeddedRaftLog(RealEnv(), str(log_dir), node_id)
+    log = EmbeddedRaftLog.open(RealEnv(), str(log_dir), node_id)
     image = MetadataImage.empty()
     try:
         for batch in log.load():
             image, _ = replayed(image, batch.records, offset=batch.last_offset, epoch=batch.epoch)
     finally:
-        log.close()
+        log.raft.close()
     return image
 
 
