@@ -64,6 +64,11 @@ def rss_mib(pid: int) -> float:
     return sum(map(own_rss_mib, tree(pid)))
 
 
+def pss_mib(pid: int) -> float:
+    """Proportional set size of the tree now: memory that several processes share is divided among them."""
+    return _sum_mib(pid, "smaps_rollup", "Pss")
+
+
 def reset_peaks(pid: int) -> None:
     """Resets the peak to the memory that is resident now."""
     for one in tree(pid):
@@ -73,10 +78,15 @@ def reset_peaks(pid: int) -> None:
 
 def peak_mib(pid: int) -> float:
     """The peak of resident memory since the last reset, over all processes that exist now."""
+    return _sum_mib(pid, "status", "VmHWM")
+
+
+def _sum_mib(pid: int, name: str, field: str) -> float:
+    """The sum over the tree of a field, in kB, of /proc/<pid>/<name>."""
     kib = 0
     for one in tree(pid):
         with contextlib.suppress(OSError):
-            found = re.search(r"^VmHWM:\s+(\d+)", Path(f"/proc/{one}/status").read_text(), re.MULTILINE)
+            found = re.search(rf"^{field}:\s+(\d+)", Path(f"/proc/{one}/{name}").read_text(), re.MULTILINE)
             kib += int(found[1]) if found else 0
     return kib / 1024
 

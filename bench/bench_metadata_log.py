@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from barnabas.broker.metadata.embedded_raft_log import EmbeddedRaftLog
 from barnabas.broker.metadata.image import MetadataImage
-from barnabas.broker.metadata.raft_log import EmbeddedRaftLog
 from barnabas.broker.metadata.replay import replayed
 from barnabas.protocol.messages.topic_records import (
     ConfigRecord,
@@ -45,7 +45,7 @@ def timed(what: Callable[[], T]) -> tuple[float, T]:
 
 
 def opened(directory: str) -> EmbeddedRaftLog:
-    return EmbeddedRaftLog(RealEnv(), directory, _NODE_ID, _DIRECTORY_ID)
+    return EmbeddedRaftLog.open(RealEnv(), directory, _NODE_ID, _DIRECTORY_ID)
 
 
 def load(log: EmbeddedRaftLog) -> MetadataImage:
@@ -93,7 +93,7 @@ def latencies(directory: str) -> list[float]:
         )
         ms, _ = timed(lambda record=record: log.append([[record]]))  # type: ignore[misc]
         found.append(ms * 1000)
-    log.close()
+    log.raft.close()
     return sorted(found)
 
 
@@ -118,14 +118,14 @@ def measure(partition_count: int, directory: str) -> Figures:
     batches = list(topics(partition_count))
     log = new_log(directory)
     written_ms, _ = timed(lambda: write_all(log, batches))
-    megabytes = log._log.size / 1e6
-    log.close()
+    megabytes = log.raft.log.size / 1e6
+    log.raft.close()
     log_read_ms = _reading_ms(directory)
     log = opened(directory)
     image = load(log)
-    snapshot_ms, is_new = timed(lambda: log.write_snapshot(image))
+    snapshot_ms, is_new = timed(lambda: log.raft.write_snapshot(image))
     assert is_new
-    log.close()
+    log.raft.close()
     records_s = sum(map(len, batches)) / written_ms * 1000
     return Figures(written_ms, records_s, megabytes, log_read_ms, snapshot_ms, _reading_ms(directory))
 

@@ -18,6 +18,7 @@ ORDER: Final = (
     "consume",
     "latency",
     "processes",
+    "cluster",
     "soak",
     "startup",
     "recovery",

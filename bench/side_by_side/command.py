@@ -160,8 +160,8 @@ def said_of(sample: Sample) -> str:
     return f"round {sample.round} {sample.row} {sample.broker}: {what}"
 
 
-def keep(samples: Samples) -> None:
+def keep(samples: Samples, path: Path = SAMPLES) -> None:
     """Stores every sample of the last run, for closer inspection."""
-    SAMPLES.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps([asdict(sample) for sample in samples.all], indent=1)
-    SAMPLES.write_text(text + "\n")
+    path.write_text(text + "\n")

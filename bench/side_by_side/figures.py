@@ -47,10 +47,18 @@ class Samples:
 
     def median(self, row: str, broker: str, figure: str) -> float | None:
         """The median over the rounds; None without samples."""
-        values = [
+        values = self._values(row, broker, figure)
+        return statistics.median(values) if values else None
+
+    def extremes(self, row: str, broker: str, figure: str) -> tuple[float, float] | None:
+        """The smallest and the largest value of the rounds; None without samples."""
+        values = self._values(row, broker, figure)
+        return (min(values), max(values)) if values else None
+
+    def _values(self, row: str, broker: str, figure: str) -> list[float]:
+        return [
             sample.figures[figure] for sample in self.of(row, broker).values() if figure in sample.figures
         ]
-        return statistics.median(values) if values else None
 
     def worst(self, row: str, broker: str, figure: str) -> float | None:
         """The largest value of all rounds, warming up included: for values that must never occur."""

@@ -36,6 +36,8 @@ class Job:
     """Whether messages have keys, as many as there are values."""
     spread: bool = False
     """Whether messages go to one partition after the other, instead of as the client likes."""
+    connects: bool = False
+    """Whether a producer sends a message to each partition before the signal: then it is connected to all leaders."""
     transaction_s: float = 0.0
     """How long each transaction lasts; 0 for none."""
     settings: Settings = field(default_factory=dict)

@@ -115,7 +115,7 @@ def _part(samples: Samples, part: Part, rows: Sequence[Workload], options: Mappi
         for row in rows
     ]
     figures = {
-        name: value for row in rows for name, value in _numbers(samples, row.name, [*SHOWN[part], "mb_s"])
+        name: value for row in rows for name, value in numbers_of(samples, row.name, [*SHOWN[part], "mb_s"])
     }
     return Section(
         name=part.value,
@@ -124,7 +124,7 @@ def _part(samples: Samples, part: Part, rows: Sequence[Workload], options: Mappi
         tables=[Table(["", *heads, "missing, Barnabas and Kafka"], lines)],
         figures=figures,
         options=options,
-        remarks=_errors(samples, [row.name for row in rows]),
+        remarks=errors_of(samples, [row.name for row in rows]),
     )
 
 
@@ -139,7 +139,7 @@ def _missing(samples: Samples, row: str) -> str:
     return ", ".join(number(samples.worst(row, who, "missing"), 0) for who in (OURS, KAFKA))
 
 
-def _numbers(samples: Samples, row: str, names: Sequence[str]) -> Iterator[tuple[str, float]]:
+def numbers_of(samples: Samples, row: str, names: Sequence[str]) -> Iterator[tuple[str, float]]:
     """`row.figure`, and behind it `.kafka` and `.ratio`."""
     for name in names:
         values = {
@@ -150,7 +150,8 @@ def _numbers(samples: Samples, row: str, names: Sequence[str]) -> Iterator[tuple
         yield from ((f"{row}.{name}{suffix}", value) for suffix, value in values.items() if value is not None)
 
 
-def _errors(samples: Samples, rows: Sequence[str]) -> list[str]:
+def errors_of(samples: Samples, rows: Sequence[str]) -> list[str]:
+    """A remark for each row that failed."""
     return [
         f"{row} failed on {who}: {', '.join(sorted(set(errors)))}."
         for row in rows
@@ -181,9 +182,9 @@ def _processes(samples: Samples, options: Mapping[str, str]) -> Section:
             "a producer sends as fast as it can, which goes on when the broker is back."
         ],
         tables=[Table(["", "Barnabas", "Kafka", "ratio"], lines)],
-        figures=dict(_numbers(samples, row, names)),
+        figures=dict(numbers_of(samples, row, names)),
         options=options,
-        remarks=_errors(samples, [row]),
+        remarks=errors_of(samples, [row]),
     )
 
 

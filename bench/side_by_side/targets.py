@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-MORE_IS_BETTER: Final = frozenset({"rate"})
+MORE_IS_BETTER: Final = frozenset({"rate", "mb_s"})
 
 
 class Target(NamedTuple):

@@ -68,14 +68,15 @@ class Workload:
     def scaled(self, scale: float) -> Workload:
         """The same with more or less to do."""
         fill = replace(self.fill, count=_count(self.fill.count, scale)) if self.fill else None
-        return replace(self, fill=fill, team=tuple(_scaled(job, scale) for job in self.team))
+        return replace(self, fill=fill, team=tuple(scaled_job(job, scale) for job in self.team))
 
 
 def _count(count: int, scale: float) -> int:
     return max(round(count * scale), min(count, _LEAST_COUNT))
 
 
-def _scaled(job: Job, scale: float) -> Job:
+def scaled_job(job: Job, scale: float) -> Job:
+    """The same with more or less to do; a pace stays."""
     seconds = max(job.seconds * scale, min(job.seconds, _LEAST_S))
     count = _count(job.count, scale)
     if job.rate:  # paced workers run by the clock

@@ -66,6 +66,20 @@ def test_the_tree_has_children_of_children() -> None:
         end(process)
 
 
+def test_shared_memory_is_divided_among_the_processes_that_share_it() -> None:
+    """A forked child shares what its parent holds: the two together have it once."""
+    code = (
+        "import os\nheld = bytearray(bytes(range(256)) * (1 << 18))\nends, kept = os.pipe()\n"
+        "if os.fork():\n print('done', flush=True)\n input()\nelse:\n os.close(kept)\n os.read(ends, 1)"
+    )
+    process = burning(code)
+    try:
+        assert 64 < accounting.pss_mib(process.pid) < 128
+        assert accounting.rss_mib(process.pid) > 128
+    finally:
+        end(process)
+
+
 def test_the_peak_is_that_since_the_last_reset() -> None:
     code = "held = bytearray(64 << 20)\nheld = None\nprint('done', flush=True)\ninput()"
     process = burning(code)

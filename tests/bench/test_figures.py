@@ -37,6 +37,11 @@ def test_medians_leave_out_warm_up_rounds() -> None:
     assert three_rounds().median(ROW.name, KAFKA, "rate") == 100.0
 
 
+def test_the_spread_is_that_of_the_rounds_that_count() -> None:
+    assert three_rounds().extremes(ROW.name, OURS, "cpu_us") == (1.0, 3.0)
+    assert three_rounds().extremes(ROW.name, OURS, "peak_mib") is None
+
+
 def test_a_ratio_is_the_median_of_the_ratios_of_rounds_and_not_the_ratio_of_medians() -> None:
     assert three_rounds().ratio(ROW.name, "rate", OURS, KAFKA) == 2.0  # of 2, 3 and 0.5
 
@@ -90,6 +95,7 @@ def test_more_is_better_for_rates_and_less_for_all_else() -> None:
     assert Target("x", "cpu_us", 0.5).is_kept(0.5)
     assert not Target("x", "cpu_us", 0.5).is_kept(0.51)
     assert Target("x", "rate", 1.5).text == "at least 1.5 x"
+    assert Target("x", "mb_s", 1.5).text == "at least 1.5 x"
     assert Target("x", "p99_ms", 0.6).text == "at most 0.6 x"
 
 

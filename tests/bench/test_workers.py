@@ -16,7 +16,7 @@ from bench.side_by_side.crew import Crew, Measured, WorkerError
 from bench.side_by_side.job import Job, Outcome, values
 from bench.side_by_side.rounds import Plan, figures_of, lost, turns
 from bench.side_by_side.workers.java import parse_consumed, parse_produced
-from bench.side_by_side.workers.producing import first_message
+from bench.side_by_side.workers.producing import first_message, first_messages
 from bench.side_by_side.workloads import WORKLOADS
 
 PRODUCED = """\
@@ -192,3 +192,12 @@ def test_the_first_message_suits_a_compacted_topic() -> None:
     refusing: Any = OneMessage(KafkaError(KafkaError.INVALID_RECORD))
     with pytest.raises(AssertionError, match="INVALID_RECORD"):
         first_message(refusing, "t", {"value": b"v"})
+
+
+def test_a_producer_that_connects_sends_a_message_to_each_partition() -> None:
+    producer: Any = OneMessage()
+    assert first_messages(producer, Job(topic="t", partitions=3), {"value": b"v"}) == 1
+    assert [each["partition"] for each in producer.sent] == [0]
+    producer.sent.clear()
+    assert first_messages(producer, Job(topic="t", partitions=3, connects=True), {"value": b"v"}) == 3
+    assert [each["partition"] for each in producer.sent] == [0, 1, 2]

@@ -11,7 +11,7 @@ from typing import Final
 from confluent_kafka import Consumer, TopicPartition
 
 from bench.side_by_side.job import Job, Outcome
-from bench.side_by_side.workers.producing import FLUSH_S, QUIET, connected
+from bench.side_by_side.workers.producing import FLUSH_S, QUIET, connected, first_messages
 
 PATIENCE_S: Final = 10.0
 WARM_PART: Final = 0.1
@@ -24,6 +24,7 @@ def send(job: Job) -> Generator[None, None, Outcome]:
     """`count` messages at `rate`, to one partition after the other."""
     producer = connected(job, **{"linger.ms": 0, "socket.nagle.disable": True})
     rest = bytes(job.size - _SENT_AT.size)
+    beside = first_messages(producer, job, {"value": bytes(job.size)}) if job.connects else 0
     sending = True
 
     def serve() -> None:
@@ -48,6 +49,7 @@ def send(job: Job) -> Generator[None, None, Outcome]:
         missing=left,
         seconds=time.monotonic() - began,
         bytes=(job.count - left) * job.size,
+        beside=beside,
     )
 
 
@@ -73,6 +75,8 @@ def receive(job: Job) -> Generator[None, None, Outcome]:
         if message is None or message.error():
             continue
         (sent_at,) = _SENT_AT.unpack_from(message.value() or b"")
+        if not sent_at:  # it has only connected the sender
+            continue
         ages_ms.append((time.monotonic_ns() - sent_at) / 1e6)
         last = time.monotonic()
     consumer.close()

@@ -50,7 +50,7 @@ def produce(job: Job) -> Generator[None, None, Outcome]:
             {**message, "partition": n % job.partitions} for n, message in enumerate(messages * rounds)
         ]
     room = max(2 * len(messages), min(100_000, _QUEUE_BYTES // job.size)) - len(messages)
-    beside = 0 if job.transaction_s else first_message(producer, job.topic, messages[0])
+    beside = 0 if job.transaction_s else first_messages(producer, job, messages[0])
     yield
     began, sent, commits = time.monotonic(), 0, 0
     while sent < job.count and time.monotonic() - began < job.cap_s:
@@ -73,6 +73,12 @@ def produce(job: Job) -> Generator[None, None, Outcome]:
         bytes=(sent - left) * job.size,
         beside=beside + commits * job.partitions,
     )
+
+
+def first_messages(producer: Producer, job: Job, message: dict[str, Any]) -> int:
+    """Sends the first message to one partition, or one to each where the job connects; returns how many there were."""
+    partitions = range(job.partitions if job.connects else 1)
+    return sum(first_message(producer, job.topic, {**message, "partition": number}) for number in partitions)
 
 
 def first_message(producer: Producer, topic: str, message: dict[str, Any]) -> int:
@@ -111,6 +117,7 @@ def one_each(job: Job) -> Generator[None, None, Outcome]:
         for _ in range(job.clients)
     ]
     (value,) = values(job.size, 1)
+    beside = sum(first_messages(each, job, {"value": value}) for each in producers) if job.connects else 0
     yield
     began, sent = time.monotonic(), 0
     while time.monotonic() - began < job.seconds:
@@ -131,4 +138,5 @@ def one_each(job: Job) -> Generator[None, None, Outcome]:
         missing=left,
         seconds=time.monotonic() - began,
         bytes=(sent - left) * job.size,
+        beside=beside,
     )
