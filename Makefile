@@ -16,6 +16,8 @@ TWICE := tests/broker/network tests/broker/kafka_apis tests/broker/fetch tests/b
 # What `make profile` profiles, and for how many seconds: a row of the benchmark (python -m bench.flame --help names them).
 WORKLOAD ?= small
 SECONDS ?= 20
+# What `make bench` measures: benchmarks by their names, and options (python -m bench --help lists them).
+WHAT ?=
 # How long `make differential` begins new sequences; SEED=... draws those of an earlier run again.
 MINUTES ?= 60
 PACKAGES := broker cli config pipeline protocol storage
@@ -38,7 +40,7 @@ extra = $(BIN)/python -c 'import sys, tomllib; \
 seed = $(or $(BARNABAS_SEED),$(shell $(BIN)/python -c 'import random; print(random.randrange(10**9))'))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test explore coverage check lint types imports spark conformance differential bench profile wheel docs interpreted clean
+.PHONY: help run test explore coverage check lint types imports spark conformance cluster differential bench profile wheel docs interpreted clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -90,12 +92,12 @@ run: $(VENV)/.run ## Starts a broker on 127.0.0.1:9092, configured by config/ser
 	  BARNABAS_INTERPRETED=1 BARNABAS_BEING_COMPILED=1 exec $(BIN)/barnabas serve $(PROPERTIES)
 
 test: $(VENV)/.test ## Proves that it works: units, properties, stock Python clients, crashes
-	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) --durations=20 --durations-min=1 -m 'not slow and not conformance and not spark'
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) --durations=20 --durations-min=1 -m 'not slow and not conformance and not spark and not cluster'
 	@! ls *__mypyc*.so > /dev/null 2>&1 || { echo 'Once more as plain Python: the path of a request'; \
-	  BARNABAS_INTERPRETED=1 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m 'not slow and not conformance' $(TWICE); }
+	  BARNABAS_INTERPRETED=1 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m 'not slow and not conformance and not cluster' $(TWICE); }
 
 explore: $(VENV)/.test ## Runs what draws examples and seeds with others (BARNABAS_SEED=... for those of a run before)
-	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m 'explores and not slow and not conformance and not spark'
+	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m 'explores and not slow and not conformance and not spark and not cluster'
 
 coverage: $(VENV)/.test ## Measures how much of each module its own tests run, and notes it in tests/coverage.txt (CHECK=1: may not fall)
 	$(BIN)/python -m tests.support.own_coverage --workers $(WORKERS) $(if $(CHECK),--check)
@@ -106,7 +108,13 @@ spark: $(VENV)/.spark ## Runs what needs Spark (Java 17; Maven for what is held 
 
 conformance: $(VENV)/.test ## Holds Barnabas against Apache Kafka itself (needs Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
-	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) --durations=40 --durations-min=5 -m '(slow or conformance) and not spark'
+	BARNABAS_SEED=$(seed) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) --durations=40 --durations-min=5 -m '(slow or conformance) and not spark and not cluster'
+
+# One process: a cluster takes all processors.
+cluster: $(VENV)/.test ## Runs the scenarios of a cluster of JVM and Barnabas brokers (LAYOUTS=jbb,... FAULTS=200; Java 17 and Maven)
+	$(BIN)/python -m tests.conformance.kafka_jars
+	BARNABAS_SEED=$(seed) $(if $(LAYOUTS),BARNABAS_CLUSTER=$(LAYOUTS)) $(if $(FAULTS),BARNABAS_CLUSTER_FAULTS=$(FAULTS)) \
+	  $(BIN)/python -m pytest --durations=40 tests/conformance/cluster
 
 differential: $(VENV)/.test ## Sends random requests to Apache Kafka and to Barnabas and compares (SEED=, MINUTES=60; Java 17 and Maven)
 	$(BIN)/python -m tests.conformance.kafka_jars
@@ -124,8 +132,8 @@ types: $(VENV)/.test
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.test ## Measures Barnabas beside Apache Kafka and writes docs/performance.md (half an hour; Java for Kafka)
-	$(BIN)/python -m bench
+bench: $(VENV)/.test ## Measures Barnabas beside Apache Kafka and writes docs/performance.md (half an hour; Java for Kafka; WHAT=cluster: a cluster of each)
+	$(BIN)/python -m bench $(WHAT)
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/.test
 	@$(call extra,bench)

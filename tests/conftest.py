@@ -35,6 +35,7 @@ LONGEST_FIRST = (
     "conformance/test_metadata_handover.py",
     "faults/test_kill.py",
     "conformance/test_storage_legacy.py",
+    "conformance/cluster/test_replication.py",
     "faults/test_kill_compaction.py",
     "conformance/test_differential.py",
     "conformance/test_storage_kills.py",

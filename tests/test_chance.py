@@ -18,6 +18,7 @@ DRAWN = re.compile(r"\b(SystemRandom|urandom|time_ns\(\) %|Random\(\))")
 ALLOWED = {
     "tests/faults/killed_broker.py": "ids of topics, which have to be of this life",
     "tests/support/apache_kafka.py": "the id of a cluster",
+    "tests/support/cluster/rig.py": "ids of clusters and of log directories",
     "tests/test_chance.py": "what is looked for",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -43,6 +44,19 @@ appender.out.fileName={file}
 appender.out.layout.type=PatternLayout
 appender.out.layout.pattern=[%d] %p %m (%c)%n
 """
+
+
+def logging_flag(classpath: str, properties: Path, log: Path) -> str:
+    """The flag by which a JVM logs to a file; writes `properties`, which say so to the version of log4j in its jars."""
+    is_2 = "log4j-core" in classpath
+    properties.write_text((_LOG4J_2 if is_2 else _LOG4J_1).format(file=log))
+    return f"-Dlog4j{'2.configurationFile' if is_2 else '.configuration'}=file:{properties}"
+
+
+def release_of(classpath: str) -> tuple[int, int]:
+    """The release of Apache Kafka whose jars these are, as its first two numbers; (0, 0) where none are."""
+    found = re.search(r"kafka_2\.13-(\d+)\.(\d+)", classpath)
+    return (0, 0) if found is None else (int(found[1]), int(found[2]))
 
 
 class ApacheKafka:
@@ -132,20 +146,14 @@ class ApacheKafka:
         return self.directory / "server.properties"
 
     def _java(self, *flags: str) -> list[str]:
-        setting = "log4j2.configurationFile" if self._has_log4j_2 else "log4j.configuration"
-        logging = f"-D{setting}=file:{self.directory / 'log4j.properties'}"
-        archived = _archived_classes(self._classpath) if self._jvm is QUICK_JVM else ()
+        logging = logging_flag(
+            self._classpath, self.directory / "log4j.properties", self.directory / "server.log"
+        )
+        archived = archived_classes(self._classpath) if self._jvm is QUICK_JVM else ()
         return ["java", *flags, *archived, logging, "-cp", self._classpath]
-
-    @property
-    def _has_log4j_2(self) -> bool:
-        return "log4j-core" in self._classpath
 
     def _write_configuration(self) -> None:
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        logging = _LOG4J_2 if self._has_log4j_2 else _LOG4J_1
-        text = logging.format(file=self.directory / "server.log")
-        (self.directory / "log4j.properties").write_text(text)
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -203,7 +211,7 @@ def archive_classes(classpath: str) -> None:
         archived.rename(archive)
 
 
-def _archived_classes(classpath: str) -> list[str]:
+def archived_classes(classpath: str) -> list[str]:
     archive = _archive_of(classpath)
     return [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive.exists() else []
 
