@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from barnabas.broker.fetch.partition import FetchPartition
+from barnabas.broker.fetch.partition import FetchPartition, Follower
 from barnabas.broker.fetch.session import FetchedPartition, FetchSession, NamedTopic
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchResponse
@@ -21,11 +21,13 @@ _NONE: Final = ErrorCode.NONE
 class FetchParams:
     """The limits of a fetch: a wait of at most `max_wait_ms`, a response of `min_bytes` to `max_bytes` of records.
 
-    `replica_epoch` is the broker epoch that a follower names (-1: none). A reader that is not for the leader only may
-    be a consumer whose `rack` and `listener` decide from which replica it should read (KIP-392).
+    `replica_epoch` is the broker epoch that a follower names (-1: none); `follower` is both, None of others. A reader
+    that is not for the leader only may be a consumer whose `rack` and `listener` decide from which replica it should
+    read (KIP-392).
     """
 
     __slots__ = (
+        "follower",
         "isolation",
         "listener",
         "max_bytes",
@@ -52,6 +54,7 @@ class FetchParams:
     ) -> None:
         self.replica_id = replica_id
         self.replica_epoch = replica_epoch
+        self.follower: Follower | None = (replica_id, replica_epoch) if replica_id >= 0 else None
         self.only_leader = only_leader
         self.rack = rack
         self.listener = listener

@@ -6,7 +6,7 @@ Source: kafka.server.CachedPartition.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.broker.replica.partition import NO_EPOCH, Partition
 from barnabas.broker.waiting.purgatory import Watchers
@@ -16,10 +16,16 @@ from barnabas.protocol.wire import Uuid
 from barnabas.storage.log.unified_log import UnifiedLog
 from barnabas.storage.offsets import FetchIsolation, LogOffsetMetadata
 
+if TYPE_CHECKING:
+    from barnabas.broker.replica.isr import RemoteReplica, RestingIn
+
 _NONE: Final = ErrorCode.NONE
 _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 _IN_MEMORY: Final = (bytes, memoryview)
+
+Follower = tuple[int, int]
+"""A follower that fetches: its node id, and the broker epoch that it names (-1: none)."""
 
 PartitionKey = tuple[str | Uuid, int]
 """Identifies a partition in a session: the topic's id (its name before version 13) and the index."""
@@ -61,7 +67,8 @@ class FetchPartition:
 
     In a session it is a Watcher that notifies `listener`. Only the session uses these:
     `state`, `watchers` (its place in the purgatory, if any), `turn` (grows in the order in which partitions
-    are read), and `data` (its response while it rests, in a session that answers everything).
+    are read), `data` (its response while it rests, in a session that answers everything), and `remote` (what the
+    leader knows of the follower, while it rests).
     """
 
     __slots__ = (
@@ -77,6 +84,7 @@ class FetchPartition:
         "log_start_offset",
         "max_bytes",
         "partition",
+        "remote",
         "start",
         "state",
         "topic",
@@ -101,6 +109,7 @@ class FetchPartition:
         self.watchers: Watchers | None = None
         self.turn = 0
         self.data: FetchResponse.PartitionData | None = None
+        self.remote: RemoteReplica | None = None
         self.update(wanted)
 
     def update(self, wanted: FetchRequest.FetchPartition) -> None:
@@ -126,18 +135,45 @@ class FetchPartition:
             or data.diverging_epoch.epoch != -1
         )
 
-    def has_nothing_new(self, isolation: FetchIsolation) -> bool:
-        """Whether a consumer's read would find no records, no error and the numbers of the last response."""
+    def has_nothing_new(self, isolation: FetchIsolation, follower: Follower | None = None) -> bool:
+        """Whether a read would find no records, no error and the numbers of the last response.
+
+        That of a follower would teach the leader nothing either.
+        """
         partition = self.partition
         if partition is None or partition.log.is_failed:
             return False
         log = partition.log
-        return (
-            self.fetch_offset >= readable_end(log, isolation)
-            and self.high_watermark == log.high_watermark
-            and self.log_start_offset == log.log_start_offset
-            and self.last_fetched_epoch < 0
-        )
+        if (
+            self.fetch_offset < readable_end(log, isolation)
+            or self.high_watermark != log.high_watermark
+            or self.log_start_offset != log.log_start_offset
+        ):
+            return False
+        if follower is None:
+            return self.last_fetched_epoch < 0
+        return self._settled_replica(partition, follower) is not None
+
+    def _settled_replica(self, partition: Partition, follower: Follower) -> RemoteReplica | None:
+        if self.fetch_offset != partition.log.log_end_offset or self.current_leader_epoch not in (
+            NO_EPOCH,
+            partition.leader_epoch,
+        ):
+            return None
+        return partition.settled_replica(*follower)
+
+    def rest(self, session: RestingIn, follower: Follower) -> None:
+        """The session's requests stand for the follower's fetches from here on; `has_nothing_new` has held."""
+        assert self.partition is not None, "what rests was read"
+        self.remote = self._settled_replica(self.partition, follower)
+        if self.remote is not None:
+            self.remote.rest(session)
+
+    def end_rest(self, session: RestingIn) -> None:
+        """Ends what `rest` began, if it did."""
+        if self.remote is not None:
+            self.remote.wake(session)
+            self.remote = None
 
     # ---- as a Watcher
 

@@ -73,11 +73,11 @@ class ReplicaReader:
         """The data of each of the context's partitions, read in their order; pending while they have less than
         `min_bytes`.
 
-        Partitions of a consumer's session that have nothing new are put to rest. When a pending result completes,
+        Partitions of a session that have nothing new are put to rest. When a pending result completes,
         the context's partitions are those that were read for it.
         """
-        session = context.session if params.replica_id == CONSUMER else None
-        if session is not None and session.maybe_check_resting(params.isolation):
+        session = context.session if params.replica_id >= CONSUMER else None
+        if session is not None and session.maybe_check_resting(params.isolation, params.follower):
             context.refresh()
         data, is_answer = self._read(params, context, session, is_first=True)
         if is_answer:
@@ -109,15 +109,15 @@ class ReplicaReader:
         session: FetchSession | None,
         respond: Callable[[], None],
     ) -> None:
-        """For a consumer's session its partitions watch their keys, whether they rest or not; other fetches watch the
-        keys themselves."""
+        """The partitions of a session watch their keys, whether they rest or not; other fetches watch the keys
+        themselves."""
+        throttle = self._throttle if params.replica_id >= 0 else None
         if session is not None:
             session.watch(self._purgatory)
-            operation = DelayedFetch(params, session.active, respond, self.expirations)
+            operation = DelayedFetch(params, session.active, respond, self.expirations, throttle)
             self._purgatory.try_complete_else_watch(operation, (), session.waiting)
             return
         keys = [entry.partition.key for entry in context.partitions if entry.partition is not None]
-        throttle = self._throttle if params.replica_id >= 0 else None
         operation = DelayedFetch(params, context.partitions, respond, self.expirations, throttle)
         if context.session is None:
             self._purgatory.try_complete_else_watch(operation, keys)
@@ -144,7 +144,7 @@ class ReplicaReader:
                     self._throttle.record(entry.partition, size)
                 if self._traffic is not None:
                     self._traffic.sent(entry.partition.key, params.replica_id, size)
-        if session is not None:
+        if session is not None and is_consumer:
             for topic, count in session.resting.items():
                 probe.fetched_nothing(topic, count)
 
@@ -181,7 +181,7 @@ class ReplicaReader:
                     total += size
                     left = max(0, left - size)
                 elif session is not None:
-                    session.maybe_rest(entry, data, params.isolation, self._purgatory)
+                    session.maybe_rest(entry, data, params.isolation, self._purgatory, params.follower)
             results.append(data)
         return results, is_wrong or not knows_any or total >= params.min_bytes or params.max_wait_ms <= 0
 

@@ -4,10 +4,12 @@ A reader names its partitions once, then only changes, and gets only what is new
 full fetch (epoch 0) and identified by an id; each incremental fetch carries the next epoch. Source:
 kafka.server.FetchSession.
 
-Unlike in Kafka, a consumer's partition that has nothing new *rests*. It watches its key in the fetch
-purgatory, and is read again when the partition changes, when the reader asks for another offset, or when a
-check of all that rest (`maybe_check_resting`) finds it changed. So a fetch costs what has changed, not what is in its
-session.
+Unlike in Kafka, a partition that has nothing new *rests*. It watches its key in the fetch purgatory, and is read again
+when the partition changes, when the reader asks for another offset, or when a check of all that rest
+(`maybe_check_resting`) finds it changed. So a fetch costs what has changed, not what is in its session.
+
+A follower's partition rests while it is in the ISR and all is replicated and committed. Each request of the session
+says once more that the follower has everything: the leader takes the last one for its last fetch (RemoteReplica.rest).
 
 Readers without sessions (librdkafka) name everything each time and get everything. The partitions of the last request
 on their connection are kept all the same, as a session without an id (`answers_all`), so that here, too, only
@@ -20,7 +22,7 @@ The states of a partition. Only FetchSession changes them.
     ACTIVE   | yes     | no              | at first; from WATCHING, when something happens and no fetch waits
     WATCHING | yes     | yes             | from ACTIVE, when a fetch begins to wait; from RESTING, when something
              |         |                 | happens, the reader asks for something else, or a check finds it changed
-    RESTING  | no      | yes             | from ACTIVE and WATCHING, when a consumer's read finds nothing new
+    RESTING  | no      | yes             | from ACTIVE and WATCHING, when a read finds nothing new
     GONE     | no      | no              | from all: forgotten by the reader, or the session is CLOSED; for good
 
 The states of the session:
@@ -38,7 +40,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Final
 
-from barnabas.broker.fetch.partition import EntryState, FetchPartition, PartitionKey, size_of
+from barnabas.broker.fetch.partition import EntryState, FetchPartition, Follower, PartitionKey, size_of
 from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory, Watchers
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.wire import Uuid
@@ -49,7 +51,7 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 CHECK_RESTING_MS: Final = 1000
 FOLLOWER: Final = -1
-"""Stands for the isolation level of a follower, in whose session no partition rests."""
+"""Stands for the isolation level of a follower."""
 
 _ACTIVE: Final = EntryState.ACTIVE
 _WATCHING: Final = EntryState.WATCHING
@@ -92,6 +94,7 @@ class FetchSession:
 
     __slots__ = (
         "_checked",
+        "_follower",
         "_last_turn",
         "active",
         "answers_all",
@@ -130,6 +133,7 @@ class FetchSession:
         self.resting: dict[str, int] = {}
         self.waiting: Watchers = {}
         self.isolation_level = 0
+        self._follower: Follower | None = None
         self._checked = now_ms // CHECK_RESTING_MS
         self._last_turn = 0
         for entry in partitions.values():
@@ -226,18 +230,20 @@ class FetchSession:
             due.sort(key=_turn)
         return due
 
-    def maybe_check_resting(self, isolation: FetchIsolation) -> bool:
-        """Periodically wakes partitions that changed without a notification (by retention, say).
+    def maybe_check_resting(self, isolation: FetchIsolation, follower: Follower | None = None) -> bool:
+        """Periodically wakes partitions that changed without a notification (by retention, say), and at once where
+        another process of a follower goes on with the session.
 
         Returns whether the check was due.
         """
         period = self.last_used_ms // CHECK_RESTING_MS
-        if period == self._checked:
+        if period == self._checked and follower == self._follower:
             return False
         self._checked = period
+        self._follower = follower
         if self.resting:
             for entry in self.partitions.values():
-                if entry.state is _RESTING and not entry.has_nothing_new(isolation):
+                if entry.state is _RESTING and not entry.has_nothing_new(isolation, follower):
                     self.wake(entry)
         return True
 
@@ -247,16 +253,19 @@ class FetchSession:
         data: FetchResponse.PartitionData,
         isolation: FetchIsolation,
         purgatory: DelayedOperationPurgatory,
+        follower: Follower | None = None,
     ) -> None:
-        """A consumer's read found no records and no error: the partition rests if it has nothing new."""
+        """A read found no records and no error: the partition rests if it has nothing new."""
         state = entry.state
         if state is not _ACTIVE and state is not _WATCHING:
             return  # another fetch of the session has changed it during this read
         if self.answers_all:
             entry.answered(data)
             entry.data = data
-        if not entry.has_nothing_new(isolation):
+        if not entry.has_nothing_new(isolation, follower):
             return
+        if follower is not None:
+            entry.rest(self, follower)
         topic = entry.topic
         assert topic is not None, "what was read has a name"
         if state is _ACTIVE:
@@ -266,7 +275,7 @@ class FetchSession:
         self.resting[topic] = self.resting.get(topic, 0) + 1
 
     def watch(self, purgatory: DelayedOperationPurgatory) -> None:
-        """Has the active partitions watch their keys for a consumer's fetch that is about to wait."""
+        """Has the active partitions watch their keys for a fetch that is about to wait."""
         for entry in self.active:
             if entry.state is _ACTIVE and entry.partition is not None:
                 self._watch(entry, purgatory)
@@ -283,7 +292,7 @@ class FetchSession:
         if entry.state is _RESTING:
             entry.state = _WATCHING
             self.active[entry] = None
-            self._count_awake(entry)
+            self._rest_ended(entry)
 
     def changed(self, entry: FetchPartition) -> int:
         self.wake(entry)
@@ -371,7 +380,8 @@ class FetchSession:
             entry.watchers.pop(entry, None)
             entry.watchers = None
 
-    def _count_awake(self, entry: FetchPartition) -> None:
+    def _rest_ended(self, entry: FetchPartition) -> None:
+        entry.end_rest(self)
         topic = entry.topic
         assert topic is not None, "what rests was read, and has a name"
         left = self.resting[topic] - 1
@@ -382,7 +392,7 @@ class FetchSession:
 
     def _end(self, entry: FetchPartition) -> None:
         if entry.state is _RESTING:
-            self._count_awake(entry)
+            self._rest_ended(entry)
         else:
             self.active.pop(entry, None)
         entry.state = _GONE

@@ -132,11 +132,22 @@ class PendingShrink:
 IsrState = Committed | PendingExpand | PendingShrink
 
 
+class RestingIn(Protocol):
+    """A fetch session in which a partition rests: each of its requests says that the follower has everything."""
+
+    last_used_ms: int
+    """When the last request came, by the monotonic clock."""
+
+
 class RemoteReplica:
     """A replica on another broker, from its own fetches. Offsets are exclusive ends (-1: unknown), times those of the
-    monotonic clock. `broker_epoch` is None before the first fetch."""
+    monotonic clock. `broker_epoch` is None before the first fetch.
+
+    While it rests in a fetch session (broker.fetch.session) its fetches are not read: it is at the log's end, and the
+    session's last request is its last fetch."""
 
     __slots__ = (
+        "_session",
         "broker_epoch",
         "last_caught_up_ms",
         "last_fetch_ms",
@@ -149,6 +160,7 @@ class RemoteReplica:
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
         self.last_caught_up_ms = _NEVER_MS
+        self._session: RestingIn | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -159,6 +171,7 @@ class RemoteReplica:
 
     def reset(self, now_ms: int, epoch_start: int, *, is_new_leader: bool, is_in_sync: bool) -> None:
         """A leader epoch begins. A leader that was the leader before keeps what the replica has."""
+        self._session = None
         self.last_caught_up_ms = now_ms if is_in_sync else _NEVER_MS
         if is_new_leader:
             self._forget()
@@ -180,7 +193,29 @@ class RemoteReplica:
         self.last_fetch_ms = now_ms
         self.broker_epoch = broker_epoch
 
+    def rest(self, session: RestingIn) -> None:
+        """From here on the requests of `session` are fetches from the log's end, which does not move."""
+        self._end_rest()
+        self._session = session
+
+    def wake(self, session: RestingIn) -> None:
+        """The log's end is about to move, or the requests of `session` are read again, or come no more."""
+        if self._session is session:
+            self._end_rest()
+
+    def _end_rest(self) -> None:
+        self._note_fetches()
+        self._session = None
+
+    def _note_fetches(self) -> None:
+        """Takes the last request of the session in which it rests for its last fetch."""
+        session = self._session
+        if session is not None:
+            self.last_fetch_ms = max(self.last_fetch_ms, session.last_used_ms)
+            self.last_caught_up_ms = max(self.last_caught_up_ms, session.last_used_ms)
+
     def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
+        self._note_fetches()
         return self.log_end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_max_ms
 
 
@@ -353,6 +388,24 @@ class PartitionLeader:
         now_ms = self._context.now_ms() if self._context is not None else 0
         remote.fetched(fetch_offset, log_start_offset, leader_end, now_ms, broker_epoch)
         self.maybe_expand(remote, high_watermark)
+
+    def settled(self, node_id: int, log_end: int, broker_epoch: int) -> RemoteReplica | None:
+        """The replica, where a further fetch from the log's end would change nothing here; None where it might.
+
+        It has everything, as the process fetched it that has registered, and is in the ISR that the controller has
+        committed.
+        """
+        remote, state = self.remotes.get(node_id), self.state
+        if (
+            remote is None
+            or remote.log_end_offset != log_end
+            or remote.broker_epoch != broker_epoch
+            or not isinstance(state, Committed)
+            or node_id not in state.isr
+            or self.is_of_older_process(node_id, broker_epoch)
+        ):
+            return None
+        return remote
 
     # ---- the ISR
 

@@ -349,6 +349,16 @@ class Partition:
         has_moved = self.maybe_advance_high_watermark()
         return others.low_watermark(log.log_start_offset) > low_before or has_moved
 
+    def settled_replica(self, node_id: int, broker_epoch: int) -> RemoteReplica | None:
+        """A follower whose further fetches from the log's end would change nothing here; None where they might.
+
+        All that it has is committed, and all that is here: no fetch moves the high watermark.
+        """
+        log, others = self.log, self._others
+        if others is None or self.offline or log.high_watermark != log.log_end_offset:
+            return None
+        return others.settled(node_id, log.log_end_offset, broker_epoch)
+
     def maybe_advance_high_watermark(self) -> bool:
         """Raises the high watermark as far as the replicas allow; returns whether it moved."""
         log = self.log

@@ -42,6 +42,14 @@ class HeldChanges:
         """The place of the first proposal without an answer; the count where all have one."""
         return next((at for at, one in enumerate(self._answers) if not one.done), len(self._answers))
 
+    def place_of(self, proposal: IsrProposal) -> int:
+        """Where the proposal is that has no answer yet."""
+        return next(
+            at
+            for at, (one, answer) in enumerate(zip(self.proposals, self._answers, strict=True))
+            if one == proposal and not answer.done
+        )
+
     def answer(self, result: IsrChangeResult, at: int = -1) -> None:
         self._answers[at].complete(result)
 

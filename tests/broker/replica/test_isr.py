@@ -120,6 +120,86 @@ def test_a_replica_is_caught_up_at_the_same_end_or_for_the_longest_lag() -> None
     assert not one.is_caught_up(11, LAG_MAX_MS + 1, LAG_MAX_MS)
 
 
+class Session:
+    """A fetch session by its last request."""
+
+    def __init__(self, last_used_ms: int) -> None:
+        self.last_used_ms = last_used_ms
+
+
+def test_the_requests_of_the_session_in_which_a_replica_rests_are_its_fetches() -> None:
+    one = replica(log_end_offset=10)
+    one.rest(session := Session(500))
+    session.last_used_ms = 700
+    assert one.is_caught_up(11, 700 + LAG_MAX_MS, LAG_MAX_MS)
+    assert not one.is_caught_up(11, 701 + LAG_MAX_MS, LAG_MAX_MS)
+    session.last_used_ms = 800
+    one.wake(session)
+    session.last_used_ms = 900
+    assert one.is_caught_up(11, 800 + LAG_MAX_MS, LAG_MAX_MS)
+    assert not one.is_caught_up(11, 801 + LAG_MAX_MS, LAG_MAX_MS)
+    assert (one.last_fetch_ms, one.last_caught_up_ms) == (800, 800)
+
+
+def test_a_replica_rests_in_the_session_that_came_last() -> None:
+    """A process that was restarted leaves its session behind."""
+    one = replica(log_end_offset=10)
+    one.rest(earlier := Session(500))
+    one.rest(later := Session(600))
+    one.wake(earlier)
+    later.last_used_ms = 700
+    one.wake(later)
+    assert one.last_caught_up_ms == 700
+
+
+@pytest.mark.parametrize("in_sync", [True, False])
+def test_a_new_epoch_ends_the_rest(in_sync: bool) -> None:
+    one = replica(log_end_offset=10)
+    one.rest(session := Session(500))
+    one.reset(600, 10, is_new_leader=False, is_in_sync=in_sync)
+    session.last_used_ms = 700
+    assert one.is_caught_up(11, 600, LAG_MAX_MS) is in_sync
+    assert one.last_caught_up_ms < 700
+
+
+def settled(led: Led, node: int = ELSEWHERE) -> RemoteReplica | None:
+    return led.leader.settled(node, led.end, node * 10)
+
+
+def test_a_replica_that_has_everything_and_is_in_the_committed_isr_is_settled() -> None:
+    led = Led(HERE, ELSEWHERE)
+    assert settled(led) is None, "it has not fetched yet"
+    led.end = 10
+    led.fetch(ELSEWHERE, 9)
+    assert settled(led) is None
+    led.fetch(ELSEWHERE, 10)
+    assert settled(led) is led.leader.remotes[ELSEWHERE]
+    assert settled(led, 9) is None, "that node has no replica"
+
+
+def test_a_replica_is_not_settled_while_its_fetches_may_change_the_isr() -> None:
+    led = Led(HERE, ELSEWHERE)
+    led.fetch(ELSEWHERE, 0)
+    led.cluster.change(THIRD, fenced=True)
+    led.fetch(THIRD, 0)
+    assert settled(led, THIRD) is None, "it is outside the ISR"
+    led.cluster.change(THIRD, fenced=False)
+    led.fetch(THIRD, 0)
+    assert led.cluster.changes.isrs == [ALL]
+    assert settled(led) is settled(led, THIRD) is None, "a change is pending"
+    led.cluster.changes.commit()
+    assert settled(led) is not None
+    assert settled(led, THIRD) is not None
+
+
+def test_another_process_of_the_broker_is_not_settled() -> None:
+    led = Led(HERE, ELSEWHERE)
+    led.fetch(ELSEWHERE, 0)
+    assert led.leader.settled(ELSEWHERE, 0, 21) is None
+    led.cluster.change(ELSEWHERE, epoch=21)
+    assert settled(led) is None, "it has been restarted since"
+
+
 def test_one_outside_the_isr_is_never_caught_up_before_its_first_fetch() -> None:
     led = Led(HERE, ELSEWHERE)
     assert led.leader.remotes[ELSEWHERE].is_caught_up(1, 0, LAG_MAX_MS)
