@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from barnabas.broker.fetch.reader import ReplicaReader
+from barnabas.broker.fetch.session import FetchSession
 from barnabas.broker.metadata.topics import NO_LEADER
 from barnabas.broker.replica import isr
 from barnabas.broker.replica.fetcher import fetcher as fetcher_module
@@ -420,6 +421,11 @@ def _(patch: Patch) -> None:
     patch.setattr(ReplicaRoles, "change", change)
 
 
+@mutation("own: a follower's partition that rests is not woken", found=0)
+def _(patch: Patch) -> None:
+    patch.setattr(FetchSession, "wake", lambda self, entry: None)
+
+
 # ---- the leader of the second opinion: high watermark
 
 
@@ -720,6 +726,7 @@ IN_COMPILED_MODULES: Final = frozenset(
         "a follower never learns the high watermark",
         "a follower does not follow the log start offset",
         "own: what a fetch that diverges asks for counts",
+        "own: a follower's partition that rests is not woken",
         "a leader notes no epoch when it begins",
     }
 )
