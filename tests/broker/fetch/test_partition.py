@@ -104,6 +104,32 @@ def test_an_error_or_a_request_with_an_epoch_makes_a_read_due(leader: Partition)
     assert not read(leader, 2, last_fetched_epoch=0).has_nothing_new(UNCOMMITTED)
 
 
+class Session:
+    """A fetch session by its last request."""
+
+    last_used_ms = 500
+
+
+def test_a_follower_rests_at_the_log_end_in_the_leaders_epoch(tmp_path: Path) -> None:
+    leader = Partition("t", b"t" * 16, partition_image(replicas=(1, 2)), log(tmp_path), 1)
+    leader.append_as_leader(batch("a"), 1)
+    follower = 2, NO_EPOCH
+    assert not read(leader, 1).has_nothing_new(FetchIsolation.LOG_END, follower)
+    leader.follower_fetched(2, 1, 0)
+    entry = read(leader, 1, last_fetched_epoch=0)
+    assert entry.has_nothing_new(FetchIsolation.LOG_END, follower)
+    assert not entry.has_nothing_new(FetchIsolation.LOG_END, (3, NO_EPOCH)), "another node"
+    session = Session()
+    entry.rest(session, follower)
+    assert [entry.remote] == list(leader.remote_replicas)
+    entry.end_rest(session)
+    assert entry.remote is None
+    assert [remote.last_fetch_ms for remote in leader.remote_replicas] == [500]
+    entry.end_rest(session)
+    entry.current_leader_epoch = leader.leader_epoch + 1
+    assert not entry.has_nothing_new(FetchIsolation.LOG_END, follower)
+
+
 def test_an_open_transaction_is_new_only_to_readers_of_uncommitted_records(leader: Partition) -> None:
     leader.append_as_leader(txn_batch("c"), 1)
     entry = read(leader, 2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.metadata.topics import PartitionImage
-from barnabas.broker.replica.partition import ACKS_ALL, Partition
+from barnabas.broker.replica.partition import ACKS_ALL, NO_EPOCH, Partition
 from barnabas.config.log_config import LogConfig
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.storage.errors import OffsetOutOfRangeError
@@ -145,6 +145,16 @@ def test_a_replica_outside_the_isr_does_not_hold_back_the_high_watermark(directo
     assert offsets(leader) == (0, 1)
     leader.update(partition_image(replicas=(HERE, ELSEWHERE), isr=(HERE,), partition_epoch=1))
     assert offsets(leader) == (1, 1)
+
+
+def test_a_follower_is_settled_while_all_is_committed_and_the_disk_works(directory: Path) -> None:
+    leader = partition(directory, partition_image(replicas=(HERE, ELSEWHERE)))
+    leader.append_as_leader(batch("a"), 1)
+    assert leader.settled_replica(ELSEWHERE, NO_EPOCH) is None
+    leader.follower_fetched(ELSEWHERE, leader.log_end_offset, 0)
+    assert [leader.settled_replica(ELSEWHERE, NO_EPOCH)] == list(leader.remote_replicas)
+    leader.offline = True
+    assert leader.settled_replica(ELSEWHERE, NO_EPOCH) is None
 
 
 def test_follower_state_survives_an_update(directory: Path) -> None:
