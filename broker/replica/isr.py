@@ -147,10 +147,10 @@ class RemoteReplica:
     session's last request is its last fetch."""
 
     __slots__ = (
+        "_last_caught_up_ms",
+        "_last_fetch_ms",
         "_session",
         "broker_epoch",
-        "last_caught_up_ms",
-        "last_fetch_ms",
         "leader_end_at_fetch",
         "log_end_offset",
         "log_start_offset",
@@ -159,38 +159,38 @@ class RemoteReplica:
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
-        self.last_caught_up_ms = _NEVER_MS
+        self._last_caught_up_ms = _NEVER_MS
         self._session: RestingIn | None = None
         self._forget()
 
     def _forget(self) -> None:
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
         self.leader_end_at_fetch = UNKNOWN_OFFSET
-        self.last_fetch_ms = _NEVER_MS
+        self._last_fetch_ms = _NEVER_MS
         self.broker_epoch: int | None = None
 
     def reset(self, now_ms: int, epoch_start: int, *, is_new_leader: bool, is_in_sync: bool) -> None:
         """A leader epoch begins. A leader that was the leader before keeps what the replica has."""
         self._session = None
-        self.last_caught_up_ms = now_ms if is_in_sync else _NEVER_MS
+        self._last_caught_up_ms = now_ms if is_in_sync else _NEVER_MS
         if is_new_leader:
             self._forget()
             return
         self.leader_end_at_fetch = epoch_start
-        self.last_fetch_ms = now_ms if is_in_sync else _NEVER_MS
+        self._last_fetch_ms = now_ms if is_in_sync else _NEVER_MS
 
     def fetched(
         self, fetch_offset: int, log_start_offset: int, leader_end: int, now_ms: int, broker_epoch: int
     ) -> None:
         """The replica has all before `fetch_offset`; `leader_end` was the leader's log end before that was read."""
         if fetch_offset >= leader_end:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+            self._last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch_offset >= self.leader_end_at_fetch:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+            self._last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = fetch_offset
         self.log_start_offset = log_start_offset
         self.leader_end_at_fetch = max(leader_end, self.leader_end_at_fetch)
-        self.last_fetch_ms = now_ms
+        self._last_fetch_ms = now_ms
         self.broker_epoch = broker_epoch
 
     def rest(self, session: RestingIn) -> None:
@@ -204,18 +204,23 @@ class RemoteReplica:
             self._end_rest()
 
     def _end_rest(self) -> None:
-        self._note_fetches()
+        self._last_fetch_ms = self.last_fetch_ms
+        self._last_caught_up_ms = self.last_caught_up_ms
         self._session = None
 
-    def _note_fetches(self) -> None:
-        """Takes the last request of the session in which it rests for its last fetch."""
-        session = self._session
-        if session is not None:
-            self.last_fetch_ms = max(self.last_fetch_ms, session.last_used_ms)
-            self.last_caught_up_ms = max(self.last_caught_up_ms, session.last_used_ms)
+    @property
+    def last_fetch_ms(self) -> int:
+        return self._or_last_request(self._last_fetch_ms)
+
+    @property
+    def last_caught_up_ms(self) -> int:
+        return self._or_last_request(self._last_caught_up_ms)
+
+    def _or_last_request(self, ms: int) -> int:
+        """`ms`, or the last request of the session in which it rests, whichever was later."""
+        return ms if self._session is None else max(ms, self._session.last_used_ms)
 
     def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
-        self._note_fetches()
         return self.log_end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_max_ms
 
 

@@ -41,6 +41,12 @@ class Choice:
         return self.selector.select(self.partition, rack, listener, offset)
 
 
+class Session:
+    """A fetch session by its last request."""
+
+    last_used_ms = 0
+
+
 @pytest.fixture
 def choice(tmp_path: Path) -> Choice:
     made = Choice(tmp_path)
@@ -54,6 +60,18 @@ def test_the_one_with_the_most_records_in_the_rack(choice: Choice) -> None:
     choice.cluster.ms = 5
     choice.fetched(SECOND, 3)
     assert choice.select() == SECOND  # caught up last
+
+
+def test_one_that_rests_was_caught_up_at_the_last_request_of_its_session(choice: Choice) -> None:
+    choice.fetched(SECOND, 3)
+    (second, third) = choice.partition.remote_replicas
+    sessions = Session(), Session()
+    second.rest(sessions[0])
+    third.rest(sessions[1])
+    for chosen, session in ((SECOND, sessions[0]), (THIRD, sessions[1])):
+        choice.cluster.ms += 5
+        session.last_used_ms = choice.cluster.ms
+        assert choice.select() == chosen
 
 
 def test_the_leader_where_it_is_in_the_rack_or_nobody_is(choice: Choice) -> None:

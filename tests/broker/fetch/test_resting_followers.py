@@ -36,6 +36,12 @@ NODES = (HERE, *FOLLOWERS)
 WAIT_MS = 500
 NO_CHANGE = PartitionChangeRecord().leader
 
+KNOWN_OF_A_REPLICA = (
+    *(name for name in RemoteReplica.__slots__ if not name.startswith("_")),
+    "last_caught_up_ms",
+    "last_fetch_ms",
+)
+
 Data = FetchResponse.PartitionData
 
 
@@ -92,8 +98,7 @@ class Leader:
             if partition._others is not None:
                 yield type(partition._others.state), partition._others.state.isr
             for remote in partition.remote_replicas:
-                remote.is_caught_up(log.log_end_offset, self.cluster.ms, LAG_MAX_MS)
-                yield [getattr(remote, name) for name in RemoteReplica.__slots__ if not name.startswith("_")]
+                yield [getattr(remote, name) for name in KNOWN_OF_A_REPLICA]
 
 
 class Follower:

@@ -114,7 +114,8 @@ def test_a_fetch_up_to_the_end_of_the_fetch_before_was_caught_up_then() -> None:
 
 
 def test_a_replica_is_caught_up_at_the_same_end_or_for_the_longest_lag() -> None:
-    one = replica(log_end_offset=10, last_caught_up_ms=0)
+    one = replica()
+    one.fetched(10, 0, 10, 0, 20)
     assert one.is_caught_up(10, 10**9, LAG_MAX_MS)
     assert one.is_caught_up(11, LAG_MAX_MS, LAG_MAX_MS)
     assert not one.is_caught_up(11, LAG_MAX_MS + 1, LAG_MAX_MS)
