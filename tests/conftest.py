@@ -21,6 +21,7 @@ from barnabas.broker import compiled
 from tests.conformance.kafka_jars import WORKER
 from tests.support import chance, skips
 from tests.support.apache_kafka import QUICK_JVM, ApacheKafka
+from tests.support.selection import excluded, marks_of_all
 
 # How long an example takes says how busy the machine is: nothing fails for that.
 settings.register_profile(
@@ -98,6 +99,14 @@ def pytest_sessionstart() -> None:
             " BARNABAS_INTERPRETED=1 runs the sources.",
             returncode=2,
         )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Passes over a file whose tests `-m` excludes, all of them."""
+    if collection_path.suffix != ".py":
+        return None
+    marks = excluded(config.option.markexpr)
+    return bool(marks and marks & marks_of_all(collection_path.read_text(encoding="utf-8"))) or None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

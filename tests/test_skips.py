@@ -82,7 +82,7 @@ def test_a_run_fails_that_would_pass(
     command = [sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "no:cacheprovider", "-c", os.devnull]
     clean = {name: value for name, value in os.environ.items() if name not in (VARIABLE, LACKS)}
     ran = subprocess.run(
-        [*command, "--rootdir", str(tmp_path), str(tmp_path)],
+        [*command, "--rootdir", str(tmp_path), "--basetemp", str(tmp_path / "temporary"), str(tmp_path)],
         cwd=tmp_path,
         env={**clean, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,

@@ -11,6 +11,7 @@ fails the test. `test_fault_env` holds it against a real file system.
 import errno
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from random import Random
 
 from barnabas.storage.env import Buffer, Mapping
@@ -18,6 +19,7 @@ from barnabas.storage.env import Buffer, Mapping
 BLOCK_BYTES = 64
 DISK_BLOCK_BYTES = 512
 UNLIMITED = 1 << 40
+ZEROS = bytes(1 << 14)
 
 
 class Inode:
@@ -48,13 +50,20 @@ class Inode:
         low, high = sorted((len(self.synced), len(self.data)))
         length = rng.choice((len(self.synced), len(self.data), rng.randint(low, high)))
         mixed = bytearray(length)
-        end = max(
-            len(self.synced.rstrip(b"\0")), len(self.data.rstrip(b"\0"))
-        )  # indexes end in megabytes of zeros
+        end = max(_end_of_content(self.synced), _end_of_content(self.data))
         for start in range(0, min(length, end), BLOCK_BYTES):
             source = rng.choice((self.synced, self.data))[start : min(start + BLOCK_BYTES, length)]
             mixed[start : start + len(source)] = source
         return bytes(mixed)
+
+
+def _end_of_content(data: bytes | bytearray) -> int:
+    """The length without the zeros at the end. Indexes end in megabytes of them: they are compared in pieces."""
+    end = len(data)
+    while end > len(ZEROS) and data.endswith(ZEROS, 0, end):
+        end -= len(ZEROS)
+    start = max(end - len(ZEROS), 0)
+    return start + len(data[start:end].rstrip(b"\0"))
 
 
 class Directory:
@@ -212,6 +221,11 @@ class FaultLock:
         self._env.locks.discard(self._path)
 
 
+@lru_cache(maxsize=1 << 12)
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(name for name in path.split("/") if name)
+
+
 class FaultEnv:
     """The file system, the clock and the dice of a test."""
 
@@ -275,10 +289,12 @@ class FaultEnv:
     def _find(self, path: str) -> Inode | Directory | None:
         """The file or directory of that name, or None. Raises NotADirectoryError if the path leads through a file."""
         node: Inode | Directory | None = self.root
-        for name in path.strip("/").split("/"):
+        for name in _names(path):
             if isinstance(node, Inode):
                 raise NotADirectoryError(errno.ENOTDIR, "a file is in the way", path)
-            node = node.entries.get(name) if name and node is not None else node
+            if node is None:
+                return None
+            node = node.entries.get(name)
         return node
 
     def _existing(self, path: str) -> Inode | Directory:
