@@ -16,7 +16,6 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
@@ -278,8 +277,7 @@ class ClusterRig:
 
     def unfenced(self, among: Iterable[int] | None = None) -> set[int]:
         """The brokers that the cluster counts on, as these brokers know it (by default any)."""
-        found = self.ask(partial(describe_cluster, include_fenced=True), among)
-        return {node.id for node in found.nodes if not node.is_fenced}
+        return {node.id for node in self.ask(describe_cluster, among).nodes}
 
     def client_port_of(self, node: int) -> int:
         """The port at which clients are told to find a broker."""
