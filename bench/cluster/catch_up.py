@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench import machine
 from bench.cluster import measuring
 from bench.cluster.clusters import Cluster
 from bench.cluster.figures import Group
@@ -45,6 +46,7 @@ class CatchUp:
         topic = filled(cluster, max(round(self.mib * scale), LEAST_MIB))
         ats = [At(topic, number) for number in range(PARTITIONS)]
         size_bytes = sum(log_bytes(cluster, at) for at in ats)
+        machine.touch_free_memory(measuring.TOUCHED_BYTES)
         meter, began = measuring.Meter(cluster), time.monotonic()
         cluster.rig.move({at: [LEADER, FOLLOWER] for at in ats})
         _wait_for_isr(cluster, topic, {LEADER, FOLLOWER})

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bench import machine
 from bench.cluster import measuring
 from bench.cluster.clusters import BROKERS, Cluster, led_by, spread
 from bench.cluster.figures import Group
@@ -55,6 +56,7 @@ class Load:
             for job in self.team
         ]
         cluster.create(topic, self.assignment, SETTINGS)
+        machine.touch_free_memory(measuring.TOUCHED_BYTES)
         measured, used = measuring.measure(jobs, cluster)
         figures = rounds.figures_of(jobs, measured)
         figures["missing"] += rounds.lost(jobs, measured, cluster.stored(topic, self.partitions))

@@ -13,6 +13,8 @@ from bench.side_by_side.crew import Crew, Measured
 from bench.side_by_side.job import Job
 
 PATIENCE_S: Final = 120.0
+TOUCHED_BYTES: Final = 1 << 30
+"""More than a row writes. Both kinds of cluster begin each row with so much memory that the machine has at hand."""
 _SETTLE_S: Final = 0.3
 
 
