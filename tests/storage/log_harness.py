@@ -198,7 +198,7 @@ class LogHarness(LogAppends):
             self.model.start_anew_at(offset)
         else:
             self.model.cut_to(offset)
-            self.model.expire(self.env.time_ms - EXPIRATION_MS)
+            self.model.expire_in_snapshots(self.env.time_ms - EXPIRATION_MS)
         if starts_earlier:
             self.model.checkpointed_start = self.model.start
         check_physical(self.log, self.model)
@@ -374,7 +374,7 @@ class LogHarness(LogAppends):
             or batch.base_offset in found | model.compacted
         ]
         model.cut_to(end)
-        model.expire(self.env.time_ms - EXPIRATION_MS)
+        model.expire_in_snapshots(self.env.time_ms - EXPIRATION_MS)
         model.start = log.log_start_offset
         model.present = {at for at in found if at >= model.start}
         model.durable_end = min(model.durable_end, end)

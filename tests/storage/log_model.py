@@ -191,6 +191,19 @@ class LogModel:
                 producer.doubtful = True
                 self.ever_expired.add(producer_id)
 
+    def expire_in_snapshots(self, before_ms: int) -> None:
+        """Remove producers as `expire` does, where a snapshot is loaded and what follows it is replayed.
+
+        One that has expired in the snapshot is left out, as in Kafka. A marker in the replay brings it back without its
+        batches.
+        """
+        self.expire(before_ms)
+        for producer_id, producer in self.producers.items():
+            written = [record.timestamp for batch in producer.batches[-1:] for record in batch.records]
+            if written and not producer.open_batches and min(written) <= before_ms:
+                producer.doubtful = True
+                self.ever_expired.add(producer_id)
+
     # -- derived values --
 
     @property

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.storage.log_harness import LogHarness
+from tests.storage.log_harness import EXPIRATION_MS, LogHarness
 from tests.support.chance import run_seed, seeds
 
 WEIGHTS = {
@@ -127,3 +127,21 @@ def test_log_and_model_agree_after_random_steps(seed: int) -> None:
 @pytest.mark.parametrize("seed", seeds(1, fixed=1000))
 def test_log_and_model_agree_after_many_random_steps(seed: int) -> None:
     live_many(seed, int(os.environ.get("BARNABAS_MODEL_STEPS") or DEFAULT_STEPS))
+
+
+def test_a_restart_may_forget_the_batches_of_an_expired_producer_that_a_marker_brings_back() -> None:
+    """The log forgets it, as Kafka does, and the model must not expect them: kills at random times come to this."""
+    rng = Random(1)
+    harness = LogHarness(1)
+    harness.leader_append(rng, producer=(20, 0, 0), transactional=True)
+    harness.append_marker(20, 0, commit=True)
+    harness.roll(rng)
+    harness.env.time_ms += EXPIRATION_MS + 1000
+    harness.append_marker(20, 0, commit=True)
+    harness.check()
+    assert harness.log.producer_state_manager.producers[20].last_sequence == 0
+    harness.kill(rng)
+    harness.check()
+    assert harness.log.producer_state_manager.producers[20].last_sequence == -1
+    harness.append_transactional(rng)
+    harness.check()
