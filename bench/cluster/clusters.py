@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ from bench.side_by_side.contestants import KAFKA, OURS
 from tests.conformance.kafka_jars import classpath
 from tests.support.cluster.nodes import Implementation, JvmSettings
 from tests.support.cluster.rig import ClusterRig
+from tests.support.cluster.waiting import wait_until
 
 BROKERS: Final = (1, 2, 3)
 STOCK: Final = JvmSettings(broker=STOCK_JVM, controller=STOCK_JVM)
@@ -62,6 +63,11 @@ def led_by(leader: int, partitions: int, replication_factor: int) -> dict[int, l
         ]
         for number in range(partitions)
     }
+
+
+def deleted(log_dirs: Iterable[Path]) -> list[Path]:
+    """The directories of replicas that a broker has deleted and whose files it has still to remove."""
+    return [left for log_dir in log_dirs for left in log_dir.glob("*-delete")]
 
 
 class Cluster:
@@ -120,6 +126,13 @@ class Cluster:
     def delete(self, topic: str) -> None:
         """Deletes a topic."""
         self.rig.delete_topic(topic)
+
+    def wait_until_deleted(self) -> None:
+        """Returns when nothing is left of deleted replicas: to free their pages would slow down what follows."""
+        wait_until(
+            "deleted replicas are gone",
+            lambda: [left for node in self.rig.brokers.values() for left in deleted(node.files.log_dirs)],
+        )
 
     def stored(self, topic: str, partitions: int) -> int:
         """The records of a topic that consumers may read: the sum of the high watermarks."""

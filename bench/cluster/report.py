@@ -22,8 +22,9 @@ _HOW: Final = (
     "Figures are medians of the rounds, with the smallest and the largest beside them; ratios (Barnabas to Apache "
     "Kafka) are medians of the rounds' ratios. All JVMs have the heap and the flags of Apache Kafka's own start "
     "script (1 GiB), and both kinds of brokers Apache Kafka's defaults. Clients are librdkafka's, with acks=all; "
-    "min.insync.replicas is 2. Before each row of clients and each catch-up free memory of the machine is touched, "
-    "since a virtual machine pays for the first touch of a page that its host has taken back."
+    "min.insync.replicas is 2. Each measurement begins when nothing is left on the disk of what the one before "
+    "deleted. Before each row of clients and each catch-up free memory of the machine is touched, since a virtual "
+    "machine pays for the first touch of a page that its host has taken back."
 )
 _ROWS: Final = (
     "Leaders are spread over the three brokers, but for the processor time of one broker, where one leads all "

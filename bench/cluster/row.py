@@ -31,9 +31,10 @@ class Row(Protocol):
 
 
 def attempt(row: Row, cluster: Cluster, number: int, scale: float) -> list[Sample]:
-    """The samples of one round. After a failure the cluster is started again in a new directory."""
+    """The samples of one round, when what it deleted is gone. After a failure the cluster is started again, empty."""
     try:
         found = row.measure(cluster, scale)
+        cluster.wait_until_deleted()
     except Exception:
         failed = Sample(row.name, cluster.name, number, error=traceback.format_exc())
         cluster.start()

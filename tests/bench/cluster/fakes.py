@@ -6,17 +6,20 @@ from typing import Any
 
 
 class FakeCluster:
-    """Counts its starts; `cpu` is what its nodes have used, in seconds."""
+    """Counts its starts and waits for deletions; `cpu` is what its nodes have used, in seconds."""
 
     def __init__(self, name: str = "a", cpu: dict[int, float] | None = None) -> None:
         self.name = name
-        self.starts = 0
+        self.starts = self.waits = 0
         self.lasting: dict[str, int] = {}
         self.cpu = cpu or {}
 
     def start(self) -> None:
         self.starts += 1
         self.lasting.clear()
+
+    def wait_until_deleted(self) -> None:
+        self.waits += 1
 
     def cpu_s(self) -> dict[int, float]:
         return dict(self.cpu)

@@ -39,6 +39,14 @@ def test_clusters_are_made_in_memory_where_there_is_room(
     assert clusters.usual_root() == Path(tempfile.gettempdir())
 
 
+def test_a_deleted_replica_is_there_until_its_directory_is_gone(tmp_path: Path) -> None:
+    for name in ("t-0", "t-1.0123456789abcdef-delete"):
+        (tmp_path / "data-0" / name).mkdir(parents=True)
+    assert clusters.deleted([tmp_path / "data-0", tmp_path / "data-1"]) == [
+        tmp_path / "data-0" / "t-1.0123456789abcdef-delete"
+    ]
+
+
 def test_a_cluster_that_was_never_started_is_removed(tmp_path: Path) -> None:
     cluster = Cluster("Barnabas", Implementation.BARNABAS, "no.jar", tmp_path)
     with pytest.raises(AssertionError, match="Barnabas was never started"):

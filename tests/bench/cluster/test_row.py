@@ -23,11 +23,13 @@ class FakeRow:
 
 
 def test_several_brokers_are_as_many_samples() -> None:
-    found = attempt(FakeRow([{"x": 1.0}, {"x": 2.0}]), fake_cluster("a"), 1, 10.0)
+    cluster = fake_cluster("a")
+    found = attempt(FakeRow([{"x": 1.0}, {"x": 2.0}]), cluster, 1, 10.0)
     assert [(sample.row, sample.broker, sample.round, sample.figures) for sample in found] == [
         ("fake", "a", 1, {"x": 10.0}),
         ("fake", "a", 2, {"x": 20.0}),
     ]
+    assert cluster.waits == 1, "the next measurement may begin"
 
 
 def test_after_a_failure_the_cluster_is_started_again() -> None:
