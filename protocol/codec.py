@@ -104,4 +104,6 @@ def encode(message: Message, version: int) -> bytes:
 
 def join_chunks(chunks: list[Chunk]) -> bytes:
     """The chunks in one piece; reads RecordsChunks."""
+    if len(chunks) == 1 and isinstance(chunks[0], bytes):
+        return chunks[0]  # nearly every message without records
     return b"".join(chunk if isinstance(chunk, (bytes, memoryview)) else chunk.read() for chunk in chunks)

@@ -18,6 +18,7 @@ called, equality field by field. The layout of a version is in `protocol.referen
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, ParamSpec, TypeVar, dataclass_transform
 
 from barnabas.protocol.wire import ZERO_UUID
@@ -247,13 +248,14 @@ class Struct(metaclass=StructMeta):
     """A piece of a message with fields of its own, and the base of all messages.
 
     `unknown_tagged_fields` has the values of tags that this version does not know, by tag; they are encoded again
-    as they came. None: no such tags.
+    as they came. None: no such tags. `values_of`, made when it is first needed, gets the values of all fields at once.
     """
 
     __slots__ = ("unknown_tagged_fields",)
 
     if TYPE_CHECKING:
         fields: ClassVar[tuple[Field, ...]]
+        values_of: ClassVar[attrgetter[Any] | None]
         unknown_tagged_fields: dict[int, bytes] | None = None
 
         @classmethod
@@ -262,6 +264,7 @@ class Struct(metaclass=StructMeta):
             first. For handlers, which make many.
             """
     else:
+        values_of = None
 
         def __init__(self, **values: Any) -> None:
             cls = type(self)
@@ -279,7 +282,12 @@ class Struct(metaclass=StructMeta):
             return NotImplemented
         if (self.unknown_tagged_fields or None) != (other.unknown_tagged_fields or None):
             return False
-        return all(getattr(self, field.name) == getattr(other, field.name) for field in self.fields)
+        values_of = self.values_of
+        if values_of is None:
+            if not self.fields:
+                return True
+            values_of = type(self).values_of = attrgetter(*[field.name for field in self.fields])
+        return bool(values_of(self) == values_of(other))
 
     __hash__ = None  # type: ignore[assignment]  # they are mutable
 

@@ -311,7 +311,8 @@ class _Socket(asyncio.BufferedProtocol):
         return self._buffer if rest is None else rest
 
     def buffer_updated(self, nbytes: int) -> None:
-        framer, frames = self.exchange.framer, list[Frame]()
+        framer = self.exchange.framer
+        frames: list[Frame] = []
         try:
             if framer.rest is not None:
                 framer.filled(nbytes, frames)

@@ -7,8 +7,8 @@ Source: org.apache.kafka.clients.NetworkClient, NodeApiVersions.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from barnabas.broker.node_client.channel import ResponseCorrupt, UnsupportedVersion
 from barnabas.broker.version import VERSION
@@ -16,27 +16,45 @@ from barnabas.protocol.api_keys import (
     ApiKey,
     known_versions,
     request_header_version,
+    request_type,
     response_header_version,
     response_type,
 )
-from barnabas.protocol.codec import decode, decoder, encode
+from barnabas.protocol.codec import decode, decoder, encode, encoder, join_chunks
 from barnabas.protocol.errors import ErrorCode, ProtocolError
 from barnabas.protocol.framing import LARGE_FRAME_BYTES, Frame, Framer, is_free, size_prefix
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
 from barnabas.protocol.schema import Message, VersionRange
+from barnabas.protocol.wire import Chunk
 
 MAX_RESPONSE_BYTES: Final = 512 << 20
 """Above any valid response; a peer with another protocol seems to announce gigabytes."""
 
 CLIENT_SOFTWARE_NAME: Final = "barnabas"
 _LAST_CORRELATION_ID: Final = 2**31 - 1
+_CORRELATION_ID_AT: Final = 4
+"""In a RequestHeader of any version, behind the API's key and version."""
+_CORRELATION_ID_BYTES: Final = 4
+
+
+class _Api(NamedTuple):
+    """An API in one version: what its requests and responses need, looked up once for a connection."""
+
+    key: ApiKey
+    version: int
+    header_start: bytes
+    """Of a request: what comes before its correlation id,"""
+    header_end: bytes
+    """and behind it."""
+    encode: Callable[[Any, list[Chunk]], None]
+    decode_header: Callable[[Frame, int, int], tuple[ResponseHeader, int]]
+    response: type[Message]
 
 
 class _Sent(NamedTuple):
     correlation_id: int
-    key: ApiKey
-    version: int
+    api: _Api
 
 
 class ResponseMemory:
@@ -72,6 +90,8 @@ class Exchange:
         self._correlation_id = 0
         self._sent: deque[_Sent] = deque()
         self._served: Mapping[int, VersionRange] = {}
+        self._apis: dict[tuple[int | None, int | None], _Api] = {}
+        """By API key and the version that the caller asks for, None for the newest common one."""
 
     def begin(self) -> bytes:
         """The bytes that open the connection: an ApiVersions request in the newest version."""
@@ -87,16 +107,18 @@ class Exchange:
         Nothing is sent where there is no such version, or where the version cannot carry the message.
         """
         assert self.is_ready
-        assert message.api_key is not None
-        key = ApiKey(message.api_key)
-        chosen = self._version(key, version)
-        if isinstance(chosen, UnsupportedVersion):
-            return chosen
+        api = self._apis.get((message.api_key, version))
+        if api is None:
+            assert message.api_key is not None
+            key = ApiKey(message.api_key)
+            chosen = self._version(key, version)
+            if isinstance(chosen, UnsupportedVersion):
+                return chosen
+            api = self._apis[key, version] = self._api(key, chosen)
         try:
-            body = encode(message, chosen)
+            return self._frame(api, message)
         except ValueError as error:
-            return UnsupportedVersion(f"{key.title} v{chosen} cannot carry the request: {error}")
-        return self._frame(key, chosen, body)
+            return UnsupportedVersion(f"{api.key.title} v{api.version} cannot carry the request: {error}")
 
     def receive(self, frame: Frame) -> Message | ResponseCorrupt | bytes | None:
         """The response in a frame. Before `is_ready`: the bytes to send next, or None when the negotiation is complete.
@@ -108,20 +130,19 @@ class Exchange:
             raise ProtocolError("a response came, and no request is in flight")
         if len(frame) < LARGE_FRAME_BYTES:
             self._memory.release()
-        sent = self._sent.popleft()
-        header_version = response_header_version(sent.key, sent.version)
-        header, position = decoder(ResponseHeader, header_version)(frame, 0, len(frame))
-        if header.correlation_id != sent.correlation_id:
+        correlation_id, api = self._sent.popleft()
+        header, position = api.decode_header(frame, 0, len(frame))
+        if header.correlation_id != correlation_id:
             raise ProtocolError(
-                f"the response has correlation id {header.correlation_id} and belongs to {sent.correlation_id}"
+                f"the response has correlation id {header.correlation_id} and belongs to {correlation_id}"
             )
         body = frame[position:]
         if not self.is_ready:
-            return self._negotiated(body, sent.version)
+            return self._negotiated(body, api.version)
         try:
-            return decode(response_type(sent.key), sent.version, body)
+            return decode(api.response, api.version, body)
         except ProtocolError as error:
-            return ResponseCorrupt(f"{sent.key.title} v{sent.version}: {error}")
+            return ResponseCorrupt(f"{api.key.title} v{api.version}: {error}")
 
     # -- versions --
 
@@ -142,7 +163,7 @@ class Exchange:
         request = ApiVersionsRequest(
             client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=VERSION.replace("+", ".")
         )
-        return self._frame(ApiKey.API_VERSIONS, version, encode(request, version))
+        return self._frame(self._api(ApiKey.API_VERSIONS, version), request)
 
     def _negotiated(self, body: Frame, version: int) -> bytes | None:
         if int.from_bytes(body[:2]) == ErrorCode.UNSUPPORTED_VERSION and version > 0:
@@ -162,14 +183,36 @@ class Exchange:
 
     # -- frames --
 
-    def _frame(self, key: ApiKey, version: int, body: bytes) -> bytes:
-        self._correlation_id = self._correlation_id % _LAST_CORRELATION_ID + 1
+    def _api(self, key: ApiKey, version: int) -> _Api:
         header = RequestHeader(
-            request_api_key=key,
-            request_api_version=version,
-            correlation_id=self._correlation_id,
-            client_id=self._client_id,
+            request_api_key=key, request_api_version=version, correlation_id=0, client_id=self._client_id
         )
         head = encode(header, request_header_version(key, version))
-        self._sent.append(_Sent(self._correlation_id, key, version))
-        return b"".join((size_prefix(len(head) + len(body)), head, body))
+        return _Api(
+            key,
+            version,
+            head[:_CORRELATION_ID_AT],
+            head[_CORRELATION_ID_AT + _CORRELATION_ID_BYTES :],
+            encoder(request_type(key), version),
+            decoder(ResponseHeader, response_header_version(key, version)),
+            response_type(key),
+        )
+
+    def _frame(self, api: _Api, message: Message) -> bytes:
+        """The frame of a request. Raises ValueError where the version cannot carry it."""
+        chunks: list[Chunk] = []
+        api.encode(message, chunks)
+        body = join_chunks(chunks)
+        correlation_id = self._correlation_id % _LAST_CORRELATION_ID + 1
+        self._correlation_id = correlation_id
+        self._sent.append(_Sent(correlation_id, api))
+        size = len(api.header_start) + _CORRELATION_ID_BYTES + len(api.header_end) + len(body)
+        return b"".join(
+            (
+                size_prefix(size),
+                api.header_start,
+                correlation_id.to_bytes(_CORRELATION_ID_BYTES, "big"),
+                api.header_end,
+                body,
+            )
+        )

@@ -27,6 +27,10 @@ from barnabas.protocol.schema import (
 from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 
+class Empty(Message, api_key=8, versions="0", flexible="none"):
+    """No fields."""
+
+
 class Sample(Message, api_key=7, versions="1-4", flexible="3+"):
     """One field of every shape."""
 
@@ -145,6 +149,9 @@ def test_equality_is_field_by_field() -> None:
     assert Sample(unknown_tagged_fields={5: b"x"}) != Sample()
     assert Sample(unknown_tagged_fields={}) == Sample(unknown_tagged_fields=None)
     assert Sample() != "Sample()"
+    assert Sample(home=Sample.Point(x=-1)) == Sample(), "the shared default equals one of its own"
+    assert Empty() == Empty()
+    assert Empty(unknown_tagged_fields={5: b"x"}) != Empty()
     assert FetchResponse.LeaderIdAndEpoch() != FetchResponse.EpochEndOffset()
 
 

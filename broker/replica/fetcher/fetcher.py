@@ -86,8 +86,6 @@ _PASSING: Final = (
 )
 """One of the two brokers has newer metadata than the other, after every election: not worth a line in the log."""
 
-_NO_DIVERGENCE: Final = (-1, -1)
-
 
 class FetcherConfig(NamedTuple):
     """The configuration of the fetchers; the callables are called each time, since the values may change."""
@@ -423,11 +421,12 @@ class ReplicaFetcher:
             work.is_done = True
             self._apply_error(state, data.error_code, work.leader_epoch)
             return 0
-        diverging = EpochEndOffset(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
-        if diverging != _NO_DIVERGENCE:
+        diverging = data.diverging_epoch
+        if diverging.epoch != NO_LEADER_EPOCH:
             work.is_done = True
             self._session.hear_again(work.key)
-            self._follow_divergence(state, diverging, data.log_start_offset)
+            leader = EpochEndOffset(diverging.epoch, diverging.end_offset)
+            self._follow_divergence(state, leader, data.log_start_offset)
             return 0
         return self._apply_records(state, work)
 

@@ -5,6 +5,7 @@ Source: org.apache.kafka.server.common.MetadataVersion.fetchRequestVersion, list
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 FETCH_BY_NAME: Final = 12
@@ -17,6 +18,7 @@ _FETCH: Final = ((27, 18), (21, 17), (19, 16), (10, 15), (9, 14))
 _LIST_OFFSETS: Final = ((29, 11), (25, 10), (21, 9), (9, 8))
 
 
+@cache
 def fetch_version(metadata_version: int, *, uses_topic_ids: bool) -> int:
     """The version of a follower's Fetch request."""
     return _newest(_FETCH, metadata_version, 13) if uses_topic_ids else FETCH_BY_NAME

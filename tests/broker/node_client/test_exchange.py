@@ -92,6 +92,17 @@ def test_a_version_can_be_asked_for() -> None:
     )
 
 
+def test_versions_of_one_api_go_by_turns_with_their_own_headers() -> None:
+    exchange = negotiated()
+    asked = (None, 1, 4, None, 3)
+    sent = [exchange.request(HeartbeatRequest(group_id="g"), version=version) for version in asked]
+    headers = [parse_requests(data)[0][0] for data in sent if isinstance(data, bytes)]
+    assert [header.request_api_version for header in headers] == [4, 1, 4, 4, 3]
+    assert [header.client_id for header in headers] == ["node-1"] * len(asked)
+    first = headers[0].correlation_id
+    assert [header.correlation_id - first for header in headers] == [0, 1, 2, 3, 4]
+
+
 def test_what_the_node_does_not_serve_is_not_sent() -> None:
     exchange = negotiated(served(ApiKey.HEARTBEAT, 7, 9))
     assert exchange.request(HeartbeatRequest()) == UnsupportedVersion(
@@ -106,6 +117,11 @@ def test_a_message_that_the_version_cannot_carry_is_not_sent() -> None:
     result = exchange.request(HeartbeatRequest(group_instance_id="static"))
     assert isinstance(result, UnsupportedVersion)
     assert "group_instance_id" in result.reason
+    data = exchange.request(HeartbeatRequest(group_id="g"))
+    assert isinstance(data, bytes)
+    assert parse_requests(data)[0][0].correlation_id == 2, (
+        "the first after the negotiation's: none is left out"
+    )
 
 
 def test_responses_belong_to_requests_in_their_order() -> None:
