@@ -337,7 +337,8 @@ class Partition:
                 f"Node {node_id} fetches {self} with broker epoch {broker_epoch}, and has a newer one.",
             )
         log = self.log
-        low_before = others.low_watermark(log.log_start_offset)
+        moves_start = log_start_offset != others.remotes[node_id].log_start_offset
+        low_before = others.low_watermark(log.log_start_offset) if moves_start else 0
         others.fetched(
             node_id,
             fetch_offset,
@@ -347,7 +348,7 @@ class Partition:
             high_watermark=log.high_watermark,
         )
         has_moved = self.maybe_advance_high_watermark()
-        return others.low_watermark(log.log_start_offset) > low_before or has_moved
+        return has_moved or (moves_start and others.low_watermark(log.log_start_offset) > low_before)
 
     def settled_replica(self, node_id: int, broker_epoch: int) -> RemoteReplica | None:
         """A follower whose further fetches from the log's end would change nothing here; None where they might.
