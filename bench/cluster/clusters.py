@@ -24,7 +24,7 @@ STOCK: Final = JvmSettings(broker=STOCK_JVM, controller=STOCK_JVM)
 TUNING: Final = {
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",
-    "file.delete.delay.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
     "barnabas.http.port": "0",
 }
 """The keys that differ from Apache Kafka's defaults: leaders stay where a row puts them, deleted logs go at once."""
