@@ -274,17 +274,21 @@ class MetadataObserver:
             self._retry(node, "a response without the partition of the metadata")
             return
         data = response.responses[0].partitions[0]
-        named = QuorumView(data.current_leader.leader_epoch, data.current_leader.leader_id)
-        endpoints = {at.node_id: NodeAddress(at.host, at.port) for at in response.node_endpoints}
-        if self._is_from_leader(node, data.error_code, named, endpoints):
+        if self._is_from_leader(node, response, data):
             self._take(node, data)
 
     def _is_from_leader(
-        self, node: NodeAddress, error: int, named: QuorumView, endpoints: Mapping[int, NodeAddress]
+        self,
+        node: NodeAddress,
+        response: FetchResponse | FetchSnapshotResponse,
+        data: FetchResponse.PartitionData | FetchSnapshotResponse.PartitionSnapshot,
     ) -> bool:
-        """Whether the response comes from the leader of the epoch; else it is dealt with here."""
+        """Whether the response, with its one partition, is the leader's of the epoch; else it is dealt with here."""
+        error = data.error_code
+        named = QuorumView(data.current_leader.leader_epoch, data.current_leader.leader_id)
         verdict, view = judge(self._view, error, named)
         if verdict is Verdict.CHANGE:
+            endpoints = {at.node_id: NodeAddress(at.host, at.port) for at in response.node_endpoints}
             self._follow(view, endpoints.get(view.leader_id) or self._quorum.voters.get(view.leader_id), node)
         elif verdict is not Verdict.PROCEED:
             self._leave_alone(node, f"epoch {named.epoch}, error {error}")
@@ -364,9 +368,7 @@ class MetadataObserver:
             self._retry(node, "a response without the snapshot of the metadata")
             return
         data = response.topics[0].partitions[0]
-        named = QuorumView(data.current_leader.leader_epoch, data.current_leader.leader_id)
-        endpoints = {at.node_id: NodeAddress(at.host, at.port) for at in response.node_endpoints}
-        if self._is_from_leader(node, data.error_code, named, endpoints):
+        if self._is_from_leader(node, response, data):
             self._take_piece(node, data)
 
     def _take_piece(self, node: NodeAddress, data: FetchSnapshotResponse.PartitionSnapshot) -> None:
