@@ -38,7 +38,7 @@ OVERRIDES: Final = {
     "log.retention.check.interval.ms": "5000",
     "log.cleaner.backoff.ms": "5000",
     "log.initial.task.delay.ms": "5000",
-    "file.delete.delay.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
 }
 TOPICS: Final = {
     "kept-short": {"segment.bytes": str(16 * MIB), "retention.bytes": str(64 * MIB)},
