@@ -65,9 +65,11 @@ def led_by(leader: int, partitions: int, replication_factor: int) -> dict[int, l
     }
 
 
-def deleted(log_dirs: Iterable[Path]) -> list[Path]:
-    """The directories of replicas that a broker has deleted and whose files it has still to remove."""
-    return [left for log_dir in log_dirs for left in log_dir.glob("*-delete")]
+def deleted(log_dirs: Iterable[Path], topics: Iterable[str]) -> list[Path]:
+    """The directories whose files a broker has still to remove: of replicas that it has deleted, and of deleted topics,
+    of which it may not have heard yet."""
+    patterns = ["*-delete", *(f"{topic}-*" for topic in topics)]
+    return [left for log_dir in log_dirs for pattern in patterns for left in log_dir.glob(pattern)]
 
 
 class Cluster:
@@ -80,6 +82,7 @@ class Cluster:
         self._rig: ClusterRig | None = None
         self.lasting: dict[str, int] = {}
         """Topics that a row keeps for all its rounds, with their partitions."""
+        self._deleted: set[str] = set()
 
     @property
     def rig(self) -> ClusterRig:
@@ -103,6 +106,7 @@ class Cluster:
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
         self.lasting.clear()
+        self._deleted.clear()
 
     @property
     def bootstrap(self) -> str:
@@ -126,13 +130,19 @@ class Cluster:
     def delete(self, topic: str) -> None:
         """Deletes a topic."""
         self.rig.delete_topic(topic)
+        self._deleted.add(topic)
 
     def wait_until_deleted(self) -> None:
         """Returns when nothing is left of deleted replicas: to free their pages would slow down what follows."""
         wait_until(
             "deleted replicas are gone",
-            lambda: [left for node in self.rig.brokers.values() for left in deleted(node.files.log_dirs)],
+            lambda: [
+                left
+                for node in self.rig.brokers.values()
+                for left in deleted(node.files.log_dirs, self._deleted)
+            ],
         )
+        self._deleted.clear()
 
     def stored(self, topic: str, partitions: int) -> int:
         """The records of a topic that consumers may read: the sum of the high watermarks."""

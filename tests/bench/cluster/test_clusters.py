@@ -40,11 +40,13 @@ def test_clusters_are_made_in_memory_where_there_is_room(
 
 
 def test_a_deleted_replica_is_there_until_its_directory_is_gone(tmp_path: Path) -> None:
-    for name in ("t-0", "t-1.0123456789abcdef-delete"):
-        (tmp_path / "data-0" / name).mkdir(parents=True)
-    assert clusters.deleted([tmp_path / "data-0", tmp_path / "data-1"]) == [
-        tmp_path / "data-0" / "t-1.0123456789abcdef-delete"
-    ]
+    """Of a topic that was just deleted the directories have their usual names still."""
+    first, second = tmp_path / "data-0", tmp_path / "data-1"
+    for name in ("kept-0", "kept-1.0123456789abcdef-delete", "gone-0", "gone-1.0123456789abcdef-delete"):
+        (first / name).mkdir(parents=True)
+    renamed = {first / "kept-1.0123456789abcdef-delete", first / "gone-1.0123456789abcdef-delete"}
+    assert set(clusters.deleted([first, second], [])) == renamed
+    assert set(clusters.deleted([first, second], ["gone"])) == {*renamed, first / "gone-0"}
 
 
 def test_a_cluster_that_was_never_started_is_removed(tmp_path: Path) -> None:
