@@ -26,11 +26,51 @@ CLOSE_CONNECTION: Final = NoResponse.CLOSE_CONNECTION
 """The only way to report an error to a producer with acks=0: its connection closes."""
 
 
+USER: Final = "User"
+"""The type of all principals that this broker makes itself."""
+
+
+class KafkaPrincipal:
+    """Who sends requests: a type, which is User but for builders of one's own, and a name (KIP-371).
+
+    `token_authenticated` says that a delegation token was the login; it is no part of what makes principals equal.
+    """
+
+    __slots__ = ("name", "principal_type", "token_authenticated")
+
+    def __init__(self, name: str, principal_type: str = USER, *, token_authenticated: bool = False) -> None:
+        self.principal_type = principal_type
+        self.name = name
+        self.token_authenticated = token_authenticated
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, KafkaPrincipal)
+            and self.name == other.name
+            and self.principal_type == other.principal_type
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.principal_type, self.name))
+
+    def __str__(self) -> str:
+        """As in ACLs: User:alice."""
+        return f"{self.principal_type}:{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<KafkaPrincipal {self}{' by token' if self.token_authenticated else ''}>"
+
+
+ANONYMOUS: Final = KafkaPrincipal("ANONYMOUS")
+"""A client of a listener without logins."""
+
+
 class ConnectionInfo:
     """The facts of one connection that its requests share.
 
     `cached_headers` belongs to KafkaApis: decoded headers by the four bytes of API key and version.
     `local_host` and `local_port` are this end's address, which is the one that the client dialled.
+    `principal` is None until the client has logged in, where the listener asks for that: no request is handled before.
     """
 
     __slots__ = (
@@ -44,6 +84,7 @@ class ConnectionInfo:
         "local_host",
         "local_port",
         "principal",
+        "security_protocol",
     )
 
     def __init__(
@@ -55,7 +96,8 @@ class ConnectionInfo:
         client_port: int,
         local_host: str,
         local_port: int,
-        principal: str = "User:ANONYMOUS",
+        security_protocol: str = "PLAINTEXT",
+        principal: KafkaPrincipal | None = ANONYMOUS,
     ) -> None:
         self.connection_id = connection_id
         self.listener_name = listener_name
@@ -63,6 +105,7 @@ class ConnectionInfo:
         self.client_port = client_port
         self.local_host = local_host
         self.local_port = local_port
+        self.security_protocol = security_protocol
         self.principal = principal
         self.cached_headers: dict[bytes, Any] = {}
         self.client_software_name = "unknown"

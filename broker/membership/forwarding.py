@@ -23,7 +23,13 @@ from typing import Final, Protocol
 from barnabas.broker.membership.controller_channel import ChannelClosed, ChannelError, DeadlineExpired, Submit
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import RecentTimes
-from barnabas.broker.request import CLOSE_CONNECTION, ConnectionInfo, NoResponse, RequestContext
+from barnabas.broker.request import (
+    CLOSE_CONNECTION,
+    ConnectionInfo,
+    KafkaPrincipal,
+    NoResponse,
+    RequestContext,
+)
 from barnabas.protocol.api_keys import ApiKey, known_versions, request_header_version
 from barnabas.protocol.codec import encode
 from barnabas.protocol.errors import ErrorCode
@@ -139,6 +145,7 @@ class ForwardingManager:
 
 
 def _envelope(frame: bytes, connection: ConnectionInfo) -> EnvelopeRequest:
+    assert connection.principal is not None, "a request before its client has logged in"
     return EnvelopeRequest(
         request_data=frame,
         request_principal=serialized_principal(connection.principal),
@@ -175,11 +182,12 @@ def _logged(result: ForwardResult) -> None:
         logger.warning("The controller could not be asked to create topics: %s", error.name)
 
 
-def serialized_principal(principal: str) -> bytes:
-    """A principal ("User:alice") as it stands in an Envelope."""
-    kind, _, name = principal.partition(":")
-    data = encode(DefaultPrincipalData(type=kind, name=name), _PRINCIPAL_VERSION)
-    return _PRINCIPAL_VERSION.to_bytes(2, "big") + data
+def serialized_principal(principal: KafkaPrincipal) -> bytes:
+    """A principal as it stands in an Envelope."""
+    data = DefaultPrincipalData(
+        type=principal.principal_type, name=principal.name, token_authenticated=principal.token_authenticated
+    )
+    return _PRINCIPAL_VERSION.to_bytes(2, "big") + encode(data, _PRINCIPAL_VERSION)
 
 
 def packed_address(host: str) -> bytes:

@@ -51,8 +51,9 @@ class SocketSettings(NamedTuple):
 class _Listening:
     """One listener: its sockets, and the context of its connections."""
 
-    def __init__(self, name: str, sockets: list[socket.socket], probe: ListenerProbe) -> None:
-        self.name = name
+    def __init__(self, address: Listener, sockets: list[socket.socket], probe: ListenerProbe) -> None:
+        self.name = address.name
+        self.security_protocol = address.security_protocol
         self.probe = probe
         self.accepting = False
         self.context: ConnectionContext
@@ -111,7 +112,7 @@ class SocketServer:
         try:
             for address in self._addresses:
                 self._listening[address.name] = _Listening(
-                    address.name, self._bind(address), self._probe.listener(address.name)
+                    address, self._bind(address), self._probe.listener(address.name)
                 )
                 self._opened[address.name] = address.host, address.port
         except BaseException:
@@ -234,7 +235,7 @@ class SocketServer:
             self._close_sockets(listening)
             listening.move(sockets)
         else:
-            listening = _Listening(address.name, sockets, self._probe.listener(address.name))
+            listening = _Listening(address, sockets, self._probe.listener(address.name))
             if self._handle is not None:
                 listening.context = self._context(self._handle, listening)
             self._listening[address.name] = listening
@@ -361,6 +362,7 @@ class SocketServer:
             client_port=port,
             local_host=plain_address(local[0]),
             local_port=local[1],
+            security_protocol=listening.security_protocol,
         )
         connection = Connection(listening.context, info)
         self._connections.add(connection)

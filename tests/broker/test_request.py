@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.broker import request
-from barnabas.broker.request import REGISTRY, ConnectionInfo, RequestContext, api
+from barnabas.broker.request import ANONYMOUS, REGISTRY, ConnectionInfo, KafkaPrincipal, RequestContext, api
 from barnabas.protocol.api_keys import ApiKey
 
 
@@ -23,8 +23,20 @@ def test_a_context_has_the_header_and_the_connection() -> None:
     context = RequestContext(connection, ApiKey.METADATA, 12, "me")
     assert (context.api_key, context.api_version) == (ApiKey.METADATA, 12)
     assert context.client_id == "me"
-    assert context.connection.principal == "User:ANONYMOUS"
+    assert context.connection.principal is ANONYMOUS
     assert context.connection.client_software_name == "unknown"
+
+
+def test_principals_are_equal_by_type_and_name() -> None:
+    alice = KafkaPrincipal("alice")
+    by_token = KafkaPrincipal("alice", token_authenticated=True)
+    assert {alice, by_token, KafkaPrincipal("alice")} == {alice}
+    assert alice not in [KafkaPrincipal("alice", "Group"), KafkaPrincipal("Alice"), "User:alice"]
+    assert [str(by_token), repr(alice), repr(by_token)] == [
+        "User:alice",
+        "<KafkaPrincipal User:alice>",
+        "<KafkaPrincipal User:alice by token>",
+    ]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from barnabas.broker.membership.forwarding import (
     serialized_principal,
 )
 from barnabas.broker.node_client.channel import UnsupportedVersion
-from barnabas.broker.request import CLOSE_CONNECTION, ConnectionInfo, RequestContext
+from barnabas.broker.request import CLOSE_CONNECTION, ConnectionInfo, KafkaPrincipal, RequestContext
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.cluster import EnvelopeRequest, EnvelopeResponse
@@ -101,8 +101,10 @@ def test_addresses(host: str, packed: bytes) -> None:
     assert packed_address(host) == packed
 
 
-def test_a_principal_may_contain_colons() -> None:
-    assert serialized_principal("User:CN=a:b") == b"\0\0\x05User\x07CN=a:b\0\0"
+def test_a_principal_is_written_whole() -> None:
+    assert serialized_principal(KafkaPrincipal("u", token_authenticated=True)) == b"\0\0\x05User\x02u\x01\0"
+    assert serialized_principal(KafkaPrincipal("g", "Group")) == b"\0\0\x06Group\x02g\0\0"
+    assert serialized_principal(KafkaPrincipal("CN=a:b")) == b"\0\0\x05User\x07CN=a:b\0\0"
 
 
 def create() -> CreateTopicsRequest:

@@ -1,0 +1,5 @@
+"""Who may connect and what they may do: logins by SASL and TLS, the authorizer, delegation tokens.
+
+network calls the logins before it hands a connection's first request on; kafka_apis asks the authorizer. Nothing here
+knows sockets: bytes and decisions only. What a listener does not ask for costs it nothing.
+"""
