@@ -22,7 +22,7 @@ SECONDS ?= 20
 WHAT ?=
 # How long `make differential` begins new sequences; SEED=... draws those of an earlier run again.
 MINUTES ?= 60
-PACKAGES := broker cli config pipeline protocol storage
+PACKAGES := broker cli config pipeline protocol security storage
 # What is compiled where there is a C compiler (see setup.py), and all that its types come from.
 COMPILED := $(shell find broker config protocol storage -name "*.py" -o -name "*.pxd")
 

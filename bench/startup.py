@@ -26,7 +26,7 @@ LIMIT_S: Final = 120.0
 SETTLE_S: Final = 2.0
 CLAIMED_MIB: Final = 60.0
 """What an idle broker takes at most; a test holds it to that."""
-PACKAGES: Final = ("barnabas", "broker", "cli", "config", "protocol", "storage")
+PACKAGES: Final = ("barnabas", "broker", "cli", "config", "protocol", "security", "storage")
 
 
 class Startup(NamedTuple):

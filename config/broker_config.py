@@ -1,6 +1,6 @@
 """The effective configuration of a broker, and the layers that it was resolved from."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from barnabas.config import environment, layers, profiles
@@ -54,6 +54,9 @@ class BrokerConfig:
         self.profile = profile
         self.cluster_id = cluster_id
         self.generation = 0
+        self.reconfiguration_checks: list[Callable[[BrokerConfig], None]] = []
+        """Called with a changed configuration before it is stored: each raises ConfigError for one that its part of
+        the broker cannot follow (Kafka's validateReconfiguration)."""
         self._layers: dict[
             str, list[Setting]
         ] = {}  # weakest first; of the static ones only the effective one

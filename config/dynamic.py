@@ -117,6 +117,8 @@ def check_dynamic_settings(
     _check_limits(config, candidate)
     _check_local_retention(config, candidate)
     _check_listeners(config, candidate)
+    for check in config.reconfiguration_checks:
+        check(candidate)
 
 
 def sound_settings(texts: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:

@@ -19,8 +19,34 @@ MECHANISM_KEYS = {
 }
 
 
-# Keys that act for a single listener as well as for all.
-LISTENER_KEYS = {"max.connection.creation.rate", "max.connections"}
+# The keys of TLS that act for a single listener as well as for all.
+LISTENER_TLS_KEYS = (
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.protocol",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+
+# All keys that act for a single listener as well as for all.
+LISTENER_KEYS = {
+    "max.connection.creation.rate",
+    "max.connections",
+    "ssl.allow.dn.changes",
+    "ssl.allow.san.changes",
+    "ssl.principal.mapping.rules",
+    *LISTENER_TLS_KEYS,
+}
 
 
 class MessageKind(Enum):

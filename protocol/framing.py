@@ -18,6 +18,9 @@ LARGE_FRAME_BYTES = 16 * 1024
 
 _SIZE = struct.Struct(">i")
 
+_TLS_CLIENT = 0x160301
+"""The first three bytes that a client sends which speaks TLS; as a length that is 369 MB or more."""
+
 size_prefix: Callable[[int], bytes] = _SIZE.pack
 """The four bytes that go before a response of that many bytes."""
 
@@ -92,6 +95,8 @@ class Framer:
             start = position + SIZE_BYTES
             size: int = _SIZE.unpack_from(stream, position)[0]
             if not 0 <= size <= self._max_request_bytes:
+                if size >> 8 == _TLS_CLIENT:
+                    raise ProtocolError("a TLS client is at a listener in plain text")
                 wrong = "negative" if size < 0 else f"above the limit of {self._max_request_bytes} bytes"
                 raise ProtocolError(f"a request claims a length of {size} bytes, which is {wrong}")
             position = start + size

@@ -130,6 +130,7 @@ def all_files() -> list[str]:
         "docs",
         "pipeline",
         "protocol",
+        "security",
         "storage",
         "tests",
     ]

@@ -15,7 +15,7 @@ APPLICATION = """
 import importlib, pkgutil, sys
 from pathlib import Path
 
-NAMES = ("broker", "cli", "config", "pipeline", "protocol", "storage")
+NAMES = ("broker", "cli", "config", "pipeline", "protocol", "security", "storage")
 for name in NAMES:
     assert importlib.import_module(f"{name}.own").NAME == name
 import barnabas
@@ -41,7 +41,7 @@ print(sum(name.startswith("barnabas.") for name in sys.modules))
 
 
 def test_each_package_of_the_checkout_is_linked() -> None:
-    assert LINKS == ["broker", "cli", "config", "pipeline", "protocol", "storage"]
+    assert LINKS == ["broker", "cli", "config", "pipeline", "protocol", "security", "storage"]
     for name in LINKS:
         assert os.readlink(ROOT / "barnabas" / name) == f"../{name}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-PACKAGES: Final = ("broker", "cli", "config", "pipeline", "protocol", "storage")
+PACKAGES: Final = ("broker", "cli", "config", "pipeline", "protocol", "security", "storage")
 LIST: Final = ROOT / "tests" / "without_tests.txt"
 
 

@@ -21,12 +21,14 @@ from barnabas.broker.network.connection import Connection, ConnectionContext
 from barnabas.broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas, plain_address
 from barnabas.broker.network.connection_sweep import ConnectionSweep
 from barnabas.broker.network.in_flight import Handler
+from barnabas.broker.network.listener_security import ListenerSecurity
 from barnabas.broker.network.listeners import USE_SYSTEM_BUFFER, ListenError, bind
 from barnabas.broker.network.loop_pulse import LoopPulse
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.transport import SocketTransport
 from barnabas.broker.probes import ListenerProbe, SocketServerProbe
-from barnabas.broker.request import ConnectionInfo
+from barnabas.broker.request import ANONYMOUS, ConnectionInfo
+from barnabas.config.keys import ConfigError
 from barnabas.config.listeners import Listener
 
 logger = logging.getLogger("barnabas.network")
@@ -51,9 +53,16 @@ class SocketSettings(NamedTuple):
 class _Listening:
     """One listener: its sockets, and the context of its connections."""
 
-    def __init__(self, address: Listener, sockets: list[socket.socket], probe: ListenerProbe) -> None:
+    def __init__(
+        self,
+        address: Listener,
+        security: ListenerSecurity | None,
+        sockets: list[socket.socket],
+        probe: ListenerProbe,
+    ) -> None:
         self.name = address.name
         self.security_protocol = address.security_protocol
+        self.security = security
         self.probe = probe
         self.accepting = False
         self.context: ConnectionContext
@@ -81,8 +90,11 @@ class SocketServer:
         quotas: ConnectionQuotas,
         memory: RequestMemory,
         probe: SocketServerProbe,
+        security: Callable[[Listener], ListenerSecurity | None] = lambda _: None,
     ) -> None:
+        """`security` gives the protection of a listener, or raises ConfigError; None serves everybody in plain text."""
         self._loop = loop
+        self._security = security
         self._addresses = listeners
         self._settings = settings
         self._quotas = quotas
@@ -112,7 +124,10 @@ class SocketServer:
         try:
             for address in self._addresses:
                 self._listening[address.name] = _Listening(
-                    address, self._bind(address), self._probe.listener(address.name)
+                    address,
+                    self._security_of(address),
+                    self._bind(address),
+                    self._probe.listener(address.name),
                 )
                 self._opened[address.name] = address.host, address.port
         except BaseException:
@@ -124,6 +139,16 @@ class SocketServer:
     def ports(self) -> dict[str, int]:
         """The ports of the listeners that are open, by name."""
         return {name: listening.port for name, listening in self._listening.items()}
+
+    def _security_of(self, address: Listener) -> ListenerSecurity | None:
+        """Raises ListenError, too, for a listener that would be without the protection that it is to have."""
+        try:
+            security = self._security(address)
+        except ConfigError as error:
+            raise ListenError(str(error)) from error
+        if security is None and address.security_protocol != "PLAINTEXT":
+            raise ListenError(f"{address.security_protocol} is not served")
+        return security
 
     def _bind(self, address: Listener) -> list[socket.socket]:
         return bind(
@@ -226,6 +251,7 @@ class SocketServer:
     def _open(self, address: Listener) -> ListenError | None:
         """Opens a listener, or moves it to the address; returns the error where that fails."""
         try:
+            security = self._security_of(address)
             sockets = self._bind(address)
         except ListenError as error:
             return error
@@ -235,7 +261,7 @@ class SocketServer:
             self._close_sockets(listening)
             listening.move(sockets)
         else:
-            listening = _Listening(address, sockets, self._probe.listener(address.name))
+            listening = _Listening(address, security, sockets, self._probe.listener(address.name))
             if self._handle is not None:
                 listening.context = self._context(self._handle, listening)
             self._listening[address.name] = listening
@@ -363,12 +389,18 @@ class SocketServer:
             local_host=plain_address(local[0]),
             local_port=local[1],
             security_protocol=listening.security_protocol,
+            principal=ANONYMOUS if listening.security is None else None,
         )
         connection = Connection(listening.context, info)
         self._connections.add(connection)
         self._sweep.watch(connection, self._loop.time())
         listening.probe.connections_created += 1
-        connection.connection_made(SocketTransport(self._loop, accepted))
+        security = listening.security
+        connection.connection_made(
+            SocketTransport(self._loop, accepted)
+            if security is None
+            else security.transport(self._loop, accepted, info)
+        )
 
     def _set_options(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.broker.compaction.worker_pool import WorkerPool
 from barnabas.broker.controller.log_dir_admin import copying_threads
 from barnabas.broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
+from barnabas.broker.network.listener_security import ListenerSecurities
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
@@ -47,7 +48,8 @@ class Server:
         self._runner = ThreadRunner(loop, BLOCKING_THREADS)
         self.observers = Observers()
         self.memory = RequestMemory(config.max_request_bytes_in_flight)
-        self.socket_server = _socket_server(config, loop, self.memory, self.observers)
+        self.security = ListenerSecurities(config, loop, self._runner)
+        self.socket_server = _socket_server(config, loop, self.memory, self.observers, self.security)
         self._copying = ThreadRunner(loop, copying_threads(config))
         self._loading = ThreadRunner(loop, LOADING_THREADS)
         self.is_stopping = False
@@ -75,6 +77,7 @@ class Server:
         except BaseException:
             self.socket_server.close()
             raise
+        self.security.start()
         self.socket_server.start(self.components.apis.handle)
 
     def _start_alone(self) -> None:
@@ -159,7 +162,7 @@ class Server:
             new_topic_id=lambda: random_uuid(self.env.random_bytes),
             new_client_instance_id=lambda: random_uuid(self.env.random_bytes),
             request_clock=time.monotonic,
-            config_changed=(self._change_listeners, limits.reconfigure),
+            config_changed=(self._change_listeners, self.security.reconfigure, limits.reconfigure),
         )
 
     def _change_listeners(self) -> None:
@@ -200,6 +203,7 @@ class Server:
         cut_off = await drained
         if cut_off:
             logger.warning("%d connections did not finish within %.0f s", cut_off, DRAIN_TIMEOUT_S)
+        self.security.close()
         components.replica_manager.produce_purgatory.expire_all()
         components.replica_manager.delete_records_purgatory.expire_all()
         if membership is not None:
@@ -217,7 +221,11 @@ class Server:
 
 
 def _socket_server(
-    config: BrokerConfig, loop: asyncio.AbstractEventLoop, memory: RequestMemory, observers: Observers
+    config: BrokerConfig,
+    loop: asyncio.AbstractEventLoop,
+    memory: RequestMemory,
+    observers: Observers,
+    security: ListenerSecurities,
 ) -> SocketServer:
     return SocketServer(
         loop=loop,
@@ -232,4 +240,5 @@ def _socket_server(
         quotas=ConnectionQuotas(limits_of(config)),
         memory=memory,
         probe=observers.sockets,
+        security=security.of,
     )

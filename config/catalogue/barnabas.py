@@ -72,6 +72,22 @@ BARNABAS_QUEUED_MAX_REQUEST_BYTES = keys.long(
     "larger than what "
     "is left waits until it is alone."
 )
+BARNABAS_AUTHENTICATION_TIMEOUT_MS = keys.int_(
+    "barnabas.authentication.timeout.ms", 30_000, MEDIUM, ACTED, at_least(1)
+).doc(
+    "How long a client may take from its connection to the end of its TLS handshake and its SASL login; then the "
+    "connection closes."
+)
+BARNABAS_HANDSHAKE_THREADS = keys.int_("barnabas.handshake.threads", 2, LOW, ACTED, between(1, 64)).doc(
+    "How many threads do the arithmetic of TLS handshakes, which would hold up the requests of all clients."
+)
+BARNABAS_TLS_RELOAD_INTERVAL_MS = keys.long(
+    "barnabas.tls.reload.interval.ms", 60_000, LOW, ACTED, at_least(0)
+).doc(
+    "How often the files of key stores and trust stores are checked for changes: a certificate that was renewed in "
+    "place is then used for new connections, without a restart. A file that cannot be used leaves the old one in use "
+    "and is logged and counted. 0 checks only when kafka-configs sets a key of the listener."
+)
 BARNABAS_LOG_FORMAT = keys.string(
     "barnabas.log.format", "auto", LOW, ACTED, OneOf("auto", "text", "json")
 ).doc("How the broker's own log lines are written: `auto` is text on a terminal and JSON otherwise.")

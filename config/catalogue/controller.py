@@ -9,7 +9,6 @@ from barnabas.config.catalogue.use import (
     EMBEDDED_CONTROLLER,
     IN_CLUSTER,
     NO_FOLLOWERS,
-    SECURITY_LATER,
 )
 from barnabas.config.keys import HIGH, LOW, MEDIUM, KeySet
 from barnabas.config.validators import ListOf, Satisfies, at_least, is_list_of_hosts, is_list_of_voters
@@ -70,7 +69,7 @@ CONTROLLER_LISTENER_NAMES = keys.optional_list(
     "controller.listener.names", None, HIGH, CLOSED_LISTENERS, ListOf()
 ).doc("Those of the listeners that belong to the controller.")
 SASL_MECHANISM_CONTROLLER_PROTOCOL = keys.string(
-    "sasl.mechanism.controller.protocol", "GSSAPI", HIGH, SECURITY_LATER
+    "sasl.mechanism.controller.protocol", "GSSAPI", HIGH, IN_CLUSTER
 ).doc("The SASL mechanism for connections to the controller.")
 CONTROLLER_PERFORMANCE_SAMPLE_PERIOD_MS = keys.long(
     "controller.performance.sample.period.ms",

@@ -8,7 +8,6 @@ from barnabas.config.catalogue.use import (
     CONTROLLERS_ELECT,
     IN_CLUSTER,
     NO_PURGATORY_PURGE,
-    SECURITY_LATER,
     TIERING_LATER,
 )
 from barnabas.config.keys import CLUSTER_WIDE, HIGH, MEDIUM, KeySet
@@ -97,7 +96,7 @@ INTER_BROKER_LISTENER_NAME = keys.optional_string("inter.broker.listener.name", 
     "security.inter.broker.protocol."
 )
 SECURITY_INTER_BROKER_PROTOCOL = keys.string(
-    "security.inter.broker.protocol", "PLAINTEXT", MEDIUM, SECURITY_LATER, OneOf(*SECURITY_PROTOCOLS)
+    "security.inter.broker.protocol", "PLAINTEXT", MEDIUM, IN_CLUSTER, OneOf(*SECURITY_PROTOCOLS)
 ).doc("The security protocol by which brokers reach each other when no listener is named for it.")
 
 # Waiting requests.

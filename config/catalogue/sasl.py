@@ -4,7 +4,7 @@ Source: SaslConfigs, BrokerSecurityConfigs. Most can also be set for one listene
 listener.name.<listener>.<mechanism>.
 """
 
-from barnabas.config.catalogue.use import NO_JAVA, SECURITY_LATER
+from barnabas.config.catalogue.use import IN_CLUSTER, NO_JAVA, SECURITY_LATER
 from barnabas.config.keys import HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from barnabas.config.validators import ListOf, OneOf, between
 
@@ -16,7 +16,7 @@ SASL_ENABLED_MECHANISMS = keys.list_(
     "sasl.enabled.mechanisms", ("GSSAPI",), MEDIUM, SECURITY_LATER, ListOf(may_be_empty=True), PER_BROKER
 ).doc("The SASL mechanisms by which clients may authenticate.")
 SASL_MECHANISM_INTER_BROKER_PROTOCOL = keys.string(
-    "sasl.mechanism.inter.broker.protocol", "GSSAPI", MEDIUM, SECURITY_LATER, None, PER_BROKER
+    "sasl.mechanism.inter.broker.protocol", "GSSAPI", MEDIUM, IN_CLUSTER, None, PER_BROKER
 ).doc("The SASL mechanism by which brokers authenticate to each other.")
 SASL_JAAS_CONFIG = keys.password("sasl.jaas.config", None, MEDIUM, SECURITY_LATER, None, PER_BROKER).doc(
     "The login module and its options, in JAAS syntax; for a listener, with its prefix."

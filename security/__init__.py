@@ -1,0 +1,20 @@
+"""Certificates, TLS and logins, as clients and servers both need them: stores, contexts, names, SASL of a client.
+
+errors.py               the one error of this package: a setting that is wrong, by the name of its key
+settings.py             the ssl.* keys of one listener or client, as they were given
+der.py, certificates.py reads DER; what is in a certificate: subject, alternative names, expiry
+pem.py, jks.py, pkcs12.py  the formats of stores
+stores.py               from settings to a key with its chain, and to trusted certificates
+cipher_suites.py        the names of cipher suites, IANA's and OpenSSL's
+contexts.py             from stores to an SSLContext
+distinguished_names.py  the name of a certificate's subject, as Java writes it
+java_regex.py, mapping_rules.py  ssl.principal.mapping.rules
+jaas.py, sasl_client.py, scram_client.py  what a client needs to log in
+client_settings.py      security.protocol with all that it needs, from a client's properties
+
+broker, cli and pipeline call it. It imports nothing of ours, and opens no socket: files of stores, bytes and decisions.
+`cryptography` and `ssl` are imported where a store is read or a context made, so that a plain broker has neither.
+"""
+
+if __name__ != "barnabas.security":  # from the root of a checkout; each module must be loaded only once
+    raise ImportError(f"import barnabas.security instead of {__name__}")

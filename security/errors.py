@@ -1,0 +1,23 @@
+"""SettingError: a setting of TLS or SASL that is wrong, or whose file is."""
+
+from __future__ import annotations
+
+
+class SettingError(ValueError):
+    """`key` is the name of the setting, without a listener's prefix; `value` what it is, unless that is a secret.
+
+    `requirement` says what would be right, as the rest of a sentence: "must be ..."; `phrase` is Kafka's own message,
+    where it has one.
+    """
+
+    def __init__(self, key: str, value: str | None, requirement: str, *, phrase: str | None = None) -> None:
+        self.key = key
+        self.value = value
+        self.requirement = requirement
+        self.phrase = phrase
+        setting = key if value is None else f"{key}={value}"
+        super().__init__(f"{setting} {requirement}")
+
+
+class StoreError(ValueError):
+    """The content of a store is not what its format asks for, or the password is wrong. Contains no secret."""

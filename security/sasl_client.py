@@ -1,0 +1,107 @@
+"""SASL of a client: PLAIN and SCRAM, from sasl.mechanism and sasl.jaas.config."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from barnabas.security.errors import SettingError
+from barnabas.security.jaas import KEY as JAAS_CONFIG
+from barnabas.security.jaas import parse_jaas
+from barnabas.security.scram_client import MECHANISMS as SCRAM
+from barnabas.security.scram_client import SaslClientError, ScramClient
+
+MECHANISM: Final = "sasl.mechanism"
+PLAIN: Final = "PLAIN"
+CLIENT_MECHANISMS: Final = (PLAIN, *SCRAM)
+_MODULES: Final = {PLAIN: "PlainLoginModule", **dict.fromkeys(SCRAM, "ScramLoginModule")}
+
+
+class SaslClient(Protocol):
+    """One login of a client, as bytes."""
+
+    mechanism: str
+
+    def initial(self) -> bytes:
+        """The first message."""
+
+    def respond(self, challenge: bytes, /) -> bytes | None:
+        """The answer to a message of the server; None where the login is complete. Raises SaslClientError."""
+
+
+class PlainClient:
+    """PLAIN (RFC 4616): name and password in one message, which only TLS protects."""
+
+    mechanism = PLAIN
+
+    def __init__(self, user: str, password: str) -> None:
+        self._message = f"\0{user}\0{password}".encode()
+
+    def initial(self) -> bytes:
+        """The only message."""
+        return self._message
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """The server answers with nothing."""
+        if challenge:
+            raise SaslClientError("the server goes on after PLAIN is complete")
+        return None
+
+
+class SaslLogin:
+    """With which mechanism, as whom. Never shows the password."""
+
+    __slots__ = ("_is_token", "_password", "mechanism", "user")
+
+    def __init__(self, mechanism: str, user: str, password: str, *, is_token: bool = False) -> None:
+        self.mechanism = mechanism
+        self.user = user
+        self._password = password
+        self._is_token = is_token
+
+    def client(self, random_bytes: Callable[[int], bytes] = os.urandom) -> SaslClient:
+        """The client of one login."""
+        if self.mechanism == PLAIN:
+            return PlainClient(self.user, self._password)
+        return ScramClient(self.mechanism, self.user, self._password, random_bytes, is_token=self._is_token)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SaslLogin) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def _all(self) -> tuple[str, str, str, bool]:
+        return self.mechanism, self.user, self._password, self._is_token
+
+    def __repr__(self) -> str:
+        return f"<SaslLogin {self.mechanism} as {self.user}>"
+
+
+def parse_login(
+    mechanism: str, jaas: str | None, *, mechanism_key: str = MECHANISM, jaas_key: str = JAAS_CONFIG
+) -> SaslLogin:
+    """The login of a client. Raises SettingError about one of the two keys."""
+    mechanism = mechanism.strip().upper()
+    if mechanism not in CLIENT_MECHANISMS:
+        raise SettingError(
+            mechanism_key,
+            mechanism,
+            f"must be one of {', '.join(CLIENT_MECHANISMS)}: this client has no other",
+        )
+    if jaas is None:
+        example = f'{_MODULES[mechanism]} required username="..." password="...";'
+        raise SettingError(
+            jaas_key, None, f"must be set for SASL: org.apache.kafka.common.security...{example}"
+        )
+    entry = parse_jaas(jaas, jaas_key)
+    if entry.module != _MODULES[mechanism]:
+        raise SettingError(
+            jaas_key, None, f"must name {_MODULES[mechanism]} for {mechanism}; it names {entry.module}"
+        )
+    user, password = entry.options.get("username"), entry.options.get("password")
+    if not user or password is None:
+        raise SettingError(jaas_key, None, "must have the options username and password")
+    is_token = entry.options.get("tokenauth", "").lower() == "true"
+    return SaslLogin(mechanism, user, password, is_token=is_token)
