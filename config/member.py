@@ -1,6 +1,6 @@
 """Rules for process.roles=broker: a member of a cluster that other nodes control.
 
-What a member cannot do yet (TLS, SASL, enforcing ACLs) is refused rather than left out: in a cluster of several nodes
+What a member cannot do yet (enforcing ACLs) is refused rather than left out: in a cluster of several nodes
 it would be a hole in something that the others protect.
 Source: KafkaConfig.validateValues, KRaftConfigs, QuorumConfig.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Protocol, TypeVar
 
-from barnabas.config.catalogue import barnabas, controller, network, replication, server
+from barnabas.config.catalogue import barnabas, controller, network, server
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.listeners import parse_protocol_map
 
@@ -79,15 +79,13 @@ def _controller_listeners(values: Values) -> Iterator[ConfigError]:
                 f"without the controllers' listeners, which {key.name} names: a broker does not open {own[0]}",
             )
     try:
-        protocol = parse_protocol_map(values[network.LISTENER_SECURITY_PROTOCOL_MAP]).get(
-            names[0], "PLAINTEXT"
-        )
+        protocols = parse_protocol_map(values[network.LISTENER_SECURITY_PROTOCOL_MAP])
     except ConfigError:
         return  # it is reported with the listeners
-    if protocol != "PLAINTEXT":
+    if values.is_set(network.LISTENER_SECURITY_PROTOCOL_MAP) and names[0] not in protocols:
         yield network.LISTENER_SECURITY_PROTOCOL_MAP.error(
             values[network.LISTENER_SECURITY_PROTOCOL_MAP],
-            f"one with {names[0]}:PLAINTEXT: controllers are not reached by {protocol} before a later release",
+            f"one with {names[0]}, the listener by which the controllers are reached",
         )
 
 
@@ -100,14 +98,7 @@ def _heartbeats(values: Values) -> Iterator[ConfigError]:
 
 
 def _security(values: Values) -> Iterator[ConfigError]:
-    protocol, authorizer = (
-        values[replication.SECURITY_INTER_BROKER_PROTOCOL],
-        values[server.AUTHORIZER_CLASS_NAME],
-    )
-    if protocol != "PLAINTEXT" and values[replication.INTER_BROKER_LISTENER_NAME] is None:
-        yield replication.SECURITY_INTER_BROKER_PROTOCOL.error(
-            protocol, "PLAINTEXT: brokers do not reach each other by another protocol before a later release"
-        )
+    authorizer = values[server.AUTHORIZER_CLASS_NAME]
     if authorizer and not values[barnabas.BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW]:
         yield server.AUTHORIZER_CLASS_NAME.error(
             authorizer,

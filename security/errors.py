@@ -1,4 +1,4 @@
-"""SettingError: a setting of TLS or SASL that is wrong, or whose file is."""
+"""The errors of this package: a setting that is wrong, a store that cannot be read, a login that is rejected."""
 
 from __future__ import annotations
 
@@ -21,3 +21,7 @@ class SettingError(ValueError):
 
 class StoreError(ValueError):
     """The content of a store is not what its format asks for, or the password is wrong. Contains no secret."""
+
+
+class SaslClientError(ValueError):
+    """The server rejects the login, or does not answer as its mechanism asks for. Contains no secret."""

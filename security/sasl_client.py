@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from barnabas.security.errors import SettingError
+from barnabas.security.errors import SaslClientError, SettingError
 from barnabas.security.jaas import KEY as JAAS_CONFIG
 from barnabas.security.jaas import parse_jaas
 from barnabas.security.scram_client import MECHANISMS as SCRAM
-from barnabas.security.scram_client import SaslClientError, ScramClient
+from barnabas.security.scram_client import ScramClient
 
 MECHANISM: Final = "sasl.mechanism"
 PLAIN: Final = "PLAIN"

@@ -19,6 +19,8 @@ import hmac
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from barnabas.security.errors import SaslClientError
+
 MECHANISMS: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash of each mechanism, as hashlib names it."""
 MIN_ITERATIONS: Final = 4096
@@ -27,10 +29,6 @@ MAX_ITERATIONS: Final = 1_000_000
 NONCE_BYTES: Final = 24
 _CHANNEL_BINDING: Final = "biws"
 """n,, in base 64: no channel is bound."""
-
-
-class SaslClientError(ValueError):
-    """The server rejects the login, or does not answer as its mechanism asks for. Contains no secret."""
 
 
 class ScramClient:

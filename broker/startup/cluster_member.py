@@ -62,6 +62,8 @@ class MemberDependencies(NamedTuple):
     loop: asyncio.AbstractEventLoop
     runner: BlockingRunner
     open_connection: Open
+    """To brokers."""
+    open_controller: Open
     failed: Callable[[str], object]
     """The broker has to stop; the text is for the operator."""
 
@@ -188,9 +190,7 @@ class ClusterMember:
     def _controller_channel(self, name: str, timeout_ms: int) -> ControllerChannel:
         return ControllerChannel(
             lambda: self.observer.leader,
-            lambda address: self.client(
-                address, f"broker-{self.storage.node_id}-{name}", backoff_max_ms=CONTROLLER_BACKOFF_MAX_MS
-            ),
+            lambda address: self._controller_client(address, f"broker-{self.storage.node_id}-{name}"),
             self.loop,
             request_timeout_ms=timeout_ms,
         )
@@ -198,23 +198,26 @@ class ClusterMember:
     def _quorum_client(self, address: NodeAddress) -> NodeClient:
         client = self._quorum_clients.get(address)
         if client is None:
-            client = self._quorum_clients[address] = self.client(
-                address, f"raft-client-{self.storage.node_id}", backoff_max_ms=CONTROLLER_BACKOFF_MAX_MS
+            client = self._quorum_clients[address] = self._controller_client(
+                address, f"raft-client-{self.storage.node_id}"
             )
         return client
+
+    def _controller_client(self, address: NodeAddress, client_id: str) -> NodeClient:
+        settings = client_settings(self.config, client_id)._replace(
+            reconnect_backoff_max_ms=CONTROLLER_BACKOFF_MAX_MS
+        )
+        return NodeClient(address, settings, self.loop, self._given.open_controller)
 
     def client(
         self,
         address: NodeAddress,
         client_id: str,
         *,
-        backoff_max_ms: int = 1_000,
         receive_buffer_bytes: int = USE_SYSTEM_BUFFER,
     ) -> NodeClient:
-        """A connection of this broker to another node, made with its first request."""
-        settings = client_settings(self.config, client_id)._replace(
-            reconnect_backoff_max_ms=backoff_max_ms, receive_buffer_bytes=receive_buffer_bytes
-        )
+        """A connection of this broker to another one, made with its first request."""
+        settings = client_settings(self.config, client_id)._replace(receive_buffer_bytes=receive_buffer_bytes)
         return NodeClient(address, settings, self.loop, self._given.open_connection)
 
     # -- what it says --

@@ -22,11 +22,12 @@ from barnabas.broker.membership.cluster_id import find_cluster_id
 from barnabas.broker.membership.lifecycle import BrokerLifecycleManager, BrokerState
 from barnabas.broker.metadata.loader import MetadataLoader
 from barnabas.broker.metadata.versions import SHARE_VERSION, STREAMS_VERSION
-from barnabas.broker.node_client.client import NodeClient, opener
+from barnabas.broker.node_client.client import NodeClient, Open
 from barnabas.broker.startup.cluster_control import ClusterControl
 from barnabas.broker.startup.cluster_member import ClusterMember, MemberDependencies, client_settings
 from barnabas.broker.startup.exit_codes import StartFailedError, StartInterruptedError
 from barnabas.broker.startup.member_storage import MemberStorage
+from barnabas.broker.startup.peer_security import peer_opener
 from barnabas.broker.startup.quorum_addresses import bootstrap_servers, static_voters
 from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.config.broker_config import BrokerConfig
@@ -75,6 +76,8 @@ class Membership:
         self._given = given
         self._storage = MemberStorage(config, given.env)
         self._member: ClusterMember | None = None
+        self._open_connection = self._opener(controllers=False)
+        self._open_controller = self._opener(controllers=True)
         limit_ms = config[SERVER_MAX_STARTUP_TIME_MS]
         self._limit_s = None if limit_ms > 1 << 40 else limit_ms / 1000
         self._deadline_s: float | None = None
@@ -95,7 +98,9 @@ class Membership:
         if not is_formatted and self._config.cluster_id is None:
             cluster_id = await self._until(self._cluster_id(), "the controllers have said their cluster's id")
         await self._in_thread(partial(storage.open, cluster_id))
-        dependencies = MemberDependencies(given.env, given.loop, given.runner, opener(given.loop), given.fail)
+        dependencies = MemberDependencies(
+            given.env, given.loop, given.runner, self._open_connection, self._open_controller, given.fail
+        )
         member = ClusterMember(self._config, storage, given.ports, dependencies)
         self.control = ClusterControl(member)
         self._member = member
@@ -164,11 +169,16 @@ class Membership:
         assert self._member is not None
         return self._member
 
+    def _opener(self, *, controllers: bool) -> Open:
+        return peer_opener(self._given.loop, self._config, controllers=controllers, client_id="barnabas")
+
     async def _cluster_id(self) -> str:
         config, loop = self._config, self._given.loop
         return await find_cluster_id(
             [*bootstrap_servers(config), *static_voters(config).values()],
-            lambda address: NodeClient(address, client_settings(config, "barnabas"), loop, opener(loop)),
+            lambda address: NodeClient(
+                address, client_settings(config, "barnabas"), loop, self._open_controller
+            ),
             timeout_ms=config[CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS],
         )
 

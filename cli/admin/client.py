@@ -277,7 +277,11 @@ class AdminClient:
             patience_s = self._patience_s(deadline)
             connect_s = min(self.settings.connection_setup_timeout_ms / 1000, patience_s)
             connection = Connection(
-                address, self.settings.client_id, connect_timeout_s=connect_s, timeout_s=patience_s
+                address,
+                self.settings.client_id,
+                connect_timeout_s=connect_s,
+                timeout_s=patience_s,
+                security=self.settings.security,
             )
             self._connections[address] = connection
         return connection

@@ -1,4 +1,8 @@
-"""One blocking connection to one broker, which negotiates versions and then exchanges requests and responses."""
+"""One blocking connection to one broker, which negotiates versions and then exchanges requests and responses.
+
+Where security.protocol asks for that it begins with a TLS handshake and a SASL login; `secure_socket` and `login` have
+them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,13 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.version import VERSION
-from barnabas.cli.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
+from barnabas.cli.admin import login, secure_socket
+from barnabas.cli.admin.errors import (
+    NotReachableError,
+    SecurityFailedError,
+    UnsendableError,
+    UnsupportedApiError,
+)
 from barnabas.protocol.api_keys import (
     ApiKey,
     known_versions,
@@ -22,6 +32,8 @@ from barnabas.protocol.framing import SIZE_BYTES, size_prefix
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
 from barnabas.protocol.schema import VersionRange
+from barnabas.security.client_settings import NO_SECURITY, ClientSecurity
+from barnabas.security.errors import SaslClientError
 
 if TYPE_CHECKING:
     from barnabas.cli.admin.settings import Address
@@ -67,13 +79,21 @@ class VersionChoice(NamedTuple):
 class Connection:
     """A socket with at most one request in flight.
 
-    Raises LostConnectionError if it cannot be opened, NotReachableError if the peer is not a Kafka broker.
+    Raises LostConnectionError if it cannot be opened, NotReachableError if the peer is not a Kafka broker, and
+    SecurityFailedError if TLS or the login fails.
     """
 
     def __init__(
-        self, address: Address, client_id: str, *, connect_timeout_s: float, timeout_s: float
+        self,
+        address: Address,
+        client_id: str,
+        *,
+        connect_timeout_s: float,
+        timeout_s: float,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
         self.address = address
+        self._security = security
         self._client_id = client_id
         self._correlation_id = 0
         try:
@@ -86,6 +106,7 @@ class Connection:
             raise LostConnectionError(f"no server answers at {address}: {error.strerror or error}") from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._secure(timeout_s)
             self.features = self._negotiate(timeout_s)
         except BaseException:
             self.close()
@@ -121,6 +142,32 @@ class Connection:
     def close(self) -> None:
         """Closes the socket."""
         self._socket.close()
+
+    # ---- TLS and login
+
+    def _secure(self, timeout_s: float) -> None:
+        if self._security.tls is not None:
+            self._socket.settimeout(timeout_s)
+            try:
+                self._socket = secure_socket.wrap(self._socket, self._security, self.address.host)
+            except secure_socket.TlsFailedError as error:
+                raise SecurityFailedError(f"TLS with {self.address} failed: {error}") from None
+            except OSError as error:
+                raise LostConnectionError(
+                    f"TLS with {self.address} failed: {error.strerror or error}"
+                ) from None
+        who = self._security.login
+        if who is not None:
+            try:
+                login.log_in(
+                    who.client(), lambda key, version, body: self._exchange(key, version, body, timeout_s)
+                )
+            except SaslClientError as error:
+                raise SecurityFailedError(
+                    f"the login as {who.user} by {who.mechanism} at {self.address} failed: {error}"
+                ) from None
+            except ProtocolError as error:
+                raise NotReachableError(f"{self.address} does not speak Kafka's protocol: {error}") from None
 
     # ---- versions (KIP-35, KIP-511)
 
@@ -166,6 +213,8 @@ class Connection:
         except TimeoutError:
             raise LostConnectionError(f"no answer from {self.address} within {timeout_s:.0f} s") from None
         except OSError as error:
+            if self._security.tls is not None and (reason := secure_socket.rejection(error)):
+                raise SecurityFailedError(f"TLS with {self.address} failed: {reason}") from None
             raise LostConnectionError(
                 f"the connection to {self.address} broke: {error.strerror or error}"
             ) from None

@@ -24,6 +24,10 @@ def raise_it(_broker_id: int, error: NotReachableError) -> None:
     raise error
 
 
+class SecurityFailedError(NotReachableError):
+    """TLS or the login failed, which no further attempt would change: a certificate, a mechanism, a password."""
+
+
 class UnsupportedApiError(AdminError):
     """The broker does not serve an API, or only in versions that this client does not know."""
 

@@ -1,4 +1,7 @@
-"""The settings of the client: bootstrap servers, and the properties of --command-config."""
+"""The settings of the client: bootstrap servers, and the properties of --command-config.
+
+These are Kafka's: security.protocol, ssl.* and sasl.* as well as timeouts.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from typing import Final, NamedTuple
 
 from barnabas.cli.admin.errors import AdminError, BadFileError
 from barnabas.config.properties import PropertiesError, Property, decode, read_properties
+from barnabas.security.client_settings import CLIENT_KEYS, NO_SECURITY, ClientSecurity, client_security
+from barnabas.security.errors import SettingError
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 DEFAULT_CLIENT_ID: Final = "barnabas-cli"
-PLAINTEXT: Final = "PLAINTEXT"
 
 
 class Address(NamedTuple):
@@ -43,6 +47,8 @@ class ClientSettings(NamedTuple):
     retries: int = 2_147_483_647
     connection_setup_timeout_ms: int = 10_000
     """`socket.connection.setup.timeout.ms`: one attempt to connect."""
+    security: ClientSecurity = NO_SECURITY
+    """How the client speaks with brokers, and logs in."""
 
 
 _NUMBERS: Final = {
@@ -57,8 +63,8 @@ KNOWN_KEYS: Final = (
     "bootstrap.servers",
     "bootstrap.controllers",
     "client.id",
-    "security.protocol",
     *_NUMBERS,
+    *CLIENT_KEYS,
 )
 """The properties that have an effect."""
 
@@ -96,7 +102,7 @@ def load_settings(
     """
     properties = [] if file is None else _read(file)
     values = {each.key: each.value.strip() for each in properties}
-    _reject_security(values, file)
+    security = _security_of(values, file)
     for each in properties:
         if each.key not in KNOWN_KEYS:
             warn(_without_effect(each, file))
@@ -110,7 +116,7 @@ def load_settings(
     except ValueError as error:
         raise AdminError(str(error)) from None
     client_id = values.get("client.id", DEFAULT_CLIENT_ID)
-    return ClientSettings(bootstrap, controller is not None, client_id, **numbers)
+    return ClientSettings(bootstrap, controller is not None, client_id, security=security, **numbers)
 
 
 def _read(file: Path) -> Sequence[Property]:
@@ -122,12 +128,11 @@ def _read(file: Path) -> Sequence[Property]:
         raise BadFileError(f"{file} line {error.line}: {error.message}") from None
 
 
-def _reject_security(values: dict[str, str], file: Path | None) -> None:
-    protocol = values.get("security.protocol", PLAINTEXT)
-    if protocol.upper() != PLAINTEXT:
-        raise AdminError(
-            f"{file}: security.protocol={protocol} is not supported yet, only {PLAINTEXT}: name a PLAINTEXT listener"
-        )
+def _security_of(values: dict[str, str], file: Path | None) -> ClientSecurity:
+    try:
+        return client_security(values)
+    except SettingError as error:
+        raise AdminError(f"{file}: {error}") from None
 
 
 def _without_effect(each: Property, file: Path | None) -> str:

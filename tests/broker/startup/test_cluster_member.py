@@ -63,7 +63,9 @@ class Joining:
         self.storage.lock()
         self.storage.open(cluster_id)
         self.runner = ThreadRunner(loop, 1)
-        given = MemberDependencies(RealEnv(), loop, self.runner, opener(loop), self.failures.append)
+        given = MemberDependencies(
+            RealEnv(), loop, self.runner, opener(loop), opener(loop), self.failures.append
+        )
         self.member = ClusterMember(config, self.storage, PORTS, given)
 
     def attach(self) -> None:
