@@ -287,6 +287,10 @@ class BrokerConfig:
             controllers, inter_broker = sound[CONTROLLER_LISTENER_NAMES], sound[INTER_BROKER_LISTENER_NAME]
             protocol_map = sound[LISTENER_SECURITY_PROTOCOL_MAP]
             opened = build_listeners(listeners, advertised, protocol_map, controllers or ())
+            if inter_broker is not None and sound.is_set(SECURITY_INTER_BROKER_PROTOCOL):
+                raise INTER_BROKER_LISTENER_NAME.error(
+                    inter_broker, f"unset where {SECURITY_INTER_BROKER_PROTOCOL.name} is set: one of them says it"
+                )
             if inter_broker is not None:
                 check_inter_broker_listener(inter_broker, opened)
             elif is_member(sound[PROCESS_ROLES]):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from barnabas.security.der import SEQUENCE, DerError, Element, single
-from barnabas.security.distinguished_names import rfc2253_name
+from barnabas.security.distinguished_names import canonical_name, rfc2253_name
 from barnabas.security.errors import SettingError
 
 _VERSION_TAG: Final = 0xA0
@@ -64,7 +64,7 @@ def check_replacement(
     """
     if not allow_dn_changes:
         names = subject_name(old[0]), subject_name(new[0])
-        if _canonical(names[0]) != _canonical(names[1]):
+        if canonical_name(subject_of(old[0])) != canonical_name(subject_of(new[0])):
             raise SettingError(
                 "ssl.keystore.location",
                 None,
@@ -82,8 +82,3 @@ def check_replacement(
                 phrase="Keystore SubjectAltNames do not match:  "
                 f"existing={{SAN={sorted(before)}}}, new={{SAN={sorted(after)}}}",
             )
-
-
-def _canonical(name: str) -> str:
-    """Blanks and cases do not count."""
-    return " ".join(name.split()).lower()

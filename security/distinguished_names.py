@@ -9,7 +9,7 @@ Source: javax.security.auth.x500.X500Principal.getName, sun.security.x509.AVA.to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from barnabas.security.der import (
@@ -48,15 +48,24 @@ _BLANKS: Final = frozenset(" \r")
 
 def rfc2253_name(name: bytes) -> str:
     """The text of a name in DER; empty for one without parts. Raises DerError."""
-    parts = [_relative(part) for part in single(name).expect(SEQUENCE).children()]
+    return _text_of(name, _escaped)
+
+
+def canonical_name(name: bytes) -> str:
+    """A text that is the same for names between which only blanks and cases differ. Raises DerError."""
+    return _text_of(name, lambda text: _escaped(" ".join(text.split()).lower()))
+
+
+def _text_of(name: bytes, write: Callable[[str], str]) -> str:
+    parts = [_relative(part, write) for part in single(name).expect(SEQUENCE).children()]
     return ",".join(reversed(parts))
 
 
-def _relative(part: Element) -> str:
-    return "+".join(_attribute(attribute) for attribute in part.expect(SET).children())
+def _relative(part: Element, write: Callable[[str], str]) -> str:
+    return "+".join(_attribute(attribute, write) for attribute in part.expect(SET).children())
 
 
-def _attribute(attribute: Element) -> str:
+def _attribute(attribute: Element, write: Callable[[str], str]) -> str:
     try:
         kind, value = attribute.expect(SEQUENCE).children()
     except ValueError:
@@ -65,7 +74,7 @@ def _attribute(attribute: Element) -> str:
     keyword, charset = KEYWORDS.get(number), _CHARSETS.get(value.tag)
     if keyword is None or charset is None:
         return f"{keyword or number}=#{value.whole.hex()}"
-    return f"{keyword}={_escaped(value.content.decode(charset, 'replace'))}"
+    return f"{keyword}={write(value.content.decode(charset, 'replace'))}"
 
 
 def _escaped(text: str) -> str:

@@ -7,7 +7,6 @@ separated by blanks, as they are in a property of one line.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from typing import Final
 
@@ -43,5 +42,5 @@ def private_key(text: str) -> bytes:
 def _decoded(label: str, body: str) -> bytes:
     try:
         return base64.b64decode("".join(body.split()), validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one
         raise StoreError(f"has a {label} that is not base 64") from None

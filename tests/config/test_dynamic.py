@@ -125,7 +125,7 @@ def test_settings_of_the_other_layer_count() -> None:
     check_dynamic_settings(broker(), {"message.max.bytes": "5"}, unsound, per_broker=True)
 
 
-LISTENERS = ("listeners=A://h:1", "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,C:SSL")
+LISTENERS = ("listeners=A://h:1", "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,C:SASL_SSL")
 
 
 def test_listeners_come_and_go_where_the_advertised_ones_stay() -> None:
@@ -136,9 +136,20 @@ def test_listeners_come_and_go_where_the_advertised_ones_stay() -> None:
         refusal(config, "listeners", listeners)
 
 
-def test_a_listener_keeps_its_protocol_while_it_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.config.listeners.SERVED_PROTOCOLS", ("PLAINTEXT", "SSL"))
+def test_a_listener_keeps_its_protocol_while_it_is_open() -> None:
     assert "while it is open" in refusal(broker(*LISTENERS), "listener.security.protocol.map", "A:SSL")
+
+
+def test_parts_of_the_broker_check_a_change() -> None:
+    config, checked = broker(), []
+
+    def check(candidate: BrokerConfig) -> None:
+        checked.append(candidate.unknown["listener.name.a.ssl.keystore.location"].text)
+        raise ConfigError("ssl.keystore.location", "/x", "cannot be read")
+
+    config.reconfiguration_checks.append(check)
+    assert "cannot be read" in refusal(config, "listener.name.a.ssl.keystore.location", "/x")
+    assert checked == ["/x"]
 
 
 @pytest.mark.parametrize("listeners", ["A://h:1,B://h:2", "A://h:3"])

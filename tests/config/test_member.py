@@ -64,8 +64,8 @@ def test_a_member_of_a_cluster() -> None:
             "a broker does not open OTHER://h:1",
         ),
         (
-            {"listener__security__protocol__map": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT"},
-            "must be one with CONTROLLER:PLAINTEXT: controllers are not reached by SSL",
+            {"listener__security__protocol__map": "PLAINTEXT:PLAINTEXT"},
+            "must be one with CONTROLLER, the listener by which the controllers are reached",
         ),
         (
             {"broker__heartbeat__interval__ms": "4501"},
@@ -73,14 +73,14 @@ def test_a_member_of_a_cluster() -> None:
         ),
         (
             {"security__inter__broker__protocol": "SSL"},
-            "security.inter.broker.protocol=SSL must be PLAINTEXT",
+            "inter.broker.listener.name=SSL must be the name of a listener that is opened: PLAINTEXT",
         ),
         (
             {"inter__broker__listener__name": "INTERNAL"},
             "inter.broker.listener.name=INTERNAL must be the name",
         ),
         (
-            {"listeners": "CLIENT://:9092", "listener__security__protocol__map": "CLIENT:PLAINTEXT"},
+            {"listeners": "CLIENT://:9092", "listener__security__protocol__map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT"},
             "must be the name of a listener that is opened: CLIENT",
         ),
         (
@@ -102,10 +102,15 @@ def test_an_authorizer_may_be_named_where_nobody_minds_that_acls_are_not_enforce
     ).is_member
 
 
+def test_one_key_says_which_listener_is_between_brokers() -> None:
+    with pytest.raises(InvalidConfigError, match=r"inter.broker.listener.name=PLAINTEXT must be unset where"):
+        load(inter__broker__listener__name="PLAINTEXT", security__inter__broker__protocol="PLAINTEXT")
+
+
 def test_a_named_listener_is_between_brokers() -> None:
     config = load(
         listeners="CLIENT://:9092,INTERNAL://:9094",
-        listener__security__protocol__map="CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT",
+        listener__security__protocol__map="CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
         inter__broker__listener__name="internal",
     )
     assert config.inter_broker_listener == "INTERNAL"

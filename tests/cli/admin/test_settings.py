@@ -6,6 +6,9 @@ import pytest
 
 from barnabas.cli.admin.errors import AdminError, BadFileError
 from barnabas.cli.admin.settings import Address, ClientSettings, load_settings, parse_bootstrap
+from barnabas.security.client_settings import NO_SECURITY
+from barnabas.security.sasl_client import SaslLogin
+from barnabas.security.settings import TlsSettings
 
 DEFAULT = "localhost:9092"
 
@@ -68,22 +71,38 @@ def test_the_properties_file(file: Path) -> None:
     assert settings == ClientSettings((Address("localhost", 9092),), False, "me", 1, 2, 4, 5, 3, 6)
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])
-def test_other_security_protocols_are_rejected(file: Path, protocol: str) -> None:
-    file.write_text(f"security.protocol={protocol}\n")
-    with pytest.raises(
-        AdminError, match=f"security.protocol={protocol} is not supported yet, only PLAINTEXT"
-    ):
+def test_security_is_that_of_the_file(file: Path) -> None:
+    assert load().security == NO_SECURITY
+    file.write_text(
+        "security.protocol=SASL_SSL\nssl.truststore.location=/t\nsasl.mechanism=PLAIN\n"
+        'sasl.jaas.config=PlainLoginModule required username="u" password="p";\n'
+    )
+    security = load(file).security
+    assert (security.protocol, security.login) == ("SASL_SSL", SaslLogin("PLAIN", "u", "p"))
+    assert security.tls == TlsSettings({"ssl.truststore.location": "/t"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("security.protocol=TLS", "security.protocol=TLS must be one of PLAINTEXT, SSL"),
+        ("security.protocol=SASL_SSL", "sasl.mechanism=GSSAPI must be one of PLAIN, SCRAM-SHA-256"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN", "sasl.jaas.config must be set for SASL"),
+    ],
+)
+def test_security_that_is_not_there_is_refused(file: Path, text: str, said: str) -> None:
+    file.write_text(text)
+    with pytest.raises(AdminError, match=said):
         load(file)
 
 
 def test_properties_without_effect_give_a_warning(file: Path) -> None:
-    file.write_text("retry.backof.ms=4\n\nsasl.mechanism=PLAIN\n")
+    file.write_text("retry.backof.ms=4\n\nsasl.kerberos.service.name=k\n")
     warnings: list[str] = []
     load_settings(server=None, controller=None, file=file, default=DEFAULT, warn=warnings.append)
     assert warnings == [
         f"{file} line 1: retry.backof.ms has no effect here; did you mean retry.backoff.ms?",
-        f"{file} line 3: sasl.mechanism has no effect here",
+        f"{file} line 3: sasl.kerberos.service.name has no effect here",
     ]
 
 

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from barnabas.security.errors import SaslClientError, SettingError
+from barnabas.security.sasl_client import SaslLogin, parse_login
+from barnabas.security.scram_client import ScramClient
+
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+SCRAM = 'ScramLoginModule required username="u" password="p" tokenauth="true";'
+
+
+def test_plain_sends_name_and_password() -> None:
+    login = parse_login("plain", PLAIN)
+    assert login == SaslLogin("PLAIN", "u", "p")
+    client = login.client()
+    assert (client.mechanism, client.initial()) == ("PLAIN", b"\0u\0p")
+    assert client.respond(b"") is None
+    with pytest.raises(SaslClientError, match="goes on"):
+        client.respond(b"x")
+
+
+def test_scram_may_be_for_a_token() -> None:
+    login = parse_login("SCRAM-SHA-512", SCRAM)
+    assert login == SaslLogin("SCRAM-SHA-512", "u", "p", is_token=True)
+    client = login.client()
+    assert isinstance(client, ScramClient)
+    assert client.initial() != login.client().initial()  # the nonce
+    assert client.initial().endswith(b"tokenauth=true")
+
+
+def test_a_login_shows_no_password() -> None:
+    login = SaslLogin("PLAIN", "u", "secret")
+    assert repr(login) == "<SaslLogin PLAIN as u>"
+    assert hash(login) == hash(SaslLogin("PLAIN", "u", "secret"))
+    assert login != "u"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "jaas", "said"),
+    [
+        ("GSSAPI", PLAIN, "sasl.mechanism=GSSAPI must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("PLAIN", None, "sasl.jaas.config must be set for SASL: .*PlainLoginModule required username="),
+        ("PLAIN", SCRAM, "must name PlainLoginModule for PLAIN; it names ScramLoginModule"),
+        ("PLAIN", "PlainLoginModule required;", "must have the options username and password"),
+        ("PLAIN", 'PlainLoginModule required username="" password="p";', "must have the options"),
+    ],
+)
+def test_what_is_wrong_names_the_key(mechanism: str, jaas: str | None, said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        parse_login(mechanism, jaas)
+
+
+def test_in_a_broker_the_keys_have_other_names() -> None:
+    with pytest.raises(SettingError, match="^m=GSSAPI must be one of"):
+        parse_login("GSSAPI", None, mechanism_key="m")
+    with pytest.raises(SettingError, match="^j must be set"):
+        parse_login("PLAIN", None, jaas_key="j")
