@@ -39,7 +39,6 @@ _CHARSETS: Final[Mapping[int, str]] = {
     0x14: "utf-8",  # T61String
     0x16: "utf-8",  # IA5String
     0x1B: "utf-8",  # GeneralString
-    0x1C: "utf-8",  # UniversalString
     0x1E: "utf-8",  # BMPString
 }
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
