@@ -24,7 +24,7 @@ _REASONS: Final = (
     ("ALERT_UNKNOWN_CA", "the peer does not know who signed the certificate shown to it"),
     ("ALERT_CERTIFICATE_EXPIRED", "the certificate shown to the peer has expired"),
     ("ALERT_CERTIFICATE_UNKNOWN", "the peer does not accept the certificate shown to it"),
-    ("ALERT_BAD_CERTIFICATE", "the peer does not accept the certificate shown to it"),
+    ("ALERT_BAD_CERTIFICATE", "the peer does not accept the certificate shown to it, or asks for one"),
     ("ALERT_PROTOCOL_VERSION", "the peer accepts no version of TLS that is enabled here"),
     ("ALERT_HANDSHAKE_FAILURE", "the peer finds no cipher suite that both accept, or asks for a certificate"),
     ("ALERT_ACCESS_DENIED", "the peer denies access"),

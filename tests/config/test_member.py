@@ -80,7 +80,10 @@ def test_a_member_of_a_cluster() -> None:
             "inter.broker.listener.name=INTERNAL must be the name",
         ),
         (
-            {"listeners": "CLIENT://:9092", "listener__security__protocol__map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT"},
+            {
+                "listeners": "CLIENT://:9092",
+                "listener__security__protocol__map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            },
             "must be the name of a listener that is opened: CLIENT",
         ),
         (

@@ -95,7 +95,17 @@ def test_other_kinds_of_values(java: JavaSecurity, tag: int) -> None:
 
 NAMES = ["CN=duke,OU=ServiceUsers,O=Org,C=US", "CN=a\\,b,O=x y", "CN=Zoë", "", "CN=d/u", "x\ny"]
 PATTERNS = st.sampled_from(
-    ["^CN=(.*?),.*$", "(.*)", "^(.*?)=(.*?),(.*)$", "CN=(\\w+).*", ".*", "x", "(?<n>.*)", "^.*\\/(.*)$", "(a|C)*.*"]
+    [
+        "^CN=(.*?),.*$",
+        "(.*)",
+        "^(.*?)=(.*?),(.*)$",
+        "CN=(\\w+).*",
+        ".*",
+        "x",
+        "(?<n>.*)",
+        "^.*\\/(.*)$",
+        "(a|C)*.*",
+    ]
 )
 REPLACEMENTS = st.sampled_from(
     ["$1", "$2", "$1@$2", "$12", "$10", "x", "", "${n}", "\\$1", "$4@$5", "$1\\/a", "$", "$0", "$x", "a$3b$1"]
@@ -132,10 +142,41 @@ def _is_unreached(rules: str, java: JavaSecurity) -> bool:
 # ---- regular expressions
 
 ATOMS = st.sampled_from(
-    ["a", "b", ".", "\\w", "\\d", "\\s", "\\S", "[ab]", "[^a]", "[a-c]", "[a-z-9]", "\\p{Alpha}", "[\\d,=]", "\\Qa.\\E"]
-    + ["(a)", "(?:ab|b)", "(a|b)", "\\.", "\\x41", "\\u00e9", "(?i:a)", "(?=a)", "(?!b)", "[\\p{Punct}]", "$", "^", "|"]
+    [
+        "a",
+        "b",
+        ".",
+        "\\w",
+        "\\d",
+        "\\s",
+        "\\S",
+        "[ab]",
+        "[^a]",
+        "[a-c]",
+        "[a-z-9]",
+        "\\p{Alpha}",
+        "[\\d,=]",
+        "\\Qa.\\E",
+    ]
+    + [
+        "(a)",
+        "(?:ab|b)",
+        "(a|b)",
+        "\\.",
+        "\\x41",
+        "\\u00e9",
+        "(?i:a)",
+        "(?=a)",
+        "(?!b)",
+        "[\\p{Punct}]",
+        "$",
+        "^",
+        "|",
+    ]
 )
-QUANTIFIERS = st.sampled_from(["", "", "", "*", "+", "?", "*?", "+?", "??", "*+", "++", "{2}", "{1,}", "{0,2}?"])
+QUANTIFIERS = st.sampled_from(
+    ["", "", "", "*", "+", "?", "*?", "+?", "??", "*+", "++", "{2}", "{1,}", "{0,2}?"]
+)
 EXPRESSIONS = st.one_of(
     st.lists(st.tuples(ATOMS, QUANTIFIERS).map("".join), max_size=5).map("".join),
     st.text(alphabet="ab(){}[]^$.*+?|\\-,:<>=!Q12&dpk", max_size=8),
@@ -171,7 +212,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for kind in ("JKS", "PKCS12"):
         path = made[kind] = directory / f"store.{kind.lower()}"
         where = ("-keystore", str(path), "-storetype", kind, "-storepass", SECRET, "-keypass", SECRET)
-        keytool("-genkeypair", "-alias", "me", "-keyalg", "EC", "-dname", "CN=me, O=Org", "-validity", "2", *where)
+        keytool(
+            "-genkeypair", "-alias", "me", "-keyalg", "EC", "-dname", "CN=me, O=Org", "-validity", "2", *where
+        )
         keytool("-importcert", "-noprompt", "-alias", "ca", "-file", str(directory / "ca.pem"), *where[:6])
     made["JKS by name"] = made["PKCS12"]  # what keytool makes of a .jks since Java 9
     return made
@@ -180,7 +223,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12", "JKS by name"])
 def test_stores_of_keytool_are_read(stores: dict[str, Path], kind: str) -> None:
     path = str(stores[kind])
-    declared = kind.split()[0]
+    declared = kind.split(maxsplit=1)[0]
     found: Stores = load_stores(
         TlsSettings(
             {

@@ -22,7 +22,9 @@ def settings(**texts: str) -> TlsSettings:
     return TlsSettings({f"ssl.{name.replace('_', '.')}": text for name, text in texts.items()})
 
 
-def own(identity: Identity = BROKER, trusted: str | None = CA.pem, **texts: str) -> tuple[TlsSettings, Stores]:
+def own(
+    identity: Identity = BROKER, trusted: str | None = CA.pem, **texts: str
+) -> tuple[TlsSettings, Stores]:
     trust = {} if trusted is None else {"truststore_type": "PEM", "truststore_certificates": trusted}
     given = settings(
         keystore_type="PEM",
@@ -161,7 +163,10 @@ def test_the_suite_that_is_asked_for_is_used() -> None:
     ("texts", "said"),
     [
         ({"protocol": "SSLv3"}, "ssl.protocol=SSLv3 must be one of TLS, TLSv1.2, TLSv1.3"),
-        ({"enabled_protocols": "TLSv1.1,TLSv1.2"}, "enabled.protocols=TLSv1.1,TLSv1.2 must be .*older versions"),
+        (
+            {"enabled_protocols": "TLSv1.1,TLSv1.2"},
+            "enabled.protocols=TLSv1.1,TLSv1.2 must be .*older versions",
+        ),
         ({"enabled_protocols": "TLSv2"}, "must be of TLSv1.2, TLSv1.3$"),
         ({"protocol": "TLSv1.2", "enabled_protocols": "TLSv1.3"}, "ssl.protocol=TLSv1.2 leaves none of"),
         ({"cipher_suites": "TLS_AES_256_GCM_SHA384"}, "must have all suites of TLS 1.3"),
@@ -177,7 +182,9 @@ def test_what_cannot_be_done_is_refused(texts: dict[str, str], said: str) -> Non
 
 
 def test_a_listener_needs_a_key() -> None:
-    with pytest.raises(SettingError, match="ssl.keystore.location must be set for a listener that speaks TLS"):
+    with pytest.raises(
+        SettingError, match="ssl.keystore.location must be set for a listener that speaks TLS"
+    ):
         server_context(settings(), Stores(None, None))
 
 
@@ -191,7 +198,9 @@ def test_a_trusted_certificate_that_is_none_is_refused(
     make: Callable[[TlsSettings, Stores], ssl.SSLContext],
 ) -> None:
     given, stores = own(client_auth="required")
-    with pytest.raises(SettingError, match="ssl.truststore.certificates has a certificate that cannot be read"):
+    with pytest.raises(
+        SettingError, match="ssl.truststore.certificates has a certificate that cannot be read"
+    ):
         make(given, stores._replace(trusted=(b"\x30\x00",)))
 
 
@@ -199,7 +208,9 @@ def test_a_key_that_the_library_refuses_is_refused() -> None:
     from cryptography.hazmat.primitives.asymmetric import rsa
 
     weak = CA.issue("weak", key=rsa.generate_private_key(65537, 1024))
-    with pytest.raises(SettingError, match="ssl.keystore.key has a key or certificate that the TLS library refuses"):
+    with pytest.raises(
+        SettingError, match="ssl.keystore.key has a key or certificate that the TLS library refuses"
+    ):
         server_context(*own(weak))
 
 
@@ -214,6 +225,8 @@ def test_brokers_trust_their_own_certificate() -> None:
     verify_own_handshake(given, stores, stores)
     _, others = own(Authority("Other").issue("broker"), client_auth="required")
     for pair in ((stores, others), (others, stores)):
-        with pytest.raises(SettingError, match="must have a certificate that the listener's own trust store") as caught:
+        with pytest.raises(
+            SettingError, match="must have a certificate that the listener's own trust store"
+        ) as caught:
             verify_own_handshake(given, *pair)
         assert "can't connect to a server SSLEngine" in (caught.value.phrase or "")

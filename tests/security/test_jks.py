@@ -69,9 +69,7 @@ def store(*entries: bytes, version: int = 2, password: str = PASSWORD, magic: in
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_keys_and_trusted_certificates(version: int) -> None:
-    data = store(
-        key_entry(b"leaf", b"root", version=version), trusted_entry(b"ca", version), version=version
-    )
+    data = store(key_entry(b"leaf", b"root", version=version), trusted_entry(b"ca", version), version=version)
     assert jks.is_jks(data)
     found = jks.read(data, PASSWORD)
     assert [(key.alias, key.chain, key.decrypted(PASSWORD)) for key in found.keys] == [

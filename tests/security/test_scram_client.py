@@ -17,7 +17,9 @@ from barnabas.security.scram_client import ScramClient
 SALT = b"salt" * 4
 
 
-def client(mechanism: str = "SCRAM-SHA-256", user: str = "user", password: str = "pencil", **more: bool) -> ScramClient:
+def client(
+    mechanism: str = "SCRAM-SHA-256", user: str = "user", password: str = "pencil", **more: bool
+) -> ScramClient:
     return ScramClient(mechanism, user, password, lambda count: bytes(count), **more)
 
 

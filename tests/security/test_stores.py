@@ -73,7 +73,12 @@ EXPECTED = KeyStore(plain(ME), ME.chain_der)
         {**INLINE, "keystore_key": ME.key_pem("p"), "key_password": "p"},
         {"keystore_type": "pem", "keystore_location": "/pem"},
         {"keystore_type": "PKCS12", "keystore_location": "/p12", "keystore_password": SECRET},
-        {"keystore_type": "PKCS12", "keystore_location": "/p12", "keystore_password": SECRET, "key_password": SECRET},
+        {
+            "keystore_type": "PKCS12",
+            "keystore_location": "/p12",
+            "keystore_password": SECRET,
+            "key_password": SECRET,
+        },
         {"keystore_type": "JKS", "keystore_location": "/jks", "keystore_password": SECRET},
         {"keystore_location": "/p12", "keystore_password": SECRET},
     ],
@@ -203,13 +208,25 @@ P12 = {"keystore_location": "/p12", "keystore_password": SECRET}
         (FILE, {"keystore_type": "BCFKS"}, "ssl.keystore.type=BCFKS must be one of PEM, PKCS12, JKS"),
         (FILE, {"truststore_type": "X"}, "ssl.truststore.type=X must be one of"),
         (Files(), P12, "ssl.keystore.location=/p12 cannot be read: No such file"),
-        (FILE, {**P12, "keystore_password": "w"}, "ssl.keystore.location=/p12 was made with another password"),
+        (
+            FILE,
+            {**P12, "keystore_password": "w"},
+            "ssl.keystore.location=/p12 was made with another password",
+        ),
         (FILE, {**P12, "key_password": "other"}, "ssl.key.password must be that of the store"),
         (Files(p12=b"\xce\xce\xce\xce"), P12, "is a JCEKS store: keytool -importkeystore"),
         (Files(p12=ME.pem), P12, "is a PEM file, for which the type of the store must be PEM"),
         (Files(p12=jks_format.store()), P12, "ssl.keystore.location=/p12 has no private key"),
-        (Files(p12=jks_format.store()), {"truststore_location": "/p12"}, "truststore.location=/p12 has no cert"),
-        (FILE, {**INLINE, "keystore_key": ME.key_pem("p")}, "ssl.key.password must be set: .*ssl.keystore.key"),
+        (
+            Files(p12=jks_format.store()),
+            {"truststore_location": "/p12"},
+            "truststore.location=/p12 has no cert",
+        ),
+        (
+            FILE,
+            {**INLINE, "keystore_key": ME.key_pem("p")},
+            "ssl.key.password must be set: .*ssl.keystore.key",
+        ),
         (FILE, {**INLINE, "key_password": "p"}, "ssl.key.password must not be set"),
         (
             FILE,
@@ -237,7 +254,11 @@ P12 = {"keystore_location": "/p12", "keystore_password": SECRET}
 def test_what_is_wrong_with_a_store_names_its_setting(files: Files, texts: Texts, said: str) -> None:
     with pytest.raises(SettingError, match=said) as caught:
         load(files, **texts)
-    assert "PRIVATE KEY" not in str(caught.value) or "BEGIN PRIVATE KEY" in said or "is expected" in str(caught.value)
+    assert (
+        "PRIVATE KEY" not in str(caught.value)
+        or "BEGIN PRIVATE KEY" in said
+        or "is expected" in str(caught.value)
+    )
 
 
 def test_a_pkcs12_store_without_a_key_is_no_key_store() -> None:

@@ -4,9 +4,9 @@ import ssl
 
 import pytest
 
+from barnabas.security.contexts import client_context, server_context
 from barnabas.security.settings import TlsSettings
 from barnabas.security.stores import Stores
-from barnabas.security.contexts import client_context, server_context
 from barnabas.security.tls_errors import explain
 from tests.security.test_contexts import CA, client, own, shake_hands
 from tests.support.certificates import Authority
@@ -22,7 +22,9 @@ def failure(server: ssl.SSLContext, us: ssl.SSLContext, host: str = "localhost")
 def test_what_a_client_has_against_a_certificate() -> None:
     server = server_context(*own())
     assert "the certificate is not for other: Hostname mismatch" in failure(server, client(), "other")
-    assert "the certificate is not for 127.0.0.2: IP address mismatch" in failure(server, client(), "127.0.0.2")
+    assert "the certificate is not for 127.0.0.2: IP address mismatch" in failure(
+        server, client(), "127.0.0.2"
+    )
     assert "signed by none that ssl.truststore.location trusts" in failure(server, client(Authority().pem))
     old = server_context(*own(CA.issue("old", ["localhost"], ends_in_days=-1)))
     assert failure(old, client()) == "the certificate has expired"
@@ -53,7 +55,10 @@ def ssl_error(reason: str | None) -> ssl.SSLError:
         (verification(9, "x"), "the certificate is not valid yet: compare the clocks"),
         (verification(23, "revoked"), "the certificate is not accepted: revoked"),
         (ssl.SSLEOFError(8, "EOF"), "the peer closed the connection in the middle of the TLS handshake"),
-        (ssl_error("WRONG_VERSION_NUMBER"), "the peer does not speak TLS: it is a PLAINTEXT or SASL_PLAINTEXT one"),
+        (
+            ssl_error("WRONG_VERSION_NUMBER"),
+            "the peer does not speak TLS: it is a PLAINTEXT or SASL_PLAINTEXT one",
+        ),
         (ssl_error("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "asks for a certificate"),
         (ssl_error("SSLV3_ALERT_BAD_CERTIFICATE"), "does not accept the certificate shown to it"),
         (ssl_error("SOMETHING_ELSE"), "TLS: something else"),
