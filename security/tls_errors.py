@@ -36,11 +36,11 @@ def explain(error: OSError, host: str | None = None) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return _certificate(error, host)
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-        return "the peer closed the connection in the middle of the TLS handshake"
+        return "the peer closed the connection"
     if isinstance(error, ssl.SSLError):
-        reason = (error.reason or "").replace(" ", "_").upper()
-        known = next((text for name, text in _REASONS if name in reason), None)
-        return known or f"TLS: {(error.reason or str(error)).replace('_', ' ').lower()}"
+        reason = getattr(error, "reason", None) or ""  # OpenSSL does not always have one
+        found = (text for name, text in _REASONS if name in reason.replace(" ", "_").upper())
+        return next(found, f"TLS: {(reason or str(error)).replace('_', ' ').lower()}")
     return error.strerror or str(error)
 
 

@@ -272,34 +272,39 @@ class ListenerSecurities:
         settings = _settings(self._config, tls.name, protocol)
         if not tls.has_changed(settings):
             return
-        loaded: list[Loaded] = []
+        results: list[Loaded | SettingError] = []
 
         def load() -> None:
-            loaded.append(tls.load(settings))
-
-        def done(error: BaseException | None) -> None:
             from barnabas.security.errors import SettingError
 
             try:
-                if error is not None:
-                    raise error
-                if self._is_started:
-                    tls.check(loaded[0], _rules(self._config, tls.name))
-                tls.adopt(loaded[0])
+                results.append(tls.load(settings))
             except SettingError as wrong:
-                tls.failed(settings, wrong)
+                results.append(wrong)
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                raise error
+            self._replace(tls, settings, results[0])
 
         if self._is_started:
             self._runner.submit(load, done)
-            return
+        else:
+            load()
+            done(None)
+
+    def _replace(self, tls: TlsListener, settings: TlsSettings, loaded: Loaded | SettingError) -> None:
         from barnabas.security.errors import SettingError
 
         try:
-            load()
+            if isinstance(loaded, SettingError):
+                raise loaded
+            if self._is_started:
+                tls.check(loaded, _rules(self._config, tls.name))
         except SettingError as wrong:
-            done(wrong)
+            tls.failed(settings, wrong)
         else:
-            done(None)
+            tls.adopt(loaded)
 
     def check(self, candidate: BrokerConfig) -> None:
         """Raises ConfigError unless the stores that a changed configuration names may take the place of those in use.

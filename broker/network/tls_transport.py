@@ -37,6 +37,7 @@ PIECE_BYTES: Final = 64 * 1024
 """What is encrypted by one call: four records."""
 RECORD_BYTES: Final = 16 * 1024
 """Parts of a response that are smaller are joined with what comes next, before they are encrypted."""
+_MOST_DISCARDED_READS: Final = 8
 HANDSHAKE_RECORD: Final = b"\x16"
 """The first byte of every TLS connection."""
 
@@ -367,4 +368,13 @@ class TlsTransport:
             ):  # the peer's is not waited for, and it may have gone
                 tls.unwrap()  # sends close_notify
             self._guard.ended()
+        else:
+            self._discard_unread()
         tls.close()
+
+    def _discard_unread(self) -> None:
+        """Bytes that are left unread would reset the connection, and the client would not get the alert."""
+        with contextlib.suppress(OSError):
+            for _ in range(_MOST_DISCARDED_READS):
+                if not os.read(self._fd, RECORD_BYTES):
+                    return

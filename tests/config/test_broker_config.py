@@ -93,8 +93,8 @@ def test_all_errors_are_reported_at_once_without_consequences_of_others() -> Non
     assert refused(b"num.partitions=0\nnode.id=-1\nlisteners=SASL_SSL://:1\nlog.roll.ms=0\nbroker.id=5") == [
         "f line 1: num.partitions=0 must be a whole number from 1 to 2147483647",
         "f line 2: node.id=-1 must be a whole number from 0 to 2147483647",
-        "f line 3: listeners=SASL_SSL://:1 must be made of PLAINTEXT, SSL listeners; SASL_SSL is SASL_SSL, which comes in "
-        "a later release",
+        "f line 3: listeners=SASL_SSL://:1 must be made of PLAINTEXT, SSL listeners; SASL_SSL is SASL_SSL, which comes "
+        "in a later release",
         "f line 4: log.roll.ms=0 must be at least 1",
     ]
 

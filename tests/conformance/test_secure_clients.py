@@ -1,4 +1,4 @@
-"""TLS and logins across: Kafka's Java tools against Barnabas by SSL, our commands against Apache Kafka by SSL and SASL."""
+"""TLS and logins: Kafka's Java tools at Barnabas by SSL, our commands at Apache Kafka by SSL and SASL."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_member_follows_and_leads(kafka: tuple[ApacheKafka, int], folder: Path
         assert producer.flush(LIMIT_S) == 0  # both replicas have them, each leader's
         consumer = Consumer({**client, "group.id": "g", "auto.offset.reset": "earliest"})
         consumer.subscribe(["t"])
-        found: set[bytes] = set()
+        found: set[bytes | None] = set()
         deadline = time.monotonic() + LIMIT_S
         while len(found) < 200 and time.monotonic() < deadline:
             found |= {record.value() for record in consumer.consume(200, 1.0)}

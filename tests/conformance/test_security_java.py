@@ -128,7 +128,7 @@ def test_rules_map_as_kafkas(java: JavaSecurity, entries: list[str], separator: 
         return
     for name in NAMES:
         try:
-            ours = ("name", mapper.name_of(name))
+            ours: tuple[str, str | None] = ("name", mapper.name_of(name))
         except NoRuleMatchesError:
             ours = ("none", None)
         assert ours == java.mapped(rules, name), name
@@ -157,8 +157,6 @@ ATOMS = st.sampled_from(
         "\\p{Alpha}",
         "[\\d,=]",
         "\\Qa.\\E",
-    ]
-    + [
         "(a)",
         "(?:ab|b)",
         "(a|b)",

@@ -36,5 +36,5 @@ def test_the_context_is_made_from_the_stores() -> None:
 
 
 def test_an_unknown_protocol_is_refused() -> None:
-    with pytest.raises(SettingError, match="security.protocol=TLS must be one of PLAINTEXT, SSL"):
+    with pytest.raises(SettingError, match=r"security.protocol=TLS must be one of PLAINTEXT, SSL"):
         client_security({"security.protocol": "TLS"})

@@ -23,7 +23,7 @@ def settings(**texts: str) -> TlsSettings:
 
 
 def own(
-    identity: Identity = BROKER, trusted: str | None = CA.pem, **texts: str
+    identity: Identity = BROKER, *, trusted: str | None = CA.pem, **texts: str
 ) -> tuple[TlsSettings, Stores]:
     trust = {} if trusted is None else {"truststore_type": "PEM", "truststore_certificates": trusted}
     given = settings(
@@ -151,7 +151,7 @@ def test_versions_and_suites(texts: dict[str, str], versions: str, suites: str |
     offer = offer_of(settings(**texts))
     assert " ".join(offer.versions) == versions
     assert (None if offer.suites is None else ":".join(offer.suites)) == suites
-    shake_hands(server_context(*own(**texts)), client())
+    shake_hands(server_context(*own(BROKER, **texts)), client())
 
 
 def test_the_suite_that_is_asked_for_is_used() -> None:
@@ -178,12 +178,12 @@ def test_the_suite_that_is_asked_for_is_used() -> None:
 )
 def test_what_cannot_be_done_is_refused(texts: dict[str, str], said: str) -> None:
     with pytest.raises(SettingError, match=said):
-        server_context(*own(**texts))
+        server_context(*own(BROKER, **texts))
 
 
 def test_a_listener_needs_a_key() -> None:
     with pytest.raises(
-        SettingError, match="ssl.keystore.location must be set for a listener that speaks TLS"
+        SettingError, match=r"ssl.keystore.location must be set for a listener that speaks TLS"
     ):
         server_context(settings(), Stores(None, None))
 
@@ -199,7 +199,7 @@ def test_a_trusted_certificate_that_is_none_is_refused(
 ) -> None:
     given, stores = own(client_auth="required")
     with pytest.raises(
-        SettingError, match="ssl.truststore.certificates has a certificate that cannot be read"
+        SettingError, match=r"ssl.truststore.certificates has a certificate that cannot be read"
     ):
         make(given, stores._replace(trusted=(b"\x30\x00",)))
 
@@ -209,7 +209,7 @@ def test_a_key_that_the_library_refuses_is_refused() -> None:
 
     weak = CA.issue("weak", key=rsa.generate_private_key(65537, 1024))
     with pytest.raises(
-        SettingError, match="ssl.keystore.key has a key or certificate that the TLS library refuses"
+        SettingError, match=r"ssl.keystore.key has a key or certificate that the TLS library refuses"
     ):
         server_context(*own(weak))
 

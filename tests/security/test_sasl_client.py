@@ -52,7 +52,7 @@ def test_what_is_wrong_names_the_key(mechanism: str, jaas: str | None, said: str
 
 
 def test_in_a_broker_the_keys_have_other_names() -> None:
-    with pytest.raises(SettingError, match="^m=GSSAPI must be one of"):
+    with pytest.raises(SettingError, match=r"^m=GSSAPI must be one of"):
         parse_login("GSSAPI", None, mechanism_key="m")
-    with pytest.raises(SettingError, match="^j must be set"):
+    with pytest.raises(SettingError, match=r"^j must be set"):
         parse_login("PLAIN", None, jaas_key="j")

@@ -20,7 +20,7 @@ SALT = b"salt" * 4
 def client(
     mechanism: str = "SCRAM-SHA-256", user: str = "user", password: str = "pencil", **more: bool
 ) -> ScramClient:
-    return ScramClient(mechanism, user, password, lambda count: bytes(count), **more)
+    return ScramClient(mechanism, user, password, bytes, **more)
 
 
 NONCE = base64.b64encode(bytes(24)).decode()

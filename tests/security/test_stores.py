@@ -94,7 +94,7 @@ def test_a_key_of_a_jks_store_may_have_a_password_of_its_own() -> None:
     files = Files(jks=jks(ME, key_password="own"))
     texts = {"keystore_location": "/jks", "keystore_password": SECRET}
     assert load(files, **texts, key_password="own").key_store == EXPECTED
-    with pytest.raises(SettingError, match="ssl.keystore.location=/jks has a key with another password"):
+    with pytest.raises(SettingError, match=r"ssl.keystore.location=/jks has a key with another password"):
         load(files, **texts)
 
 

@@ -54,7 +54,7 @@ def ssl_error(reason: str | None) -> ssl.SSLError:
     [
         (verification(9, "x"), "the certificate is not valid yet: compare the clocks"),
         (verification(23, "revoked"), "the certificate is not accepted: revoked"),
-        (ssl.SSLEOFError(8, "EOF"), "the peer closed the connection in the middle of the TLS handshake"),
+        (ssl.SSLEOFError(8, "EOF"), "the peer closed the connection"),
         (
             ssl_error("WRONG_VERSION_NUMBER"),
             "the peer does not speak TLS: it is a PLAINTEXT or SASL_PLAINTEXT one",

@@ -34,6 +34,7 @@ class ServerHarness:
         self.probe = SocketServerProbe()
         idle_ms = options.pop("connections_max_idle_ms", 600_000)
         max_bytes = options.pop("socket_request_max_bytes", 16 * MIB)
+        security = options.pop("security", lambda _: None)
         self.server = SocketServer(
             loop=loop,
             listeners=addresses or [Address()],
@@ -41,6 +42,7 @@ class ServerHarness:
             quotas=ConnectionQuotas(ConnectionLimits(**options), loop.time),
             memory=self.memory,
             probe=self.probe,
+            security=security,
         )
         self.ports = self.server.bind()
         self.server.start(self.handler)
