@@ -40,7 +40,7 @@ def rejection(error: OSError) -> str | None:
 
     from barnabas.security.tls_errors import explain
 
-    is_alert = isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or "").upper()
+    is_alert = isinstance(error, ssl.SSLError) and "ALERT" in (getattr(error, "reason", None) or "").upper()
     return explain(error) if is_alert else None
 
 

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from barnabas.broker.startup.peer_security import controller_security, inter_broker_security, peer_opener
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.layers import InvalidConfigError
+from barnabas.security.sasl_client import SaslLogin
+from tests.support.certificates import Authority
+
+CA = Authority()
+PLAIN = 'PlainLoginModule required username="node" password="p" user_alice="q";'
+
+
+def member(**changes: str) -> BrokerConfig:
+    """Names have __ for their dots."""
+    settings = {
+        "process__roles": "broker",
+        "node__id": "2",
+        "controller__quorum__voters": "1@localhost:9093",
+        "controller__listener__names": "CONTROLLER,OLD",
+        "listeners": "SSL://:9092,INSIDE://:9094",
+        "listener__security__protocol__map": "SSL:SSL,INSIDE:SSL,CONTROLLER:SASL_SSL,OLD:PLAINTEXT",
+        "inter__broker__listener__name": "INSIDE",
+        "ssl__truststore__type": "PEM",
+        "ssl__truststore__certificates": CA.pem.replace("\n", " "),
+        "listener.name.inside.ssl.endpoint.identification.algorithm": "",
+        "sasl__mechanism__controller__protocol": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": PLAIN,
+        **changes,
+    }
+    given = [f"{name.replace('__', '.')}={text}" for name, text in settings.items() if text != "unset"]
+    return BrokerConfig.of(b"", environ={}, overrides=given)
+
+
+def test_brokers_are_reached_by_the_inter_broker_listener() -> None:
+    security = inter_broker_security(member())
+    assert (security.protocol, security.login) == ("SSL", None)
+    assert security.tls is not None
+    assert security.tls["ssl.endpoint.identification.algorithm"] == ""
+    assert security.tls["ssl.truststore.type"] == "PEM"
+
+
+def test_controllers_are_reached_by_the_first_of_their_listeners() -> None:
+    security = controller_security(member())
+    assert (security.protocol, security.login) == ("SASL_SSL", SaslLogin("PLAIN", "node", "p"))
+    assert security.tls is not None
+    assert security.tls["ssl.endpoint.identification.algorithm"] == "https"
+
+
+def test_a_cluster_in_plain_text() -> None:
+    config = member(
+        listeners="PLAINTEXT://:9092",
+        inter__broker__listener__name="unset",
+        listener__security__protocol__map="unset",
+    )
+    assert inter_broker_security(config).protocol == controller_security(config).protocol == "PLAINTEXT"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"sasl__mechanism__controller__protocol": "GSSAPI"},
+            "sasl.mechanism.controller.protocol=GSSAPI must be one of PLAIN, SCRAM-SHA-256",
+        ),
+        (
+            {"listener.name.controller.plain.sasl.jaas.config": "unset"},
+            "listener.name.controller.plain.sasl.jaas.config must be set for SASL",
+        ),
+        (
+            {"listener.name.controller.plain.sasl.jaas.config": "x"},
+            "listener.name.controller.plain.sasl.jaas.config must be one login module",
+        ),
+        (
+            {"ssl__truststore__certificates": "x"},
+            "--override: ssl.truststore.certificates has no certificate",
+        ),
+        ({"ssl__enabled__protocols": "TLSv1"}, "ssl.enabled.protocols=TLSv1 must be"),
+    ],
+)
+async def test_what_is_wrong_names_the_key_of_the_listener(changes: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidConfigError, match=said):
+        peer_opener(asyncio.get_running_loop(), member(**changes), controllers=True, client_id="me")
+
+
+async def test_openers() -> None:
+    loop = asyncio.get_running_loop()
+    for controllers in (False, True):
+        assert callable(peer_opener(loop, member(), controllers=controllers, client_id="me"))
+    wrong = member(ssl__truststore__certificates="x")
+    with pytest.raises(InvalidConfigError, match=r"ssl.truststore.certificates"):
+        peer_opener(loop, wrong, controllers=False, client_id="me")
