@@ -325,6 +325,28 @@ _gauges(
     ["clientSoftwareName", "clientSoftwareVersion", "listener"],
     connections_software="Open connections by the client software that they name in ApiVersions.",
 )
+_gauges(
+    LISTENER_PREFIX,
+    ["cipher", "protocol", "listener"],
+    connections_cipher="Open connections over TLS by their cipher suite and version.",
+)
+_counters(
+    LISTENER_PREFIX,
+    ["listener", "networkProcessor"],
+    successful_authentication_total="Connections that were let in, of listeners that ask who connects.",
+    failed_authentication_total="Connections that were not let in: no TLS handshake, no certificate, no login.",
+)
+_gauges(
+    "barnabas_tls",
+    ["listener"],
+    certificate_expiry_timestamp_seconds="When the first certificate of a listener's chain expires.",
+)
+_counters(
+    "barnabas_tls",
+    ["listener"],
+    reloads_total="How often a listener's stores were read again and are used since.",
+    reload_failures_total="How often they could not be used, so that the old ones stayed.",
+)
 
 _gauges(
     "kafka_server_delayedoperationpurgatory",

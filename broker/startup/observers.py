@@ -15,6 +15,8 @@ from barnabas.broker.metrics.lag_metrics import add_lag
 from barnabas.broker.metrics.log_dir_metrics import add_log_dirs
 from barnabas.broker.metrics.metadata_metrics import add_metadata_log
 from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.broker.metrics.security_metrics import add_security
+from barnabas.broker.network.listener_security import ListenerSecurities
 from barnabas.broker.network.listeners import ListenError
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer
@@ -37,6 +39,7 @@ class Observed(Protocol):
 
     components: BrokerComponents
     memory: RequestMemory
+    security: ListenerSecurities
     socket_server: SocketServer
     is_stopping: bool
 
@@ -61,6 +64,7 @@ class Observers:
         metric_sources.add_topics(metrics, self.topics)
         metric_sources.add_requests(metrics, self.requests)
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
+        add_security(metrics, lambda: server.security.by_name.values())
         metric_sources.add_purgatories(
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )

@@ -36,13 +36,13 @@ def test_the_options_of_bootstrap_servers(barnabas: Barnabas, cluster: FakeClust
 
 def test_the_client_id_and_software_name(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
-    file.write_text("sasl.mechanism=PLAIN\n")
+    file.write_text("sasl.kerberos.service.name=k\n")
     result = barnabas("topics", "--list", "--command-config", str(file))
-    assert result.stderr == f"warning: {file} line 1: sasl.mechanism has no effect here\n"
-    file.write_text("security.protocol=SSL\n")
+    assert result.stderr == f"warning: {file} line 1: sasl.kerberos.service.name has no effect here\n"
+    file.write_text("security.protocol=TLS\n")
     result = barnabas("topics", "--list", "--command-config", str(file))
     assert result.exit_code == 1
-    assert "security.protocol=SSL is not supported yet" in result.stderr
+    assert "security.protocol=TLS must be one of PLAINTEXT, SSL" in result.stderr
 
 
 def test_the_version(barnabas: Barnabas, cluster: FakeCluster) -> None:
