@@ -64,7 +64,7 @@ class Observers:
         metric_sources.add_topics(metrics, self.topics)
         metric_sources.add_requests(metrics, self.requests)
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
-        add_security(metrics, lambda: server.security.by_name.values())
+        add_security(metrics, server.security.by_name.values)
         metric_sources.add_purgatories(
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )

@@ -17,13 +17,17 @@ def encoded(tag: int, content: bytes) -> bytes:
     return bytes((tag, 0x80 | len(length))) + length + content
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.binary(max_size=300))))
+@given(st.lists(st.tuples(st.integers(0, 30), st.binary(max_size=300) | st.just(bytes(300)))))
 def test_elements_come_back_as_they_were(parts: list[tuple[int, bytes]]) -> None:
     data = b"".join(encoded(tag, content) for tag, content in parts)
     found = list(elements(data))
     assert [(each.tag, each.content) for each in found] == parts
     assert b"".join(each.whole for each in found) == data
     assert list(single(encoded(SEQUENCE, data)).expect(SEQUENCE).children()) == found
+
+
+def test_a_long_element() -> None:
+    assert single(encoded(4, bytes(70_000))).content == bytes(70_000)
 
 
 @given(st.binary(max_size=60))

@@ -31,6 +31,8 @@ DN = "CN=duke,OU=ServiceUsers,O=Org,C=US"
         ("RULE:^CN=(.*?),OU=\\p{Alpha}+.*$/$1/", "duke"),
         ("RULE:^.*\\/.*$/a\\/b/,RULE:^.*$/a\\/b/", "a/b"),
         ("RULE:^(x)?.*$/[$1]/", "[]"),
+        ("RULE:^(.)(.).*$/$0/", DN),
+        ("RULE:^(.)(.)(.)(.)(.)(.)(.)(.)(.)(.)(.).*$/$11-$12/", "=-C2"),
     ],
 )
 def test_names(rules: str, name: str | None) -> None:
@@ -57,6 +59,7 @@ def test_names(rules: str, name: str | None) -> None:
         ("RULE:(.*)/$/", r"\$ in the replacement names no group"),
         ("RULE:(.*)/${b}/", "in the replacement names no group"),
         ("RULE:(.*)/$3$4/", "names no group"),
+        ("RULE:(.*)/$4@@$5\\\\$3/", "names no group"),
     ],
 )
 def test_rules_that_cannot_be_followed_are_refused(rules: str, said: str) -> None:

@@ -26,7 +26,7 @@ async def test_certificates_and_who_was_let_in(folder: Path) -> None:
     assert tls is not None
     tls.reloads, tls.reload_failures = 4, 5
     metrics = Metrics()
-    add_security(metrics, lambda: securities.by_name.values())
+    add_security(metrics, securities.by_name.values)
     prefix = "kafka_server_socket_server_metrics"
     assert values(metrics, f"{prefix}_connections_cipher") == {
         ("TLS_AES_256_GCM_SHA384", "TLSv1.3", "SSL"): 1

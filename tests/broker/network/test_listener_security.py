@@ -287,6 +287,23 @@ async def test_a_file_that_changes_is_noticed_in_time(folder: Path) -> None:
     assert tls.context is now
 
 
+async def test_a_bug_in_reading_stores_is_raised(folder: Path) -> None:
+    from tests.broker.held_runner import HeldRunner
+
+    runner = HeldRunner()
+    all_of_them = ListenerSecurities(config(folder), asyncio.get_running_loop(), runner)
+    all_of_them.start()
+    (folder / "broker.pem").write_text(pem(CA.issue("broker", ["localhost", "127.0.0.1"])))
+    all_of_them.reconfigure()
+    with pytest.raises(RuntimeError, match="bug"):
+        runner.fail(RuntimeError("bug"))
+    all_of_them.of(Listener("CLOSED", None, 0, "SASL_PLAINTEXT"))
+    all_of_them.check(
+        config(folder)
+    )  # the file has another time, and a certificate that may replace the old one
+    all_of_them.close()
+
+
 async def test_a_file_is_not_watched_where_that_is_off(folder: Path) -> None:
     all_of_them = securities(folder, barnabas__tls__reload__interval__ms="0")
     all_of_them.start()

@@ -193,6 +193,25 @@ async def test_a_node_that_is_not_there() -> None:
     client.close()
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_node_that_says_goodbye(is_open: bool) -> None:
+    async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if is_open:
+            for _ in range(2):
+                frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+                key, version = ApiKey(int.from_bytes(frame[:2])), int.from_bytes(frame[2:4])
+                if key is not ApiKey.API_VERSIONS:
+                    break
+                payload = bytes(3) + b"\1" + encode(answer(key, version, b""), version)
+                writer.write(len(payload).to_bytes(4, "big") + payload)
+        writer.close()
+
+    async with client_of(server_tls(), security("SSL"), serving=leave) as client:
+        result = await ask(client)
+        assert isinstance(result, NodeUnavailable)
+        assert "closed the connection" in result.reason
+
+
 async def test_a_silent_node_is_given_up_in_time() -> None:
     left = asyncio.Event()
 

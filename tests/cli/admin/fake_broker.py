@@ -13,6 +13,7 @@ version that makes one; several are given in turn, and the last one stays.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable
@@ -83,14 +84,21 @@ class FakeBroker:
             self._threads.append(thread)
             thread.start()
 
-    def _serve(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError, EOFError):
-            while True:
-                (size,) = struct.unpack(">i", _read(connection, 4))
-                answer = self._answer(_read(connection, size))
-                if answer is None:
-                    return
-                connection.sendall(answer)
+    def _serve(self, accepted: socket.socket) -> None:
+        tls = self._cluster.tls
+        with accepted, suppress(OSError, EOFError):
+            connection = accepted if tls is None else _secured(accepted, tls)
+            self._open.append(connection)  # TLS is given the descriptor of the socket
+            with connection:
+                self._converse(connection)
+
+    def _converse(self, connection: socket.socket) -> None:
+        while True:
+            (size,) = struct.unpack(">i", _read(connection, 4))
+            answer = self._answer(_read(connection, size))
+            if answer is None:
+                return
+            connection.sendall(answer)
 
     def _answer(self, frame: bytes) -> bytes | None:
         key, version = struct.unpack_from(">hh", frame)
@@ -109,6 +117,21 @@ class FakeBroker:
         return struct.pack(">i", len(body)) + body
 
 
+def _secured(accepted: socket.socket, tls: ssl.SSLContext) -> socket.socket:
+    connection = tls.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+    try:
+        connection.do_handshake()
+    except OSError:
+        with (
+            connection,
+            suppress(OSError),
+        ):  # bytes that are left unread would reset it before the alert is read
+            while socket.socket.recv(connection, 1 << 16):
+                pass
+        raise
+    return connection
+
+
 class FakeCluster:
     """Some brokers in one cluster, and their responses.
 
@@ -117,6 +140,8 @@ class FakeCluster:
 
     def __init__(self, brokers: int = 1) -> None:
         self.topics: dict[str, int] = {}
+        self.tls: ssl.SSLContext | None = None
+        """Of connections that are accepted from now on."""
         self.coordinator = 1
         self.served = {key: request_type(key).versions for key in ApiKey}
         self.requests: list[tuple[int, ApiKey, Any, int]] = []

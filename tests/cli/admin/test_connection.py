@@ -7,21 +7,34 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.cli.admin.connection import Connection, LostConnectionError, UnknownHostError
-from barnabas.cli.admin.errors import NotReachableError, UnsendableError, UnsupportedApiError
+from barnabas.cli.admin.errors import (
+    NotReachableError,
+    SecurityFailedError,
+    UnsendableError,
+    UnsupportedApiError,
+)
 from barnabas.cli.admin.settings import Address
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from barnabas.protocol.messages.offsets import DeleteRecordsRequest
+from barnabas.protocol.messages.security import SaslAuthenticateResponse, SaslHandshakeResponse
 from barnabas.protocol.schema import Message, VersionRange
+from barnabas.security.client_settings import NO_SECURITY, ClientSecurity
+from barnabas.security.contexts import server_context
+from barnabas.security.sasl_client import SaslLogin
+from barnabas.security.settings import TlsSettings
 from tests.cli.admin.fake_broker import CLOSE, LOCALHOST, FakeCluster
+from tests.security.test_contexts import CA, own
+from tests.support.certificates import Authority
 from tests.support.ports import held_ports
 
 PATIENCE_S = 60.0
 
 
-def connect(port: int, timeout_s: float = PATIENCE_S) -> Connection:
-    return Connection(Address(LOCALHOST, port), "me", connect_timeout_s=PATIENCE_S, timeout_s=timeout_s)
+def connect(port: int, timeout_s: float = PATIENCE_S, security: ClientSecurity = NO_SECURITY) -> Connection:
+    address = Address(LOCALHOST, port)
+    return Connection(address, "me", connect_timeout_s=PATIENCE_S, timeout_s=timeout_s, security=security)
 
 
 @pytest.fixture
@@ -141,3 +154,74 @@ def test_a_value_that_cannot_be_encoded_is_an_error(connection: Connection, unse
 def test_an_invalid_host_name_is_an_unknown_host(host: str) -> None:
     with pytest.raises(UnknownHostError, match="is not a host name"):
         Connection(Address(host, 9092), "me", connect_timeout_s=PATIENCE_S, timeout_s=PATIENCE_S)
+
+
+# ---- TLS and logins
+
+
+LOGIN = SaslLogin("PLAIN", "u", "secret")
+
+
+def tls(ca: Authority = CA) -> TlsSettings:
+    return TlsSettings({"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca.pem})
+
+
+def test_a_connection_begins_with_tls_and_a_login(cluster: FakeCluster) -> None:
+    cluster.tls = server_context(*own())
+    cluster.on(ApiKey.SASL_HANDSHAKE, SaslHandshakeResponse(mechanisms=["PLAIN"]))
+    cluster.on(ApiKey.SASL_AUTHENTICATE, SaslAuthenticateResponse())
+    connection = connect(cluster.brokers[1].port, security=ClientSecurity("SASL_SSL", tls(), LOGIN))
+    assert connection.serves(ApiKey.METADATA)
+    assert [key for _, key, _, _ in cluster.requests] == [
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.API_VERSIONS,
+    ]
+    assert cluster.asked(ApiKey.SASL_AUTHENTICATE)[0].auth_bytes == b"\0u\0secret"
+    connection.close()
+
+
+def test_a_login_that_is_rejected_is_not_tried_again(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.SASL_HANDSHAKE, SaslHandshakeResponse(mechanisms=["PLAIN"]))
+    cluster.on(
+        ApiKey.SASL_AUTHENTICATE, SaslAuthenticateResponse(error_code=58, error_message="Wrong password")
+    )
+    security = ClientSecurity("SASL_PLAINTEXT", None, LOGIN)
+    with pytest.raises(SecurityFailedError, match=r"login as u by PLAIN at .* failed: Wrong password"):
+        connect(cluster.brokers[1].port, security=security)
+
+
+def test_a_login_at_something_else(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.SASL_HANDSHAKE, struct.pack(">iiB", 5, 1, 0))
+    with pytest.raises(NotReachableError, match="does not speak Kafka's protocol"):
+        connect(cluster.brokers[1].port, security=ClientSecurity("SASL_PLAINTEXT", None, LOGIN))
+
+
+def test_a_certificate_that_is_not_trusted(cluster: FakeCluster) -> None:
+    cluster.tls = server_context(*own())
+    with pytest.raises(
+        SecurityFailedError, match=r"TLS with 127.0.0.1:\d+ failed: the certificate is signed by"
+    ):
+        connect(cluster.brokers[1].port, security=ClientSecurity("SSL", tls(Authority())))
+
+
+def test_a_server_that_asks_for_a_certificate(cluster: FakeCluster) -> None:
+    cluster.tls = server_context(*own(client_auth="required"))
+    with pytest.raises(SecurityFailedError, match="the peer asks for a certificate"):
+        connect(cluster.brokers[1].port, security=ClientSecurity("SSL", tls()))
+
+
+def test_a_server_that_leaves_during_the_handshake() -> None:
+    with socket.create_server((LOCALHOST, 0)) as listener:
+        import threading
+
+        def leave() -> None:
+            accepted, _ = listener.accept()
+            accepted.recv(10_000)
+            accepted.close()
+
+        thread = threading.Thread(target=leave)
+        thread.start()
+        with pytest.raises(LostConnectionError, match="failed: the peer closed the connection"):
+            connect(listener.getsockname()[1], security=ClientSecurity("SSL", tls()))
+        thread.join()
