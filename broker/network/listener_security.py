@@ -23,6 +23,7 @@ from barnabas.config.catalogue.barnabas import (
     BARNABAS_HANDSHAKE_THREADS,
     BARNABAS_TLS_RELOAD_INTERVAL_MS,
 )
+from barnabas.config.dynamic import STORE_KEYS
 from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
@@ -268,8 +269,18 @@ class ListenerSecurities:
             if security.tls is not None:
                 self._reload(security.tls, security.protocol)
 
+    def _changed_settings(self, tls: TlsListener, config: BrokerConfig, protocol: str) -> TlsSettings:
+        """The settings of a listener in a changed configuration: of one that is open only those of its stores change."""
+        new = _settings(config, tls.name, protocol)
+        if not self._is_started:
+            return new
+        from barnabas.security.settings import TlsSettings
+
+        kept = {key: text for key, text in tls.settings.texts.items() if key not in STORE_KEYS}
+        return TlsSettings({**kept, **{key: text for key, text in new.texts.items() if key in STORE_KEYS}})
+
     def _reload(self, tls: TlsListener, protocol: str) -> None:
-        settings = _settings(self._config, tls.name, protocol)
+        settings = self._changed_settings(tls, self._config, protocol)
         if not tls.has_changed(settings):
             return
         results: list[Loaded | SettingError] = []
@@ -317,7 +328,7 @@ class ListenerSecurities:
             tls = security.tls
             if tls is None or security.name not in {listener.name for listener in candidate.listeners}:
                 continue
-            settings = _settings(candidate, security.name, security.protocol)
+            settings = self._changed_settings(tls, candidate, security.protocol)
             if not tls.has_changed(settings):
                 continue
             try:

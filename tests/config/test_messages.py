@@ -38,7 +38,7 @@ def said(line: str) -> list[ConfigMessage]:
         (
             "listener.name.x.sasl.enabled.mechanisms=X",
             MessageKind.INERT,
-            "has no effect: TLS, SASL and ACLs come",
+            "has no effect: SASL and ACLs come",
         ),
         (
             "listener.name.x.max.connections.per.ip=9",

@@ -350,6 +350,26 @@ async def test_a_change_is_checked_before_it_is_stored(folder: Path) -> None:
     all_of_them.close()
 
 
+async def test_of_an_open_listener_only_the_stores_change(folder: Path) -> None:
+    from barnabas.config.dynamic import apply_dynamic_settings
+
+    settings = config(folder, ssl__client__auth="required")
+    all_of_them = ListenerSecurities(settings, asyncio.get_running_loop(), InlineRunner())
+    all_of_them.start()
+    tls = one(all_of_them).tls
+    assert tls is not None
+    assert apply_dynamic_settings(settings, {}, {"ssl.client.auth": "none"}) == []
+    all_of_them.reconfigure()
+    assert (tls.settings["ssl.client.auth"], tls.reloads) == ("required", 0)
+    (folder / "more.pem").write_text(CA.pem + Authority("More").pem)
+    trust = {"listener.name.ssl.ssl.truststore.location": f"{folder}/more.pem"}
+    assert apply_dynamic_settings(settings, {}, {"ssl.client.auth": "none", **trust}) == []
+    all_of_them.reconfigure()
+    assert (tls.settings["ssl.client.auth"], tls.reloads) == ("required", 1)
+    assert len(tls.context.get_ca_certs()) == 2
+    all_of_them.close()
+
+
 async def test_a_listener_that_was_closed_is_forgotten(folder: Path) -> None:
     from barnabas.config.dynamic import apply_dynamic_settings
 

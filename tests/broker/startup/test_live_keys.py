@@ -20,6 +20,7 @@ from barnabas.broker.startup.log_recovery import LogLoading
 from barnabas.broker.startup.server import Server
 from barnabas.config.catalogue import BROKER_KEYS, TOPIC_KEYS
 from barnabas.config.keys import DynamicMode
+from barnabas.config.messages import LISTENER_TLS_KEYS
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.codec import decode, encode
 from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
@@ -167,6 +168,7 @@ ELSEWHERE = {
     "cordoned.log.dirs": "tests of log directories",
     "min.insync.replicas": "one value for the whole cluster, below",
     "num.recovery.threads.per.data.dir": "acts at a start only, below",
+    **dict.fromkeys(LISTENER_TLS_KEYS, "act for one listener: test_listener_security.py"),
 }
 
 STATIC = {
