@@ -190,19 +190,18 @@ class ListenerSecurities:
             return None
         security = self._by_name.get(listener.name)
         if security is None:
-            security = self._by_name[listener.name] = self._make(listener)
+            security = self._by_name[listener.name] = self._make(self._config, listener)
         return security
 
-    def _make(self, listener: Listener) -> ListenerSecurity:
+    def _make(self, config: BrokerConfig, listener: Listener) -> ListenerSecurity:
         from barnabas.security.errors import SettingError
         from barnabas.security.mapping_rules import PrincipalMapper
 
-        config = self._config
         try:
             return ListenerSecurity(
                 listener.name,
                 listener.security_protocol,
-                tls=self._make_tls(listener) if listener.security_protocol.endswith(_SSL) else None,
+                tls=_make_tls(config, listener) if listener.security_protocol.endswith(_SSL) else None,
                 mapper=PrincipalMapper(
                     config.listener_value(listener.name, tls_keys.SSL_PRINCIPAL_MAPPING_RULES)
                 ),
@@ -211,15 +210,6 @@ class ListenerSecurities:
             )
         except SettingError as error:
             raise _config_error(config, listener.name, error) from None
-
-    def _make_tls(self, listener: Listener) -> TlsListener:
-        from barnabas.broker.security.tls_listener import TlsListener
-
-        return TlsListener(
-            listener.name,
-            _settings(self._config, listener.name, listener.security_protocol),
-            _rules(self._config, listener.name),
-        )
 
     def _handshakes(self) -> Handshakes:
         """Made with the first connection over TLS."""
@@ -270,7 +260,7 @@ class ListenerSecurities:
                 self._reload(security.tls, security.protocol)
 
     def _changed_settings(self, tls: TlsListener, config: BrokerConfig, protocol: str) -> TlsSettings:
-        """The settings of a listener in a changed configuration: of one that is open only those of its stores change."""
+        """The settings of a listener in a changed configuration; of an open one only those of its stores change."""
         new = _settings(config, tls.name, protocol)
         if not self._is_started:
             return new
@@ -318,15 +308,21 @@ class ListenerSecurities:
             tls.adopt(loaded)
 
     def check(self, candidate: BrokerConfig) -> None:
-        """Raises ConfigError unless the stores that a changed configuration names may take the place of those in use.
+        """Raises ConfigError unless the stores that a changed configuration names may take the place of those in use,
+        and those of listeners that it adds can be used.
 
         Reads them: kafka-configs is told at once, and with --validate-only, too.
         """
         from barnabas.security.errors import SettingError
 
-        for security in self._by_name.values():
+        for listener in candidate.listeners:
+            security = self._by_name.get(listener.name)
+            if security is None:
+                if listener.security_protocol != PLAINTEXT:
+                    self._make(candidate, listener)
+                continue
             tls = security.tls
-            if tls is None or security.name not in {listener.name for listener in candidate.listeners}:
+            if tls is None:
                 continue
             settings = self._changed_settings(tls, candidate, security.protocol)
             if not tls.has_changed(settings):
@@ -340,6 +336,16 @@ class ListenerSecurities:
                     error,
                     "Validation of dynamic config update of SSLFactory failed: ",
                 ) from None
+
+
+def _make_tls(config: BrokerConfig, listener: Listener) -> TlsListener:
+    from barnabas.broker.security.tls_listener import TlsListener
+
+    return TlsListener(
+        listener.name,
+        _settings(config, listener.name, listener.security_protocol),
+        _rules(config, listener.name),
+    )
 
 
 def _settings(config: BrokerConfig, listener: str, protocol: str) -> TlsSettings:

@@ -350,6 +350,24 @@ async def test_a_change_is_checked_before_it_is_stored(folder: Path) -> None:
     all_of_them.close()
 
 
+async def test_a_listener_that_is_added_needs_stores_that_can_be_used(folder: Path) -> None:
+    from barnabas.config.dynamic import check_dynamic_settings
+
+    settings = config(
+        folder,
+        listeners="PLAINTEXT://127.0.0.1:0",
+        advertised__listeners="PLAINTEXT://127.0.0.1:9",
+    )
+    all_of_them = ListenerSecurities(settings, asyncio.get_running_loop(), InlineRunner())
+    all_of_them.start()
+    both = {"listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"}
+    check_dynamic_settings(settings, both, {}, per_broker=True)
+    with pytest.raises(ConfigError, match=r"listener.name.ssl.ssl.keystore.location=/missing cannot be read"):
+        check_dynamic_settings(settings, {**both, KEY: "/missing"}, {}, per_broker=True)
+    assert all_of_them.by_name == {}
+    all_of_them.close()
+
+
 async def test_of_an_open_listener_only_the_stores_change(folder: Path) -> None:
     from barnabas.config.dynamic import apply_dynamic_settings
 
