@@ -121,8 +121,6 @@ def _parts(replacement: str, pattern: re.Pattern[str]) -> tuple[str | int, ...]:
     while at < len(replacement):
         character = replacement[at]
         if character == "\\":
-            if at + 1 == len(replacement):
-                raise JavaRegexError(f"the replacement {replacement} ends with \\")
             parts.append(replacement[at + 1])
             at += 2
         elif character == "$":

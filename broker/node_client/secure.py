@@ -69,8 +69,6 @@ class Tls:
             return self._object.read(len(buffer), buffer)  # type: ignore[return-value]  # a count, with a buffer
         except ssl.SSLWantReadError:
             return None
-        except ssl.SSLZeroReturnError:
-            return 0
 
     def write(self, data: bytes) -> None:
         """Encrypts all of it. Raises SSLError."""

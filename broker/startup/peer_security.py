@@ -68,7 +68,10 @@ def peer_opener(
     loop: asyncio.AbstractEventLoop, config: BrokerConfig, *, controllers: bool, client_id: str
 ) -> Open:
     """Opens connections to brokers, or to controllers. Raises InvalidConfigError for stores that cannot be used."""
-    security = controller_security(config) if controllers else inter_broker_security(config)
+    if controllers:
+        name, security = _controller_listener(config), controller_security(config)
+    else:
+        name, security = config.inter_broker_listener, inter_broker_security(config)
     if security.protocol == PLAINTEXT:
         return opener(loop)
     from barnabas.broker.node_client.secure import secure_opener
@@ -76,7 +79,6 @@ def peer_opener(
     try:
         return secure_opener(loop, security, client_id)
     except SettingError as error:
-        name = _controller_listener(config) if controllers else config.inter_broker_listener
         raise _invalid(config, name, error) from None
 
 

@@ -420,6 +420,18 @@ def test_a_send_may_be_taken_in_part_or_fail(talk: Dialogue) -> None:
     talk.transport._tls = real
 
 
+def test_a_part_of_a_file_may_be_taken(talk: Dialogue, tmp_path: Path) -> None:
+    path = tmp_path / "records"
+    path.write_bytes(b"0123456789")
+    scripted = ScriptedTls(4, ssl.SSLWantWriteError(), ssl.SSLWantWriteError())
+    real, talk.transport._tls = talk.transport._tls, cast("Any", scripted)
+    with path.open("rb") as file:
+        assert talk.transport.send_file(file.fileno(), 0, 10) == 4
+        with pytest.raises(BlockingIOError):
+            talk.transport.send_file(file.fileno(), 4, 6)
+    talk.transport._tls = real
+
+
 # ---- connections that are not let in
 
 

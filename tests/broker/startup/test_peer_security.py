@@ -86,6 +86,16 @@ async def test_what_is_wrong_names_the_key_of_the_listener(changes: dict[str, st
         peer_opener(asyncio.get_running_loop(), member(**changes), controllers=True, client_id="me")
 
 
+async def test_openers_in_plain_text() -> None:
+    config = member(
+        listeners="PLAINTEXT://:9092",
+        inter__broker__listener__name="unset",
+        listener__security__protocol__map="unset",
+    )
+    loop = asyncio.get_running_loop()
+    assert callable(peer_opener(loop, config, controllers=True, client_id="me"))
+
+
 async def test_openers() -> None:
     loop = asyncio.get_running_loop()
     for controllers in (False, True):
