@@ -86,6 +86,7 @@ class TlsTransport:
         "_loop",
         "_read_waits_for_room",
         "_reading",
+        "_reads_soon",
         "_retried",
         "_tls",
         "_wants_room",
@@ -111,6 +112,7 @@ class TlsTransport:
         """Whether the handshake has ended, for the deadline."""
         self._reading = False
         self._has_unread = False  # TLS holds decrypted bytes, or an end, that no readable descriptor shows
+        self._reads_soon = False
         self._wants_room = False  # of the handshake: the next step is due when more can be sent
         self._watches_room = False  # the endpoint wants to be called when more can be sent
         self._read_waits_for_room = False
@@ -220,14 +222,22 @@ class TlsTransport:
             self._loop.add_reader(self._fd, self._is_readable)
             assert self._tls is not None
             if self._has_unread or self._tls.pending():
-                self._loop.call_soon(self._read_on)
+                self._read_soon()
 
     def _is_readable(self) -> None:
+        """Reads until nothing is left, for what TLS holds decrypted, and for a connection that was reset: libuv stops
+        watching that after it has called once."""
         self._endpoint.readable()
         if self._has_unread and self._reading and not self._is_closed:
+            self._read_soon()
+
+    def _read_soon(self) -> None:
+        if not self._reads_soon:
+            self._reads_soon = True
             self._loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
+        self._reads_soon = False
         if self._reading and not self._is_closed:
             self._is_readable()
 
@@ -245,7 +255,7 @@ class TlsTransport:
                     self._has_unread = total > 0  # the end comes with the next call
                     return total
                 total += count
-            self._has_unread = tls.pending() > 0
+            self._has_unread = True  # perhaps: see `_is_readable`
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLWantWriteError:  # TLS has to answer its peer first, with a new key

@@ -240,6 +240,27 @@ def test_what_is_held_decrypted_is_read_without_a_readable_socket(talk: Dialogue
     assert talk.received == data
 
 
+def test_a_connection_that_was_reset_is_read_to_its_end(talk: Dialogue) -> None:
+    talk.peer.write(b"x" * 5_000)
+    talk.peer.socket.close()
+    talk.loop.turn()
+    talk.loop.readers.clear()  # libuv stops watching after it has reported an error
+    talk.turns()
+    assert len(talk.received) == 5_000
+    assert talk.has_ended or talk.errors
+    assert talk.is_closed
+
+
+def test_each_turn_reads_once(talk: Dialogue) -> None:
+    talk.peer.write(b"x" * 50_000)
+    for turn in range(1, 6):
+        talk.loop.turn()
+        assert len(talk.loop.soon) == 1
+        assert len(talk.received) <= 2_000 * turn
+    talk.turns()
+    assert len(talk.received) == 50_000
+
+
 def test_nothing_is_read_during_a_pause(talk: Dialogue) -> None:
     talk.peer.write(b"x" * 5_000)
     talk.loop.turn()
