@@ -125,6 +125,33 @@ class BrokerConfig:
         own = self.unknown.get(f"listener.name.{listener.lower()}.{key.name}")
         return self[key] if own is None else key.parse(own.text)
 
+    def listener_setting(
+        self, listener: str, key: ConfigKey[Any], mechanism: str | None = None
+    ) -> Setting | None:
+        """Where a key is set for this listener: for one of its mechanisms, for all of them, or for all listeners.
+
+        None where it has its default.
+        """
+        prefix = f"listener.name.{listener.lower()}."
+        names = [] if mechanism is None else [f"{prefix}{mechanism.lower()}.{key.name}"]
+        for name in (*names, prefix + key.name):
+            if name in self.unknown:
+                return self.unknown[name]
+        return self.setting(key)
+
+    def mechanism_value(self, listener: str, mechanism: str | None, key: ConfigKey[T]) -> T:
+        """The value of a key for one mechanism of a listener: its own, the listener's, or that of all.
+
+        Raises ConfigError, which names the setting.
+        """
+        setting = self.listener_setting(listener, key, mechanism)
+        if setting is None or setting.key == key.name:
+            return self[key]
+        try:
+            return key.parse(setting.text)
+        except ConfigError as error:
+            raise ConfigError(setting.key, error.value, error.requirement, setting.place) from None
+
     def layers(self, name: str) -> Sequence[Setting]:
         """Every setting of a key, known or not, strongest first: this broker's dynamic one, the cluster's, the static
         one. Of the static layers only the effective one is here."""

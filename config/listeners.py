@@ -11,7 +11,7 @@ from barnabas.config.catalogue.network import ADVERTISED_LISTENERS, LISTENER_SEC
 from barnabas.config.catalogue.replication import INTER_BROKER_LISTENER_NAME, SECURITY_PROTOCOLS
 from barnabas.config.keys import ConfigError
 
-SERVED_PROTOCOLS = ("PLAINTEXT",)
+SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 LISTENER_FORM = "NAME://host:port"
 
 

@@ -13,21 +13,29 @@ import itertools
 import logging
 import math
 import socket
+import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.logging.setup import RateLimit
 from barnabas.broker.network.connection import Connection, ConnectionContext
 from barnabas.broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas, plain_address
 from barnabas.broker.network.connection_sweep import ConnectionSweep
 from barnabas.broker.network.in_flight import Handler
+from barnabas.broker.network.listener_security import ListenerSecurity, without_security
 from barnabas.broker.network.listeners import USE_SYSTEM_BUFFER, ListenError, bind
 from barnabas.broker.network.loop_pulse import LoopPulse
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.transport import SocketTransport
 from barnabas.broker.probes import ListenerProbe, SocketServerProbe
 from barnabas.broker.request import ConnectionInfo
+from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
+from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
+
+if TYPE_CHECKING:
+    from barnabas.broker.network.authentication import Authentications
+    from barnabas.broker.security.sasl.authenticator import Doors
 
 logger = logging.getLogger("barnabas.network")
 
@@ -41,6 +49,8 @@ _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class SocketSettings(NamedTuple):
     """The network settings, named as their keys: sizes in bytes, -1 for the system's default."""
 
+    barnabas_authentication_timeout_ms: int = 30_000
+    connection_failed_authentication_delay_ms: int = 100
     connections_max_idle_ms: int = 600_000
     socket_listen_backlog_size: int = 50
     socket_receive_buffer_bytes: int = 102_400
@@ -51,9 +61,16 @@ class SocketSettings(NamedTuple):
 class _Listening:
     """One listener: its sockets, and the context of its connections."""
 
-    def __init__(self, address: Listener, sockets: list[socket.socket], probe: ListenerProbe) -> None:
+    def __init__(
+        self,
+        address: Listener,
+        security: ListenerSecurity,
+        sockets: list[socket.socket],
+        probe: ListenerProbe,
+    ) -> None:
+        assert security.security_protocol == address.security_protocol
         self.name = address.name
-        self.security_protocol = address.security_protocol
+        self.security = security
         self.probe = probe
         self.accepting = False
         self.context: ConnectionContext
@@ -81,8 +98,19 @@ class SocketServer:
         quotas: ConnectionQuotas,
         memory: RequestMemory,
         probe: SocketServerProbe,
+        secure: Callable[[Listener], ListenerSecurity] = without_security,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        runner: BlockingRunner | None = None,
     ) -> None:
+        """`secure` returns how a listener that opens is secured, and raises InvalidConfigError; `now_ms` is the time of
+        day, and `runner` runs checks of credentials that may wait for others.
+        """
         self._loop = loop
+        self._secure = secure
+        self._now_ms = now_ms
+        self._runner = runner or InlineRunner()
+        self._doors: Doors | None = None
+        self._authentications: Authentications | None = None  # until there is a listener with logins
         self._addresses = listeners
         self._settings = settings
         self._quotas = quotas
@@ -108,11 +136,12 @@ class SocketServer:
     # ---- life
 
     def bind(self) -> dict[str, int]:
-        """Binds every listener; returns their ports by name. Raises ListenError."""
+        """Binds every listener; returns their ports by name. Raises ListenError, InvalidConfigError."""
         try:
             for address in self._addresses:
+                security = self._secure(address)
                 self._listening[address.name] = _Listening(
-                    address, self._bind(address), self._probe.listener(address.name)
+                    address, security, self._bind(address), self._probe.listener(address.name)
                 )
                 self._opened[address.name] = address.host, address.port
         except BaseException:
@@ -133,15 +162,24 @@ class SocketServer:
             receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
         )
 
-    def start(self, handle: Handler) -> None:
-        """Begins to accept connections; `handle` answers their requests (KafkaApis.handle)."""
+    def start(self, handle: Handler, doors: Doors | None = None) -> None:
+        """Begins to accept connections; `handle` answers their requests (KafkaApis.handle).
+
+        `doors` are for clients that have not logged in, where a listener asks for logins.
+        """
         self._handle = handle
+        self._doors = doors
         for listening in self._listening.values():
             listening.context = self._context(handle, listening)
         self._resume_accepting()
         self._sweep_later()
 
     def _context(self, handle: Handler, listening: _Listening) -> ConnectionContext:
+        sasl = listening.security.sasl
+        if sasl is not None:
+            if self._authentications is None:
+                self._authentications = self._new_authentications()
+            handle = self._authentications.guarded(handle, sasl, listening.probe)
         return ConnectionContext(
             handle=handle,
             memory=self._memory,
@@ -150,6 +188,20 @@ class SocketServer:
             complaints=self._complaints,
             call_soon=self._loop.call_soon,
             closed=self._closed,
+        )
+
+    def _new_authentications(self) -> Authentications:
+        from barnabas.broker.network.authentication import Authentications  # only where clients log in
+
+        assert self._doors is not None, "a listener with logins, and no doors for them"
+        return Authentications(
+            timeout_ms=self._settings.barnabas_authentication_timeout_ms,
+            failure_delay_ms=self._settings.connection_failed_authentication_delay_ms,
+            doors=self._doors,
+            loop=self._loop,
+            now_ms=self._now_ms,
+            runner=self._runner,
+            complaints=self._complaints,
         )
 
     async def drain(self, timeout_s: float) -> int:
@@ -225,17 +277,20 @@ class SocketServer:
 
     def _open(self, address: Listener) -> ListenError | None:
         """Opens a listener, or moves it to the address; returns the error where that fails."""
+        listening = self._listening.get(address.name)
         try:
+            security = self._secure(address) if listening is None else listening.security
             sockets = self._bind(address)
+        except InvalidConfigError as error:
+            return ListenError(str(error))
         except ListenError as error:
             return error
         self._opened[address.name] = address.host, address.port
-        listening = self._listening.get(address.name)
         if listening is not None:
             self._close_sockets(listening)
             listening.move(sockets)
         else:
-            listening = _Listening(address, sockets, self._probe.listener(address.name))
+            listening = _Listening(address, security, sockets, self._probe.listener(address.name))
             if self._handle is not None:
                 listening.context = self._context(self._handle, listening)
             self._listening[address.name] = listening
@@ -362,13 +417,19 @@ class SocketServer:
             client_port=port,
             local_host=plain_address(local[0]),
             local_port=local[1],
-            security_protocol=listening.security_protocol,
+            security_protocol=listening.security.security_protocol,
+            principal=listening.security.initial_principal,
         )
         connection = Connection(listening.context, info)
         self._connections.add(connection)
         self._sweep.watch(connection, self._loop.time())
         listening.probe.connections_created += 1
-        connection.connection_made(SocketTransport(self._loop, accepted))
+        transport = SocketTransport(self._loop, accepted)
+        if listening.security.sasl is None:
+            connection.connection_made(transport)
+        else:
+            assert self._authentications is not None
+            self._authentications.begin(connection, transport, listening.security, listening.probe)
 
     def _set_options(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
@@ -383,6 +444,8 @@ class SocketServer:
         info = connection.info
         self._connections.discard(connection)
         self._sweep.forget(connection)
+        if self._authentications is not None:
+            self._authentications.forget(connection)
         self._probe.listener(info.listener_name).connections_closed += 1
         self._quotas.release(info.listener_name, info.client_host)
         self.connection_closed(info.connection_id)
@@ -395,6 +458,8 @@ class SocketServer:
     def _sweep_later(self) -> None:
         max_idle_s = self._settings.connections_max_idle_ms / 1000
         interval_s = min(SWEEP_INTERVAL_S, max_idle_s / 4) if max_idle_s >= 0 else SWEEP_INTERVAL_S
+        if self._authentications is not None:
+            interval_s = min(interval_s, self._settings.barnabas_authentication_timeout_ms / 4000)
         self._sweep_due = self._loop.time() + max(interval_s, _LEAST_SWEEP_INTERVAL_S)
         self._sweep_timer = self._loop.call_at(self._sweep_due, self._sweep_now)
 
@@ -402,5 +467,7 @@ class SocketServer:
         now = self._loop.time()
         self._pulse.ticked(self._sweep_due, now)
         self._sweep.sweep(now)
+        if self._authentications is not None:
+            self._authentications.sweep(now)
         self._probe.sample(now)
         self._sweep_later()

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.compaction.worker_pool import WorkerPool
 from barnabas.broker.controller.log_dir_admin import copying_threads
+from barnabas.broker.kafka_apis.unauthenticated import UnauthenticatedApis
 from barnabas.broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
 from barnabas.broker.startup.control import Control, OwnControl
 from barnabas.broker.startup.exit_codes import StartInterruptedError
+from barnabas.broker.startup.listener_securities import ListenerSecurities
 from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.startup.observers import Observers
+from barnabas.broker.startup.scram_secret import scram_secret
 from barnabas.broker.waiting.blocking import ThreadRunner
 from barnabas.broker.waiting.host_lookup import HostLookup
 from barnabas.config.broker_config import BrokerConfig
-from barnabas.config.catalogue import network
+from barnabas.config.catalogue import barnabas, network
 from barnabas.protocol.wire import random_uuid
 from barnabas.storage.env import Env
 
@@ -32,6 +35,8 @@ logger = logging.getLogger("barnabas.server")
 
 DRAIN_TIMEOUT_S: Final = 30.0
 BLOCKING_THREADS: Final = 4
+AUTHENTICATION_THREADS: Final = 4
+"""For checks of credentials that wait for others, apart from those that wait for the disk."""
 LOADING_THREADS: Final = 1
 """For coordinators: replaying records is bound by the interpreter, which runs one thread at a time."""
 
@@ -47,7 +52,9 @@ class Server:
         self._runner = ThreadRunner(loop, BLOCKING_THREADS)
         self.observers = Observers()
         self.memory = RequestMemory(config.max_request_bytes_in_flight)
-        self.socket_server = _socket_server(config, loop, self.memory, self.observers)
+        self._authenticating = ThreadRunner(loop, AUTHENTICATION_THREADS)
+        self.securities = ListenerSecurities(config)
+        self.socket_server = self._make_socket_server()
         self._copying = ThreadRunner(loop, copying_threads(config))
         self._loading = ThreadRunner(loop, LOADING_THREADS)
         self.is_stopping = False
@@ -75,7 +82,10 @@ class Server:
         except BaseException:
             self.socket_server.close()
             raise
-        self.socket_server.start(self.components.apis.handle)
+        apis = self.components.apis
+        self.socket_server.start(apis.handle, UnauthenticatedApis(apis))
+        for notice in self.securities.notices():
+            logger.warning("%s", notice)
 
     def _start_alone(self) -> None:
         storage = NodeStorage(self.config, self.env, self.ports)
@@ -133,6 +143,10 @@ class Server:
     def _start_components(self) -> None:
         """What the components do by themselves begins."""
         components = self.components
+        if self.securities.has_logins:
+            self.securities.scram.attach(
+                lambda: components.image.scram, scram_secret(self.storage.metadata_dir)
+            )
         self.socket_server.connection_closed = components.client_metrics.connection_closed
         components.housekeeping.start()
         components.log_cleaner.start()
@@ -212,24 +226,29 @@ class Server:
 
     async def _close_threads(self) -> None:
         """Returns when all work in threads has ended, and its results have been taken."""
-        for runner in (self._copying, self._loading, self._runner):
+        for runner in (self._authenticating, self._copying, self._loading, self._runner):
             await self._loop.run_in_executor(None, runner.close)
 
-
-def _socket_server(
-    config: BrokerConfig, loop: asyncio.AbstractEventLoop, memory: RequestMemory, observers: Observers
-) -> SocketServer:
-    return SocketServer(
-        loop=loop,
-        listeners=config.listeners,
-        settings=SocketSettings(
-            connections_max_idle_ms=config[network.CONNECTIONS_MAX_IDLE_MS],
-            socket_listen_backlog_size=config[network.SOCKET_LISTEN_BACKLOG_SIZE],
-            socket_receive_buffer_bytes=config[network.SOCKET_RECEIVE_BUFFER_BYTES],
-            socket_request_max_bytes=config[network.SOCKET_REQUEST_MAX_BYTES],
-            socket_send_buffer_bytes=config[network.SOCKET_SEND_BUFFER_BYTES],
-        ),
-        quotas=ConnectionQuotas(limits_of(config)),
-        memory=memory,
-        probe=observers.sockets,
-    )
+    def _make_socket_server(self) -> SocketServer:
+        config = self.config
+        return SocketServer(
+            loop=self._loop,
+            listeners=config.listeners,
+            settings=SocketSettings(
+                barnabas_authentication_timeout_ms=config[barnabas.BARNABAS_AUTHENTICATION_TIMEOUT_MS],
+                connection_failed_authentication_delay_ms=config[
+                    network.CONNECTION_FAILED_AUTHENTICATION_DELAY_MS
+                ],
+                connections_max_idle_ms=config[network.CONNECTIONS_MAX_IDLE_MS],
+                socket_listen_backlog_size=config[network.SOCKET_LISTEN_BACKLOG_SIZE],
+                socket_receive_buffer_bytes=config[network.SOCKET_RECEIVE_BUFFER_BYTES],
+                socket_request_max_bytes=config[network.SOCKET_REQUEST_MAX_BYTES],
+                socket_send_buffer_bytes=config[network.SOCKET_SEND_BUFFER_BYTES],
+            ),
+            quotas=ConnectionQuotas(limits_of(config)),
+            memory=self.memory,
+            probe=self.observers.sockets,
+            secure=self.securities,
+            now_ms=self.env.now_ms,
+            runner=self._authenticating,
+        )

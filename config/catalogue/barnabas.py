@@ -45,6 +45,16 @@ BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW = keys.boolean(
     "Whether a member of a cluster that has ACLs, or an authorizer configured, serves without enforcing them: whoever "
     "reaches its ports may then read and write everything. By default such a broker does not start."
 )
+BARNABAS_AUTHENTICATION_TIMEOUT_MS = keys.int_(
+    "barnabas.authentication.timeout.ms", 30_000, MEDIUM, ACTED, at_least(1)
+).doc(
+    "How long a client may take from connecting to having authenticated. Kafka sets no such limit; without one a "
+    "client that sends nothing costs a connection for connections.max.idle.ms."
+)
+BARNABAS_JAAS_CONFIG_FILE = keys.optional_string("barnabas.jaas.config.file", None, MEDIUM, ACTED).doc(
+    "The static JAAS file, with an entry <listener>.KafkaServer or KafkaServer for listeners whose mechanisms have no "
+    "sasl.jaas.config. When unset, the one that KAFKA_OPTS names by -Djava.security.auth.login.config."
+)
 BARNABAS_CLIENT_METRICS_MAX_SERIES = keys.int_(
     "barnabas.client.metrics.max.series", 10_000, LOW, ACTED, at_least(0)
 ).doc(

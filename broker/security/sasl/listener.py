@@ -1,0 +1,298 @@
+"""SaslListener: the logins of one listener, from its configuration.
+
+A value is looked up as listener.name.<listener>.<mechanism>.<key>, listener.name.<listener>.<key> and <key>, but for
+sasl.jaas.config and sasl.server.callback.handler.class, which Kafka takes in the first form alone. What asks for a
+protection that does not exist here is an error, never ignored: an unknown mechanism, login module, callback handler or
+principal builder.
+
+Source: org.apache.kafka.common.network.SaslChannelBuilder, ChannelBuilders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from barnabas.broker.security.hooks import FORM, HookError, is_hook, load_hook
+from barnabas.broker.security.jaas import JaasEntry, JaasError, parse_value, server_entries
+from barnabas.broker.security.sasl.plain import PLAIN, USER_PREFIX, JaasLogins, PlainMechanism
+from barnabas.broker.security.sasl.scram import BY_NAME, ScramCredentials, ScramMechanismOfListener
+from barnabas.broker.security.sasl.server import Mechanism
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.barnabas import BARNABAS_JAAS_CONFIG_FILE
+from barnabas.config.catalogue.replication import INTER_BROKER_LISTENER_NAME
+from barnabas.config.catalogue.sasl import (
+    CONNECTIONS_MAX_REAUTH_MS,
+    SASL_ENABLED_MECHANISMS,
+    SASL_JAAS_CONFIG,
+    SASL_LOGIN_CALLBACK_HANDLER_CLASS,
+    SASL_LOGIN_CLASS,
+    SASL_MECHANISM_INTER_BROKER_PROTOCOL,
+    SASL_SERVER_CALLBACK_HANDLER_CLASS,
+    SASL_SERVER_MAX_RECEIVE_SIZE,
+)
+from barnabas.config.catalogue.tls import PRINCIPAL_BUILDER_CLASS
+from barnabas.config.keys import ConfigError, ConfigKey
+from barnabas.config.layers import InvalidConfigError
+
+_PACKAGE: Final = "org.apache.kafka.common.security"
+PLAIN_LOGIN_MODULE: Final = f"{_PACKAGE}.plain.PlainLoginModule"
+SCRAM_LOGIN_MODULE: Final = f"{_PACKAGE}.scram.ScramLoginModule"
+
+
+class JaasFile(NamedTuple):
+    """The static file: its entries by context name, and what to call it in an error."""
+
+    contexts: Mapping[str, list[JaasEntry]]
+    path: str
+
+
+class MechanismSettings(NamedTuple):
+    """What a mechanism of a listener is made from."""
+
+    name: str
+    options: Mapping[str, str]
+    """Those of the JAAS entries of its login module."""
+    max_reauth_ms: int
+    hook: Any
+    """The class in sasl.server.callback.handler.class, where it is the operator's own; else None."""
+    scram: ScramCredentials
+
+
+class MechanismKind(NamedTuple):
+    """What the configuration of a mechanism may be. `requires_entry`: whether it needs a JAAS entry."""
+
+    login_module: str
+    handler: str
+    """Kafka's own callback handler, which stands for what is built in."""
+    hook_methods: tuple[str, ...]
+    """The methods of an operator's own class; none where there cannot be one."""
+    requires_entry: bool
+    make: Callable[[MechanismSettings], Mechanism]
+
+
+def _plain(settings: MechanismSettings) -> Mechanism:
+    if settings.hook is not None:
+        return PlainMechanism(settings.hook(settings.options), settings.max_reauth_ms, blocks=True)
+    return PlainMechanism(JaasLogins(settings.options), settings.max_reauth_ms)
+
+
+def _scram(settings: MechanismSettings) -> Mechanism:
+    return ScramMechanismOfListener(settings.name, settings.scram, settings.max_reauth_ms)
+
+
+_SCRAM_KIND: Final = MechanismKind(
+    SCRAM_LOGIN_MODULE,
+    f"{_PACKAGE}.scram.internals.ScramServerCallbackHandler",
+    (),
+    requires_entry=False,  # Kafka wants one, which has nothing in it
+    make=_scram,
+)
+MECHANISMS: Final[dict[str, MechanismKind]] = {
+    PLAIN: MechanismKind(
+        PLAIN_LOGIN_MODULE,
+        f"{_PACKAGE}.plain.internals.PlainServerCallbackHandler",
+        ("authenticate",),
+        requires_entry=True,
+        make=_plain,
+    ),
+    **dict.fromkeys(BY_NAME, _SCRAM_KIND),
+}
+"""The mechanisms that there are, by name."""
+
+
+class SaslListener(NamedTuple):
+    """The logins of one listener; mechanisms by name, the frame limit in bytes."""
+
+    mechanisms: dict[str, Mechanism]
+    max_receive_bytes: int
+
+
+def sasl_listener(
+    config: BrokerConfig, listener: str, scram: ScramCredentials, jaas_file: JaasFile | None = None
+) -> SaslListener:
+    """Raises InvalidConfigError, with every error of the listener's configuration."""
+    reader = _Reader(config, listener, scram, jaas_file)
+    mechanisms = reader.mechanisms()
+    max_receive_bytes = reader.value(SASL_SERVER_MAX_RECEIVE_SIZE, None)
+    if reader.errors:
+        raise InvalidConfigError(reader.errors)
+    assert max_receive_bytes is not None
+    return SaslListener(mechanisms, max_receive_bytes)
+
+
+def check_principal_builder(config: BrokerConfig, listener: str) -> None:
+    """Raises InvalidConfigError where a listener's principals are to be built by a class that is not known here."""
+    setting = config.listener_setting(listener, PRINCIPAL_BUILDER_CLASS)
+    if setting is not None and setting.text.strip() not in ("", PRINCIPAL_BUILDER_CLASS.default):
+        requirement = f"must be {PRINCIPAL_BUILDER_CLASS.default}, or left out: no other is known here"
+        raise InvalidConfigError([ConfigError(setting.key, setting.text, requirement, setting.place)])
+
+
+class _Reader:
+    """Reads a listener's configuration, and collects its errors."""
+
+    def __init__(
+        self, config: BrokerConfig, listener: str, scram: ScramCredentials, jaas_file: JaasFile | None
+    ) -> None:
+        self.errors: list[ConfigError] = []
+        self._config = config
+        self._listener = listener
+        self._scram = scram
+        self._file = jaas_file
+
+    def mechanisms(self) -> dict[str, Mechanism]:
+        enabled = self.value(SASL_ENABLED_MECHANISMS, None) or ()
+        found: dict[str, Mechanism] = {}
+        if not enabled or any(name not in MECHANISMS for name in enabled):
+            self._reject_mechanisms(enabled)
+            return found
+        if self._config.is_set(INTER_BROKER_LISTENER_NAME):
+            self._check_inter_broker_mechanism(enabled)
+        for name in enabled:
+            mechanism = self._mechanism(name, MECHANISMS[name])
+            if mechanism is not None:
+                found[name] = mechanism
+        return found
+
+    def value(self, key: ConfigKey[Any], mechanism: str | None) -> Any:
+        """None for a wrong value, which is among the errors then."""
+        try:
+            return self._config.mechanism_value(self._listener, mechanism, key)
+        except ConfigError as error:
+            self.errors.append(error)
+            return None
+
+    def _mechanism(self, name: str, kind: MechanismKind) -> Mechanism | None:
+        before = len(self.errors)
+        options = self._options(name, kind)
+        hook = self._hook(name, kind)
+        for key in (SASL_LOGIN_CLASS, SASL_LOGIN_CALLBACK_HANDLER_CLASS):
+            self._reject_class(name, key)
+        max_reauth_ms = self.value(CONNECTIONS_MAX_REAUTH_MS, name)
+        if len(self.errors) > before:
+            return None
+        settings = MechanismSettings(name, options, max_reauth_ms, hook, self._scram)
+        try:
+            return kind.make(settings)
+        except Exception as error:  # of a hook's constructor: its text may have an option's value in it
+            self._reject(
+                SASL_SERVER_CALLBACK_HANDLER_CLASS,
+                name,
+                f"must name a class that can be made: it fails with {type(error).__name__}",
+            )
+            return None
+
+    # ---- JAAS
+
+    def _options(self, name: str, kind: MechanismKind) -> Mapping[str, str]:
+        """The options of the mechanism's login module."""
+        own = self._config.unknown.get(self._key(name, SASL_JAAS_CONFIG))
+        try:
+            entries = [parse_value(own.text)] if own is not None else self._entries_in_file()
+        except JaasError as error:
+            if own is not None:
+                self._reject(SASL_JAAS_CONFIG, name, f"must be the entry of one login module: {error}")
+            else:
+                self._reject_file(str(error))
+            return {}
+        if entries is None:
+            if kind.requires_entry:
+                self._reject(SASL_JAAS_CONFIG, name, self._wanted_entry(name))
+            return {}
+        found = [entry for entry in entries if entry.login_module == kind.login_module]
+        if not found and (own is not None or kind.requires_entry):
+            named = ", ".join(entry.login_module for entry in entries)
+            self._reject(SASL_JAAS_CONFIG, name, f"must name {kind.login_module}; it names {named or 'none'}")
+            return {}
+        return {key: value for entry in reversed(found) for key, value in entry.options.items()}
+
+    def _entries_in_file(self) -> list[JaasEntry] | None:
+        return None if self._file is None else server_entries(self._file.contexts, self._listener)
+
+    def _reject_file(self, why: str) -> None:
+        assert self._file is not None
+        requirement = f"must be a JAAS file of login modules that are allowed: {why}"
+        self.errors.append(ConfigError(BARNABAS_JAAS_CONFIG_FILE.name, self._file.path, requirement))
+
+    def _wanted_entry(self, name: str) -> str:
+        module = MECHANISMS[name].login_module
+        return (
+            f'must be set, as {module} required {USER_PREFIX}alice="a password"; '
+            "(or the static JAAS file must have an entry KafkaServer)"
+        )
+
+    # ---- classes
+
+    def _hook(self, name: str, kind: MechanismKind) -> Any:
+        own = self._config.unknown.get(self._key(name, SASL_SERVER_CALLBACK_HANDLER_CLASS))
+        if own is None:
+            unprefixed = self._config.listener_setting(self._listener, SASL_SERVER_CALLBACK_HANDLER_CLASS)
+            if unprefixed is not None:
+                requirement = (
+                    f"must have its prefix, as {self._key(name, SASL_SERVER_CALLBACK_HANDLER_CLASS)}"
+                )
+                self.errors.append(
+                    ConfigError(unprefixed.key, unprefixed.text, requirement, unprefixed.place)
+                )
+            return None
+        text = own.text.strip()
+        if text == kind.handler:
+            return None
+        if not kind.hook_methods:
+            self._reject(SASL_SERVER_CALLBACK_HANDLER_CLASS, name, f"must be {kind.handler}, or left out")
+            return None
+        if not is_hook(text):
+            self._reject(
+                SASL_SERVER_CALLBACK_HANDLER_CLASS,
+                name,
+                f"must be {FORM}, or left out: there is no JVM here that could run a Java class",
+            )
+            return None
+        try:
+            return load_hook(text, *kind.hook_methods)
+        except HookError as error:
+            self._reject(
+                SASL_SERVER_CALLBACK_HANDLER_CLASS, name, f"must name a class that can be loaded: {error}"
+            )
+            return None
+
+    def _reject_class(self, name: str, key: ConfigKey[Any]) -> None:
+        if self._key(name, key) in self._config.unknown:
+            self._reject(key, name, "must be left out: there is no JVM here that could run a Java class")
+
+    # ---- errors
+
+    def _key(self, mechanism: str, key: ConfigKey[Any]) -> str:
+        return f"listener.name.{self._listener.lower()}.{mechanism.lower()}.{key.name}"
+
+    def _reject(self, key: ConfigKey[Any], mechanism: str, requirement: str) -> None:
+        """Adds an error about a key of a mechanism, whose value is not shown where it may be secret."""
+        name = self._key(mechanism, key)
+        own = self._config.unknown.get(name)
+        shown = None if own is None else "[hidden]" if key.sensitive else own.text
+        self.errors.append(ConfigError(name, shown, requirement, "" if own is None else own.place))
+
+    def _reject_mechanisms(self, enabled: tuple[str, ...]) -> None:
+        setting = self._config.listener_setting(self._listener, SASL_ENABLED_MECHANISMS)
+        lower = self._listener.lower()
+        requirement = (
+            f"must be among {', '.join(MECHANISMS)} for listener {self._listener}, which asks for SASL. Kerberos, "
+            "which is the default, is not served yet. What most want instead are lines like\n"
+            f"    sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n"
+            f'    listener.name.{lower}.plain.sasl.jaas.config={PLAIN_LOGIN_MODULE} required user_alice="a password";\n'
+            f"    listener.name.{lower}.scram-sha-512.sasl.jaas.config={SCRAM_LOGIN_MODULE} required;"
+        )
+        key = SASL_ENABLED_MECHANISMS.name if setting is None else setting.key
+        place = "default" if setting is None else setting.place
+        self.errors.append(ConfigError(key, ",".join(enabled), requirement, place))
+
+    def _check_inter_broker_mechanism(self, enabled: tuple[str, ...]) -> None:
+        mechanism = self._config[SASL_MECHANISM_INTER_BROKER_PROTOCOL]
+        if self._config.inter_broker_listener == self._listener and mechanism not in enabled:
+            self.errors.append(
+                SASL_MECHANISM_INTER_BROKER_PROTOCOL.error(
+                    mechanism,
+                    f"among {SASL_ENABLED_MECHANISMS.name} of listener {self._listener}, by which brokers connect",
+                ).at(self._config.place(SASL_MECHANISM_INTER_BROKER_PROTOCOL))
+            )
