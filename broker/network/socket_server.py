@@ -110,7 +110,8 @@ class SocketServer:
         self._now_ms = now_ms
         self._runner = runner or InlineRunner()
         self._doors: Doors | None = None
-        self._authentications: Authentications | None = None  # until there is a listener with logins
+        self.authentications: Authentications | None = None
+        """The connections that have not logged in; None until there is a listener with logins."""
         self._addresses = listeners
         self._settings = settings
         self._quotas = quotas
@@ -177,9 +178,9 @@ class SocketServer:
     def _context(self, handle: Handler, listening: _Listening) -> ConnectionContext:
         sasl = listening.security.sasl
         if sasl is not None:
-            if self._authentications is None:
-                self._authentications = self._new_authentications()
-            handle = self._authentications.guarded(handle, sasl, listening.probe)
+            if self.authentications is None:
+                self.authentications = self._new_authentications()
+            handle = self.authentications.guarded(handle, sasl, listening.probe)
         return ConnectionContext(
             handle=handle,
             memory=self._memory,
@@ -428,8 +429,8 @@ class SocketServer:
         if listening.security.sasl is None:
             connection.connection_made(transport)
         else:
-            assert self._authentications is not None
-            self._authentications.begin(connection, transport, listening.security, listening.probe)
+            assert self.authentications is not None
+            self.authentications.begin(connection, transport, listening.security, listening.probe)
 
     def _set_options(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
@@ -444,8 +445,8 @@ class SocketServer:
         info = connection.info
         self._connections.discard(connection)
         self._sweep.forget(connection)
-        if self._authentications is not None:
-            self._authentications.forget(connection)
+        if self.authentications is not None:
+            self.authentications.forget(connection)
         self._probe.listener(info.listener_name).connections_closed += 1
         self._quotas.release(info.listener_name, info.client_host)
         self.connection_closed(info.connection_id)
@@ -458,7 +459,7 @@ class SocketServer:
     def _sweep_later(self) -> None:
         max_idle_s = self._settings.connections_max_idle_ms / 1000
         interval_s = min(SWEEP_INTERVAL_S, max_idle_s / 4) if max_idle_s >= 0 else SWEEP_INTERVAL_S
-        if self._authentications is not None:
+        if self.authentications is not None:
             interval_s = min(interval_s, self._settings.barnabas_authentication_timeout_ms / 4000)
         self._sweep_due = self._loop.time() + max(interval_s, _LEAST_SWEEP_INTERVAL_S)
         self._sweep_timer = self._loop.call_at(self._sweep_due, self._sweep_now)
@@ -467,7 +468,7 @@ class SocketServer:
         now = self._loop.time()
         self._pulse.ticked(self._sweep_due, now)
         self._sweep.sweep(now)
-        if self._authentications is not None:
-            self._authentications.sweep(now)
+        if self.authentications is not None:
+            self.authentications.sweep(now)
         self._probe.sample(now)
         self._sweep_later()

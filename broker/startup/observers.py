@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from barnabas.broker.compaction.status import Compaction
 from barnabas.broker.http.server import HttpServer
 from barnabas.broker.metrics import sources as metric_sources
+from barnabas.broker.metrics.authentication_metrics import add_authentications
 from barnabas.broker.metrics.cleaner_metrics import add_cleaner
 from barnabas.broker.metrics.coordinator_metrics import add_coordinators
 from barnabas.broker.metrics.lag_metrics import add_lag
@@ -61,6 +62,7 @@ class Observers:
         metric_sources.add_topics(metrics, self.topics)
         metric_sources.add_requests(metrics, self.requests)
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
+        add_authentications(metrics, self.sockets, lambda: server.socket_server.authentications)
         metric_sources.add_purgatories(
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )
