@@ -20,7 +20,12 @@ from barnabas.config.checks import UnreadableValueError, relation_errors
 from barnabas.config.directories import directory_errors
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import InvalidConfigError, Setting, Source
-from barnabas.config.listeners import Listener, build_listeners, check_inter_broker_listener
+from barnabas.config.listeners import (
+    Listener,
+    build_listeners,
+    check_inter_broker_listener,
+    check_member_listener,
+)
 from barnabas.config.member import is_member
 from barnabas.config.messages import (
     LISTENER_KEYS,
@@ -315,6 +320,8 @@ class BrokerConfig:
                 check_inter_broker_listener(inter_broker, opened)
             elif is_member(sound[PROCESS_ROLES]):
                 check_inter_broker_listener(sound[SECURITY_INTER_BROKER_PROTOCOL], opened)
+            if is_member(sound[PROCESS_ROLES]):
+                check_member_listener(inter_broker or sound[SECURITY_INTER_BROKER_PROTOCOL], opened)
         except UnreadableValueError:
             return []
         except ConfigError as error:

@@ -77,6 +77,17 @@ def parse_protocol_map(text: str) -> dict[str, str]:
     return protocols
 
 
+def check_member_listener(name: str, listeners: Sequence[Listener]) -> None:
+    """Raises ConfigError when a member of a cluster is to connect to other brokers by more than PLAINTEXT."""
+    for listener in listeners:
+        if listener.name == name.upper() and listener.security_protocol != "PLAINTEXT":
+            raise INTER_BROKER_LISTENER_NAME.error(
+                name,
+                f"the name of a PLAINTEXT listener: this one is {listener.security_protocol}, and connections to "
+                "other brokers are PLAINTEXT yet",
+            )
+
+
 def check_inter_broker_listener(name: str, listeners: Sequence[Listener]) -> None:
     """Raises ConfigError when brokers are to reach each other by a listener that is not opened."""
     known = [listener.name for listener in listeners]

@@ -329,11 +329,11 @@ _counters(
     failed_reauthentication_total="Clients that have failed to authenticate again.",
     successful_authentication_no_reauth_total="Clients that have authenticated and cannot do so again on the same "
     "connection.",
-    expired_connections_killed_count="Connections closed because they were used after the end of their session.",
 )
 _gauges(
     LISTENER_PREFIX,
     ["listener", "networkProcessor"],
+    expired_connections_killed_count="Connections closed because they were used after the end of their session.",
     successful_authentication_rate="Clients that authenticate a second, over the last half minute.",
     failed_authentication_rate="Clients that fail to authenticate a second, over the last half minute.",
     successful_reauthentication_rate="Clients that authenticate again a second, over the last half minute.",

@@ -10,6 +10,7 @@ Source: kafka.network.Processor.processCompletedReceives, KafkaChannel.maybeBegi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -34,6 +35,8 @@ from barnabas.protocol.framing import Frame
 
 if TYPE_CHECKING:
     pass
+
+logger = logging.getLogger("barnabas.network")
 
 _HANDSHAKE: Final = ApiKey.SASL_HANDSHAKE.to_bytes(2, "big")
 
@@ -149,7 +152,12 @@ class SaslRequests:
 
         def worked(error: BaseException | None) -> None:
             assert error is None, error  # the step keeps what it meets
-            answer = self._apply(info, state, renewal, renewal.worked())
+            answer: Answer
+            try:
+                answer = self._apply(info, state, renewal, renewal.worked())
+            except Exception:
+                logger.exception("a bug: closing the connection of %s:%d", info.client_host, info.client_port)
+                answer = CLOSE_CONNECTION
             if isinstance(answer, Pending):
                 answer.add_done_callback(pending.complete)
             else:

@@ -9,6 +9,7 @@ from barnabas.config.listeners import (
     Listener,
     build_listeners,
     check_inter_broker_listener,
+    check_member_listener,
     controller_listeners,
     parse_protocol_map,
 )
@@ -80,7 +81,7 @@ def test_the_controllers_listeners_stay_closed() -> None:
         ("PLAINTEXT://:1,INTERNAL://:1", None, "a port of its own; 1 occurs twice"),
         ("PLAINTEXT://127.0.0.1:1,INTERNAL://[::1]:1,SSL://[::2]:1", None, "1 occurs twice"),
         ("OTHER://:1", None, "made of listeners in listener.security.protocol.map; OTHER is not in it"),
-        ("SSL://:1", None, "made of PLAINTEXT listeners; SSL is SSL, which comes in a later release"),
+        ("SSL://:1", None, "made of PLAINTEXT, SASL_PLAINTEXT listeners; SSL is SSL, which comes in a later"),
         ("PLAINTEXT://:1", "INTERNAL://a:1", "for listeners that are opened (PLAINTEXT); INTERNAL is not"),
         ("PLAINTEXT://:1", "PLAINTEXT://0.0.0.0:1", "an address that clients can reach; 0.0.0.0 is not"),
         (
@@ -111,6 +112,18 @@ def test_brokers_reach_each_other_by_a_listener_that_is_open() -> None:
     check_inter_broker_listener("plaintext", build("PLAINTEXT://:1"))
     with pytest.raises(ConfigError, match="the name of a listener that is opened: PLAINTEXT"):
         check_inter_broker_listener("INTERNAL", build("PLAINTEXT://:1"))
+
+
+def test_a_member_connects_to_other_brokers_without_logins() -> None:
+    check_member_listener("plaintext", build("PLAINTEXT://:1"))
+    secured = [
+        each._replace(security_protocol="SASL_PLAINTEXT") for each in build("INTERNAL://:1,PLAINTEXT://:2")
+    ]
+    check_member_listener("OTHER", secured)
+    with pytest.raises(
+        ConfigError, match="this one is SASL_PLAINTEXT, and connections to other brokers are PLAIN"
+    ):
+        check_member_listener("internal", secured)
 
 
 def test_listeners_compare_by_value() -> None:

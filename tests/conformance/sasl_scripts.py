@@ -1,7 +1,8 @@
 """Scripts of bytes for a listener with SASL: what a client sends, and what it notes of the answers.
 
-A transcript has a line for each answer, with what differs between brokers left out, and one for the end of the connection:
-"closed at once", or "closed late" after connection.failed.authentication.delay.ms, which is `DELAY_S` on both sides.
+A transcript has a line for each answer, with what differs between brokers left out, and one for the end of the
+connection: "closed at once", or "closed late" after connection.failed.authentication.delay.ms, which is `DELAY_S` on
+both sides.
 """
 
 from __future__ import annotations
@@ -358,7 +359,7 @@ def raw_scram(client: ScriptClient) -> None:
     first = client.note_raw(lambda frame: "a token")
     assert first is not None
     client.send(scram_client.final(first))
-    client.note_raw(lambda frame: scram_client.trusts(frame))
+    client.note_raw(scram_client.trusts)
     client.metadata()
 
 
@@ -444,7 +445,9 @@ def another_api_among_tokens(client: ScriptClient, message: Message, version: in
     client.receive()
 
 
-@script((b"",), (b"abc",), (bytes(8),), (struct.pack(">hhih", ApiKey.SASL_AUTHENTICATE, 3, 7, -1) + bytes(9),))
+@script(
+    (b"",), (b"abc",), (bytes(8),), (struct.pack(">hhih", ApiKey.SASL_AUTHENTICATE, 3, 7, -1) + bytes(9),)
+)
 def garbage_among_tokens(client: ScriptClient, payload: bytes) -> None:
     client.handshake()
     client.send(payload)

@@ -97,17 +97,13 @@ def add_users(bootstrap: str) -> None:
     ]
     admin = ADMIN.AdminClient({"bootstrap.servers": bootstrap})
     for info in infos:
-        alterations = [
-            ADMIN.UserScramCredentialUpsertion(user, info, PASSWORD.encode()) for user in USERS
-        ]
+        alterations = [ADMIN.UserScramCredentialUpsertion(user, info, PASSWORD.encode()) for user in USERS]
         for future in admin.alter_user_scram_credentials(alterations).values():
             future.result(30)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_script_has_the_same_transcript(
-    name: str, transcripts: dict[str, dict[str, list[object]]]
-) -> None:
+def test_script_has_the_same_transcript(name: str, transcripts: dict[str, dict[str, list[object]]]) -> None:
     kafka, ours = transcripts["kafka"][name], transcripts["ours"][name]
     if name in DIFFERENCES:
         assert ours != kafka, f"no exception any more: {DIFFERENCES[name]}"

@@ -84,9 +84,7 @@ class ScramClient:
         signed = f"{self.bare},{text},{without_proof}".encode()
         signature = hmac.digest(hashlib.new(self.hash, client_key).digest(), signed, self.hash)
         proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
-        self.server_signature = hmac.digest(
-            hmac.digest(salted, b"Server Key", self.hash), signed, self.hash
-        )
+        self.server_signature = hmac.digest(hmac.digest(salted, b"Server Key", self.hash), signed, self.hash)
         return f"{without_proof},p={b64encode(proof).decode()}".encode()
 
     def trusts(self, server_final: bytes) -> bool:

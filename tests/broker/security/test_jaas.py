@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ def options(text: str) -> dict[str, str]:
 
 
 def test_a_value_is_one_entry() -> None:
-    entry = parse_value(f'{PLAIN} required user_alice="pencil" user_bob=\'hush\';')
+    entry = parse_value(f"{PLAIN} required user_alice=\"pencil\" user_bob='hush';")
     assert entry == JaasEntry(PLAIN, "REQUIRED", {"user_alice": "pencil", "user_bob": "hush"})
 
 
@@ -87,19 +89,15 @@ def test_wrong_values(text: str, message: str) -> None:
 
 @given(st.text())
 def test_any_text_is_an_entry_or_a_jaas_error(text: str) -> None:
-    try:
+    with suppress(JaasError):
         assert parse_value(text).login_module is not None
-    except JaasError as error:
-        assert str(error)
 
 
-@given(st.text(alphabet='ab=;"{}\\/*\n \'1-.', max_size=60))
+@given(st.text(alphabet="ab=;\"{}\\/*\n '1-.", max_size=60))
 def test_any_text_of_its_characters_is_a_file_or_a_jaas_error(text: str) -> None:
     for wrapped in (text, f"K {{ M required {text} }};"):
-        try:
+        with suppress(JaasError):
             parse_file(wrapped)
-        except JaasError as error:
-            assert str(error)
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_.]*", fullmatch=True), st.text(), max_size=5))
@@ -165,7 +163,7 @@ def test_modules_of_a_file_that_are_not_allowed() -> None:
 
 def test_no_error_and_no_representation_shows_a_password() -> None:
     assert "pencil" not in repr(parse_value('M required user_alice="pencil";'))
-    for text in ('M required user_alice="pencil" "pencil";', 'M required pencil pencil;', 'M pencil="pencil'):
+    for text in ('M required user_alice="pencil" "pencil";', "M required pencil pencil;", 'M pencil="pencil'):
         with pytest.raises(JaasError) as caught:
             parse_value(text)
         assert "pencil" not in str(caught.value).replace("pencil is no control flag", "")

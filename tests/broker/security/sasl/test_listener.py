@@ -89,7 +89,9 @@ def test_the_closest_value_counts() -> None:
 
 def test_the_default_needs_kerberos_and_the_error_says_what_to_set_instead() -> None:
     error = errors_of({})
-    assert "default: sasl.enabled.mechanisms=GSSAPI must be among PLAIN, SCRAM-SHA-256, SCRAM-SHA-512" in error
+    assert (
+        "default: sasl.enabled.mechanisms=GSSAPI must be among PLAIN, SCRAM-SHA-256, SCRAM-SHA-512" in error
+    )
     assert "    sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n" in error
     assert f"    {PLAIN_KEY}={PLAIN_LOGIN_MODULE} required user_alice=" in error
     assert f"    listener.name.sasl.scram-sha-512.sasl.jaas.config={SCRAM_LOGIN_MODULE} required;" in error
@@ -100,17 +102,29 @@ def test_the_default_needs_kerberos_and_the_error_says_what_to_set_instead() -> 
     [
         ({"sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms= must be among PLAIN"),
         ({"sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}, "must be among PLAIN"),
-        ({"listener.name.sasl.sasl.enabled.mechanisms": "plain"}, "listener.name.sasl.sasl.enabled.mechanisms=plain"),
+        (
+            {"listener.name.sasl.sasl.enabled.mechanisms": "plain"},
+            "listener.name.sasl.sasl.enabled.mechanisms=plain",
+        ),
         ({"sasl.enabled.mechanisms": "PLAIN"}, f"{PLAIN_KEY} must be set, as {PLAIN_LOGIN_MODULE} required"),
         ({PLAIN_KEY: "rubbish"}, f"{PLAIN_KEY}=[hidden] must be the entry of one login module: it ends"),
         ({PLAIN_KEY: f"{ALICE} {ALICE}"}, "it has 2 login modules"),
-        ({PLAIN_KEY: 'org.example.Own required secret="x";'}, f"must name {PLAIN_LOGIN_MODULE}; it names org.example"),
+        (
+            {PLAIN_KEY: 'org.example.Own required secret="x";'},
+            f"must name {PLAIN_LOGIN_MODULE}; it names org.example",
+        ),
         (
             {PLAIN_KEY: "com.sun.security.auth.module.JndiLoginModule required;"},
             "JndiLoginModule is not allowed",
         ),
-        ({PLAIN_KEY: ALICE, HANDLER: "org.example.Own"}, f"{HANDLER}=org.example.Own must be python:module:Class"),
-        ({PLAIN_KEY: ALICE, HANDLER: "python:nowhere_at_all:Own"}, "must name a class that can be loaded: module nowhere"),
+        (
+            {PLAIN_KEY: ALICE, HANDLER: "org.example.Own"},
+            f"{HANDLER}=org.example.Own must be python:module:Class",
+        ),
+        (
+            {PLAIN_KEY: ALICE, HANDLER: "python:nowhere_at_all:Own"},
+            "must name a class that can be loaded: module nowhere",
+        ),
         ({PLAIN_KEY: ALICE, HANDLER: "python:logging:Logger"}, "class Logger has no method authenticate"),
         (
             {PLAIN_KEY: ALICE, "sasl.server.callback.handler.class": "org.example.Own"},
@@ -121,7 +135,10 @@ def test_the_default_needs_kerberos_and_the_error_says_what_to_set_instead() -> 
             "listener.name.sasl.plain.sasl.login.class=org.example.Own must be left out",
         ),
         (
-            {PLAIN_KEY: ALICE, "listener.name.sasl.plain.sasl.login.callback.handler.class": "org.example.Own"},
+            {
+                PLAIN_KEY: ALICE,
+                "listener.name.sasl.plain.sasl.login.callback.handler.class": "org.example.Own",
+            },
             "sasl.login.callback.handler.class=org.example.Own must be left out",
         ),
     ],
@@ -249,7 +266,11 @@ def test_the_mechanism_between_brokers_must_be_enabled(settings: dict[str, str],
 
 def test_principal_builders() -> None:
     own = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
-    for settings in ({}, {"principal.builder.class": own}, {"listener.name.sasl.principal.builder.class": own}):
+    for settings in (
+        {},
+        {"principal.builder.class": own},
+        {"listener.name.sasl.principal.builder.class": own},
+    ):
         check_principal_builder(config_of(**settings), "SASL")
     for key in ("principal.builder.class", "listener.name.sasl.principal.builder.class"):
         with pytest.raises(InvalidConfigError, match=f"{key}=org.example.Own must be {own}"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64decode
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -147,8 +148,8 @@ def test_a_login_by_token() -> None:
     assert login.login == Login("owner", token_authenticated=True, expires_ms=1_000_000)
     with pytest.raises(SaslError, match="no credential"):
         log_in(ScramClient("SCRAM-SHA-256", "token-id", "hmac"), server(of=by_token))
+    other = ScramClient("SCRAM-SHA-256", "other", "hmac", extensions=",tokenauth=TRUE")
     with pytest.raises(SaslError, match="no credential"):
-        other = ScramClient("SCRAM-SHA-256", "other", "hmac", extensions=",tokenauth=TRUE")
         log_in(other, server(of=by_token))
 
 
@@ -225,10 +226,8 @@ _WORDS = st.text(alphabet="nrcpabs=,yi 2C3D\x7f/+", max_size=40).map(str.encode)
 @given(st.binary(max_size=60) | _WORDS)
 def test_any_bytes_are_messages_or_sasl_errors(token: bytes) -> None:
     for parse in (parse_client_first, parse_client_final):
-        try:
+        with suppress(SaslError):
             parse(token)
-        except SaslError as error:
-            assert str(error)
 
 
 @given(
