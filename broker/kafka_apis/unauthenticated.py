@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.kafka_apis.error_responses import error_response, has_error_response
 from barnabas.protocol.api_keys import (
     ApiKey,
     known_versions,
@@ -44,6 +43,9 @@ class UnauthenticatedApis:
 
         Raises ProtocolError where the request cannot be decoded, or its version does not exist.
         """
+        # not for a broker without logins
+        from barnabas.broker.kafka_apis.error_responses import error_response, has_error_response
+
         key = ApiKey(int.from_bytes(frame[:2], "big"))
         version = int.from_bytes(frame[2:4], "big", signed=True)
         low, high = known_versions(key)

@@ -119,6 +119,8 @@ def _allowed(entry: JaasEntry) -> JaasEntry:
 
 def _entry(tokens: _Tokens) -> JaasEntry:
     module = tokens.take_text("a login module's class")
+    if not module:
+        raise JaasError("a login module's class is empty")
     flag = tokens.take_text("a control flag").upper()
     if flag not in CONTROL_FLAGS:
         raise JaasError(f"{flag.lower()} is no control flag; these are {', '.join(CONTROL_FLAGS).lower()}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -115,6 +114,8 @@ def is_loopback(host: str | None) -> bool:
     """Whether a listener's host is reached from this machine alone; None: every interface."""
     if host == "localhost":
         return True
+    import ipaddress  # not for a broker without logins
+
     try:
         return host is not None and ipaddress.ip_address(host).is_loopback
     except ValueError:

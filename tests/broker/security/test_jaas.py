@@ -64,6 +64,7 @@ def test_options(text: str, value: str) -> None:
         ("/* nothing", "no login module"),
         ("M required; N required;", "2 login modules"),
         ("M", "ends where there must be a control flag"),
+        ('"" required;', "class is empty"),
         ("M maybe;", "maybe is no control flag"),
         ("M required", "ends where there must be an option's name"),
         ("M required a", "ends where there must be ="),
