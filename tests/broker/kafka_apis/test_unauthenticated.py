@@ -48,8 +48,9 @@ def test_all_apis_are_shown_before_a_login(apis: KafkaApis, version: int) -> Non
 
 def test_an_unknown_version_of_api_versions_is_answered(apis: KafkaApis) -> None:
     frame = struct.pack(">hhihbb", ApiKey.API_VERSIONS, 99, 7, -1, 0, 0)
-    answer = UnauthenticatedApis(apis).api_versions_before_login(connection_info(), frame)
-    assert bytes(answer[1])[:2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+    _, body = UnauthenticatedApis(apis).api_versions_before_login(connection_info(), frame)
+    assert isinstance(body, bytes)
+    assert body[:2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 def rejected(apis: KafkaApis, message: Message, version: int) -> Any:

@@ -80,9 +80,14 @@ class LoginClient:
         self.transport = FakeTransport()
         harness.authentications.begin(self.connection, self.transport, harness.security, harness.probe)
         self._received = Framer(1 << 24)
+        self.outbox: list[bytes] | None = None
+        """Where it exists, `send` puts the bytes there instead."""
 
     def send(self, data: bytes) -> None:
         """Sends bytes, and lets the broker process them as far as it can."""
+        if self.outbox is not None:
+            self.outbox.append(data)
+            return
         if not self.transport.closed:
             self.transport.receive(data)
         self.settle()
@@ -129,7 +134,6 @@ class LoginClient:
     def is_read(self) -> bool:
         return self.transport.reading
 
-    @property
     def is_closed(self) -> bool:
         return self.transport.closed
 

@@ -38,7 +38,7 @@ def test_requests_are_handled_until_the_session_ends(harness: LoginHarness, clie
     client >> "echo two" << "two"
     harness.timer.advance(0.1)
     client >> "echo three" << ""
-    assert client.is_closed
+    assert client.is_closed()
     assert harness.handler.handled == ["echo one", "echo two"]
     assert harness.probe.expired_connections_killed == 1
 
@@ -52,7 +52,7 @@ def test_a_session_without_end_is_not_renewed() -> None:
     assert client.harness.handler.handled[-1].startswith(
         "\x00\x01"
     )  # it reaches the handlers, which reject it
-    assert client.is_closed  # by the scripted one
+    assert client.is_closed()  # by the scripted one
 
 
 def test_a_renewal_gives_the_session_another_end(harness: LoginHarness, client: LoginClient) -> None:
@@ -88,7 +88,7 @@ def test_such_a_request_after_the_end_of_the_session_closes_the_connection() -> 
     renew(client)
     harness.timer.advance(0.3)
     client.handshake()
-    assert client.is_closed
+    assert client.is_closed()
     assert harness.handler.handled == []
     assert harness.probe.expired_connections_killed == 1
 
@@ -122,11 +122,11 @@ def test_a_renewal_that_fails_is_answered_and_closed_after_the_delay(
     assert len(renew(client, user, password)) == 1
     client >> "echo one"
     harness.timer.advance(DELAY_S - 0.01)
-    assert not client.is_closed
+    assert not client.is_closed()
     harness.timer.advance(0.02)
     (answer,) = client.frames()
     assert b"failed" in answer or b"Cannot change principals" in answer
-    assert client.is_closed
+    assert client.is_closed()
     assert harness.handler.handled == []
     probe = harness.probe
     assert (probe.failed_reauthentications, probe.failed_authentications) == (1, 0)
@@ -139,7 +139,7 @@ def test_a_renewal_that_fails_without_an_answer(harness: LoginHarness, client: L
     client.token(b"anything")
     harness.timer.advance(DELAY_S)
     assert client.frames() == []
-    assert client.is_closed
+    assert client.is_closed()
 
 
 def test_tokens_behind_a_failure_are_not_taken_even_where_they_look_like_requests_that_overlap(
@@ -150,14 +150,14 @@ def test_tokens_behind_a_failure_are_not_taken_even_where_they_look_like_request
     client.send(framed(b"\0\0wrong") + framed(b"\0\0echo one"))
     harness.timer.advance(DELAY_S)
     assert client.frames() == []
-    assert client.is_closed
+    assert client.is_closed()
     assert harness.handler.handled == []
 
 
 def test_a_renewal_that_is_no_request_is_closed_at_once(client: LoginClient) -> None:
     client.handshake("GSSAPI")
     assert client.frames() == []
-    assert client.is_closed
+    assert client.is_closed()
 
 
 def test_a_client_that_leaves_while_its_renewal_fails(harness: LoginHarness, client: LoginClient) -> None:
@@ -205,7 +205,7 @@ def test_a_check_that_fails(harness: LoginHarness) -> None:
     harness.timer.advance(DELAY_S)
     (answer,) = client.frames()
     assert b"re-authentication" in answer
-    assert client.is_closed
+    assert client.is_closed()
 
 
 def test_a_bug_in_a_check_closes_the_connection(
@@ -215,5 +215,5 @@ def test_a_bug_in_a_check_closes_the_connection(
     client.token(b"bug")
     harness.runner.release()
     assert client.frames() == []
-    assert client.is_closed
+    assert client.is_closed()
     assert "a bug" in caplog.text

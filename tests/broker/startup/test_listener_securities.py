@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,10 @@ PLAIN = {
 FILE = f'KafkaServer {{ {PLAIN_LOGIN_MODULE} required user_bob="hush"; }};'
 
 
-def securities(listeners: str, environ: dict[str, str] | None = None, **settings: str) -> ListenerSecurities:
-    overrides = {"listeners": listeners, **MAP, **settings}
+def securities(
+    listeners: str, settings: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
+) -> ListenerSecurities:
+    overrides = {"listeners": listeners, **MAP, **(settings or {})}
     config = BrokerConfig.of(None, overrides=[f"{key}={value}" for key, value in overrides.items()])
     return ListenerSecurities(config, environ or {})
 
@@ -34,7 +37,7 @@ def test_a_plaintext_listener_needs_nothing() -> None:
 
 
 def test_a_listener_with_logins() -> None:
-    made = securities("PLAINTEXT://:9092,SASL://localhost:9093", **PLAIN)
+    made = securities("PLAINTEXT://:9092,SASL://localhost:9093", PLAIN)
     _, listener = made._config.listeners
     security = made(listener)
     assert security.security_protocol == "SASL_PLAINTEXT"
@@ -52,7 +55,7 @@ def test_a_listener_with_logins_and_no_mechanism_prevents_the_start() -> None:
 
 @pytest.mark.parametrize("listeners", ["PLAINTEXT://:9092", "SASL://:9093"])
 def test_an_unknown_principal_builder_prevents_the_start(listeners: str) -> None:
-    made = securities(listeners, **PLAIN, **{"principal.builder.class": "org.example.Own"})
+    made = securities(listeners, PLAIN | {"principal.builder.class": "org.example.Own"})
     with pytest.raises(InvalidConfigError, match=r"principal\.builder\.class=org\.example\.Own must be"):
         made(made._config.listeners[0])
 
@@ -61,9 +64,9 @@ def static(path: Path, how: str) -> ListenerSecurities:
     mechanisms = {"sasl.enabled.mechanisms": "PLAIN"}
     if how == "key":
         environ = {"KAFKA_OPTS": "-Djava.security.auth.login.config=/elsewhere"}
-        return securities("SASL://:9093", environ, **mechanisms, **{"barnabas.jaas.config.file": str(path)})
+        return securities("SASL://:9093", mechanisms | {"barnabas.jaas.config.file": str(path)}, environ)
     options = f"-Xmx1g -Djava.security.auth.login.config={path}"
-    return securities("SASL://:9093", {"KAFKA_OPTS": options}, **mechanisms)
+    return securities("SASL://:9093", mechanisms, {"KAFKA_OPTS": options})
 
 
 @pytest.mark.parametrize("how", ["key", "variable"])
@@ -110,16 +113,16 @@ def test_a_static_file_that_cannot_be_read_prevents_the_start(
     ],
 )
 def test_a_start_says_that_passwords_go_over_the_wire(listeners: str, mechanisms: str, is_told: bool) -> None:
-    made = securities(listeners, **{**PLAIN, "sasl.enabled.mechanisms": mechanisms})
+    made = securities(listeners, PLAIN | {"sasl.enabled.mechanisms": mechanisms})
     told = [line for line in made.notices() if "takes passwords (SASL mechanism PLAIN)" in line]
     assert len(told) == int(is_told)
 
 
 def test_a_start_says_that_there_are_logins_and_no_authorizer() -> None:
-    (line,) = securities("SASL://localhost:9093,PLAINTEXT://:9092", **PLAIN).notices()
+    (line,) = securities("SASL://localhost:9093,PLAINTEXT://:9092", PLAIN).notices()
     assert line.startswith("clients of listener SASL have to log in, and may do everything then")
     authorizer = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-    assert list(securities("SASL://localhost:9093", **PLAIN, **authorizer).notices()) == []
+    assert list(securities("SASL://localhost:9093", PLAIN | authorizer).notices()) == []
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,10 @@ class Dialogue:
         return step.fate, response_of(message, version, step)
 
     def versions(self, version: int = 3, name: str = "test") -> Any:
-        fields = {"client_software_name": name, "client_software_version": "1"} if version >= 3 else {}
-        return self.ask(ApiVersionsRequest(**fields), version)
+        message = ApiVersionsRequest()
+        if version >= 3:
+            message.client_software_name, message.client_software_version = name, "1"
+        return self.ask(message, version)
 
     def handshake(self, mechanism: str = "PLAIN", version: int = 1) -> Any:
         return self.ask(SaslHandshakeRequest(mechanism=mechanism), version)
