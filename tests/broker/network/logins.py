@@ -130,7 +130,6 @@ class LoginClient:
         self._received.feed(memoryview(data), found)
         return [bytes(frame) for frame in found]
 
-    @property
     def is_read(self) -> bool:
         return self.transport.reading
 

@@ -94,7 +94,7 @@ def test_a_failure_is_answered_and_closed_after_the_delay(harness: LoginHarness,
     client.frames()
     client.token(plain_token("alice", "wrong"))
     assert client.frames() == []
-    assert not client.is_read
+    assert not client.is_read()
     harness.timer.advance(DELAY_S - 0.01)
     assert not client.is_closed()
     harness.timer.advance(0.02)
@@ -163,6 +163,25 @@ def test_a_client_that_hangs_up_is_gone(harness: LoginHarness, client: LoginClie
     assert harness.closed == [client.connection, broken.connection]
 
 
+def test_a_client_that_hangs_up_in_the_middle_of_a_frame_is_gone(
+    harness: LoginHarness, client: LoginClient
+) -> None:
+    client.send(size_prefix(100) + b"x")
+    client.transport.disconnect()
+    assert harness.closed == [client.connection]
+    assert harness.authentications.memory.used_bytes == 0
+
+
+def test_a_client_that_leaves_after_its_login_leaves_nothing_behind(
+    harness: LoginHarness, client: LoginClient
+) -> None:
+    client.log_in()
+    session = client.info.session
+    client.transport.disconnect()
+    assert harness.closed == [client.connection]
+    session.close()  # refers to nothing any more
+
+
 def test_a_client_that_is_gone_when_it_is_answered(harness: LoginHarness, client: LoginClient) -> None:
     def lose() -> None:
         raise ConnectionResetError
@@ -200,13 +219,13 @@ def test_a_drained_broker_waits_for_no_login(harness: LoginHarness, client: Logi
 def test_an_answer_that_does_not_fit_yet_is_sent_on(client: LoginClient) -> None:
     client.transport.peer_window = 5
     client.handshake()
-    assert not client.is_read
+    assert not client.is_read()
     assert client.transport.awaits_room
     received = client.transport.read(2)
     assert len(received) == 7
-    assert not client.is_read
+    assert not client.is_read()
     assert len(client.transport.read()) > 10
-    assert client.is_read
+    assert client.is_read()
     client.token(plain_token("alice", "pencil"))
     assert client.principal == KafkaPrincipal("alice")
 
@@ -232,7 +251,7 @@ def test_nothing_is_read_while_a_check_runs_in_a_thread(harness: LoginHarness, c
     client.frames()
     client.token(b"done carol")
     assert harness.runner.held == 1
-    assert not client.is_read
+    assert not client.is_read()
     assert harness.authentications.memory.used_bytes > 0
     harness.runner.release()
     assert len(client.frames()) == 1
@@ -244,7 +263,7 @@ def test_nothing_is_read_while_a_check_runs_in_a_thread(harness: LoginHarness, c
 def test_a_check_of_several_rounds(harness: LoginHarness, client: LoginClient) -> None:
     client.handshake("SLOW")
     for token in (b"more", b"done carol"):
-        assert client.is_read
+        assert client.is_read()
         client.token(token)
         harness.runner.release()
     assert client.principal == KafkaPrincipal("carol")

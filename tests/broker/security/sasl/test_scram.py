@@ -130,6 +130,12 @@ def test_a_credential_that_changes_meanwhile_counts_for_the_next_login() -> None
         log_in(client, server(of=changing))
 
 
+def test_without_tokens_no_login_by_token_succeeds() -> None:
+    client = ScramClient("SCRAM-SHA-256", "alice", "pencil", extensions=",tokenauth=true")
+    with pytest.raises(SaslError, match="no credential"):
+        log_in(client, server())
+
+
 def test_a_login_by_token() -> None:
     by_token = ScramCredentials()
     known = record("token-id", password="hmac")
