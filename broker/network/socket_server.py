@@ -69,6 +69,7 @@ class _Listening:
         probe: ListenerProbe,
     ) -> None:
         assert security.security_protocol == address.security_protocol
+        self.address = address
         self.name = address.name
         self.security = security
         self.probe = probe
@@ -166,11 +167,13 @@ class SocketServer:
     def start(self, handle: Handler, doors: Doors | None = None) -> None:
         """Begins to accept connections; `handle` answers their requests (KafkaApis.handle).
 
-        `doors` are for clients that have not logged in, where a listener asks for logins.
+        `doors` are for clients that have not logged in, where a listener asks for logins. The configuration may have
+        changed since `bind`, by what the metadata have of it. Raises InvalidConfigError.
         """
         self._handle = handle
         self._doors = doors
         for listening in self._listening.values():
+            listening.security = self._secure(listening.address)
             listening.context = self._context(handle, listening)
         self._resume_accepting()
         self._sweep_later()

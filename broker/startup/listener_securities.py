@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.network.listener_security import SASL_PREFIX, ListenerSecurity
+from barnabas.broker.startup.scram_secret import FILE_NAME, scram_secret
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.barnabas import BARNABAS_JAAS_CONFIG_FILE
 from barnabas.config.catalogue.server import AUTHORIZER_CLASS_NAME
@@ -16,7 +17,7 @@ from barnabas.config.listeners import Listener
 
 if TYPE_CHECKING:
     from barnabas.broker.security.sasl.listener import JaasFile
-    from barnabas.broker.security.sasl.scram import ScramCredentials
+    from barnabas.broker.security.sasl.scram import ScramCredentials, ScramRecords
 
 JAVA_OPTIONS = "KAFKA_OPTS"
 """The variable by which users of Apache Kafka's scripts and image name the static JAAS file."""
@@ -29,20 +30,32 @@ class ListenerSecurities:
         self._config = config
         self._environ = os.environ if environ is None else environ
         self._scram: ScramCredentials | None = None
+        self._metadata: tuple[Callable[[], ScramRecords], str] | None = None
 
     @property
     def scram(self) -> ScramCredentials:
-        """The credentials that SCRAM looks up; they are attached to the metadata when these are read."""
+        """The credentials that SCRAM looks up."""
         from barnabas.broker.security.sasl.scram import ScramCredentials
 
         if self._scram is None:
-            self._scram = ScramCredentials()
+            scram = ScramCredentials()
+            self._attach(scram)
+            self._scram = scram
         return self._scram
 
-    @property
-    def has_logins(self) -> bool:
-        """Whether a listener with logins has been opened."""
-        return self._scram is not None
+    def attach(self, records: Callable[[], ScramRecords], metadata_dir: str) -> None:
+        """The metadata are read: `records` returns the newest credentials, and the secret lies in `metadata_dir`.
+
+        Raises OSError.
+        """
+        self._metadata = records, metadata_dir
+        if self._scram is not None:  # a broker without logins has no secret
+            self._attach(self._scram)
+
+    def _attach(self, scram: ScramCredentials) -> None:
+        if self._metadata is not None:
+            records, metadata_dir = self._metadata
+            scram.attach(records, scram_secret(metadata_dir))
 
     def __call__(self, listener: Listener) -> ListenerSecurity:
         """Raises InvalidConfigError."""
@@ -52,8 +65,13 @@ class ListenerSecurities:
             return ListenerSecurity(protocol)
         from barnabas.broker.security.sasl.listener import sasl_listener
 
+        try:
+            scram = self.scram
+        except OSError as error:
+            reason = f"cannot be read or made in {error.filename}: {error.strerror}"
+            raise InvalidConfigError([ConfigError(FILE_NAME, None, reason)]) from error
         return ListenerSecurity(
-            protocol, sasl_listener(self._config, listener.name, self.scram, self._jaas_file())
+            protocol, sasl_listener(self._config, listener.name, scram, self._jaas_file())
         )
 
     def notices(self) -> Iterator[str]:

@@ -19,7 +19,6 @@ from barnabas.broker.startup.exit_codes import StartInterruptedError
 from barnabas.broker.startup.listener_securities import ListenerSecurities
 from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.startup.observers import Observers
-from barnabas.broker.startup.scram_secret import scram_secret
 from barnabas.broker.waiting.blocking import ThreadRunner
 from barnabas.broker.waiting.host_lookup import HostLookup
 from barnabas.config.broker_config import BrokerConfig
@@ -143,10 +142,7 @@ class Server:
     def _start_components(self) -> None:
         """What the components do by themselves begins."""
         components = self.components
-        if self.securities.has_logins:
-            self.securities.scram.attach(
-                lambda: components.image.scram, scram_secret(self.storage.metadata_dir)
-            )
+        self.securities.attach(lambda: components.image.scram, self.storage.metadata_dir)
         self.socket_server.connection_closed = components.client_metrics.connection_closed
         components.housekeeping.start()
         components.log_cleaner.start()

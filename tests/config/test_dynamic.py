@@ -141,6 +141,23 @@ def test_a_listener_keeps_its_protocol_while_it_is_open(monkeypatch: pytest.Monk
     assert "while it is open" in refusal(broker(*LISTENERS), "listener.security.protocol.map", "A:SSL")
 
 
+@pytest.mark.parametrize(
+    "key", ["sasl.enabled.mechanisms", "plain.sasl.jaas.config", "connections.max.reauth.ms"]
+)
+def test_a_listener_keeps_its_settings_while_it_is_open(key: str) -> None:
+    config = broker(*LISTENERS, "listener.name.a.sasl.enabled.mechanisms=PLAIN")
+    error = refusal(config, f"listener.name.a.{key}", "7")
+    assert "cannot change while listener A is open" in error
+    for name in (
+        f"listener.name.b.{key}",
+        "listener.name.a.max.connections",
+        "listener.name.a.ssl.keystore.type",
+    ):
+        check_dynamic_settings(config, {name: "7"}, {}, per_broker=True)
+    same = {"listener.name.a.sasl.enabled.mechanisms": "PLAIN"}
+    check_dynamic_settings(config, same, {}, per_broker=True)
+
+
 @pytest.mark.parametrize("listeners", ["A://h:1,B://h:2", "A://h:3"])
 def test_advertised_addresses_do_not_change(listeners: str) -> None:
     assert "advertised.listeners names" in refusal(broker(*LISTENERS), "listeners", listeners)

@@ -9,8 +9,11 @@ import pytest
 
 from barnabas.broker.security.sasl.listener import PLAIN_LOGIN_MODULE
 from barnabas.broker.startup.listener_securities import ListenerSecurities, is_loopback
+from barnabas.broker.startup.scram_secret import FILE_NAME
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.layers import InvalidConfigError
+from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
+from barnabas.protocol.messages.security import ScramMechanism
 
 MAP = {"listener.security.protocol.map": "SASL:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT"}
 PLAIN = {
@@ -32,7 +35,7 @@ def test_a_plaintext_listener_needs_nothing() -> None:
     made = securities("PLAINTEXT://:9092")
     (listener,) = made._config.listeners
     assert made(listener).sasl is None
-    assert not made.has_logins
+    assert made._scram is None
     assert list(made.notices()) == []
 
 
@@ -43,7 +46,6 @@ def test_a_listener_with_logins() -> None:
     assert security.security_protocol == "SASL_PLAINTEXT"
     assert security.sasl is not None
     assert list(security.sasl.mechanisms) == ["PLAIN"]
-    assert made.has_logins
     assert made.scram is made.scram
 
 
@@ -139,3 +141,32 @@ def test_a_start_says_that_there_are_logins_and_no_authorizer() -> None:
 )
 def test_hosts_of_this_machine_alone(host: str | None, is_local: bool) -> None:
     assert is_loopback(host) is is_local
+
+
+ALICE = UserScramCredentialRecord(name="alice", mechanism=1, iterations=4096)
+
+
+@pytest.mark.parametrize("opens_first", [True, False])
+def test_credentials_are_those_of_the_metadata_whenever_a_listener_opens(
+    tmp_path: Path, opens_first: bool
+) -> None:
+    made = securities("PLAINTEXT://:9092,SASL://:9093", PLAIN)
+    plaintext, sasl = made._config.listeners
+    made(plaintext)
+    if opens_first:
+        made(sasl)
+        assert made.scram.find("alice", ScramMechanism.SCRAM_SHA_256) is None
+    made.attach(lambda: {("alice", 1): ALICE}, str(tmp_path))
+    assert (tmp_path / FILE_NAME).exists() is opens_first
+    made(sasl)
+    assert (tmp_path / FILE_NAME).exists()
+    assert made.scram.find("alice", ScramMechanism.SCRAM_SHA_256) is not None
+
+
+def test_a_secret_that_cannot_be_made_keeps_the_listener_closed(tmp_path: Path) -> None:
+    made = securities("SASL://:9093", PLAIN)
+    made.attach(dict, str(tmp_path / "nowhere"))
+    with pytest.raises(
+        InvalidConfigError, match=r"barnabas\.scram\.secret cannot be read or made in .*nowhere"
+    ):
+        made(made._config.listeners[0])
