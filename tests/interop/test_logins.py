@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
+import subprocess
 import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka.admin
@@ -17,11 +19,12 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
+from tests.conformance.kafka_jars import require_classpath
 from tests.interop.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.interop.clients.kafka_python import KafkaError as KafkaPythonError
 from tests.support.broker_process import BrokerProcess
 from tests.support.ports import held_ports
-from tests.support.sasl import listener_settings, plain_entry
+from tests.support.sasl import PLAIN_MODULE, SCRAM_MODULE, listener_settings, plain_entry
 
 pytestmark = [
     pytest.mark.clients,
@@ -305,3 +308,59 @@ def test_kafka_python_with_a_wrong_password_stays_outside(logins: LoginBroker, m
     with pytest.raises(KafkaPythonError):
         KafkaProducer(**settings, bootstrap_timeout_ms=1000)
     gc.collect()  # the sockets that it leaves open
+
+
+# ---- Java
+
+
+def java_client(port: int, mechanism: str, password: str = PASSWORDS["alice"]) -> dict[str, str]:
+    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    return {
+        "bootstrap.servers": f"127.0.0.1:{port}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="alice" password="{password}";',
+    }
+
+
+def kafka_tool(directory: Path, tool: str, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs one of Kafka's tools with these properties of a client."""
+    properties = directory / "client.properties"
+    properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    given = [word.replace("PROPERTIES", str(properties)) for word in words]
+    command = [
+        "java",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        require_classpath(),
+        f"org.apache.kafka.tools.{tool}",
+    ]
+    return subprocess.run(
+        [*command, *given], capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_java_renews_its_session_while_it_produces(
+    logins: LoginBroker, mechanism: str, tmp_path: Path
+) -> None:
+    renewals = logins.metric("successful_reauthentication_total")
+    killed = logins.metric("expired_connections_killed_count")
+    topic = f"java-{uuid.uuid4().hex[:8]}"
+    load = ["--topic", topic, "--num-records", "80", "--throughput", "10", "--record-size", "10"]
+    settings = java_client(logins.renewing_port, mechanism)
+    ran = kafka_tool(tmp_path, "ProducerPerformance", *load, "--command-config", "PROPERTIES", **settings)
+    assert "80 records sent" in ran.stdout, ran.stdout + ran.stderr
+    assert logins.metric("successful_reauthentication_total") >= renewals + 3
+    assert logins.metric("expired_connections_killed_count") == killed
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_java_with_a_wrong_password_is_told_so(logins: LoginBroker, mechanism: str, tmp_path: Path) -> None:
+    settings = java_client(logins.port, mechanism, "wrong-secret")
+    words = ["--bootstrap-server", settings["bootstrap.servers"], "--command-config", "PROPERTIES", "--list"]
+    ran = kafka_tool(tmp_path, "TopicCommand", *words, **settings)
+    assert ran.returncode != 0
+    assert "SaslAuthenticationException: Authentication failed" in ran.stdout + ran.stderr
