@@ -22,8 +22,8 @@ from barnabas.protocol.messages.security import SaslAuthenticateRequest, SaslHan
 from barnabas.protocol.schema import Message
 from tests.support.sasl import ScramClient, framed, plain_token, request
 
-DELAY_S: Final = 0.5
-QUIET_S: Final = 1.5
+DELAY_S: Final = 1.0
+QUIET_S: Final = 3.0
 """Nothing more comes if nothing has come for so long."""
 LATE_S: Final = 0.6 * DELAY_S
 LIMIT_S: Final = 20.0

@@ -67,27 +67,51 @@ def with_listeners(broker: ApacheKafka | BrokerProcess) -> dict[str, int]:
     return ports
 
 
-@pytest.fixture(scope="module")
-def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, list[object]]]]:
-    """All transcripts of both sides. The scripts of a side are played side by side: most of their time they wait."""
-    directory: Path = tmp_path_factory.mktemp("logins")
-    (directory / "kafka").mkdir()
-    kafka = ApacheKafka(directory / "kafka", require_classpath())
-    ours = BrokerProcess(directory / "ours")
-    found: dict[str, dict[str, list[object]]] = {}
-    try:
-        for side, broker in (("kafka", kafka), ("ours", ours)):
-            ports = with_listeners(broker)
+class Sides:
+    """Both brokers, and the transcripts of all scripts with each."""
+
+    def __init__(self, directory: Path) -> None:
+        (directory / "kafka").mkdir()
+        self.brokers: dict[str, ApacheKafka | BrokerProcess] = {
+            "kafka": ApacheKafka(directory / "kafka", require_classpath()),
+            "ours": BrokerProcess(directory / "ours"),
+        }
+        self._ports: dict[str, dict[str, int]] = {}
+        self._played: dict[str, dict[str, list[object]]] = {}
+
+    def start(self) -> None:
+        """Starts both, and plays all scripts side by side: most of their time they wait."""
+        for side, broker in self.brokers.items():
+            self._ports[side] = with_listeners(broker)
             broker.start()
             add_users(broker.bootstrap)
             with ThreadPoolExecutor(4) as pool:
-                played = pool.map(lambda name, ports=ports: (name, SCRIPTS[name](ports)), SCRIPTS)
-                found[side] = dict(played)
+                played = pool.map(lambda name, side=side: (name, self._play(side, name)), SCRIPTS)
+                self._played[side] = dict(played)
+
+    def _play(self, side: str, name: str) -> list[object]:
+        return SCRIPTS[name](self._ports[side])
+
+    def transcripts(self, name: str) -> tuple[list[object], list[object]]:
+        return self._played["kafka"][name], self._played["ours"][name]
+
+    def again(self, name: str) -> tuple[list[object], list[object]]:
+        """Plays a script by itself: on a busy machine what is closed at once may take longer than the delay."""
+        return self._play("kafka", name), self._play("ours", name)
+
+    def kill(self) -> None:
+        for broker in self.brokers.values():
             broker.kill()
-        yield found
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    both = Sides(tmp_path_factory.mktemp("logins"))
+    try:
+        both.start()
+        yield both
     finally:
-        kafka.kill()
-        ours.kill()
+        both.kill()
 
 
 def add_users(bootstrap: str) -> None:
@@ -103,9 +127,12 @@ def add_users(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_script_has_the_same_transcript(name: str, transcripts: dict[str, dict[str, list[object]]]) -> None:
-    kafka, ours = transcripts["kafka"][name], transcripts["ours"][name]
+def test_script_has_the_same_transcript(name: str, sides: Sides) -> None:
+    kafka, ours = sides.transcripts(name)
     if name in DIFFERENCES:
         assert ours != kafka, f"no exception any more: {DIFFERENCES[name]}"
-    else:
-        assert ours == kafka
+        return
+    for _ in range(2):
+        if ours != kafka:
+            kafka, ours = sides.again(name)
+    assert ours == kafka
