@@ -98,12 +98,38 @@ class LongestPause:
 
 
 class ListenerProbe:
-    """Connections and bytes of one listener."""
+    """Connections, bytes and authentications of one listener."""
 
-    __slots__ = ("_rates", "bytes_in", "bytes_out", "connections_closed", "connections_created", "name")
+    __slots__ = (
+        "_rates",
+        "bytes_in",
+        "bytes_out",
+        "connections_by_cipher",
+        "connections_closed",
+        "connections_created",
+        "expired_connections_killed",
+        "failed_authentications",
+        "failed_reauthentications",
+        "name",
+        "reauthentication_times",
+        "successful_authentications",
+        "successful_authentications_no_reauth",
+        "successful_reauthentications",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.successful_authentications = 0
+        self.failed_authentications = 0
+        self.successful_reauthentications = 0
+        self.failed_reauthentications = 0
+        self.successful_authentications_no_reauth = 0
+        """Those of clients that cannot authenticate again on the same connection."""
+        self.expired_connections_killed = 0
+        """Connections that were closed because they were used after the end of their session."""
+        self.reauthentication_times = RecentTimes()
+        self.connections_by_cipher: dict[tuple[str, str], int] = {}
+        """Open connections over TLS by cipher suite and version."""
         self.bytes_in = 0
         self.bytes_out = 0
         self.connections_created = 0
@@ -119,7 +145,7 @@ class ListenerProbe:
             self._rates[what].sample(now, total)
 
     def per_second(self, what: str) -> float:
-        """The rate of `bytes_in`, `bytes_out`, `connections_created` or `connections_closed`."""
+        """The rate of one of `_totals`."""
         return self._rates[what].per_second
 
     def _totals(self) -> dict[str, int]:
@@ -128,6 +154,10 @@ class ListenerProbe:
             "bytes_out": self.bytes_out,
             "connections_created": self.connections_created,
             "connections_closed": self.connections_closed,
+            "successful_authentications": self.successful_authentications,
+            "failed_authentications": self.failed_authentications,
+            "successful_reauthentications": self.successful_reauthentications,
+            "failed_reauthentications": self.failed_reauthentications,
         }
 
 

@@ -71,6 +71,7 @@ class ConnectionInfo:
     `cached_headers` belongs to KafkaApis: decoded headers by the four bytes of API key and version.
     `local_host` and `local_port` are this end's address, which is the one that the client dialled.
     `principal` is None until the client has logged in, where the listener asks for that: no request is handled before.
+    `session` belongs to the listener's logins; None where it has none.
     """
 
     __slots__ = (
@@ -85,6 +86,7 @@ class ConnectionInfo:
         "local_port",
         "principal",
         "security_protocol",
+        "session",
     )
 
     def __init__(
@@ -107,6 +109,7 @@ class ConnectionInfo:
         self.local_port = local_port
         self.security_protocol = security_protocol
         self.principal = principal
+        self.session: Any = None
         self.cached_headers: dict[bytes, Any] = {}
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"

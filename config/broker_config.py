@@ -20,7 +20,11 @@ from barnabas.config.checks import UnreadableValueError, relation_errors
 from barnabas.config.directories import directory_errors
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import InvalidConfigError, Setting, Source
-from barnabas.config.listeners import Listener, build_listeners, check_inter_broker_listener
+from barnabas.config.listeners import (
+    Listener,
+    build_listeners,
+    check_inter_broker_listener,
+)
 from barnabas.config.member import is_member
 from barnabas.config.messages import (
     LISTENER_KEYS,
@@ -123,10 +127,32 @@ class BrokerConfig:
         """The effective value of a broker key by name, for code that is generic over keys."""
         return self._values[name] if name in self._values else BROKER_KEYS[name].default
 
-    def listener_value(self, listener: str, key: ConfigKey[T]) -> T:
-        """The value of a key for one listener: its own (listener.name.<listener>.<key>) or that of all."""
-        own = self.unknown.get(f"listener.name.{listener.lower()}.{key.name}")
-        return self[key] if own is None else key.parse(own.text)
+    def listener_setting(
+        self, listener: str, key: ConfigKey[Any], mechanism: str | None = None
+    ) -> Setting | None:
+        """Where a key is set for this listener: for one of its mechanisms, for all of them, or for all listeners.
+
+        None where it has its default.
+        """
+        prefix = f"listener.name.{listener.lower()}."
+        names = [] if mechanism is None else [f"{prefix}{mechanism.lower()}.{key.name}"]
+        for name in (*names, prefix + key.name):
+            if name in self.unknown:
+                return self.unknown[name]
+        return self.setting(key)
+
+    def listener_value(self, listener: str, key: ConfigKey[T], mechanism: str | None = None) -> T:
+        """The value of a key for one listener, or one of its mechanisms; see `listener_setting`.
+
+        Raises ConfigError, which names the setting.
+        """
+        setting = self.listener_setting(listener, key, mechanism)
+        if setting is None or setting.key == key.name:
+            return self[key]
+        try:
+            return key.parse(setting.text)
+        except ConfigError as error:
+            raise ConfigError(setting.key, error.value, error.requirement, setting.place) from None
 
     def layers(self, name: str) -> Sequence[Setting]:
         """Every setting of a key, known or not, strongest first: this broker's dynamic one, the cluster's, the static
@@ -289,7 +315,8 @@ class BrokerConfig:
             opened = build_listeners(listeners, advertised, protocol_map, controllers or ())
             if inter_broker is not None and sound.is_set(SECURITY_INTER_BROKER_PROTOCOL):
                 raise INTER_BROKER_LISTENER_NAME.error(
-                    inter_broker, f"unset where {SECURITY_INTER_BROKER_PROTOCOL.name} is set: one of them says it"
+                    inter_broker,
+                    f"unset where {SECURITY_INTER_BROKER_PROTOCOL.name} is set: one of them says it",
                 )
             if inter_broker is not None:
                 check_inter_broker_listener(inter_broker, opened)

@@ -222,8 +222,37 @@ def _check_local_retention(current: BrokerConfig, candidate: BrokerConfig) -> No
             )
 
 
+def _check_open_listeners(current: BrokerConfig, candidate: BrokerConfig) -> None:
+    """A listener keeps the settings that it was opened with, but for its stores and its limits of connections."""
+    names = {listener.name for listener in candidate.listeners}
+    for listener in current.listeners:
+        before, after = _fixed_settings(current, listener.name), _fixed_settings(candidate, listener.name)
+        if listener.name not in names or before == after:
+            continue
+        changed = next(name for name in {**after, **before} if before.get(name) != after.get(name))
+        raise _rejection(
+            changed,
+            after.get(changed) or "",
+            f"cannot change while listener {listener.name} is open; it acts for one that is opened, and at a start",
+            f"Configs cannot be updated dynamically for existing listener {listener.name}, "
+            "restart broker or create a new listener for update",
+        )
+
+
+def _fixed_settings(config: BrokerConfig, listener: str) -> dict[str, str]:
+    """The settings of one listener that do not change while it is open, by their names."""
+    prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+    return {
+        name: setting.text
+        for name, setting in config.unknown.items()
+        if name.startswith(prefix)
+        and name.removeprefix(prefix) not in STORE_KEYS | _CLUSTER_WIDE_OF_LISTENERS
+    }
+
+
 def _check_listeners(current: BrokerConfig, candidate: BrokerConfig) -> None:
     """Listeners may be added, removed and moved, as long as the advertised addresses stay the same."""
+    _check_open_listeners(current, candidate)
     if candidate.listeners == current.listeners:
         return
     before = {listener.name: listener for listener in current.listeners}

@@ -11,7 +11,6 @@ from barnabas.config.catalogue.network import ADVERTISED_LISTENERS, LISTENER_SEC
 from barnabas.config.catalogue.replication import INTER_BROKER_LISTENER_NAME, SECURITY_PROTOCOLS
 from barnabas.config.keys import ConfigError
 
-SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
 LISTENER_FORM = "NAME://host:port"
 
 
@@ -137,11 +136,6 @@ def _protocol_of(name: str, protocols: Mapping[str, str], listeners: str) -> str
     if protocol is None:
         raise LISTENERS.error(
             listeners, f"made of listeners in {LISTENER_SECURITY_PROTOCOL_MAP.name}; {name} is not in it"
-        )
-    if protocol not in SERVED_PROTOCOLS:
-        served = ", ".join(SERVED_PROTOCOLS)
-        raise LISTENERS.error(
-            listeners, f"made of {served} listeners; {name} is {protocol}, which comes in a later release"
         )
     return protocol
 

@@ -40,13 +40,21 @@ LISTENER_TLS_KEYS = (
 
 # All keys that act for a single listener as well as for all.
 LISTENER_KEYS = {
+    "connections.max.reauth.ms",
     "max.connection.creation.rate",
     "max.connections",
+    "principal.builder.class",
+    "sasl.enabled.mechanisms",
+    "sasl.server.max.receive.size",
     "ssl.allow.dn.changes",
     "ssl.allow.san.changes",
+    "ssl.engine.factory.class",
     "ssl.principal.mapping.rules",
     *LISTENER_TLS_KEYS,
 }
+
+# Keys that act for one mechanism of a listener, and nowhere else.
+MECHANISM_ONLY_KEYS = {"sasl.jaas.config", "sasl.server.callback.handler.class"}
 
 
 class MessageKind(Enum):
@@ -96,17 +104,24 @@ def message_about(setting: Setting, key: ConfigKey[Any] | None) -> ConfigMessage
     if note := _by_prefix(name, OPEN_PREFIXES):
         return _inert(setting, note)
     if (listener_key := key_of_listener(name)) is not None:
-        of_all = _inert(
-            setting, listener_key.use.note or "it acts for all listeners alike, without the prefix"
-        )
-        return None if listener_key.name in LISTENER_KEYS else of_all
+        return _about_listener_key(setting, listener_key)
     return ConfigMessage(MessageKind.UNKNOWN, name, _unknown(name), setting.place)
 
 
 def _about_known(setting: Setting, key: ConfigKey[Any]) -> ConfigMessage | None:
     if key is server.AUTHORIZER_CLASS_NAME and setting.text:
         return _not_enforced(setting)
+    if key.name in MECHANISM_ONLY_KEYS:
+        return _not_of_mechanism(setting)
     return None if key.acted_on else _inert(setting, key.use.note)
+
+
+def _about_listener_key(setting: Setting, key: ConfigKey[Any]) -> ConfigMessage | None:
+    """The message about a key with the prefix of a listener, or of a listener and a mechanism."""
+    if key.name in MECHANISM_ONLY_KEYS:
+        return None if mechanism_of(setting.key) else _not_of_mechanism(setting)
+    of_all = _inert(setting, key.use.note or "it acts for all listeners alike, without the prefix")
+    return None if key.name in LISTENER_KEYS else of_all
 
 
 def repeated(first: Setting, second: Setting) -> ConfigMessage:
@@ -132,6 +147,15 @@ def name_of_all_listeners(name: str) -> str | None:
     return of_mechanism if of_mechanism in MECHANISM_KEYS else rest
 
 
+def mechanism_of(name: str) -> str:
+    """The <mechanism> of listener.name.<listener>.<mechanism>.<key>; empty without one."""
+    base = name_of_all_listeners(name)
+    if base is None:
+        return ""
+    of_listener = name.removeprefix("listener.name.").removesuffix(base).rstrip(".")
+    return of_listener.partition(".")[2]
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `name` most likely misspells, if one is close."""
     from difflib import get_close_matches  # only needed for a wrong key
@@ -148,6 +172,13 @@ def _not_enforced(setting: Setting) -> ConfigMessage:
         )
     else:
         text = "names a Java class, which cannot run here: there are no ACLs, and everyone may do everything"
+    return ConfigMessage(MessageKind.UNENFORCED, setting.key, text, setting.place)
+
+
+def _not_of_mechanism(setting: Setting) -> ConfigMessage:
+    """Warns of what Kafka ignores: it belongs to a mechanism of a listener."""
+    key = name_of_all_listeners(setting.key) or setting.key
+    text = f"is ignored: it acts as listener.name.<listener>.<mechanism>.{key}"
     return ConfigMessage(MessageKind.UNENFORCED, setting.key, text, setting.place)
 
 

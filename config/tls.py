@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from barnabas.config.broker_config import BrokerConfig
-from barnabas.config.catalogue import tls
+from barnabas.config.catalogue import BROKER_KEYS, tls
 from barnabas.config.keys import ConfigError, ConfigKey
+from barnabas.config.layers import Setting
 from barnabas.config.messages import LISTENER_TLS_KEYS
 
-_PREFIX: Final = "listener.name."
 _CLASSES: Final[tuple[ConfigKey[Any], ...]] = (tls.SSL_ENGINE_FACTORY_CLASS, tls.PRINCIPAL_BUILDER_CLASS)
 """Classes that decide who may connect, and as whom: Java's cannot run here."""
 
@@ -23,28 +23,29 @@ def tls_texts(config: BrokerConfig, listener: str, protocol: str) -> dict[str, s
     """The texts of the settings that are set, by their names without a prefix."""
     texts = {}
     for name in LISTENER_TLS_KEYS:
-        own = config.unknown.get(f"{_PREFIX}{listener.lower()}.{name}")
-        if own is not None:
-            texts[name] = own.text.strip()
-        elif (layers := config.layers(name)) and (name != tls.SSL_CLIENT_AUTH.name or protocol == "SSL"):
-            texts[name] = layers[0].text.strip()
+        setting = config.listener_setting(listener, BROKER_KEYS[name])
+        if setting is None or (protocol == "SASL_SSL" and setting.key == tls.SSL_CLIENT_AUTH.name):
+            continue
+        texts[name] = setting.text.strip()
     return texts
 
 
-def listener_setting_name(config: BrokerConfig, listener: str, name: str) -> tuple[str, str]:
-    """The name by which a listener's setting is set, and its place; the name of all listeners and "" if it is not."""
-    own = f"{_PREFIX}{listener.lower()}.{name}"
-    for each in (own, name):
-        if layers := config.layers(each):
-            return each, layers[0].place
-    return name, ""
+def ignored_client_auth(config: BrokerConfig, listener: str, protocol: str) -> Setting | None:
+    """The setting that asks for clients' certificates on all listeners, where a SASL_SSL one does not follow it."""
+    setting = config.listener_setting(listener, tls.SSL_CLIENT_AUTH)
+    if setting is None or protocol != "SASL_SSL" or setting.key != tls.SSL_CLIENT_AUTH.name:
+        return None
+    return None if setting.text.strip() == "none" else setting
 
 
-def refuse_unknown_classes(config: BrokerConfig) -> Iterator[ConfigError]:
-    """An error for each class that is to protect the broker, and is not there."""
+def refuse_unknown_classes(config: BrokerConfig, listener: str) -> Iterator[ConfigError]:
+    """An error for each class that is to protect a listener, and is not there."""
     for key in _CLASSES:
-        setting = config.setting(key)
+        setting = config.listener_setting(listener, key)
         if setting is not None and setting.text.strip() not in {"", key.default}:
-            yield key.error(
-                setting.text, "unset: it names a Java class, which cannot run here and would protect nothing"
-            ).at(setting.place)
+            yield ConfigError(
+                setting.key,
+                setting.text,
+                "must be unset: it names a Java class, which cannot run here and would protect nothing",
+                setting.place,
+            )

@@ -1,4 +1,4 @@
-"""Certificates, TLS and logins, as clients and servers both need them: stores, contexts, names, SASL of a client.
+"""Certificates, TLS and logins, as clients and servers both need them: stores, contexts, names, JAAS, SASL of a client.
 
 errors.py               the one error of this package: a setting that is wrong, by the name of its key
 settings.py             the ssl.* keys of one listener or client, as they were given
@@ -9,7 +9,9 @@ cipher_suites.py        the names of cipher suites, IANA's and OpenSSL's
 contexts.py             from stores to an SSLContext
 distinguished_names.py  the name of a certificate's subject, as Java writes it
 java_regex.py, mapping_rules.py  ssl.principal.mapping.rules
-jaas.py, sasl_client.py, scram_client.py  what a client needs to log in
+jaas.py                 login modules with their options
+scram.py                the arithmetic of SCRAM
+sasl_client.py, scram_client.py  what a client needs to log in
 client_settings.py      security.protocol with all that it needs, from a client's properties
 
 broker, cli and pipeline call it. It imports nothing of ours, and opens no socket: files of stores, bytes and decisions.

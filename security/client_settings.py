@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.security.errors import SettingError
-from barnabas.security.jaas import KEY as JAAS_CONFIG
-from barnabas.security.sasl_client import MECHANISM, SaslLogin, parse_login
+from barnabas.security.sasl_client import JAAS_CONFIG, MECHANISM, SaslLogin, parse_login
 from barnabas.security.settings import TLS_KEYS, TlsSettings
 from barnabas.security.stores import ReadFile, load_stores, read_file
 
@@ -54,24 +53,13 @@ def client_security(values: Mapping[str, str]) -> ClientSecurity:
     return security_of(
         protocol,
         TlsSettings(values),
-        mechanism=values.get(MECHANISM, DEFAULT_MECHANISM),
-        jaas=values.get(JAAS_CONFIG),
+        lambda: parse_login(values.get(MECHANISM, DEFAULT_MECHANISM), values.get(JAAS_CONFIG)),
     )
 
 
-def security_of(
-    protocol: str,
-    tls: TlsSettings,
-    *,
-    mechanism: str,
-    jaas: str | None,
-    mechanism_key: str = MECHANISM,
-    jaas_key: str = JAAS_CONFIG,
-) -> ClientSecurity:
-    """The parts that `protocol` has. Raises SettingError about the keys, which have other names in a broker."""
+def security_of(protocol: str, tls: TlsSettings, read_login: Callable[[], SaslLogin]) -> ClientSecurity:
+    """The parts that `protocol` has. Raises what `read_login` raises."""
     has_login = protocol.startswith("SASL_")
     return ClientSecurity(
-        protocol,
-        tls if protocol.endswith("SSL") else None,
-        parse_login(mechanism, jaas, mechanism_key=mechanism_key, jaas_key=jaas_key) if has_login else None,
+        protocol, tls if protocol.endswith("SSL") else None, read_login() if has_login else None
     )

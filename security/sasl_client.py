@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from barnabas.security.errors import SaslClientError, SettingError
-from barnabas.security.jaas import KEY as JAAS_CONFIG
-from barnabas.security.jaas import parse_jaas
-from barnabas.security.scram_client import MECHANISMS as SCRAM
+from barnabas.security.jaas import JaasEntry, JaasError, parse_value
+from barnabas.security.scram import HASHES
 from barnabas.security.scram_client import ScramClient
 
 MECHANISM: Final = "sasl.mechanism"
+JAAS_CONFIG: Final = "sasl.jaas.config"
 PLAIN: Final = "PLAIN"
-CLIENT_MECHANISMS: Final = (PLAIN, *SCRAM)
-_MODULES: Final = {PLAIN: "PlainLoginModule", **dict.fromkeys(SCRAM, "ScramLoginModule")}
+CLIENT_MECHANISMS: Final = (PLAIN, *HASHES)
+_MODULES: Final = {PLAIN: "PlainLoginModule", **dict.fromkeys(HASHES, "ScramLoginModule")}
 
 
 class SaslClient(Protocol):
@@ -79,10 +79,22 @@ class SaslLogin:
         return f"<SaslLogin {self.mechanism} as {self.user}>"
 
 
-def parse_login(
-    mechanism: str, jaas: str | None, *, mechanism_key: str = MECHANISM, jaas_key: str = JAAS_CONFIG
+def parse_login(mechanism: str, jaas: str | None) -> SaslLogin:
+    """The login of a client by sasl.mechanism and sasl.jaas.config. Raises SettingError about one of the two."""
+    try:
+        entries = None if jaas is None else [parse_value(jaas)]
+    except JaasError as error:
+        raise SettingError(JAAS_CONFIG, None, f"must be the entry of one login module: {error}") from None
+    return login_of(mechanism, entries, mechanism_key=MECHANISM, jaas_key=JAAS_CONFIG)
+
+
+def login_of(
+    mechanism: str, entries: Sequence[JaasEntry] | None, *, mechanism_key: str, jaas_key: str
 ) -> SaslLogin:
-    """The login of a client. Raises SettingError about one of the two keys."""
+    """The login by one of these login modules, None where none is configured. Raises SettingError about the keys.
+
+    Class names count without their package: that of Kafka's own is another in clients that carry a copy of them.
+    """
     mechanism = mechanism.strip().upper()
     if mechanism not in CLIENT_MECHANISMS:
         raise SettingError(
@@ -90,18 +102,19 @@ def parse_login(
             mechanism,
             f"must be one of {', '.join(CLIENT_MECHANISMS)}: this client has no other",
         )
-    if jaas is None:
-        example = f'{_MODULES[mechanism]} required username="..." password="...";'
+    module = _MODULES[mechanism]
+    if entries is None:
+        example = f'{module} required username="..." password="...";'
         raise SettingError(
             jaas_key, None, f"must be set for SASL: org.apache.kafka.common.security...{example}"
         )
-    entry = parse_jaas(jaas, jaas_key)
-    if entry.module != _MODULES[mechanism]:
-        raise SettingError(
-            jaas_key, None, f"must name {_MODULES[mechanism]} for {mechanism}; it names {entry.module}"
-        )
-    user, password = entry.options.get("username"), entry.options.get("password")
+    names = [entry.login_module.rpartition(".")[2] for entry in entries]
+    if module not in names:
+        named = ", ".join(names) or "none"
+        raise SettingError(jaas_key, None, f"must name {module} for {mechanism}; it names {named}")
+    options = entries[names.index(module)].options
+    user, password = options.get("username"), options.get("password")
     if not user or password is None:
         raise SettingError(jaas_key, None, "must have the options username and password")
-    is_token = entry.options.get("tokenauth", "").lower() == "true"
+    is_token = options.get("tokenauth", "").lower() == "true"
     return SaslLogin(mechanism, user, password, is_token=is_token)

@@ -13,16 +13,21 @@ The server's signature is checked: a server that does not know the password cann
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from barnabas.security.errors import SaslClientError
+from barnabas.security.scram import (
+    HASHES,
+    MIN_ITERATIONS,
+    client_key,
+    hmac_of,
+    proof_of,
+    salted_password,
+    server_key,
+)
 
-MECHANISMS: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""The hash of each mechanism, as hashlib names it."""
-MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 1_000_000
 """Above any that a broker allows; a server cannot have a client compute for minutes."""
 NONCE_BYTES: Final = 24
@@ -45,7 +50,7 @@ class ScramClient:
         """`is_token`: user and password are those of a delegation token (KIP-48)."""
         self.mechanism = mechanism
         self.is_complete = False
-        self._hash = MECHANISMS[mechanism]
+        self._hash = HASHES[mechanism]
         self._password = password.encode()
         self._nonce = base64.b64encode(random_bytes(NONCE_BYTES)).decode()
         name = user.replace("=", "=3D").replace(",", "=2C")
@@ -83,11 +88,9 @@ class ScramClient:
             raise SaslClientError("the server names no salt")
         without_proof = f"c={_CHANNEL_BINDING},r={nonce}"
         signed = f"{self._first},{text},{without_proof}".encode()
-        salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, int(iterations))
-        client_key = self._hmac(salted, b"Client Key")
-        signature = self._hmac(hashlib.new(self._hash, client_key).digest(), signed)
-        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-        self._signature = self._hmac(self._hmac(salted, b"Server Key"), signed)
+        salted = salted_password(self._hash, self._password, salt, int(iterations))
+        proof = proof_of(self._hash, client_key(self._hash, salted), signed)
+        self._signature = hmac_of(self._hash, server_key(self._hash, salted), signed)
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
     def _check(self, text: str, signature: bytes) -> None:
@@ -96,9 +99,6 @@ class ScramClient:
             raise SaslClientError(f"the server rejects the login: {fields['e']}")
         if not hmac.compare_digest(_decoded(fields.get("v", "")), signature):
             raise SaslClientError("the server does not know the password either: its signature is wrong")
-
-    def _hmac(self, key: bytes, data: bytes) -> bytes:
-        return hmac.digest(key, data, self._hash)
 
 
 def _fields(text: str) -> dict[str, str]:

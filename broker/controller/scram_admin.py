@@ -140,16 +140,14 @@ def _record(change: Change) -> Message:
 
 def credential_record(change: Upsertion) -> UserScramCredentialRecord:
     """The record of a checked credential, with StoredKey and ServerKey of RFC 5802."""
-    import hashlib  # only for a new password: both load much of OpenSSL
-    import hmac
+    from barnabas.security.scram import client_key, server_key, stored_key  # they load much of OpenSSL
 
-    digest = HASH_NAMES[change.mechanism]
-    client_key = hmac.digest(change.salted_password, b"Client Key", digest)
+    digest, salted = HASH_NAMES[change.mechanism], change.salted_password
     return UserScramCredentialRecord(
         name=change.user,
         mechanism=change.mechanism,
         salt=change.salt,
-        stored_key=hashlib.new(digest, client_key).digest(),
-        server_key=hmac.digest(change.salted_password, b"Server Key", digest),
+        stored_key=stored_key(digest, client_key(digest, salted)),
+        server_key=server_key(digest, salted),
         iterations=change.iterations,
     )

@@ -107,6 +107,12 @@ class KafkaApis:
 
     def handle(self, connection: ConnectionInfo, frame: Frame) -> Answer:
         """Answers one request (a frame without its size). Raises ProtocolError when the connection has to close."""
+        if connection.principal is None:
+            raise RuntimeError("a request of a client that has not logged in")
+        return self.answer(connection, frame)
+
+    def answer(self, connection: ConnectionInfo, frame: Frame) -> Answer:
+        """The same without a look at who asks: for `handle`, and for what a client may ask before it has logged in."""
         started = self._now()
         cached: _CachedHeader | None = connection.cached_headers.get(bytes(frame[:4]))
         if cached is None or frame[8 : cached.end] != cached.header or len(frame) < _REQUEST_START.size:

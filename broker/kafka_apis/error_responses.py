@@ -151,3 +151,12 @@ _FORMS: Final[dict[int, Callable[[Any, dict[str, Any]], Message]]] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _scram_altered,
 }
 """The others have one error code for all."""
+
+
+def has_error_response(request: Message, version: int) -> bool:
+    """Whether the response to `request` has a place for an error in this version that is known here."""
+    assert request.api_key is not None
+    if request.api_key in _FORMS:
+        return True
+    of_all = [field for field in response_type(request.api_key).fields if field.name == "error_code"]
+    return any(field.versions.has(version) for field in of_all)

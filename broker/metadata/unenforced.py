@@ -12,7 +12,6 @@ from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 logger = logging.getLogger("barnabas.metadata")
 
 QUOTAS = "client quotas are stored and shown, but not enforced yet: no client is throttled"
-CREDENTIALS = "SCRAM credentials are stored and shown, but clients cannot log in with them yet"
 ACLS = "ACLs are stored and shown, but not enforced yet: everyone may do everything"
 
 
@@ -25,7 +24,6 @@ class UnenforcedNotices:
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         for notice, changed, existing in (
             (QUOTAS, delta.quota_changes, image.quotas),
-            (CREDENTIALS, delta.scram_changes, image.scram),
             (ACLS, delta.acl_changes, image.acls),
         ):
             if changed and existing and notice not in self._warned:

@@ -320,6 +320,36 @@ _gauges(
     incoming_byte_rate="Bytes received a second, over the last half minute.",
     outgoing_byte_rate="Bytes sent a second, over the last half minute.",
 )
+_counters(
+    LISTENER_PREFIX,
+    ["listener", "networkProcessor"],
+    successful_authentication_total="Clients that have authenticated.",
+    failed_authentication_total="Clients that have failed to authenticate.",
+    successful_reauthentication_total="Clients that have authenticated again on the same connection.",
+    failed_reauthentication_total="Clients that have failed to authenticate again.",
+    successful_authentication_no_reauth_total="Clients that have authenticated and cannot do so again on the same "
+    "connection.",
+)
+_gauges(
+    LISTENER_PREFIX,
+    ["listener", "networkProcessor"],
+    expired_connections_killed_count="Connections closed because they were used after the end of their session.",
+    successful_authentication_rate="Clients that authenticate a second, over the last half minute.",
+    failed_authentication_rate="Clients that fail to authenticate a second, over the last half minute.",
+    successful_reauthentication_rate="Clients that authenticate again a second, over the last half minute.",
+    failed_reauthentication_rate="Clients that fail to authenticate again a second, over the last half minute.",
+    reauthentication_latency_avg="Milliseconds that re-authentications took, on average of the last thousand.",
+    reauthentication_latency_max="Milliseconds that the longest of these re-authentications took.",
+)
+_gauges(
+    "kafka_network_socketserver",
+    expiredconnectionskilledcount="Connections closed because they were used after the end of their session.",
+)
+_gauges(
+    "barnabas_network",
+    unauthenticated_connections="Open connections whose clients have not authenticated yet.",
+    unauthenticated_memory_bytes="Bytes held for clients that have not authenticated yet.",
+)
 _gauges(
     LISTENER_PREFIX,
     ["clientSoftwareName", "clientSoftwareVersion", "listener"],
@@ -329,12 +359,6 @@ _gauges(
     LISTENER_PREFIX,
     ["cipher", "protocol", "listener"],
     connections_cipher="Open connections over TLS by their cipher suite and version.",
-)
-_counters(
-    LISTENER_PREFIX,
-    ["listener", "networkProcessor"],
-    successful_authentication_total="Connections that were let in, of listeners that ask who connects.",
-    failed_authentication_total="Connections that were not let in: no TLS handshake, no certificate, no login.",
 )
 _gauges(
     "barnabas_tls",

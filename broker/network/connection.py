@@ -153,7 +153,18 @@ class Connection:
     # ---- what the transport calls
 
     def connection_made(self, transport: Transport) -> None:
+        self.attach(transport)
+        self.begin()
+
+    def attach(self, transport: Transport) -> None:
+        """The transport is that of this connection, which closes it; another endpoint reads from it until `begin`."""
         self._transport = transport
+
+    def begin(self) -> None:
+        """Handles requests from now on."""
+        transport = self._transport
+        if transport is None:
+            return
         if self.draining or self.closing:
             self.close()
         else:

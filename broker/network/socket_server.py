@@ -13,23 +13,28 @@ import itertools
 import logging
 import math
 import socket
+import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.logging.setup import RateLimit
 from barnabas.broker.network.connection import Connection, ConnectionContext
 from barnabas.broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas, plain_address
 from barnabas.broker.network.connection_sweep import ConnectionSweep
 from barnabas.broker.network.in_flight import Handler
-from barnabas.broker.network.listener_security import ListenerSecurity
+from barnabas.broker.network.listener_security import ListenerSecurity, without_security
 from barnabas.broker.network.listeners import USE_SYSTEM_BUFFER, ListenError, bind
 from barnabas.broker.network.loop_pulse import LoopPulse
 from barnabas.broker.network.request_memory import RequestMemory
-from barnabas.broker.network.transport import SocketTransport
 from barnabas.broker.probes import ListenerProbe, SocketServerProbe
-from barnabas.broker.request import ANONYMOUS, ConnectionInfo
-from barnabas.config.keys import ConfigError
+from barnabas.broker.request import ConnectionInfo
+from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
+from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
+
+if TYPE_CHECKING:
+    from barnabas.broker.network.authentication import Authentications
+    from barnabas.broker.security.sasl.authenticator import Doors
 
 logger = logging.getLogger("barnabas.network")
 
@@ -43,6 +48,8 @@ _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class SocketSettings(NamedTuple):
     """The network settings, named as their keys: sizes in bytes, -1 for the system's default."""
 
+    barnabas_authentication_timeout_ms: int = 30_000
+    connection_failed_authentication_delay_ms: int = 100
     connections_max_idle_ms: int = 600_000
     socket_listen_backlog_size: int = 50
     socket_receive_buffer_bytes: int = 102_400
@@ -56,12 +63,13 @@ class _Listening:
     def __init__(
         self,
         address: Listener,
-        security: ListenerSecurity | None,
+        security: ListenerSecurity,
         sockets: list[socket.socket],
         probe: ListenerProbe,
     ) -> None:
+        assert security.security_protocol == address.security_protocol
+        self.address = address
         self.name = address.name
-        self.security_protocol = address.security_protocol
         self.security = security
         self.probe = probe
         self.accepting = False
@@ -90,11 +98,20 @@ class SocketServer:
         quotas: ConnectionQuotas,
         memory: RequestMemory,
         probe: SocketServerProbe,
-        security: Callable[[Listener], ListenerSecurity | None] = lambda _: None,
+        secure: Callable[[Listener], ListenerSecurity] = without_security,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        runner: BlockingRunner | None = None,
     ) -> None:
-        """`security` gives the protection of a listener, or raises ConfigError; None serves everybody in plain text."""
+        """`secure` returns how a listener that opens is secured, and raises InvalidConfigError; `now_ms` is the time of
+        day, and `runner` runs checks of credentials that may wait for others.
+        """
         self._loop = loop
-        self._security = security
+        self._secure = secure
+        self._now_ms = now_ms
+        self._runner = runner or InlineRunner()
+        self._doors: Doors | None = None
+        self.authentications: Authentications | None = None
+        """The connections that have not logged in; None until there is a listener with logins."""
         self._addresses = listeners
         self._settings = settings
         self._quotas = quotas
@@ -120,14 +137,12 @@ class SocketServer:
     # ---- life
 
     def bind(self) -> dict[str, int]:
-        """Binds every listener; returns their ports by name. Raises ListenError."""
+        """Binds every listener; returns their ports by name. Raises ListenError, InvalidConfigError."""
         try:
             for address in self._addresses:
+                security = self._secure(address)
                 self._listening[address.name] = _Listening(
-                    address,
-                    self._security_of(address),
-                    self._bind(address),
-                    self._probe.listener(address.name),
+                    address, security, self._bind(address), self._probe.listener(address.name)
                 )
                 self._opened[address.name] = address.host, address.port
         except BaseException:
@@ -140,16 +155,6 @@ class SocketServer:
         """The ports of the listeners that are open, by name."""
         return {name: listening.port for name, listening in self._listening.items()}
 
-    def _security_of(self, address: Listener) -> ListenerSecurity | None:
-        """Raises ListenError, too, for a listener that would be without the protection that it is to have."""
-        try:
-            security = self._security(address)
-        except ConfigError as error:
-            raise ListenError(str(error)) from error
-        if security is None and address.security_protocol != "PLAINTEXT":
-            raise ListenError(f"{address.security_protocol} is not served")
-        return security
-
     def _bind(self, address: Listener) -> list[socket.socket]:
         return bind(
             address.host or "",
@@ -158,15 +163,26 @@ class SocketServer:
             receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
         )
 
-    def start(self, handle: Handler) -> None:
-        """Begins to accept connections; `handle` answers their requests (KafkaApis.handle)."""
+    def start(self, handle: Handler, doors: Doors | None = None) -> None:
+        """Begins to accept connections; `handle` answers their requests (KafkaApis.handle).
+
+        `doors` are for clients that have not logged in, where a listener asks for logins. The configuration may have
+        changed since `bind`, by what the metadata have of it. Raises InvalidConfigError.
+        """
         self._handle = handle
+        self._doors = doors
         for listening in self._listening.values():
+            listening.security = self._secure(listening.address)
             listening.context = self._context(handle, listening)
         self._resume_accepting()
         self._sweep_later()
 
     def _context(self, handle: Handler, listening: _Listening) -> ConnectionContext:
+        sasl = listening.security.sasl
+        if sasl is not None:
+            if self.authentications is None:
+                self.authentications = self._new_authentications()
+            handle = self.authentications.guarded(handle, sasl, listening.probe)
         return ConnectionContext(
             handle=handle,
             memory=self._memory,
@@ -175,6 +191,20 @@ class SocketServer:
             complaints=self._complaints,
             call_soon=self._loop.call_soon,
             closed=self._closed,
+        )
+
+    def _new_authentications(self) -> Authentications:
+        from barnabas.broker.network.authentication import Authentications  # only where clients log in
+
+        assert self._doors is not None, "a listener with logins, and no doors for them"
+        return Authentications(
+            timeout_ms=self._settings.barnabas_authentication_timeout_ms,
+            failure_delay_ms=self._settings.connection_failed_authentication_delay_ms,
+            doors=self._doors,
+            loop=self._loop,
+            now_ms=self._now_ms,
+            runner=self._runner,
+            complaints=self._complaints,
         )
 
     async def drain(self, timeout_s: float) -> int:
@@ -250,13 +280,15 @@ class SocketServer:
 
     def _open(self, address: Listener) -> ListenError | None:
         """Opens a listener, or moves it to the address; returns the error where that fails."""
+        listening = self._listening.get(address.name)
         try:
-            security = self._security_of(address)
+            security = self._secure(address) if listening is None else listening.security
             sockets = self._bind(address)
+        except InvalidConfigError as error:
+            return ListenError(str(error))
         except ListenError as error:
             return error
         self._opened[address.name] = address.host, address.port
-        listening = self._listening.get(address.name)
         if listening is not None:
             self._close_sockets(listening)
             listening.move(sockets)
@@ -388,19 +420,20 @@ class SocketServer:
             client_port=port,
             local_host=plain_address(local[0]),
             local_port=local[1],
-            security_protocol=listening.security_protocol,
-            principal=ANONYMOUS if listening.security is None else None,
+            security_protocol=listening.security.security_protocol,
+            principal=listening.security.initial_principal,
         )
         connection = Connection(listening.context, info)
         self._connections.add(connection)
         self._sweep.watch(connection, self._loop.time())
         listening.probe.connections_created += 1
-        security = listening.security
-        connection.connection_made(
-            SocketTransport(self._loop, accepted)
-            if security is None
-            else security.transport(self._loop, accepted, info)
-        )
+        security, probe = listening.security, listening.probe
+        transport = security.transport(self._loop, accepted, info, probe)
+        if security.sasl is None:
+            connection.connection_made(transport)
+        else:
+            assert self.authentications is not None
+            self.authentications.begin(connection, transport, security.sasl, probe)
 
     def _set_options(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
@@ -415,6 +448,8 @@ class SocketServer:
         info = connection.info
         self._connections.discard(connection)
         self._sweep.forget(connection)
+        if self.authentications is not None:
+            self.authentications.forget(connection)
         self._probe.listener(info.listener_name).connections_closed += 1
         self._quotas.release(info.listener_name, info.client_host)
         self.connection_closed(info.connection_id)
@@ -427,6 +462,8 @@ class SocketServer:
     def _sweep_later(self) -> None:
         max_idle_s = self._settings.connections_max_idle_ms / 1000
         interval_s = min(SWEEP_INTERVAL_S, max_idle_s / 4) if max_idle_s >= 0 else SWEEP_INTERVAL_S
+        if self.authentications is not None:
+            interval_s = min(interval_s, self._settings.barnabas_authentication_timeout_ms / 4000)
         self._sweep_due = self._loop.time() + max(interval_s, _LEAST_SWEEP_INTERVAL_S)
         self._sweep_timer = self._loop.call_at(self._sweep_due, self._sweep_now)
 
@@ -434,5 +471,7 @@ class SocketServer:
         now = self._loop.time()
         self._pulse.ticked(self._sweep_due, now)
         self._sweep.sweep(now)
+        if self.authentications is not None:
+            self.authentications.sweep(now)
         self._probe.sample(now)
         self._sweep_later()

@@ -125,7 +125,11 @@ class TlsTransport:
     # ---- the handshake
 
     def start(self, endpoint: StreamReader) -> None:
+        """Called again when the client has logged in: what the first endpoint has not read is the second's."""
         self._endpoint = endpoint
+        if self._is_open:
+            self.resume_reading()
+            return
         self._reading = True
         self._handshakes.deadlines.add(self._handshakes.timeout_ms, self)
         self._loop.add_reader(self._fd, self._has_first_bytes)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 from barnabas.broker.compaction.status import Compaction
 from barnabas.broker.http.server import HttpServer
 from barnabas.broker.metrics import sources as metric_sources
+from barnabas.broker.metrics.authentication_metrics import add_authentications
 from barnabas.broker.metrics.cleaner_metrics import add_cleaner
 from barnabas.broker.metrics.coordinator_metrics import add_coordinators
 from barnabas.broker.metrics.lag_metrics import add_lag
 from barnabas.broker.metrics.log_dir_metrics import add_log_dirs
 from barnabas.broker.metrics.metadata_metrics import add_metadata_log
 from barnabas.broker.metrics.prometheus import Metrics
-from barnabas.broker.metrics.security_metrics import add_security
-from barnabas.broker.network.listener_security import ListenerSecurities
+from barnabas.broker.metrics.tls_metrics import add_tls
 from barnabas.broker.network.listeners import ListenError
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer
@@ -27,6 +27,7 @@ from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_HTTP
 from barnabas.config.catalogue.transactions import TRANSACTION_MAX_TIMEOUT_MS
 
 if TYPE_CHECKING:
+    from barnabas.broker.startup.listener_securities import ListenerSecurities
     from barnabas.broker.startup.member_start import Membership
 
 logger = logging.getLogger("barnabas.http")
@@ -39,7 +40,7 @@ class Observed(Protocol):
 
     components: BrokerComponents
     memory: RequestMemory
-    security: ListenerSecurities
+    securities: ListenerSecurities
     socket_server: SocketServer
     is_stopping: bool
 
@@ -64,7 +65,8 @@ class Observers:
         metric_sources.add_topics(metrics, self.topics)
         metric_sources.add_requests(metrics, self.requests)
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
-        add_security(metrics, server.security.by_name.values)
+        add_tls(metrics, self.sockets, server.securities.by_name.values)
+        add_authentications(metrics, self.sockets, lambda: server.socket_server.authentications)
         metric_sources.add_purgatories(
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )

@@ -1,15 +1,21 @@
 """How this node speaks with others of its cluster: security protocol, stores and login of its connections to them.
 
 Brokers are reached by the inter-broker listener, controllers by the first of controller.listener.names; the settings
-of both are those of that listener, with its prefix or of all. The login is that of the listener's JAAS entry for the
-mechanism: its options username and password. Source: ChannelBuilders.clientChannelBuilder, JaasContext.
+of both are those of that listener, with its prefix or of all. The login is that of the JAAS entry that the listener has
+for the mechanism, in its own value or in the static file: its options username and password.
+
+Source: ChannelBuilders.clientChannelBuilder, JaasContext.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from barnabas.broker.node_client.client import Open, opener
+from barnabas.broker.security.jaas_entries import jaas_entries, jaas_key
+from barnabas.broker.startup.jaas_file import read_jaas_file
+from barnabas.broker.startup.setting_errors import setting_error
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.controller import (
     CONTROLLER_LISTENER_NAMES,
@@ -20,24 +26,25 @@ from barnabas.config.catalogue.sasl import SASL_MECHANISM_INTER_BROKER_PROTOCOL
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import parse_protocol_map
-from barnabas.config.tls import listener_setting_name, tls_texts
+from barnabas.config.tls import tls_texts
 from barnabas.security.client_settings import PLAINTEXT, ClientSecurity, security_of
 from barnabas.security.errors import SettingError
+from barnabas.security.sasl_client import SaslLogin, login_of
 from barnabas.security.settings import TlsSettings
 
 
-def inter_broker_security(config: BrokerConfig) -> ClientSecurity:
+def inter_broker_security(config: BrokerConfig, environ: Mapping[str, str] | None = None) -> ClientSecurity:
     """Of connections to brokers. Raises InvalidConfigError."""
     name = config.inter_broker_listener
     protocol = next((each.security_protocol for each in config.listeners if each.name == name), PLAINTEXT)
-    return _security(config, name, protocol, SASL_MECHANISM_INTER_BROKER_PROTOCOL)
+    return _security(config, name, protocol, SASL_MECHANISM_INTER_BROKER_PROTOCOL, environ)
 
 
-def controller_security(config: BrokerConfig) -> ClientSecurity:
+def controller_security(config: BrokerConfig, environ: Mapping[str, str] | None = None) -> ClientSecurity:
     """Of connections to controllers. Raises InvalidConfigError."""
     name = _controller_listener(config)
     protocol = parse_protocol_map(config[LISTENER_SECURITY_PROTOCOL_MAP]).get(name, PLAINTEXT)
-    return _security(config, name, protocol, SASL_MECHANISM_CONTROLLER_PROTOCOL)
+    return _security(config, name, protocol, SASL_MECHANISM_CONTROLLER_PROTOCOL, environ)
 
 
 def _controller_listener(config: BrokerConfig) -> str:
@@ -46,22 +53,28 @@ def _controller_listener(config: BrokerConfig) -> str:
 
 
 def _security(
-    config: BrokerConfig, listener: str, protocol: str, mechanism_key: ConfigKey[str]
+    config: BrokerConfig,
+    listener: str,
+    protocol: str,
+    mechanism_key: ConfigKey[str],
+    environ: Mapping[str, str] | None,
 ) -> ClientSecurity:
-    mechanism = config[mechanism_key]
-    jaas_key = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
-    jaas = config.unknown.get(jaas_key)
-    try:
-        return security_of(
-            protocol,
-            TlsSettings(tls_texts(config, listener, protocol)),
-            mechanism=mechanism,
-            jaas=None if jaas is None else jaas.text,
+    def read_login() -> SaslLogin:
+        mechanism = config[mechanism_key].strip().upper()
+        given = jaas_entries(config, listener, mechanism, read_jaas_file(config, environ))
+        return login_of(
+            mechanism,
+            None if given is None else given.entries,
             mechanism_key=mechanism_key.name,
-            jaas_key=jaas_key,
+            jaas_key=jaas_key(listener, mechanism),
         )
+
+    try:
+        return security_of(protocol, TlsSettings(tls_texts(config, listener, protocol)), read_login)
     except SettingError as error:
-        raise _invalid(config, listener, error) from None
+        raise InvalidConfigError([setting_error(config, listener, error)]) from None
+    except ConfigError as error:
+        raise InvalidConfigError([error]) from None
 
 
 def peer_opener(
@@ -79,9 +92,4 @@ def peer_opener(
     try:
         return secure_opener(loop, security, client_id)
     except SettingError as error:
-        raise _invalid(config, name, error) from None
-
-
-def _invalid(config: BrokerConfig, listener: str, error: SettingError) -> InvalidConfigError:
-    name, place = listener_setting_name(config, listener, error.key)
-    return InvalidConfigError([ConfigError(name, error.value, error.requirement, place)])
+        raise InvalidConfigError([setting_error(config, name, error)]) from None

@@ -6,7 +6,6 @@ Error texts are those of Kafka's org.apache.kafka.metadata.storage.ScramParser.
 
 from __future__ import annotations
 
-import hashlib
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Final
 from barnabas.broker.controller.scram_admin import Upsertion, credential_record
 from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
 from barnabas.protocol.messages.security import HASH_NAMES, MAX_ITERATIONS, MIN_ITERATIONS
+from barnabas.security.scram import salted_password
 
 _BY_NAME: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _SALT_BYTES: Final = 20
@@ -38,14 +38,14 @@ def parse_scram(argument: str, random_bytes: Callable[[int], bytes]) -> UserScra
         raise FormatterError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     if password is None and salt is None:
         raise FormatterError("You must supply 'salt' with 'saltedpassword' to add-scram")
-    salted_password = b"" if password is not None else _base64(salted or "", "saltedPassword")
+    salted_bytes = b"" if password is not None else _base64(salted or "", "saltedPassword")
     if fields:
         raise FormatterError(f"Unknown SCRAM configurations: {', '.join(sorted(fields))}")
     _check_iterations(iterations, mechanism)
     salt = random_bytes(_SALT_BYTES) if salt is None else salt
     if password is not None:
-        salted_password = hashlib.pbkdf2_hmac(HASH_NAMES[mechanism], password.encode(), salt, iterations)
-    return credential_record(Upsertion(name, mechanism, iterations, salt, salted_password))
+        salted_bytes = salted_password(HASH_NAMES[mechanism], password.encode(), salt, iterations)
+    return credential_record(Upsertion(name, mechanism, iterations, salt, salted_bytes))
 
 
 def _split(argument: str) -> tuple[int, dict[str, str]]:

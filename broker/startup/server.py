@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.compaction.worker_pool import WorkerPool
 from barnabas.broker.controller.log_dir_admin import copying_threads
+from barnabas.broker.kafka_apis.unauthenticated import UnauthenticatedApis
 from barnabas.broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
-from barnabas.broker.network.listener_security import ListenerSecurities
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
 from barnabas.broker.startup.control import Control, OwnControl
 from barnabas.broker.startup.exit_codes import StartInterruptedError
+from barnabas.broker.startup.listener_securities import ListenerSecurities
 from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.startup.observers import Observers
 from barnabas.broker.waiting.blocking import ThreadRunner
 from barnabas.broker.waiting.host_lookup import HostLookup
 from barnabas.config.broker_config import BrokerConfig
-from barnabas.config.catalogue import network
+from barnabas.config.catalogue import barnabas, network
 from barnabas.protocol.wire import random_uuid
 from barnabas.storage.env import Env
 
@@ -33,6 +34,8 @@ logger = logging.getLogger("barnabas.server")
 
 DRAIN_TIMEOUT_S: Final = 30.0
 BLOCKING_THREADS: Final = 4
+AUTHENTICATION_THREADS: Final = 4
+"""For checks of credentials that wait for others, apart from those that wait for the disk."""
 LOADING_THREADS: Final = 1
 """For coordinators: replaying records is bound by the interpreter, which runs one thread at a time."""
 
@@ -48,8 +51,9 @@ class Server:
         self._runner = ThreadRunner(loop, BLOCKING_THREADS)
         self.observers = Observers()
         self.memory = RequestMemory(config.max_request_bytes_in_flight)
-        self.security = ListenerSecurities(config, loop, self._runner)
-        self.socket_server = _socket_server(config, loop, self.memory, self.observers, self.security)
+        self._authenticating = ThreadRunner(loop, AUTHENTICATION_THREADS)
+        self.securities = ListenerSecurities(config, loop, self._runner)
+        self.socket_server = self._make_socket_server()
         self._copying = ThreadRunner(loop, copying_threads(config))
         self._loading = ThreadRunner(loop, LOADING_THREADS)
         self.is_stopping = False
@@ -77,8 +81,11 @@ class Server:
         except BaseException:
             self.socket_server.close()
             raise
-        self.security.start()
-        self.socket_server.start(self.components.apis.handle)
+        apis = self.components.apis
+        self.socket_server.start(apis.handle, UnauthenticatedApis(apis))
+        self.securities.start()
+        for notice in self.securities.notices():
+            logger.warning("%s", notice)
 
     def _start_alone(self) -> None:
         storage = NodeStorage(self.config, self.env, self.ports)
@@ -136,6 +143,7 @@ class Server:
     def _start_components(self) -> None:
         """What the components do by themselves begins."""
         components = self.components
+        self.securities.attach(lambda: components.image.scram, self.storage.metadata_dir)
         self.socket_server.connection_closed = components.client_metrics.connection_closed
         components.housekeeping.start()
         components.log_cleaner.start()
@@ -162,7 +170,7 @@ class Server:
             new_topic_id=lambda: random_uuid(self.env.random_bytes),
             new_client_instance_id=lambda: random_uuid(self.env.random_bytes),
             request_clock=time.monotonic,
-            config_changed=(self._change_listeners, self.security.reconfigure, limits.reconfigure),
+            config_changed=(self._change_listeners, self.securities.reconfigure, limits.reconfigure),
         )
 
     def _change_listeners(self) -> None:
@@ -203,7 +211,7 @@ class Server:
         cut_off = await drained
         if cut_off:
             logger.warning("%d connections did not finish within %.0f s", cut_off, DRAIN_TIMEOUT_S)
-        self.security.close()
+        self.securities.close()
         components.replica_manager.produce_purgatory.expire_all()
         components.replica_manager.delete_records_purgatory.expire_all()
         if membership is not None:
@@ -216,29 +224,29 @@ class Server:
 
     async def _close_threads(self) -> None:
         """Returns when all work in threads has ended, and its results have been taken."""
-        for runner in (self._copying, self._loading, self._runner):
+        for runner in (self._authenticating, self._copying, self._loading, self._runner):
             await self._loop.run_in_executor(None, runner.close)
 
-
-def _socket_server(
-    config: BrokerConfig,
-    loop: asyncio.AbstractEventLoop,
-    memory: RequestMemory,
-    observers: Observers,
-    security: ListenerSecurities,
-) -> SocketServer:
-    return SocketServer(
-        loop=loop,
-        listeners=config.listeners,
-        settings=SocketSettings(
-            connections_max_idle_ms=config[network.CONNECTIONS_MAX_IDLE_MS],
-            socket_listen_backlog_size=config[network.SOCKET_LISTEN_BACKLOG_SIZE],
-            socket_receive_buffer_bytes=config[network.SOCKET_RECEIVE_BUFFER_BYTES],
-            socket_request_max_bytes=config[network.SOCKET_REQUEST_MAX_BYTES],
-            socket_send_buffer_bytes=config[network.SOCKET_SEND_BUFFER_BYTES],
-        ),
-        quotas=ConnectionQuotas(limits_of(config)),
-        memory=memory,
-        probe=observers.sockets,
-        security=security.of,
-    )
+    def _make_socket_server(self) -> SocketServer:
+        config = self.config
+        return SocketServer(
+            loop=self._loop,
+            listeners=config.listeners,
+            settings=SocketSettings(
+                barnabas_authentication_timeout_ms=config[barnabas.BARNABAS_AUTHENTICATION_TIMEOUT_MS],
+                connection_failed_authentication_delay_ms=config[
+                    network.CONNECTION_FAILED_AUTHENTICATION_DELAY_MS
+                ],
+                connections_max_idle_ms=config[network.CONNECTIONS_MAX_IDLE_MS],
+                socket_listen_backlog_size=config[network.SOCKET_LISTEN_BACKLOG_SIZE],
+                socket_receive_buffer_bytes=config[network.SOCKET_RECEIVE_BUFFER_BYTES],
+                socket_request_max_bytes=config[network.SOCKET_REQUEST_MAX_BYTES],
+                socket_send_buffer_bytes=config[network.SOCKET_SEND_BUFFER_BYTES],
+            ),
+            quotas=ConnectionQuotas(limits_of(config)),
+            memory=self.memory,
+            probe=self.observers.sockets,
+            secure=self.securities,
+            now_ms=self.env.now_ms,
+            runner=self._authenticating,
+        )

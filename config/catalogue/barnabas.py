@@ -75,8 +75,13 @@ BARNABAS_QUEUED_MAX_REQUEST_BYTES = keys.long(
 BARNABAS_AUTHENTICATION_TIMEOUT_MS = keys.int_(
     "barnabas.authentication.timeout.ms", 30_000, MEDIUM, ACTED, at_least(1)
 ).doc(
-    "How long a client may take from its connection to the end of its TLS handshake and its SASL login; then the "
-    "connection closes."
+    "How long a client may take from connecting to the end of its TLS handshake and its SASL login; then the "
+    "connection closes. Kafka sets no such limit; without one a client that sends nothing costs a connection for "
+    "connections.max.idle.ms."
+)
+BARNABAS_JAAS_CONFIG_FILE = keys.optional_string("barnabas.jaas.config.file", None, MEDIUM, ACTED).doc(
+    "The static JAAS file, with an entry <listener>.KafkaServer or KafkaServer for listeners whose mechanisms have no "
+    "sasl.jaas.config. When unset, the one that KAFKA_OPTS names by -Djava.security.auth.login.config."
 )
 BARNABAS_HANDSHAKE_THREADS = keys.int_("barnabas.handshake.threads", 2, LOW, ACTED, between(1, 64)).doc(
     "How many threads do the arithmetic of TLS handshakes, which would hold up the requests of all clients."

@@ -3,7 +3,7 @@
 Source: SocketServerConfigs.
 """
 
-from barnabas.config.catalogue.use import ACTED, BYTES_BOUND, ONE_LOOP, SECURITY_LATER
+from barnabas.config.catalogue.use import ACTED, BYTES_BOUND, ONE_LOOP
 from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from barnabas.config.validators import ListOf, at_least
 from barnabas.config.values import INT_MAX
@@ -29,8 +29,8 @@ LISTENER_SECURITY_PROTOCOL_MAP = keys.string(
     None,
     PER_BROKER,
 ).doc(
-    "Which security protocol each listener name speaks, as NAME:PROTOCOL, comma-separated. Only PLAINTEXT is served "
-    "yet."
+    "Which security protocol each listener name speaks, as NAME:PROTOCOL, comma-separated, of PLAINTEXT, SSL, "
+    "SASL_PLAINTEXT and SASL_SSL."
 )
 
 # Sockets.
@@ -66,8 +66,10 @@ CONNECTIONS_MAX_IDLE_MS = keys.long("connections.max.idle.ms", 600_000, MEDIUM, 
     "A connection with no traffic for this long is closed."
 )
 CONNECTION_FAILED_AUTHENTICATION_DELAY_MS = keys.int_(
-    "connection.failed.authentication.delay.ms", 100, LOW, SECURITY_LATER, at_least(0)
-).doc("How long a connection that failed to authenticate stays open, so that guessing is slow.")
+    "connection.failed.authentication.delay.ms", 100, LOW, ACTED, at_least(0)
+).doc(
+    "How long a client that failed to authenticate waits for the answer and the end, so that guessing is slow."
+)
 
 # Requests in flight.
 

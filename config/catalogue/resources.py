@@ -4,7 +4,7 @@ Source: GroupConfig, ClientMetricsConfigs, QuotaConfig.
 """
 
 from barnabas.config.catalogue import groups, share
-from barnabas.config.catalogue.use import ACTED, LOGINS_LATER, QUOTAS_LATER, SHARE_LATER, STREAMS_LATER
+from barnabas.config.catalogue.use import ACTED, QUOTAS_LATER, SHARE_LATER, STREAMS_LATER
 from barnabas.config.keys import MEDIUM, KeySet
 from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, is_share_offset_reset
 from barnabas.config.values import INT_MAX, LONG_MAX
@@ -144,9 +144,9 @@ CONNECTION_CREATION_RATE = ip_quota_keys.int_(
 
 user_credential_keys = KeySet()
 
-SCRAM_SHA_256 = user_credential_keys.optional_string("SCRAM-SHA-256", None, MEDIUM, LOGINS_LATER).doc(
+SCRAM_SHA_256 = user_credential_keys.optional_string("SCRAM-SHA-256", None, MEDIUM, ACTED).doc(
     "The user's salted password for SCRAM-SHA-256."
 )
-SCRAM_SHA_512 = user_credential_keys.optional_string("SCRAM-SHA-512", None, MEDIUM, LOGINS_LATER).doc(
+SCRAM_SHA_512 = user_credential_keys.optional_string("SCRAM-SHA-512", None, MEDIUM, ACTED).doc(
     "The user's salted password for SCRAM-SHA-512."
 )

@@ -4,7 +4,7 @@ Source: SaslConfigs, BrokerSecurityConfigs. Most can also be set for one listene
 listener.name.<listener>.<mechanism>.
 """
 
-from barnabas.config.catalogue.use import IN_CLUSTER, NO_JAVA, SECURITY_LATER
+from barnabas.config.catalogue.use import ACTED, IN_CLUSTER, NO_JAVA, SECURITY_LATER
 from barnabas.config.keys import HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from barnabas.config.validators import ListOf, OneOf, between
 
@@ -13,24 +13,34 @@ keys = KeySet()
 # Mechanisms.
 
 SASL_ENABLED_MECHANISMS = keys.list_(
-    "sasl.enabled.mechanisms", ("GSSAPI",), MEDIUM, SECURITY_LATER, ListOf(may_be_empty=True), PER_BROKER
-).doc("The SASL mechanisms by which clients may authenticate.")
+    "sasl.enabled.mechanisms", ("GSSAPI",), MEDIUM, ACTED, ListOf(may_be_empty=True), PER_BROKER
+).doc(
+    "The SASL mechanisms by which clients may authenticate: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. The default is not "
+    "served yet, so that a listener with SASL has to name others."
+)
 SASL_MECHANISM_INTER_BROKER_PROTOCOL = keys.string(
     "sasl.mechanism.inter.broker.protocol", "GSSAPI", MEDIUM, IN_CLUSTER, None, PER_BROKER
 ).doc("The SASL mechanism by which brokers authenticate to each other.")
-SASL_JAAS_CONFIG = keys.password("sasl.jaas.config", None, MEDIUM, SECURITY_LATER, None, PER_BROKER).doc(
-    "The login module and its options, in JAAS syntax; for a listener, with its prefix."
+SASL_JAAS_CONFIG = keys.password("sasl.jaas.config", None, MEDIUM, ACTED, None, PER_BROKER).doc(
+    "The login module of one mechanism of a listener and its options, in JAAS syntax; it acts as "
+    "listener.name.<listener>.<mechanism>.sasl.jaas.config alone. Without it the static file counts: see "
+    'barnabas.jaas.config.file. PLAIN has its users here, as user_<name>="<password>".'
 )
 SASL_SERVER_CALLBACK_HANDLER_CLASS = keys.class_name(
-    "sasl.server.callback.handler.class", None, MEDIUM, NO_JAVA
-).doc("The class that checks what clients present.")
+    "sasl.server.callback.handler.class", None, MEDIUM, ACTED
+).doc(
+    "The class that checks what clients present to one mechanism of a listener, as "
+    "listener.name.<listener>.<mechanism>.sasl.server.callback.handler.class. For PLAIN a class of your own in Python, "
+    "as python:module:Class; broker/security/sasl/plain.py has an example. A Java class other than Kafka's own is "
+    "rejected."
+)
 SASL_CLIENT_CALLBACK_HANDLER_CLASS = keys.class_name(
     "sasl.client.callback.handler.class", None, MEDIUM, NO_JAVA
 ).doc("The class that answers when this broker authenticates to another.")
-SASL_SERVER_MAX_RECEIVE_SIZE = keys.int_(
-    "sasl.server.max.receive.size", 512 << 10, MEDIUM, SECURITY_LATER
-).doc("How many bytes a client may send before it has authenticated.")
-CONNECTIONS_MAX_REAUTH_MS = keys.long("connections.max.reauth.ms", 0, MEDIUM, SECURITY_LATER).doc(
+SASL_SERVER_MAX_RECEIVE_SIZE = keys.int_("sasl.server.max.receive.size", 512 << 10, MEDIUM, ACTED).doc(
+    "The largest request of a client that has not authenticated; a larger one ends its connection."
+)
+CONNECTIONS_MAX_REAUTH_MS = keys.long("connections.max.reauth.ms", 0, MEDIUM, ACTED).doc(
     "How long a SASL session holds; a client that has not authenticated again by then is disconnected. 0 sets "
     "no limit."
 )

@@ -38,8 +38,8 @@ SSL_SECURE_RANDOM_IMPLEMENTATION = keys.optional_string(
     "ssl.secure.random.implementation", None, LOW, NO_JAVA, None, PER_BROKER
 ).doc("The Java random number generator for TLS.")
 SSL_ENGINE_FACTORY_CLASS = keys.class_name(
-    "ssl.engine.factory.class", None, LOW, NO_JAVA, None, PER_BROKER
-).doc("The class that sets up TLS.")
+    "ssl.engine.factory.class", None, LOW, ACTED, None, PER_BROKER
+).doc("The class that sets up TLS. None is known here; any is rejected.")
 SECURITY_PROVIDERS = keys.optional_string("security.providers", None, LOW, NO_JAVA).doc(
     "Java security providers to be registered at the start."
 )
@@ -101,10 +101,12 @@ PRINCIPAL_BUILDER_CLASS = keys.class_name(
     "principal.builder.class",
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     MEDIUM,
-    NO_JAVA,
+    ACTED,
     None,
     PER_BROKER,
-).doc("The class that derives the principal of a connection.")
+).doc(
+    "The class that derives the principal of a connection. Only Kafka's own is known; any other is rejected."
+)
 
 # Delegation tokens.
 

@@ -10,7 +10,9 @@ from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.barnabas import BARNABAS_PROFILE, BARNABAS_QUEUED_MAX_REQUEST_BYTES
 from barnabas.config.catalogue.log import LOG_RETENTION_MS, NUM_PARTITIONS
 from barnabas.config.catalogue.network import LISTENERS
+from barnabas.config.catalogue.sasl import CONNECTIONS_MAX_REAUTH_MS, SASL_ENABLED_MECHANISMS
 from barnabas.config.catalogue.server import BROKER_ID, NODE_ID
+from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError, Source
 from barnabas.config.listeners import Listener
 
@@ -90,11 +92,10 @@ def test_a_file_is_read_from_its_place(tmp_path: Path) -> None:
 
 
 def test_all_errors_are_reported_at_once_without_consequences_of_others() -> None:
-    assert refused(b"num.partitions=0\nnode.id=-1\nlisteners=SASL_SSL://:1\nlog.roll.ms=0\nbroker.id=5") == [
+    assert refused(b"num.partitions=0\nnode.id=-1\nlisteners=GONE://:1\nlog.roll.ms=0\nbroker.id=5") == [
         "f line 1: num.partitions=0 must be a whole number from 1 to 2147483647",
         "f line 2: node.id=-1 must be a whole number from 0 to 2147483647",
-        "f line 3: listeners=SASL_SSL://:1 must be made of PLAINTEXT, SSL listeners; SASL_SSL is SASL_SSL, which comes "
-        "in a later release",
+        "f line 3: listeners=GONE://:1 must be made of listeners in listener.security.protocol.map; GONE is not in it",
         "f line 4: log.roll.ms=0 must be at least 1",
     ]
 
@@ -169,3 +170,30 @@ def test_a_stock_kraft_file_starts_a_broker() -> None:
     )
     assert [listener.name for listener in config.listeners] == ["PLAINTEXT"]
     assert config.warnings == []
+
+
+def test_values_of_a_listener_and_of_its_mechanisms() -> None:
+    config = BrokerConfig.of(
+        b"connections.max.reauth.ms=1\n"
+        b"listener.name.one.connections.max.reauth.ms=2\n"
+        b"listener.name.one.plain.connections.max.reauth.ms=3\n"
+        b"listener.name.two.plain.sasl.login.class=X\n",
+        file_name="f",
+    )
+    key = CONNECTIONS_MAX_REAUTH_MS
+    assert config.listener_value("ONE", key, "PLAIN") == 3
+    assert config.listener_value("ONE", key, "SCRAM-SHA-256") == config.listener_value("ONE", key) == 2
+    assert config.listener_value("TWO", key, "PLAIN") == 1
+    found = config.listener_setting("ONE", key, "PLAIN")
+    assert found is not None
+    assert (found.key, found.place) == ("listener.name.one.plain.connections.max.reauth.ms", "f line 3")
+    assert config.listener_setting("TWO", SASL_ENABLED_MECHANISMS) is None
+    assert config.listener_value("TWO", SASL_ENABLED_MECHANISMS) == ("GSSAPI",)
+
+
+def test_a_wrong_value_of_a_mechanism_names_its_setting() -> None:
+    config = BrokerConfig.of(b"listener.name.one.plain.connections.max.reauth.ms=3", file_name="f")
+    name = "listener.name.one.plain.connections.max.reauth.ms"
+    config.unknown[name] = config.unknown[name]._replace(text="soon")
+    with pytest.raises(ConfigError, match=f"f line 1: {name}=soon must be a whole number"):
+        config.listener_value("ONE", CONNECTIONS_MAX_REAUTH_MS, "PLAIN")

@@ -132,7 +132,7 @@ def test_listeners_come_and_go_where_the_advertised_ones_stay() -> None:
     config = broker(*LISTENERS, "advertised.listeners=A://out:1")
     for listeners in ("A://h:1,B://h:2", "A://h:3"):
         check_dynamic_settings(config, {"listeners": listeners}, {}, per_broker=True)
-    for listeners in ("B://h:2", "A://h:1,C://h:2"):
+    for listeners in ("B://h:2", "A://h:1,D://h:2"):
         refusal(config, "listeners", listeners)
 
 
@@ -150,6 +150,23 @@ def test_parts_of_the_broker_check_a_change() -> None:
     config.reconfiguration_checks.append(check)
     assert "cannot be read" in refusal(config, "listener.name.a.ssl.keystore.location", "/x")
     assert checked == ["/x"]
+
+
+@pytest.mark.parametrize(
+    "key", ["sasl.enabled.mechanisms", "plain.sasl.jaas.config", "connections.max.reauth.ms"]
+)
+def test_a_listener_keeps_its_settings_while_it_is_open(key: str) -> None:
+    config = broker(*LISTENERS, "listener.name.a.sasl.enabled.mechanisms=PLAIN")
+    error = refusal(config, f"listener.name.a.{key}", "7")
+    assert "cannot change while listener A is open" in error
+    for name in (
+        f"listener.name.b.{key}",
+        "listener.name.a.max.connections",
+        "listener.name.a.ssl.keystore.type",
+    ):
+        check_dynamic_settings(config, {name: "7"}, {}, per_broker=True)
+    same = {"listener.name.a.sasl.enabled.mechanisms": "PLAIN"}
+    check_dynamic_settings(config, same, {}, per_broker=True)
 
 
 @pytest.mark.parametrize("listeners", ["A://h:1,B://h:2", "A://h:3"])

@@ -80,7 +80,6 @@ def test_the_controllers_listeners_stay_closed() -> None:
         ("PLAINTEXT://:1,INTERNAL://:1", None, "a port of its own; 1 occurs twice"),
         ("PLAINTEXT://127.0.0.1:1,INTERNAL://[::1]:1,SSL://[::2]:1", None, "1 occurs twice"),
         ("OTHER://:1", None, "made of listeners in listener.security.protocol.map; OTHER is not in it"),
-        ("LOGINS://:1", None, "made of PLAINTEXT, SSL listeners; LOGINS is SASL_SSL, which comes in a later"),
         ("PLAINTEXT://:1", "INTERNAL://a:1", "for listeners that are opened (PLAINTEXT); INTERNAL is not"),
         ("PLAINTEXT://:1", "PLAINTEXT://0.0.0.0:1", "an address that clients can reach; 0.0.0.0 is not"),
         (

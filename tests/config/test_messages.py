@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config.broker_config import BrokerConfig
-from barnabas.config.messages import ConfigMessage, MessageKind, key_of_listener, nearest
+from barnabas.config.messages import ConfigMessage, MessageKind, key_of_listener, mechanism_of, nearest
 
 
 def said(line: str) -> list[ConfigMessage]:
@@ -36,14 +36,29 @@ def said(line: str) -> list[ConfigMessage]:
         ),
         ("rsm.config.a=1", MessageKind.INERT, "has no effect: tiered storage comes in a later release"),
         (
-            "listener.name.x.sasl.enabled.mechanisms=X",
+            "listener.name.x.sasl.oauthbearer.scope.claim.name=x",
             MessageKind.INERT,
-            "has no effect: SASL and ACLs come",
+            "has no effect: Kerberos, OAUTHBEARER, delegation tokens and ACLs come",
         ),
         (
             "listener.name.x.max.connections.per.ip=9",
             MessageKind.INERT,
             "has no effect: it acts for all listeners alike",
+        ),
+        (
+            "sasl.jaas.config=x",
+            MessageKind.UNENFORCED,
+            "is ignored: it acts as listener.name.<listener>.<mechanism>.sasl.jaas.config",
+        ),
+        (
+            "listener.name.x.sasl.jaas.config=x",
+            MessageKind.UNENFORCED,
+            "is ignored: it acts as listener.name.<listener>.<mechanism>.sasl.jaas.config",
+        ),
+        (
+            "listener.name.x.plain.sasl.login.class=X",
+            MessageKind.INERT,
+            "has no effect: it names a Java class",
         ),
         ("listener.name.x.nonsense=9", MessageKind.UNKNOWN, "is not a configuration key"),
         ("num.io.threads=9", MessageKind.INERT, "has no effect: one event loop serves every connection"),
@@ -71,6 +86,10 @@ def test_a_key_that_acts_has_no_message() -> None:
     assert said("num.partitions=3") == []
     assert said("authorizer.class.name=") == []
     assert said("listener.name.x.max.connections=9") == []
+    assert said("listener.name.x.plain.sasl.jaas.config=x") == []
+    assert said("listener.name.x.scram-sha-256.connections.max.reauth.ms=9") == []
+    assert said("listener.name.x.connections.max.reauth.ms=9") == []
+    assert said("listener.name.x.plain.sasl.server.callback.handler.class=python:a:B") == []
 
 
 def test_a_key_that_is_set_twice_names_both_lines() -> None:
@@ -94,6 +113,12 @@ def test_the_keys_of_listeners() -> None:
         assert key is not None
         assert name.endswith(key.name)
     assert key_of_listener("listener.name.a.plain.ssl.client.auth") is None
+
+
+def test_the_mechanism_of_a_key() -> None:
+    assert mechanism_of("listener.name.a.scram-sha-256.sasl.jaas.config") == "scram-sha-256"
+    assert mechanism_of("listener.name.a.sasl.jaas.config") == ""
+    assert mechanism_of("sasl.jaas.config") == ""
 
 
 def test_the_nearest_name() -> None:

@@ -5,7 +5,7 @@ import pytest
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import BROKER_KEYS
 from barnabas.config.messages import LISTENER_TLS_KEYS
-from barnabas.config.tls import listener_setting_name, refuse_unknown_classes, tls_texts
+from barnabas.config.tls import ignored_client_auth, refuse_unknown_classes, tls_texts
 from barnabas.security.settings import TLS_KEYS
 
 
@@ -33,14 +33,15 @@ def test_client_certificates_of_all_are_not_asked_for_where_clients_log_in() -> 
     assert tls_texts(config, "B", "SASL_SSL") == {"ssl.client.auth": "requested"}
 
 
-def test_an_error_names_the_setting_as_it_is_set() -> None:
-    config = broker("listener.name.a.ssl.protocol=TLS", "ssl.protocol=TLS")
-    assert listener_setting_name(config, "A", "ssl.protocol") == (
-        "listener.name.a.ssl.protocol",
-        "--override",
-    )
-    assert listener_setting_name(config, "B", "ssl.protocol") == ("ssl.protocol", "--override")
-    assert listener_setting_name(config, "B", "ssl.key.password") == ("ssl.key.password", "")
+def test_it_is_known_that_they_are_not_asked_for() -> None:
+    config = broker("ssl.client.auth= required ", "listener.name.b.ssl.client.auth=none")
+    ignored = ignored_client_auth(config, "A", "SASL_SSL")
+    assert ignored is not None
+    assert (ignored.key, ignored.text.strip()) == ("ssl.client.auth", "required")
+    assert ignored_client_auth(config, "A", "SSL") is None
+    assert ignored_client_auth(config, "B", "SASL_SSL") is None
+    assert ignored_client_auth(broker(), "A", "SASL_SSL") is None
+    assert ignored_client_auth(broker("ssl.client.auth=none"), "A", "SASL_SSL") is None
 
 
 @pytest.mark.parametrize(
@@ -51,9 +52,13 @@ def test_an_error_names_the_setting_as_it_is_set() -> None:
     ],
 )
 def test_classes_that_do_nothing_more_are_no_error(setting: str) -> None:
-    assert list(refuse_unknown_classes(broker(setting))) == []
+    assert list(refuse_unknown_classes(broker(setting), "SSL")) == []
 
 
-def test_a_class_that_is_to_protect_is_refused() -> None:
-    (error,) = refuse_unknown_classes(broker("principal.builder.class=my.Builder"))
-    assert str(error).startswith("--override: principal.builder.class=my.Builder must be unset")
+@pytest.mark.parametrize("prefix", ["", "listener.name.ssl."])
+@pytest.mark.parametrize("key", ["principal.builder.class", "ssl.engine.factory.class"])
+def test_a_class_that_is_to_protect_is_refused(prefix: str, key: str) -> None:
+    config = broker(f"{prefix}{key}=my.Class")
+    (error,) = refuse_unknown_classes(config, "SSL")
+    assert str(error).startswith(f"--override: {prefix}{key}=my.Class must be unset")
+    assert len(list(refuse_unknown_classes(config, "OTHER"))) == (not prefix)

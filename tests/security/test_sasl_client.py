@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.security.errors import SaslClientError, SettingError
-from barnabas.security.sasl_client import SaslLogin, parse_login
+from barnabas.security.jaas import JaasEntry
+from barnabas.security.sasl_client import SaslLogin, login_of, parse_login
 from barnabas.security.scram_client import ScramClient
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
@@ -44,6 +45,7 @@ def test_a_login_shows_no_password() -> None:
         ("PLAIN", SCRAM, "must name PlainLoginModule for PLAIN; it names ScramLoginModule"),
         ("PLAIN", "PlainLoginModule required;", "must have the options username and password"),
         ("PLAIN", 'PlainLoginModule required username="" password="p";', "must have the options"),
+        ("PLAIN", "secret", "sasl.jaas.config must be the entry of one login module: it ends where"),
     ],
 )
 def test_what_is_wrong_names_the_key(mechanism: str, jaas: str | None, said: str) -> None:
@@ -51,8 +53,21 @@ def test_what_is_wrong_names_the_key(mechanism: str, jaas: str | None, said: str
         parse_login(mechanism, jaas)
 
 
+def of_broker(mechanism: str, entries: list[JaasEntry] | None) -> SaslLogin:
+    return login_of(mechanism, entries, mechanism_key="m", jaas_key="j")
+
+
 def test_in_a_broker_the_keys_have_other_names() -> None:
     with pytest.raises(SettingError, match=r"^m=GSSAPI must be one of"):
-        parse_login("GSSAPI", None, mechanism_key="m")
+        of_broker("GSSAPI", None)
     with pytest.raises(SettingError, match=r"^j must be set"):
-        parse_login("PLAIN", None, jaas_key="j")
+        of_broker("PLAIN", None)
+    with pytest.raises(SettingError, match=r"^j must name PlainLoginModule for PLAIN; it names none"):
+        of_broker("PLAIN", [])
+
+
+def test_of_several_login_modules_that_of_the_mechanism_counts() -> None:
+    scram = JaasEntry("a.ScramLoginModule", "REQUIRED", {"username": "s", "password": "1"})
+    plain = JaasEntry("a.PlainLoginModule", "REQUIRED", {"username": "p", "password": "2", "user_x": "3"})
+    assert of_broker("PLAIN", [scram, plain]) == SaslLogin("PLAIN", "p", "2")
+    assert of_broker("SCRAM-SHA-256", [scram, plain]) == SaslLogin("SCRAM-SHA-256", "s", "1")

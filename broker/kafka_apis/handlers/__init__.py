@@ -22,6 +22,7 @@ MODULES: Final = (
     "transactions",
     "txn_markers",
     "quotas",
+    "sasl",
     "scram",
     "acls",
     "telemetry",

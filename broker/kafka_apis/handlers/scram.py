@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials and AlterUserScramCredentials. They are stored; authentication comes later."""
+"""DescribeUserScramCredentials and AlterUserScramCredentials. Logins look credentials up in the metadata."""
 
 from __future__ import annotations
 

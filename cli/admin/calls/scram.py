@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -16,6 +15,7 @@ from barnabas.protocol.messages.security import (
     DescribeUserScramCredentialsRequest,
     ScramMechanism,
 )
+from barnabas.security import scram
 
 SALT_BYTES: Final = 26
 """The length that Kafka's own client uses."""
@@ -70,8 +70,8 @@ def _user(result: Any) -> ScramUser:
 
 
 def salted_password(credential: NewCredential, salt: bytes) -> bytes:
-    """Hi(password, salt, iterations) of RFC 5802, which is PBKDF2 with HMAC; the password as UTF-8, as Kafka has it."""
-    return hashlib.pbkdf2_hmac(
+    """The SaltedPassword of RFC 5802; the password as UTF-8, as Kafka has it."""
+    return scram.salted_password(
         HASH_NAMES[credential.mechanism], credential.password.encode(), salt, credential.iterations
     )
 

@@ -9,11 +9,13 @@ import pytest
 
 from barnabas.broker.kafka_apis import handlers
 from barnabas.broker.kafka_apis.error_places import error_places, errors_in
-from barnabas.broker.kafka_apis.error_responses import error_response
+from barnabas.broker.kafka_apis.error_responses import error_response, has_error_response
 from barnabas.broker.request import REGISTRY
 from barnabas.protocol.api_keys import ApiKey, request_type
 from barnabas.protocol.codec import decode, encode
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.groups import HeartbeatRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicsResponse
 from tests.protocol.samples import random_message
 
@@ -59,3 +61,14 @@ def test_each_part_of_the_request_is_answered() -> None:
         ("a", bytes(16), "too late"),
         (None, topic_id, "too late"),
     ]
+
+
+@pytest.mark.parametrize(("key", "version"), FORWARDABLE)
+def test_what_is_forwardable_has_a_place_for_an_error(key: ApiKey, version: int) -> None:
+    assert has_error_response(request_type(key)(), version)
+
+
+def test_which_other_requests_have_a_place_for_an_error() -> None:
+    assert has_error_response(HeartbeatRequest(), 4)
+    assert not has_error_response(MetadataRequest(), 12)
+    assert has_error_response(MetadataRequest(), 13)

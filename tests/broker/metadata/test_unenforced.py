@@ -6,11 +6,10 @@ import pytest
 
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.metadata.replay import replayed
-from barnabas.broker.metadata.unenforced import ACLS, CREDENTIALS, QUOTAS, UnenforcedNotices
+from barnabas.broker.metadata.unenforced import ACLS, QUOTAS, UnenforcedNotices
 from barnabas.protocol.messages.cluster_records import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
-    UserScramCredentialRecord,
 )
 from barnabas.protocol.messages.topic_records import ClientQuotaRecord
 from barnabas.protocol.schema import Message
@@ -23,7 +22,6 @@ ACL_ID = b"an id of an acl."
     ("record", "notice"),
     [
         (ClientQuotaRecord(entity=[USER], key="producer_byte_rate", value=1.0), QUOTAS),
-        (UserScramCredentialRecord(name="alice", mechanism=1), CREDENTIALS),
         (AccessControlEntryRecord(id=ACL_ID), ACLS),
     ],
 )

@@ -13,6 +13,7 @@ from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.metadata.topics import TopicImage
 from barnabas.broker.metrics import sources as metric_sources
+from barnabas.broker.metrics.authentication_metrics import add_authentications
 from barnabas.broker.metrics.families import FAMILIES
 from barnabas.broker.metrics.member_metrics import MEMBER_FAMILIES
 from barnabas.broker.metrics.prometheus import Metrics
@@ -285,6 +286,7 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
     metric_sources.add_topics(metrics, BrokerTopicProbe())
     metric_sources.add_requests(metrics, RequestProbe())
     metric_sources.add_network(metrics, SocketServerProbe(), server, memory)
+    add_authentications(metrics, SocketServerProbe(), lambda: None)
     metric_sources.add_purgatories(metrics)
     metric_sources.add_fetch_expirations(metrics, FetchExpirations())
     metric_sources.add_fetch_sessions(metrics, FetchSessionCache(1, lambda: 1))
@@ -307,8 +309,6 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
         "kafka_server_replicaalterlogdirs",
         "kafka_server_snapshotemitter",
         "kafka_server_socket_server_metrics_connections_cipher",
-        "kafka_server_socket_server_metrics_successful_authentication",
-        "kafka_server_socket_server_metrics_failed_authentication",
         "barnabas_tls",
         "kafka_server_transaction_coordinator",
         "kafka_topic",

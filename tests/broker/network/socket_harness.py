@@ -9,19 +9,27 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from barnabas.broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas
+from barnabas.broker.network.listener_security import without_security
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.probes import SocketServerProbe
 from barnabas.config.listeners import Listener
 from tests.broker.scripted import ScriptedHandler, framed
+from tests.broker.security.sasl.logins import FakeDoors
 
 MIB = 1024 * 1024
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class Address(Listener):
-    def __new__(cls, host: str = "127.0.0.1", port: int = 0, name: str = "PLAINTEXT") -> Address:
-        return super().__new__(cls, name, host, port)
+    def __new__(
+        cls,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        name: str = "PLAINTEXT",
+        security_protocol: str = "PLAINTEXT",
+    ) -> Address:
+        return super().__new__(cls, name, host, port, security_protocol)
 
 
 class ServerHarness:
@@ -34,18 +42,23 @@ class ServerHarness:
         self.probe = SocketServerProbe()
         idle_ms = options.pop("connections_max_idle_ms", 600_000)
         max_bytes = options.pop("socket_request_max_bytes", 16 * MIB)
-        security = options.pop("security", lambda _: None)
+        timeout_ms = options.pop("authentication_timeout_ms", 30_000)
         self.server = SocketServer(
             loop=loop,
             listeners=addresses or [Address()],
-            settings=SocketSettings(connections_max_idle_ms=idle_ms, socket_request_max_bytes=max_bytes),
+            settings=SocketSettings(
+                barnabas_authentication_timeout_ms=timeout_ms,
+                connection_failed_authentication_delay_ms=10,
+                connections_max_idle_ms=idle_ms,
+                socket_request_max_bytes=max_bytes,
+            ),
+            secure=options.pop("secure", without_security),
             quotas=ConnectionQuotas(ConnectionLimits(**options), loop.time),
             memory=self.memory,
             probe=self.probe,
-            security=security,
         )
         self.ports = self.server.bind()
-        self.server.start(self.handler)
+        self.server.start(self.handler, FakeDoors())
 
     @property
     def port(self) -> int:
@@ -93,3 +106,9 @@ class Client:
     async def leaves(self) -> None:
         self.writer.close()
         await asyncio.wait([asyncio.ensure_future(self.writer.wait_closed())])
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for what a thread of the broker reports to the loop; the dialogue has a limit of its own."""
+    while not condition():  # noqa: ASYNC110  # turns of the loop, no time
+        await asyncio.sleep(0)

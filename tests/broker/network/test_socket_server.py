@@ -12,13 +12,21 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.network.listener_security import ListenerSecurity
 from barnabas.broker.network.listeners import ListenError
+from barnabas.config.keys import ConfigError
+from barnabas.config.layers import InvalidConfigError
+from barnabas.config.listeners import Listener
 from barnabas.protocol.framing import Frame, size_prefix
+from barnabas.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from barnabas.storage.env import RealFile
 from barnabas.storage.offsets import FileRecords
 from tests.broker.network.socket_harness import MIB, Address, Client, Run, ServerHarness, harness
 from tests.broker.network.test_listeners import has_ipv6_loopback
 from tests.broker.scripted import FakeRecords, SliceableRecords, framed
+from tests.broker.security.sasl.logins import listener as logins_of_a_listener
+from tests.support.sasl import framed as with_size
+from tests.support.sasl import plain_token, request
 
 
 def test_requests_are_answered(run: Run) -> None:
@@ -414,3 +422,87 @@ def test_without_file_descriptors_it_waits_and_says_so(run: Run, caplog: pytest.
 
     run(dialogue())
     assert "raise the limit of open files" in caplog.text
+
+
+# ---- logins
+
+SASL = Address(name="SASL", security_protocol="SASL_PLAINTEXT")
+HANDSHAKE = with_size(request(SaslHandshakeRequest(mechanism="PLAIN"), 1))
+
+
+def secured(address: Listener) -> ListenerSecurity:
+    """PLAIN with alice, where the protocol asks for logins."""
+    if address.security_protocol == "PLAINTEXT":
+        return ListenerSecurity("PLAINTEXT")
+    return ListenerSecurity(address.security_protocol, logins_of_a_listener())
+
+
+def token(password: str) -> bytes:
+    return with_size(request(SaslAuthenticateRequest(auth_bytes=plain_token("alice", password)), 2))
+
+
+def test_clients_of_a_listener_with_logins_log_in(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness(Address(), SASL, secure=secured) as home:
+            client, other = await Client.dials(home.ports["SASL"]), await Client.dials(home.port)
+            client.writer.write(HANDSHAKE + token("pencil"))
+            await client.answer()
+            await client.answer()
+            assert await client.asks("echo one") == b"one"
+            assert await other.asks("echo two") == b"two"
+            found = {str(info.principal): info.security_protocol for info in home.server.connections()}
+            assert found == {"User:alice": "SASL_PLAINTEXT", "User:ANONYMOUS": "PLAINTEXT"}
+            await asyncio.gather(client.leaves(), other.leaves())
+
+    run(dialogue())
+
+
+def test_who_cannot_log_in_is_sent_away(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness(Address(), SASL, secure=secured) as home:
+            client = await Client.dials(home.ports["SASL"])
+            client.writer.write(HANDSHAKE + token("wrong"))
+            client.send("echo one")
+            await client.answer()
+            assert b"Authentication failed" in await client.answer()
+            assert await client.sees_the_end()
+            await client.leaves()
+            assert home.handler.handled == []
+            assert home.probe.listener("SASL").failed_authentications == 1
+
+    run(dialogue())
+
+
+def test_who_does_not_log_in_in_time_is_sent_away(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness(Address(), SASL, secure=secured, authentication_timeout_ms=40) as home:
+            idle, other = await Client.dials(home.ports["SASL"]), await Client.dials(home.port)
+            assert await idle.sees_the_end()
+            assert await other.asks("echo two") == b"two"
+            await asyncio.gather(idle.leaves(), other.leaves())
+
+    run(dialogue())
+
+
+def test_a_stop_waits_for_no_login(run: Run) -> None:
+    async def dialogue() -> None:
+        home = ServerHarness(Address(), SASL, secure=secured)
+        client = await Client.dials(home.ports["SASL"])
+        client.writer.write(HANDSHAKE)
+        await client.answer()
+        assert await home.server.drain(5) == 0
+        assert await client.sees_the_end()
+        await client.leaves()
+
+    run(dialogue())
+
+
+def test_an_error_in_the_configuration_of_logins_prevents_the_start(run: Run) -> None:
+    def wrong(address: Listener) -> ListenerSecurity:
+        raise InvalidConfigError([ConfigError("sasl.enabled.mechanisms", "X", "must be another")])
+
+    async def dialogue() -> None:
+        with pytest.raises(InvalidConfigError):
+            ServerHarness(SASL, secure=wrong)
+
+    run(dialogue())

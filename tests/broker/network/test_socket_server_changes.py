@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from barnabas.broker.network.connection_quotas import ConnectionLimits
+from barnabas.broker.network.listener_security import ListenerSecurity
+from barnabas.config.keys import ConfigError
+from barnabas.config.layers import InvalidConfigError
+from barnabas.config.listeners import Listener
 from tests.broker.network.socket_harness import Address, Client, Run, harness
+from tests.broker.network.test_socket_server import HANDSHAKE, SASL, secured, token
 
 
 def test_a_listener_is_opened_and_closed(run: Run) -> None:
@@ -196,5 +201,36 @@ def test_a_rate_of_none_is_lifted(run: Run) -> None:
             home.server.change_limits(ConnectionLimits())
             assert await client.answer() == b"here"
             await client.leaves()
+
+    run(dialogue())
+
+
+def test_a_listener_with_logins_is_opened_while_others_run(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness(secure=secured) as home:
+            home.server.change_listeners([Address(), SASL])
+            client = await Client.dials(home.server.ports["SASL"])
+            client.writer.write(HANDSHAKE + token("pencil"))
+            await client.answer()
+            await client.answer()
+            assert await client.asks("echo one") == b"one"
+            home.server.change_listeners([Address()])
+            assert await client.sees_the_end()
+            await client.leaves()
+
+    run(dialogue())
+
+
+def test_a_listener_whose_logins_are_wrong_stays_closed(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    def wrong(address: Listener) -> ListenerSecurity:
+        if address.name == "PLAINTEXT":
+            return ListenerSecurity("PLAINTEXT")
+        raise InvalidConfigError([ConfigError("sasl.enabled.mechanisms", "X", "must be another")])
+
+    async def dialogue() -> None:
+        async with harness(secure=wrong) as home:
+            home.server.change_listeners([Address(), SASL])
+            assert home.server.ports.keys() == {"PLAINTEXT"}
+            assert "SASL is not opened there: sasl.enabled.mechanisms=X must be another" in caplog.text
 
     run(dialogue())

@@ -285,6 +285,57 @@ def test_reading_can_be_paused_before_the_handshake_ends() -> None:
     assert talk.received == b"x"
 
 
+class Second:
+    """The endpoint that follows when the client has logged in."""
+
+    def __init__(self, transport: TlsTransport) -> None:
+        self._transport = transport
+        self._window = memoryview(bytearray(1 << 16))
+        self.received = bytearray()
+        self.rooms = 0
+
+    def readable(self) -> None:
+        with suppress(BlockingIOError):
+            self.received += self._window[: self._transport.receive_into(self._window)]
+
+    def writable(self) -> None:
+        self.rooms += 1
+        self._transport.ignore_writable()
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_what_the_first_endpoint_has_not_read_is_the_seconds(paused: bool) -> None:
+    talk = Dialogue(window=4).open()
+    second = Second(talk.transport)
+    talk.peer.write(b"sizerequest")
+    talk.loop.turn()
+    assert talk.received == b"size"
+    if paused:
+        talk.transport.pause_reading()
+        talk.turns()
+    talk.transport.start(second)
+    talk.turns()
+    assert (bytes(talk.received), bytes(second.received)) == (b"size", b"request")
+    talk.transport.watch_writable()
+    talk.turns()
+    assert (talk.rooms, second.rooms) == (0, 1)
+    assert len(talk.guard.admitted) == 1
+
+
+def test_a_second_endpoint_begins_while_the_first_is_called(talk: Dialogue) -> None:
+    second = Second(talk.transport)
+    read = talk.readable
+
+    def read_once_and_begin() -> None:
+        read()
+        talk.transport.start(second)
+
+    talk.readable = read_once_and_begin  # type: ignore[method-assign]
+    talk.peer.write(b"x" * 1_000 + b"y" * 500)
+    talk.turns()
+    assert (bytes(talk.received), bytes(second.received)) == (b"x" * 1_000, b"y" * 500)
+
+
 def test_a_send_that_has_no_room_is_repeated_with_the_same_bytes(talk: Dialogue) -> None:
     data = random.Random(2).randbytes(3_000_000)
     got, rest = b"", memoryview(data)

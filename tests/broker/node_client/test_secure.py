@@ -26,7 +26,7 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from barnabas.protocol.messages.security import SaslAuthenticateResponse, SaslHandshakeResponse
 from barnabas.protocol.schema import Message
 from barnabas.security.client_settings import ClientSecurity, security_of
-from barnabas.security.sasl_client import PlainClient
+from barnabas.security.sasl_client import PlainClient, parse_login
 from barnabas.security.settings import TlsSettings
 from tests.support.certificates import Authority, Identity
 
@@ -97,7 +97,7 @@ def security(
             "ssl.keystore.key": own.key_pem(),
             "ssl.keystore.certificate.chain": own.chain_pem(),
         }
-    return security_of(protocol, TlsSettings(texts), mechanism="PLAIN", jaas=JAAS.format(password))
+    return security_of(protocol, TlsSettings(texts), lambda: parse_login("PLAIN", JAAS.format(password)))
 
 
 @asynccontextmanager
@@ -241,7 +241,7 @@ def test_a_context_is_made_again_when_a_file_changes(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     path.write_text(CA.pem)
     given = TlsSettings({"ssl.truststore.type": "PEM", "ssl.truststore.location": str(path)})
-    contexts = ClientContexts(security_of("SSL", given, mechanism="PLAIN", jaas=None))
+    contexts = ClientContexts(ClientSecurity("SSL", given))
     first = contexts.current()
     assert first is not None
     assert contexts.current() is first

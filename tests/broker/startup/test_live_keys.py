@@ -25,9 +25,11 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.codec import decode, encode
 from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from barnabas.storage.log.unified_log import UnifiedLog
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
 from tests.support import raw
+from tests.support.sasl import plain_entry, plain_token
 
 BROKER_RESOURCE, VERSION = 4, 1
 SET, DELETE = 0, 1
@@ -168,7 +170,11 @@ ELSEWHERE = {
     "cordoned.log.dirs": "tests of log directories",
     "min.insync.replicas": "one value for the whole cluster, below",
     "num.recovery.threads.per.data.dir": "acts at a start only, below",
-    **dict.fromkeys(LISTENER_TLS_KEYS, "act for one listener: test_listener_security.py"),
+    **dict.fromkeys(LISTENER_TLS_KEYS, "act for one listener: test_tls_listeners"),
+    "ssl.engine.factory.class": "acts for a listener that opens: test_listener_securities",
+    "principal.builder.class": "acts for a listener that opens: test_listener_securities",
+    "sasl.enabled.mechanisms": "acts for a listener that opens, below",
+    "sasl.jaas.config": "acts for one mechanism of a listener that opens, below",
 }
 
 STATIC = {
@@ -284,3 +290,48 @@ async def test_a_taken_port_of_a_new_listener_does_not_prevent_a_start(
             assert again.ports.keys() == {"PLAINTEXT"}
             assert "INSIDE" not in process._ready_line(again, None)
     assert caplog.text.count("listener INSIDE is not opened there") == 2
+
+
+SECURED = {
+    "listeners": f"PLAINTEXT://{LOCALHOST}:0,SASL://{LOCALHOST}:0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl.plain.sasl.jaas.config": plain_entry(alice="pencil"),
+}
+
+
+async def can_log_in(port: int, password: str) -> bool:
+    async with connected(port) as client:
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        token = SaslAuthenticateRequest(auth_bytes=plain_token("alice", password))
+        response = await client.call(token, 2)
+        return response.error_code == 0  # type: ignore[no-any-return]  # Any
+
+
+async def test_logins_of_a_listener_act_when_it_opens(tmp_path: Path) -> None:
+    async with running(config_of(tmp_path, **STATIC)) as server:
+        await alter(server.ports["PLAINTEXT"], "1", SET, dict(SECURED))
+        assert await can_log_in(server.ports["SASL"], "pencil")
+        assert not await can_log_in(server.ports["SASL"], "pencils")
+    async with running(config_of(tmp_path, **STATIC)) as again:
+        assert await can_log_in(again.ports["SASL"], "pencil")
+        assert not await can_log_in(again.ports["SASL"], "pencils")
+
+
+async def test_a_start_has_the_logins_that_the_metadata_say(tmp_path: Path) -> None:
+    """Not those of the file, where the metadata override them."""
+    listener = {
+        "listeners": SECURED["listeners"],
+        "advertised_listeners": f"PLAINTEXT://{LOCALHOST}:9",
+        "node_id": "1",
+        "listener_security_protocol_map": SECURED["listener.security.protocol.map"],
+    }
+    own = listener | {
+        "sasl_enabled_mechanisms": "PLAIN",
+        "listener_name_sasl_plain_sasl_jaas_config": plain_entry(alice="static"),
+    }
+    async with running(config_of(tmp_path, **STATIC)) as server:
+        await alter(server.ports["PLAINTEXT"], "1", SET, dict(SECURED))
+    async with running(config_of(tmp_path, **own)) as again:
+        assert await can_log_in(again.ports["SASL"], "pencil")
+        assert not await can_log_in(again.ports["SASL"], "static")

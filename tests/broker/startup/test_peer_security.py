@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -72,7 +73,7 @@ def test_a_cluster_in_plain_text() -> None:
         ),
         (
             {"listener.name.controller.plain.sasl.jaas.config": "x"},
-            "listener.name.controller.plain.sasl.jaas.config must be one login module",
+            r"listener.name.controller.plain.sasl.jaas.config=\[hidden\] must be the entry of one login module",
         ),
         (
             {"ssl__truststore__certificates": "x"},
@@ -103,3 +104,22 @@ async def test_openers() -> None:
     wrong = member(ssl__truststore__certificates="x")
     with pytest.raises(InvalidConfigError, match=r"ssl.truststore.certificates"):
         peer_opener(loop, wrong, controllers=False, client_id="me")
+
+
+def test_a_login_may_be_in_the_static_file(tmp_path: Path) -> None:
+    path = tmp_path / "jaas.conf"
+    path.write_text(
+        f"KafkaServer {{ org.example.ScramLoginModule required; {PLAIN} }};\n"
+        'controller.KafkaServer { PlainLoginModule required username="own" password="o"; };\n'
+    )
+    environ = {"KAFKA_OPTS": f"-Djava.security.auth.login.config={path}"}
+    inside = {
+        "listener__security__protocol__map": "SSL:SSL,INSIDE:SASL_SSL,CONTROLLER:SASL_SSL,OLD:PLAINTEXT",
+        "sasl__mechanism__inter__broker__protocol": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": "unset",
+    }
+    config = member(**inside)
+    assert inter_broker_security(config, environ).login == SaslLogin("PLAIN", "node", "p")
+    assert controller_security(config, environ).login == SaslLogin("PLAIN", "own", "o")
+    with pytest.raises(InvalidConfigError, match=r"barnabas.jaas.config.file=.* must be a JAAS file"):
+        inter_broker_security(config, {"KAFKA_OPTS": "-Djava.security.auth.login.config=/missing"})

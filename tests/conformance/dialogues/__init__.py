@@ -50,6 +50,7 @@ MODULES: Final = (
     "producers",
     "quotas",
     "read_committed",
+    "sasl",
     "scram",
     "telemetry",
     "quorum",

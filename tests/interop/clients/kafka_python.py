@@ -11,11 +11,12 @@ with warnings.catch_warnings():
     # It loads its message definitions with a deprecated function of the standard library.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-    from kafka.errors import MessageSizeTooLargeError
+    from kafka.errors import KafkaError, MessageSizeTooLargeError
 
 __all__ = [
     "KafkaAdminClient",
     "KafkaConsumer",
+    "KafkaError",
     "KafkaProducer",
     "KafkaPython",
     "MessageSizeTooLargeError",

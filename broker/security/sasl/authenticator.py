@@ -1,0 +1,415 @@
+"""SaslAuthenticator: one login of one connection, from its first frame to the session, as a state machine without I/O.
+
+Frames go in, one at a time; a `Step` comes out: what to send, and whether to go on, to close, or to run something that
+waits. The initial login begins in INITIAL_REQUEST, a re-authentication (KIP-368) in REAUTH_PROCESS_HANDSHAKE.
+
+What a frame does, by state:
+
+| state | frame | answer | then |
+| --- | --- | --- | --- |
+| INITIAL_REQUEST, HANDSHAKE_OR_VERSIONS_REQUEST | ApiVersions | the APIs | HANDSHAKE_REQUEST |
+| " | ApiVersions, unknown version or invalid name of software | its error | HANDSHAKE_OR_VERSIONS_REQUEST |
+| HANDSHAKE_REQUEST | ApiVersions | none | closed at once |
+| these three, REAUTH_PROCESS_HANDSHAKE | SaslHandshake, mechanism enabled | mechanisms | AUTHENTICATE |
+| " | SaslHandshake, mechanism not enabled | UNSUPPORTED_SASL_MECHANISM, mechanisms | fails |
+| " | anything else | none | closed at once |
+| REAUTH_PROCESS_HANDSHAKE | SaslHandshake, another mechanism than before | mechanisms | REAUTH_BAD_MECHANISM |
+| REAUTH_BAD_MECHANISM | anything | none | fails |
+| AUTHENTICATE, after SaslHandshake v0 | a token as it is | the server's token as it is | AUTHENTICATE or COMPLETE |
+| AUTHENTICATE, after SaslHandshake v1 | SaslAuthenticate | the server's token | AUTHENTICATE or COMPLETE |
+| " | SaslAuthenticate, token rejected | SASL_AUTHENTICATION_FAILED, text | fails |
+| " | another API | its error with ILLEGAL_SASL_STATE | fails |
+| " | no request | none | closed at once |
+
+*Fails*: the answer, if there is one, and the close are held back by connection.failed.authentication.delay.ms. Where a
+re-authentication fails in its handshake, Kafka closes at once and sends nothing, and so does this.
+
+Source: org.apache.kafka.common.security.authenticator.SaslServerAuthenticator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from barnabas.broker.request import ConnectionInfo, KafkaPrincipal
+from barnabas.broker.security.sasl.server import (
+    Login,
+    Mechanism,
+    SaslAuthenticationError,
+    SaslError,
+    SaslServer,
+)
+from barnabas.broker.security.sasl.session import SaslSession, session_lifetime_ms
+from barnabas.protocol.api_keys import ApiKey, known_versions, request_header_version, response_header_version
+from barnabas.protocol.codec import MAX_ELEMENTS, decoder, encoder
+from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.framing import Frame
+from barnabas.protocol.messages.headers import RequestHeader
+from barnabas.protocol.messages.security import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from barnabas.protocol.schema import Message
+from barnabas.protocol.wire import Chunk
+
+_Request = TypeVar("_Request", bound=Message)
+
+MAX_ROUNDS: Final = 16
+"""Tokens of one login; GSSAPI, which takes the most, needs about five."""
+
+WRONG_FIRST_REQUEST: Final = (
+    "its first request is neither ApiVersions nor SaslHandshake: a client with another security.protocol, "
+    "or of something else than Kafka"
+)
+
+_HEADER_BYTES: Final = 8
+_ERROR_CODE: Final = slice(4, 6)
+"""Where an ApiVersions response has its error code: behind a header that never has more than the request's number."""
+
+
+class SaslState(Enum):
+    """Where a login is; the table above has the transitions."""
+
+    INITIAL_REQUEST = "nothing was received"
+    HANDSHAKE_OR_VERSIONS_REQUEST = "an ApiVersions request was rejected; another or a SaslHandshake may come"
+    HANDSHAKE_REQUEST = "ApiVersions was answered; a SaslHandshake must come"
+    AUTHENTICATE = "the mechanism is known; tokens come"
+    REAUTH_PROCESS_HANDSHAKE = "a client that is logged in begins again; its SaslHandshake comes"
+    REAUTH_BAD_MECHANISM = "it began again with another mechanism; whatever comes fails"
+    COMPLETE = "the client is logged in"
+    FAILED = "the login has failed; nothing more is taken"
+
+
+_HANDSHAKE_STATES: Final = (
+    SaslState.INITIAL_REQUEST,
+    SaslState.HANDSHAKE_OR_VERSIONS_REQUEST,
+    SaslState.HANDSHAKE_REQUEST,
+    SaslState.REAUTH_PROCESS_HANDSHAKE,
+)
+
+
+class Fate(Enum):
+    """What becomes of the connection after a step."""
+
+    CONTINUE = "the next frame may come, after the answer"
+    WORK = "nothing is read until `work` has run, in a thread, and `SaslAuthenticator.worked` was called"
+    COMPLETE = "the answer is sent, and what comes behind it are requests of the principal"
+    FAIL = "the delay of failures passes; then the answer is sent and the connection closed"
+    CLOSE = "the connection is closed at once, without an answer"
+
+
+class Failure(NamedTuple):
+    """Why a login has failed, for a log line. `reason` has nothing secret in it."""
+
+    reason: str
+    mechanism: str | None = None
+    user: str | None = None
+
+
+class Step(NamedTuple):
+    """The outcome of one frame. `answer` is without its size; None for no answer, which an empty one is not."""
+
+    fate: Fate
+    answer: list[Chunk] | None = None
+    failure: Failure | None = None
+    work: Callable[[], None] | None = None
+
+
+class Listener(Protocol):
+    """The logins of a listener, as its configuration has them: SaslListener."""
+
+    @property
+    def mechanisms(self) -> dict[str, Mechanism]:
+        """Those that are enabled, by name."""
+
+    @property
+    def max_receive_bytes(self) -> int:
+        """sasl.server.max.receive.size."""
+
+
+class Clock(NamedTuple):
+    """A clock that never goes back, in seconds, and the time of day in ms since 1970."""
+
+    monotonic_s: Callable[[], float]
+    now_ms: Callable[[], int]
+
+
+class Doors(Protocol):
+    """What of the broker's APIs is open to a client that has not logged in: KafkaApis."""
+
+    def api_versions_before_login(self, connection: ConnectionInfo, frame: Frame) -> list[Chunk]:
+        """The response to an ApiVersions request. Raises ProtocolError where that cannot be read."""
+
+    def reject_before_login(self, frame: Frame, error: ErrorCode, message: str) -> list[Chunk] | None:
+        """The error response to a request of any API; None where it has none. Raises ProtocolError."""
+
+
+class SaslAuthenticator:
+    """The login of one connection. After COMPLETE, `session` is what it yields."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        connection: ConnectionInfo,
+        doors: Doors,
+        clock: Clock,
+        previous: SaslSession | None = None,
+    ) -> None:
+        """`previous` is the session that a re-authentication renews."""
+        self.state = SaslState.INITIAL_REQUEST if previous is None else SaslState.REAUTH_PROCESS_HANDSHAKE
+        self.session: SaslSession | None = None
+        self._listener = listener
+        self._connection = connection
+        self._doors = doors
+        self._clock = clock
+        self._previous = previous
+        self._mechanism: Mechanism | None = None
+        self._server: SaslServer | None = None
+        self._has_headers = False
+        self._supports_reauthentication = False
+        self._rounds = 0
+        self._round: _Round | None = None
+        self._complaint = ""
+
+    @property
+    def is_reauthentication(self) -> bool:
+        return self._previous is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client's next frame is taken."""
+        return self.state not in (SaslState.COMPLETE, SaslState.FAILED) and self._round is None
+
+    def allows_size(self, size: int) -> bool:
+        """Whether a frame may have this length."""
+        return 0 <= size <= self._listener.max_receive_bytes
+
+    def receive(self, frame: bytes) -> Step:
+        """Takes the client's next frame. What it raises is a bug: the connection has to close."""
+        assert self._round is None, "one frame at a time"
+        if not self.allows_size(len(frame)):
+            return self.reject_size(len(frame))
+        try:
+            if self.state in _HANDSHAKE_STATES:
+                return self._request(frame)
+            if self.state is SaslState.AUTHENTICATE:
+                return self._token(frame)
+        except ProtocolError as error:
+            return self._close(WRONG_FIRST_REQUEST if self.state is SaslState.INITIAL_REQUEST else str(error))
+        if self.state is SaslState.REAUTH_BAD_MECHANISM:
+            return self._fail(self._complaint)
+        assert self.state is SaslState.FAILED, self.state
+        return self._close("it goes on after its login has failed")
+
+    def reject_size(self, size: int) -> Step:
+        """A frame that claims a length below 0 or above the limit."""
+        return self._fail(
+            f"a frame of {size} bytes, where at most {self._listener.max_receive_bytes} are allowed"
+        )
+
+    def worked(self) -> Step:
+        """The work of the last step has run."""
+        current, self._round = self._round, None
+        assert current is not None
+        return self._finish(current)
+
+    # ---- before the mechanism is known
+
+    def _request(self, frame: bytes) -> Step:
+        header, end = _parse_header(frame)
+        if header.request_api_key == ApiKey.SASL_HANDSHAKE:
+            return self._handshake(header, frame, end)
+        if header.request_api_key != ApiKey.API_VERSIONS or self.is_reauthentication:
+            raise ProtocolError(f"{_api_name(header)} is not allowed before a login")
+        if self.state is SaslState.HANDSHAKE_REQUEST:
+            raise ProtocolError("a second ApiVersions request before the login")
+        answer = self._doors.api_versions_before_login(self._connection, frame)
+        rejected = any(b"".join(bytes(chunk) for chunk in answer)[_ERROR_CODE])  # type: ignore[arg-type]  # no records
+        self.state = SaslState.HANDSHAKE_OR_VERSIONS_REQUEST if rejected else SaslState.HANDSHAKE_REQUEST
+        return Step(Fate.CONTINUE, answer)
+
+    def _handshake(self, header: RequestHeader, frame: bytes, end: int) -> Step:
+        version = header.request_api_version
+        request, _ = _decoder(SaslHandshakeRequest, version)(frame, end, len(frame))
+        self._has_headers = version >= 1
+        mechanism = self._listener.mechanisms.get(request.mechanism)
+        response = SaslHandshakeResponse(mechanisms=list(self._listener.mechanisms))
+        if mechanism is None:
+            response.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            return self._reject_mechanism(request.mechanism, _encoded(header, response))
+        if self._previous is not None and self._previous.mechanism != mechanism.name:
+            self.state = SaslState.REAUTH_BAD_MECHANISM
+            self._complaint = (
+                f"SASL mechanism '{mechanism.name}' requested by client is not supported for re-authentication of "
+                f"mechanism '{self._previous.mechanism}'"
+            )
+        else:
+            self.state = SaslState.AUTHENTICATE
+            self._mechanism = mechanism
+            self._server = mechanism.new_server()
+        return Step(Fate.CONTINUE, _encoded(header, response))
+
+    def _reject_mechanism(self, name: str, answer: list[Chunk]) -> Step:
+        step = self._fail(f"mechanism {name} is not enabled", answer)
+        return step._replace(fate=Fate.CLOSE, answer=None) if self.is_reauthentication else step
+
+    # ---- tokens
+
+    def _token(self, frame: bytes) -> Step:
+        if not self._has_headers:
+            return self._evaluate(_Round(frame, None))
+        header, end = _parse_header(frame)
+        if header.request_api_key != ApiKey.SASL_AUTHENTICATE:
+            message = f"Unexpected Kafka request of type {_api_name(header)} during SASL authentication."
+            answer = self._doors.reject_before_login(frame, ErrorCode.ILLEGAL_SASL_STATE, message)
+            return self._fail(message, answer)
+        version = header.request_api_version
+        request, _ = _decoder(SaslAuthenticateRequest, version)(frame, end, len(frame))
+        self._supports_reauthentication |= version > 0
+        return self._evaluate(_Round(request.auth_bytes, header))
+
+    def _evaluate(self, current: _Round) -> Step:
+        self._rounds += 1
+        if self._rounds > MAX_ROUNDS:
+            return self._reject_token(current, SaslError(f"more than {MAX_ROUNDS} tokens"))
+        server = self._server
+        assert server is not None
+        if not server.blocks:
+            current.evaluate(server)
+            return self._finish(current)
+        self._round = current
+        return Step(Fate.WORK, work=lambda: current.evaluate(server))
+
+    def _finish(self, current: _Round) -> Step:
+        if isinstance(current.error, SaslError):
+            return self._reject_token(current, current.error)
+        if current.error is not None:
+            raise current.error
+        server, mechanism = self._server, self._mechanism
+        assert server is not None
+        assert mechanism is not None
+        if server.login is None:
+            return Step(Fate.CONTINUE, current.answer(SaslAuthenticateResponse()))
+        principal = _principal_of(server.login)
+        if self._previous is not None and principal != self._previous.principal:
+            return self._reject_token(current, SaslAuthenticationError(_changed(self._previous, principal)))
+        lifetime_ms = session_lifetime_ms(
+            server.login.expires_ms, mechanism.max_reauth_ms, self._clock.now_ms()
+        )
+        self.state = SaslState.COMPLETE
+        self.session = SaslSession(
+            mechanism.name,
+            principal,
+            None if lifetime_ms is None else self._clock.monotonic_s() + lifetime_ms / 1000,
+            supports_reauthentication=self._supports_reauthentication,
+            previous=self._previous,
+        )
+        return Step(
+            Fate.COMPLETE, current.answer(SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms or 0))
+        )
+
+    def _reject_token(self, current: _Round, error: SaslError) -> Step:
+        mechanism = self._mechanism
+        assert mechanism is not None
+        message = str(error)
+        if not isinstance(error, SaslAuthenticationError):
+            during = "re-authentication" if self.is_reauthentication else "authentication"
+            because = f"due to invalid credentials with SASL mechanism {mechanism.name}"
+            message = f"Authentication failed during {during} {because}"
+        response = SaslAuthenticateResponse(
+            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message
+        )
+        return self._fail(str(error), None if current.header is None else current.answer(response))
+
+    # ---- ends
+
+    def _fail(self, reason: str, answer: list[Chunk] | None = None) -> Step:
+        self.state = SaslState.FAILED
+        return Step(Fate.FAIL, answer, self._failure(reason))
+
+    def _close(self, reason: str) -> Step:
+        self.state = SaslState.FAILED
+        return Step(Fate.CLOSE, None, self._failure(reason))
+
+    def _failure(self, reason: str) -> Failure:
+        mechanism = self._mechanism
+        return Failure(
+            reason,
+            None if mechanism is None else mechanism.name,
+            None if self._server is None else self._server.user,
+        )
+
+
+class _Round:
+    """One token on its way through the mechanism. `header` is None where it came without one."""
+
+    def __init__(self, token: bytes, header: RequestHeader | None) -> None:
+        self.header = header
+        self.error: Exception | None = None
+        self._token = token
+        self._answer = b""
+
+    def evaluate(self, server: SaslServer) -> None:
+        """Runs in a thread where the mechanism may wait."""
+        try:
+            self._answer = server.evaluate(self._token)
+        except Exception as error:
+            self.error = error
+
+    def answer(self, response: SaslAuthenticateResponse) -> list[Chunk]:
+        """The mechanism's token: in this response, or as it is."""
+        if self.header is None:
+            return [self._answer]
+        response.auth_bytes = self._answer
+        return _encoded(self.header, response)
+
+
+def _parse_header(frame: bytes) -> tuple[RequestHeader, int]:
+    """The header of a request, and where it ends. Raises ProtocolError."""
+    if len(frame) < _HEADER_BYTES:
+        raise ProtocolError(f"a request of {len(frame)} bytes has no room for its header")
+    api_key = int.from_bytes(frame[:2], "big", signed=True)
+    version = int.from_bytes(frame[2:4], "big", signed=True)
+    try:
+        header_version = request_header_version(ApiKey(api_key), version)
+    except ValueError:
+        raise ProtocolError(f"there is no API with the key {api_key}") from None
+    return decoder(RequestHeader, header_version, MAX_ELEMENTS)(frame, 0, len(frame))
+
+
+def _decoder(kind: type[_Request], version: int) -> Callable[[bytes, int, int], tuple[_Request, int]]:
+    """Raises ProtocolError for a version that does not exist."""
+    assert kind.api_key is not None
+    low, high = known_versions(kind.api_key)
+    if not low <= version <= high:
+        raise ProtocolError(f"{ApiKey(kind.api_key).name} has no version {version}")
+    return decoder(kind, version, MAX_ELEMENTS)
+
+
+def _encoded(header: RequestHeader, response: Message) -> list[Chunk]:
+    """The bytes of a response with its header, without the size."""
+    key, version = header.request_api_key, header.request_api_version
+    number = header.correlation_id.to_bytes(4, "big", signed=True)
+    out: list[Chunk] = [number + b"\0" if response_header_version(key, version) else number]
+    encoder(type(response), version)(response, out)
+    return out
+
+
+def _api_name(header: RequestHeader) -> str:
+    return ApiKey(header.request_api_key).name
+
+
+def _principal_of(login: Login) -> KafkaPrincipal:
+    return KafkaPrincipal(login.authorization_id, token_authenticated=login.token_authenticated)
+
+
+def _changed(previous: SaslSession, principal: KafkaPrincipal) -> str:
+    was = previous.principal
+    return (
+        f"Cannot change principals during re-authentication from {was.principal_type}.{was.name}: "
+        f"{principal.principal_type}.{principal.name}"
+    )

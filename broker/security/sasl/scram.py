@@ -1,0 +1,246 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, KIP-84): the client proves that it knows a password, and never sends it.
+
+    client: n,,n=alice,r=<nonce>                          client-first
+    broker: r=<nonce><more>,s=<salt>,i=<iterations>       server-first
+    client: c=biws,r=<nonce><more>,p=<proof>              client-final
+    broker: v=<signature>                                 server-final
+
+Credentials are those of the metadata: salt, iterations, StoredKey and ServerKey, no password. The broker computes two
+HMACs a login; only clients compute the many of PBKDF2.
+
+A user without credentials gets as far as one with them, with a salt that its name and a secret of this broker
+determine, and fails in the last round by the same words: so nobody learns from a login which users exist. (Kafka
+fails such a login in its first round.) What is rejected, as the RFC demands: channel binding (gs2 header `p`, `y`), a
+mandatory extension (`m=`), a channel binding in client-final other than the header of client-first, another nonce, a
+proof of another length.
+
+Source: org.apache.kafka.common.security.scram.internals.ScramSaslServer, ScramMessages, ScramFormatter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError
+from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
+from barnabas.protocol.messages.security import HASH_NAMES, MIN_ITERATIONS, ScramMechanism
+from barnabas.security.scram import hmac_of, is_proof
+
+BY_NAME: Final = {
+    mechanism.label: mechanism for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+}
+"""The mechanisms by the names that clients ask for."""
+
+TOKEN_AUTH: Final = "tokenauth"
+"""The extension of a login by delegation token (KIP-48)."""
+
+NONCE_BYTES: Final = 20
+MOCK_SALT_BYTES: Final = 20
+"""As many as `--add-scram` makes."""
+
+_VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"  # all ASCII but NUL and the comma
+_SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
+
+_CLIENT_FIRST: Final = re.compile(
+    rf"(?P<header>n,(?:a=(?P<authzid>{_SASL_NAME}))?,)"
+    rf"(?P<bare>n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
+)
+_CLIENT_FINAL: Final = re.compile(
+    rf"(?P<without_proof>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+
+
+class Credential(NamedTuple):
+    """What the broker keeps of a password. `user` is who logs in by it: the owner, where it is a token's."""
+
+    user: str
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+    token_authenticated: bool = False
+    expires_ms: int | None = None
+
+
+ScramRecords = Mapping[tuple[str, int], UserScramCredentialRecord]
+TokenCredentials = Callable[[str, ScramMechanism], Credential | None]
+"""The credential of a delegation token, by its id."""
+
+
+class ScramCredentials:
+    """The credentials of the metadata, and mock ones for users that have none.
+
+    Made before the metadata are read, and usable once `attach` was called: before that no login succeeds.
+    """
+
+    def __init__(self) -> None:
+        self._records: Callable[[], ScramRecords] = dict
+        self._secret = secrets.token_bytes(32)
+        self._token: TokenCredentials = _no_token
+
+    def attach(
+        self, records: Callable[[], ScramRecords], secret: bytes, token: TokenCredentials | None = None
+    ) -> None:
+        """`records` returns the newest credentials; `secret` is the same at every start of this broker."""
+        self._records = records
+        self._secret = secret
+        if token is not None:
+            self._token = token
+
+    def find(self, user: str, mechanism: ScramMechanism) -> Credential | None:
+        record = self._records().get((user, mechanism))
+        if record is None or record.iterations < MIN_ITERATIONS:
+            return None
+        return Credential(user, record.salt, record.iterations, record.stored_key, record.server_key)
+
+    def find_token(self, token_id: str, mechanism: ScramMechanism) -> Credential | None:
+        return self._token(token_id, mechanism)
+
+    def mock(self, user: str, mechanism: ScramMechanism) -> Credential:
+        """What looks like a credential of this user from outside, always the same, and lets nobody in."""
+        size = hashlib.new(HASH_NAMES[mechanism]).digest_size
+        salt = hmac_of("sha256", self._secret, f"{mechanism.label}\0{user}".encode())
+        return Credential(
+            user, salt[:MOCK_SALT_BYTES], MIN_ITERATIONS, secrets.token_bytes(size), bytes(size)
+        )
+
+
+def _no_token(token_id: str, mechanism: ScramMechanism) -> Credential | None:
+    return None
+
+
+class ClientFirst(NamedTuple):
+    """The parts of the first message of a client. `bare` is the part that the proof covers."""
+
+    header: str
+    bare: str
+    authorization_id: str
+    name: str
+    nonce: str
+    extensions: Mapping[str, str]
+
+
+class ClientFinal(NamedTuple):
+    """The parts of the last message of a client."""
+
+    without_proof: str
+    channel_binding: bytes
+    nonce: str
+    proof: bytes
+
+
+def parse_client_first(token: bytes) -> ClientFirst:
+    """Raises SaslError."""
+    found = _CLIENT_FIRST.fullmatch(_text(token))
+    if found is None:
+        raise SaslError("the first message of SCRAM is not of its form")
+    pairs = (pair.partition("=") for pair in found["extensions"].split(",")[1:])
+    return ClientFirst(
+        header=found["header"],
+        bare=found["bare"],
+        authorization_id=found["authzid"] or "",
+        name=found["name"].replace("=2C", ",").replace("=3D", "="),
+        nonce=found["nonce"],
+        extensions={name: value for name, _, value in pairs},
+    )
+
+
+def parse_client_final(token: bytes) -> ClientFinal:
+    """Raises SaslError."""
+    found = _CLIENT_FINAL.fullmatch(_text(token))
+    if found is None:
+        raise SaslError("the last message of SCRAM is not of its form")
+    return ClientFinal(
+        found["without_proof"], b64decode(found["binding"]), found["nonce"], b64decode(found["proof"])
+    )
+
+
+def _text(token: bytes) -> str:
+    """The characters are ASCII; user names beyond it do not fit the form of Kafka's messages, which is kept to."""
+    try:
+        return token.decode("ascii")
+    except UnicodeDecodeError:
+        raise SaslError("a message of SCRAM has other characters than ASCII") from None
+
+
+class ScramServer:
+    """One login by SCRAM."""
+
+    blocks: Final = False
+
+    def __init__(self, mechanism: ScramMechanism, credentials: ScramCredentials) -> None:
+        self._mechanism = mechanism
+        self._credentials = credentials
+        self._hash = HASH_NAMES[mechanism]
+        self._first: ClientFirst | None = None
+        self._server_first = ""
+        self._nonce = ""
+        self._credential: Credential | None = None
+        self._is_mock = False
+        self.user: str | None = None
+        self.login: Login | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        return self._begin(token) if self._first is None else self._finish(self._first, token)
+
+    def _begin(self, token: bytes) -> bytes:
+        first = parse_client_first(token)
+        self.user = first.name
+        by_token = first.extensions.get(TOKEN_AUTH, "").lower() == "true"
+        find = self._credentials.find_token if by_token else self._credentials.find
+        credential = find(first.name, self._mechanism)
+        if first.authorization_id not in ("", first.name):
+            raise SaslAuthenticationError(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        mock = self._credentials.mock(first.name, self._mechanism)  # for all, so that all take as long
+        self._is_mock = credential is None
+        self._credential = credential or mock
+        self._first = first
+        self._nonce = first.nonce + b64encode(secrets.token_bytes(NONCE_BYTES)).decode()
+        salt = b64encode(self._credential.salt).decode()
+        self._server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
+        return self._server_first.encode()
+
+    def _finish(self, first: ClientFirst, token: bytes) -> bytes:
+        credential = self._credential
+        assert credential is not None
+        final = parse_client_final(token)
+        if final.nonce != self._nonce:
+            raise SaslError("the last message of SCRAM has another nonce")
+        if final.channel_binding != first.header.encode():
+            raise SaslError("the last message of SCRAM has another channel binding than the first")
+        signed = f"{first.bare},{self._server_first},{final.without_proof}".encode()
+        is_known = is_proof(self._hash, credential.stored_key, signed, final.proof)
+        signature = hmac_of(self._hash, credential.server_key, signed)
+        if self._is_mock or not is_known:
+            # The log may say which; the client may not know.
+            raise SaslError("the user has no credential" if self._is_mock else "the password is wrong")
+        self.login = Login(
+            credential.user,
+            token_authenticated=credential.token_authenticated,
+            expires_ms=credential.expires_ms,
+        )
+        self._credential = None
+        return b"v=" + b64encode(signature)
+
+
+class ScramMechanismOfListener:
+    """One of the two mechanisms, of one listener."""
+
+    def __init__(self, name: str, credentials: ScramCredentials, max_reauth_ms: int = 0) -> None:
+        self.name = name
+        self.max_reauth_ms = max_reauth_ms
+        self._mechanism = BY_NAME[name]
+        self._credentials = credentials
+
+    def new_server(self) -> ScramServer:
+        return ScramServer(self._mechanism, self._credentials)

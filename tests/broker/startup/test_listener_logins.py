@@ -1,0 +1,73 @@
+"""The logins of listeners, and the credentials of the metadata behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from barnabas.broker.security.sasl.listener import PLAIN_LOGIN_MODULE
+from barnabas.broker.startup.listener_logins import ListenerLogins
+from barnabas.broker.startup.scram_secret import FILE_NAME
+from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.layers import InvalidConfigError
+from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
+from barnabas.protocol.messages.security import ScramMechanism
+
+ALICE = UserScramCredentialRecord(name="alice", mechanism=1, iterations=4096)
+
+
+def config(*more: str) -> BrokerConfig:
+    jaas = f'{PLAIN_LOGIN_MODULE} required user_alice="pencil";'
+    return BrokerConfig.of(
+        None,
+        overrides=[
+            "listeners=SASL_PLAINTEXT://:9093",
+            "sasl.enabled.mechanisms=PLAIN",
+            f"listener.name.sasl_plaintext.plain.sasl.jaas.config={jaas}",
+            *more,
+        ],
+    )
+
+
+def test_the_mechanisms_of_a_listener() -> None:
+    logins = ListenerLogins({})
+    assert list(logins.make(config(), "SASL_PLAINTEXT").mechanisms) == ["PLAIN"]
+    assert logins.scram is logins.scram
+
+
+def test_a_static_file_that_cannot_be_read_is_an_error_of_the_listener(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfigError, match="must be a JAAS file that can be read"):
+        ListenerLogins({}).make(config(f"barnabas.jaas.config.file={tmp_path}/none"), "SASL_PLAINTEXT")
+
+
+@pytest.mark.parametrize("opens_first", [True, False])
+def test_credentials_are_those_of_the_metadata_whenever_a_listener_opens(
+    tmp_path: Path, opens_first: bool
+) -> None:
+    logins = ListenerLogins({})
+    if opens_first:
+        logins.make(config(), "SASL_PLAINTEXT")
+        assert logins.scram.find("alice", ScramMechanism.SCRAM_SHA_256) is None
+    logins.attach(lambda: {("alice", 1): ALICE}, str(tmp_path))
+    assert (tmp_path / FILE_NAME).exists() is opens_first
+    logins.make(config(), "SASL_PLAINTEXT")
+    assert (tmp_path / FILE_NAME).exists()
+    assert logins.scram.find("alice", ScramMechanism.SCRAM_SHA_256) is not None
+
+
+@pytest.mark.parametrize("opens_first", [True, False])
+def test_a_secret_that_cannot_be_made_is_an_error(tmp_path: Path, opens_first: bool) -> None:
+    logins = ListenerLogins({})
+    nowhere = str(tmp_path / "nowhere")
+    if opens_first:
+        logins.make(config(), "SASL_PLAINTEXT")
+        step: Callable[[], object] = partial(logins.attach, dict, nowhere)
+    else:
+        logins.attach(dict, nowhere)
+        step = partial(logins.make, config(), "SASL_PLAINTEXT")
+    wanted = rf"barnabas\.scram\.secret cannot be read or made in {nowhere}"
+    with pytest.raises(InvalidConfigError, match=wanted):
+        step()

@@ -1,0 +1,366 @@
+"""Stock clients log in to a broker that asks for it: librdkafka, aiokafka and kafka-python."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+import subprocess
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka.admin
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+
+from tests.conformance.kafka_jars import require_classpath
+from tests.interop.clients.kafka_python import KafkaConsumer, KafkaProducer
+from tests.interop.clients.kafka_python import KafkaError as KafkaPythonError
+from tests.support.broker_process import BrokerProcess
+from tests.support.ports import held_ports
+from tests.support.sasl import PLAIN_MODULE, SCRAM_MODULE, listener_settings, plain_entry
+
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.timeout(120),
+    # kafka-python leaves its sockets open where it cannot connect.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+ADMIN: Any = confluent_kafka.admin  # its stubs lack exports and optional types
+LIMIT_S = 30.0
+SESSION_MS = 2000
+PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret"}
+SCRAM = {"SCRAM-SHA-256": "SCRAM_SHA_256", "SCRAM-SHA-512": "SCRAM_SHA_512"}
+MECHANISMS = ("PLAIN", *SCRAM)
+HTTP = re.compile(r"metrics on (http://\S+/metrics)")
+
+
+class LoginBroker:
+    """A broker with a listener without logins for its administrator, one with logins, and one with short sessions."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.broker = broker
+        self.port, self.renewing_port = held_ports(2)
+        broker.overrides |= {
+            "listeners": (
+                f"PLAINTEXT://127.0.0.1:{broker.port},SASL://127.0.0.1:{self.port},"
+                f"RENEWING://127.0.0.1:{self.renewing_port}"
+            ),
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,RENEWING:SASL_PLAINTEXT"
+            ),
+            "group.initial.rebalance.delay.ms": "0",
+            "barnabas.http.port": "0",
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            **listener_settings("SASL", {"PLAIN": plain_entry(**PASSWORDS)}),
+            **listener_settings(
+                "RENEWING", {"PLAIN": plain_entry(**PASSWORDS)}, connections_max_reauth_ms=str(SESSION_MS)
+            ),
+        }
+        for listener in ("sasl", "renewing"):
+            broker.overrides[f"listener.name.{listener}.sasl.enabled.mechanisms"] = ",".join(MECHANISMS)
+
+    def metric(self, name: str) -> float:
+        """A metric of authentications, over all listeners."""
+        found = HTTP.search(self.broker.output)
+        assert found is not None
+        with urllib.request.urlopen(found[1], timeout=LIMIT_S) as response:
+            lines = response.read().decode().splitlines()
+        prefix = f"kafka_server_socket_server_metrics_{name}{{"
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(prefix))
+
+
+@pytest.fixture(scope="module")
+def logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginBroker]:
+    broker = BrokerProcess(tmp_path_factory.mktemp("logins") / "data")
+    made = LoginBroker(broker)
+    try:
+        broker.start()
+        set_passwords(broker.bootstrap, PASSWORDS)
+        yield made
+        assert broker.stop() == broker.clean_status
+        for password in (*PASSWORDS.values(), "wrong-secret"):
+            assert password not in broker.output
+    finally:
+        broker.kill()
+
+
+def set_passwords(bootstrap: str, passwords: dict[str, str]) -> None:
+    admin = ADMIN.AdminClient({"bootstrap.servers": bootstrap})
+    for mechanism in SCRAM.values():
+        info = ADMIN.ScramCredentialInfo(getattr(ADMIN.ScramMechanism, mechanism), 4096)
+        changes = [
+            ADMIN.UserScramCredentialUpsertion(user, info, password.encode())
+            for user, password in passwords.items()
+        ]
+        for future in admin.alter_user_scram_credentials(changes).values():
+            future.result(LIMIT_S)
+
+
+def remove_credentials(bootstrap: str, user: str) -> None:
+    admin = ADMIN.AdminClient({"bootstrap.servers": bootstrap})
+    for mechanism in SCRAM.values():
+        change = ADMIN.UserScramCredentialDeletion(user, getattr(ADMIN.ScramMechanism, mechanism))
+        admin.alter_user_scram_credentials([change])[user].result(LIMIT_S)
+
+
+def librdkafka(port: int, mechanism: str, user: str = "alice", password: str | None = None) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": f"127.0.0.1:{port}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": user,
+        "sasl.password": PASSWORDS.get(user, "?") if password is None else password,
+        "log_level": 0,
+    }
+
+
+def python_client(port: int, mechanism: str, password: str = PASSWORDS["alice"]) -> dict[str, Any]:
+    """The settings of aiokafka and of kafka-python."""
+    return {
+        "bootstrap_servers": f"127.0.0.1:{port}",
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": password,
+    }
+
+
+def failed_login(settings: dict[str, Any]) -> bool:
+    """Whether librdkafka reports that a login has failed."""
+    codes: list[int] = []
+    producer = Producer({**settings, "error_cb": lambda error: codes.append(error.code())})
+    deadline = time.monotonic() + LIMIT_S
+    while KafkaError._AUTHENTICATION not in codes and time.monotonic() < deadline:
+        producer.poll(0.05)
+    producer.purge()
+    return KafkaError._AUTHENTICATION in codes
+
+
+# ---- librdkafka
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_librdkafka_produces_and_consumes_in_a_group(logins: LoginBroker, mechanism: str) -> None:
+    topic = f"logins-{uuid.uuid4().hex[:8]}"
+    producer = Producer(librdkafka(logins.port, mechanism))
+    for number in range(10):
+        producer.produce(topic, str(number))
+    assert producer.flush(LIMIT_S) == 0
+    group = {"group.id": topic, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**librdkafka(logins.port, mechanism, "bob"), **group})
+    try:
+        consumer.subscribe([topic])
+        values: list[bytes] = []
+        deadline = time.monotonic() + LIMIT_S
+        while len(values) < 10 and time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                values.append(message.value() or b"")
+        assert values == [b"%d" % number for number in range(10)]
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_librdkafka_with_a_wrong_password_or_user_stays_outside(logins: LoginBroker, mechanism: str) -> None:
+    failures = logins.metric("failed_authentication_total")
+    assert failed_login(librdkafka(logins.port, mechanism, password="wrong-secret"))
+    assert failed_login(librdkafka(logins.port, mechanism, "mallory", "wrong-secret"))
+    assert logins.metric("failed_authentication_total") >= failures + 2
+
+
+def test_the_log_says_who_could_not_log_in(logins: LoginBroker) -> None:
+    """A line a second at most, for each address."""
+    line = "mechanism SCRAM-SHA-256, user trudy: the user has no credential"
+    deadline = time.monotonic() + LIMIT_S
+    while line not in logins.broker.output and time.monotonic() < deadline:
+        assert failed_login(librdkafka(logins.port, "SCRAM-SHA-256", "trudy", "wrong-secret"))
+    assert line in logins.broker.output
+
+
+def test_librdkafka_without_a_login_stays_outside(logins: LoginBroker) -> None:
+    admin = ADMIN.AdminClient({"bootstrap.servers": f"127.0.0.1:{logins.port}", "log_level": 0})
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=1)
+    assert "to listener SASL: METADATA is not allowed before a login" in logins.broker.output
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_librdkafka_renews_its_session_three_times(logins: LoginBroker, mechanism: str) -> None:
+    renewals = logins.metric("successful_reauthentication_total")
+    killed = logins.metric("expired_connections_killed_count")
+    lost: list[str] = []
+    producer = Producer(
+        {**librdkafka(logins.renewing_port, mechanism), "error_cb": lambda error: lost.append(error.str())}
+    )
+    topic = f"renewals-{uuid.uuid4().hex[:8]}"
+    deadline = time.monotonic() + LIMIT_S
+    while logins.metric("successful_reauthentication_total") < renewals + 3 and time.monotonic() < deadline:
+        producer.produce(topic, b"x")
+        producer.poll(0.05)
+    assert producer.flush(LIMIT_S) == 0
+    assert logins.metric("successful_reauthentication_total") >= renewals + 3
+    assert logins.metric("expired_connections_killed_count") == killed
+    assert lost == []
+
+
+def test_a_credential_that_is_removed_opens_no_more_sessions(logins: LoginBroker) -> None:
+    set_passwords(logins.broker.bootstrap, {"carol": "alice-secret"})
+    carol = librdkafka(logins.renewing_port, "SCRAM-SHA-512", "carol", "alice-secret")
+    codes: list[int] = []
+    producer = Producer({**carol, "error_cb": lambda error: codes.append(error.code())})
+    topic = f"removed-{uuid.uuid4().hex[:8]}"
+    producer.produce(topic, b"x")
+    assert producer.flush(LIMIT_S) == 0
+    remove_credentials(logins.broker.bootstrap, "carol")
+    deadline = time.monotonic() + LIMIT_S
+    while KafkaError._AUTHENTICATION not in codes and time.monotonic() < deadline:
+        producer.produce(topic, b"x")
+        producer.poll(0.05)
+    producer.purge()
+    assert KafkaError._AUTHENTICATION in codes
+    assert failed_login({**carol, "bootstrap.servers": f"127.0.0.1:{logins.port}"})
+
+
+# ---- aiokafka
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_aiokafka_produces_and_consumes_in_a_group(logins: LoginBroker, mechanism: str) -> None:
+    topic = f"aio-{uuid.uuid4().hex[:8]}"
+    settings = python_client(logins.port, mechanism)
+    producer = AIOKafkaProducer(**settings)
+    await producer.start()
+    try:
+        for number in range(5):
+            await producer.send_and_wait(topic, str(number).encode())
+    finally:
+        await producer.stop()
+    consumer = AIOKafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        values = [(await asyncio.wait_for(consumer.getone(), LIMIT_S)).value for _ in range(5)]
+    finally:
+        await consumer.stop()
+    assert values == [b"%d" % number for number in range(5)]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_aiokafka_with_a_wrong_password_stays_outside(logins: LoginBroker, mechanism: str) -> None:
+    producer = AIOKafkaProducer(**python_client(logins.port, mechanism, "wrong-secret"))
+    try:
+        with pytest.raises(KafkaConnectionError):
+            await producer.start()
+    finally:
+        await producer.stop()
+
+
+async def test_aiokafka_connects_again_when_its_session_has_ended(logins: LoginBroker) -> None:
+    topic = f"aio-{uuid.uuid4().hex[:8]}"
+    producer = AIOKafkaProducer(**python_client(logins.renewing_port, "PLAIN"))
+    await producer.start()
+    try:
+        deadline = time.monotonic() + 2.5 * SESSION_MS / 1000
+        while time.monotonic() < deadline:
+            await producer.send_and_wait(topic, b"x")
+            await asyncio.sleep(0.1)
+    finally:
+        await producer.stop()
+
+
+# ---- kafka-python
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python_produces_and_consumes_in_a_group(logins: LoginBroker, mechanism: str) -> None:
+    topic = f"kp-{uuid.uuid4().hex[:8]}"
+    settings = python_client(logins.port, mechanism)
+    producer = KafkaProducer(**settings)
+    try:
+        for number in range(5):
+            producer.send(topic, str(number).encode()).get(LIMIT_S)
+    finally:
+        producer.close(5)
+    consumer = KafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
+    try:
+        values: list[bytes] = []
+        deadline = time.monotonic() + LIMIT_S
+        while len(values) < 5 and time.monotonic() < deadline:
+            for records in consumer.poll(500).values():
+                values += [record.value for record in records]
+    finally:
+        consumer.close()
+    assert values == [b"%d" % number for number in range(5)]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python_with_a_wrong_password_stays_outside(logins: LoginBroker, mechanism: str) -> None:
+    settings = python_client(logins.port, mechanism, "wrong-secret")
+    with pytest.raises(KafkaPythonError):
+        KafkaProducer(**settings, bootstrap_timeout_ms=1000)
+    gc.collect()  # the sockets that it leaves open
+
+
+# ---- Java
+
+
+def java_client(port: int, mechanism: str, password: str = PASSWORDS["alice"]) -> dict[str, str]:
+    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    return {
+        "bootstrap.servers": f"127.0.0.1:{port}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="alice" password="{password}";',
+    }
+
+
+def kafka_tool(directory: Path, tool: str, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs one of Kafka's tools with these properties of a client."""
+    properties = directory / "client.properties"
+    properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    given = [word.replace("PROPERTIES", str(properties)) for word in words]
+    command = [
+        "java",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        require_classpath(),
+        f"org.apache.kafka.tools.{tool}",
+    ]
+    return subprocess.run(
+        [*command, *given], capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_java_renews_its_session_while_it_produces(
+    logins: LoginBroker, mechanism: str, tmp_path: Path
+) -> None:
+    renewals = logins.metric("successful_reauthentication_total")
+    killed = logins.metric("expired_connections_killed_count")
+    topic = f"java-{uuid.uuid4().hex[:8]}"
+    load = ["--topic", topic, "--num-records", "80", "--throughput", "10", "--record-size", "10"]
+    settings = java_client(logins.renewing_port, mechanism)
+    ran = kafka_tool(tmp_path, "ProducerPerformance", *load, "--command-config", "PROPERTIES", **settings)
+    assert "80 records sent" in ran.stdout, ran.stdout + ran.stderr
+    assert logins.metric("successful_reauthentication_total") >= renewals + 3
+    assert logins.metric("expired_connections_killed_count") == killed
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_java_with_a_wrong_password_is_told_so(logins: LoginBroker, mechanism: str, tmp_path: Path) -> None:
+    settings = java_client(logins.port, mechanism, "wrong-secret")
+    words = ["--bootstrap-server", settings["bootstrap.servers"], "--command-config", "PROPERTIES", "--list"]
+    ran = kafka_tool(tmp_path, "TopicCommand", *words, **settings)
+    assert ran.returncode != 0
+    assert "SaslAuthenticationException: Authentication failed" in ran.stdout + ran.stderr
