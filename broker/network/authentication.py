@@ -360,6 +360,10 @@ class Authentication:
             self._probe.successful_authentications_no_reauth += 1
         connection.info.principal = session.principal
         connection.info.session = ConnectionSession(session, connection.close)
+        info = connection.info
+        security_logger.debug(
+            "listener %s: %s:%d is %s", info.listener_name, info.client_host, info.client_port, info.principal
+        )
         self._owner.finished(connection)
         connection.begin()
 
