@@ -21,6 +21,12 @@ _SIZE = struct.Struct(">i")
 _TLS_CLIENT = 0x160301
 """The first three bytes that a client sends which speaks TLS; as a length that is 369 MB or more."""
 
+
+def is_of_tls_client(size: int) -> bool:
+    """Whether a length that is claimed is the beginning of a TLS handshake."""
+    return size >> 8 == _TLS_CLIENT
+
+
 size_prefix: Callable[[int], bytes] = _SIZE.pack
 """The four bytes that go before a response of that many bytes."""
 
@@ -95,7 +101,7 @@ class Framer:
             start = position + SIZE_BYTES
             size: int = _SIZE.unpack_from(stream, position)[0]
             if not 0 <= size <= self._max_request_bytes:
-                if size >> 8 == _TLS_CLIENT:
+                if is_of_tls_client(size):
                     raise ProtocolError("a TLS client is at a listener in plain text")
                 wrong = "negative" if size < 0 else f"above the limit of {self._max_request_bytes} bytes"
                 raise ProtocolError(f"a request claims a length of {size} bytes, which is {wrong}")

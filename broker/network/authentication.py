@@ -21,6 +21,7 @@ from barnabas.broker.logging.setup import RateLimit
 from barnabas.broker.network.authentication_memory import LIMIT_BYTES, AuthenticationMemory
 from barnabas.broker.network.connection import Connection
 from barnabas.broker.network.failure_delay import FailureDelay, Timer
+from barnabas.broker.network.failure_log import FailureLog, sanitized
 from barnabas.broker.network.in_flight import Handler
 from barnabas.broker.network.sasl_requests import ConnectionSession, SaslRequests
 from barnabas.broker.network.transport import Transport
@@ -46,11 +47,6 @@ security_logger = logging.getLogger("barnabas.security")
 
 READ_BYTES: Final = 16 * 1024
 """Most that is read of a frame at once."""
-
-FAILURE_LINES_INTERVAL_S: Final = 1.0
-"""Of one address, a line in this time tells of failures; it has the number of those left out."""
-
-MAX_SHOWN_CHARACTERS: Final = 256
 
 
 class Loop(Timer, Protocol):
@@ -86,7 +82,7 @@ class Authentications:
         self.buffer = memoryview(bytearray(READ_BYTES))
         self._timeout_ms = timeout_ms
         self._complaints = complaints
-        self._failure_lines = RateLimit(FAILURE_LINES_INTERVAL_S, loop.time)
+        self._failure_log = FailureLog(loop.time)
         self._under_way: dict[Connection, Authentication] = {}  # those that began first come first
 
     def __len__(self) -> int:
@@ -129,21 +125,8 @@ class Authentications:
     # ---- log lines
 
     def log_failure(self, info: ConnectionInfo, failure: Failure, *, again: bool) -> None:
-        """One line for a failed login, without its secrets. `again`: it was a re-authentication."""
-        left_out = self._failure_lines.admit(info.client_host)
-        if left_out is None:
-            return
-        security_logger.info(
-            "failed %s: listener %s, client %s:%d, mechanism %s, user %s: %s%s",
-            "re-authentication" if again else "authentication",
-            info.listener_name,
-            info.client_host,
-            info.client_port,
-            failure.mechanism or "unknown",
-            "unknown" if failure.user is None else sanitized(failure.user),
-            sanitized(failure.reason),
-            f" (and {left_out} more of this address since the last such line)" if left_out else "",
-        )
+        """One line for a failed login. `again`: it was a re-authentication."""
+        self._failure_log.login_failed(info, failure.mechanism, failure.user, failure.reason, again=again)
 
     def complain(self, info: ConnectionInfo, reason: str) -> None:
         """A line for a connection that is closed at once."""
@@ -366,13 +349,3 @@ class Authentication:
         )
         self._owner.finished(connection)
         connection.begin()
-
-
-def sanitized(text: str) -> str:
-    """What a client has sent, for a log line: no line break or control character, and not too long."""
-    shown = text[:MAX_SHOWN_CHARACTERS]
-    clean = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in shown
-    )
-    return clean if len(text) <= MAX_SHOWN_CHARACTERS else f"{clean}..."

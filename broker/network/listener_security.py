@@ -19,7 +19,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.network.failure_log import FailureLog
 from barnabas.broker.network.transport import SocketTransport, Transport
 from barnabas.broker.probes import ListenerProbe
 from barnabas.broker.request import ANONYMOUS, ConnectionInfo, KafkaPrincipal
@@ -53,20 +53,20 @@ def has_logins(security_protocol: str) -> bool:
 class ListenerTls:
     """TLS of one listener: its stores, whom a certificate names, and what its handshakes need."""
 
-    __slots__ = ("complaints", "handshakes", "mapper", "stores")
+    __slots__ = ("failures", "handshakes", "mapper", "stores")
 
     def __init__(
         self,
         stores: TlsListener,
         mapper: PrincipalMapper,
         handshakes: Callable[[], Handshakes],
-        complaints: RateLimit,
+        failures: FailureLog,
     ) -> None:
         """`handshakes` returns what the handshakes of all listeners share; it is called with the first connection."""
         self.stores = stores
         self.mapper = mapper
         self.handshakes = handshakes
-        self.complaints = complaints
+        self.failures = failures
 
     def principal_of(self, certificate: bytes | None) -> KafkaPrincipal:
         """Whom a client's certificate names; ANONYMOUS without one. Raises ValueError where no rule matches."""
@@ -156,18 +156,7 @@ class _TlsGuard:
     def rejected(self, reason: str) -> None:
         """The handshake failed."""
         self._probe.failed_authentications += 1
-        info = self._info
-        left_out = self._tls.complaints.admit(("authentication", info.client_host))
-        if left_out is None:
-            return
-        logger.info(
-            "failed authentication: listener %s, client %s:%d: %s%s",
-            info.listener_name,
-            info.client_host,
-            info.client_port,
-            reason,
-            f" (and {left_out} more of this address since the last such line)" if left_out else "",
-        )
+        self._tls.failures.tls_failed(self._info, reason)
 
     def ended(self) -> None:
         """The connection is closed."""

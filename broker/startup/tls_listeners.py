@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from barnabas.broker.logging.setup import RateLimit
+from barnabas.broker.network.failure_log import FailureLog
 from barnabas.broker.network.listener_security import ListenerTls
 from barnabas.broker.network.tls_transport import Handshakes
 from barnabas.broker.security.tls_listener import Loaded, ReplacementRules, TlsListener
@@ -39,7 +39,7 @@ class TlsListeners:
         self._config = config
         self._loop = loop
         self._runner = runner
-        self._complaints = RateLimit()
+        self._failures = FailureLog(loop.time)
         self._pool: ThreadRunner | None = None
         self._shared: Handshakes | None = None
         self.is_started = False
@@ -54,7 +54,7 @@ class TlsListeners:
             stores = TlsListener(name, settings, _rules(config, name))
         except SettingError as error:
             raise setting_error(config, name, error) from None
-        return ListenerTls(stores, mapper, self._handshakes, self._complaints)
+        return ListenerTls(stores, mapper, self._handshakes, self._failures)
 
     def _handshakes(self) -> Handshakes:
         """Made with the first connection over TLS."""

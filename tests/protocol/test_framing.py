@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.framing import LARGE_FRAME_BYTES, Frame, Framer, is_free, size_prefix
+from barnabas.protocol.framing import LARGE_FRAME_BYTES, Frame, Framer, is_free, is_of_tls_client, size_prefix
 
 LIMIT = 1000
 
@@ -229,3 +229,11 @@ def test_memory_is_free_without_views_and_keeps_its_length() -> None:
     del view
     assert is_free(memory)
     assert len(memory) == 3
+
+
+def test_a_tls_client_at_a_listener_in_plain_text_is_named() -> None:
+    hello = bytes.fromhex("160301020001")
+    assert is_of_tls_client(int.from_bytes(hello[:4], "big"))
+    assert not is_of_tls_client(0x16020000)
+    with pytest.raises(ProtocolError, match="a TLS client is at a listener in plain text"):
+        Framer(1 << 20).feed(memoryview(hello), [])

@@ -45,7 +45,7 @@ from barnabas.broker.security.sasl.session import SaslSession, session_lifetime_
 from barnabas.protocol.api_keys import ApiKey, known_versions, request_header_version, response_header_version
 from barnabas.protocol.codec import MAX_ELEMENTS, decoder, encoder
 from barnabas.protocol.errors import ErrorCode, ProtocolError
-from barnabas.protocol.framing import Frame
+from barnabas.protocol.framing import Frame, is_of_tls_client
 from barnabas.protocol.messages.headers import RequestHeader
 from barnabas.protocol.messages.security import (
     SaslAuthenticateRequest,
@@ -207,6 +207,8 @@ class SaslAuthenticator:
 
     def reject_size(self, size: int) -> Step:
         """A frame that claims a length below 0 or above the limit."""
+        if is_of_tls_client(size):
+            return self._fail("a TLS client is at a listener in plain text")
         return self._fail(
             f"a frame of {size} bytes, where at most {self._listener.max_receive_bytes} are allowed"
         )

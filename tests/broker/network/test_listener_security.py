@@ -138,7 +138,7 @@ def test_who_is_not_let_in(
             await until(lambda: home.probe.listener("SSL").failed_authentications == 2)
         await home.server.drain(5)
         assert "failed authentication: listener SSL, client 127.0.0.1:" in caplog.text
-        assert caplog.text.count(said) == 1  # once for each address in a while
+        assert said in caplog.text
         all_of_them.close()
 
     run(dialogue())

@@ -18,6 +18,7 @@ from barnabas.config.dynamic import apply_dynamic_settings, check_dynamic_settin
 from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
+from tests.broker.fakes import ManualTimer
 from tests.broker.network.tls_listeners import config as tls_config
 from tests.broker.network.tls_listeners import securities as tls_securities
 from tests.broker.network.tls_listeners import write_certificates
@@ -45,7 +46,7 @@ def securities(listeners: str, settings: Mapping[str, str] | None = None) -> Lis
     return ListenerSecurities(config, NO_LOOP, InlineRunner(), environ={})
 
 
-NO_LOOP: asyncio.AbstractEventLoop = None  # type: ignore[assignment]  # nothing of these waits
+NO_LOOP: asyncio.AbstractEventLoop = ManualTimer()  # type: ignore[assignment]  # nothing of these waits
 
 
 def test_a_plaintext_listener_needs_nothing() -> None:

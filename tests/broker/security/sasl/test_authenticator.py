@@ -178,6 +178,8 @@ def test_frames_beyond_the_limit_fail() -> None:
     assert (step.fate, step.answer) == (Fate.FAIL, None)
     assert step.failure == Failure("a frame of 10001 bytes, where at most 10000 are allowed")
     assert Dialogue().login.reject_size(-5).fate is Fate.FAIL
+    of_tls = Dialogue().login.reject_size(0x16030102)
+    assert of_tls.failure == Failure("a TLS client is at a listener in plain text")
 
 
 # ---- tokens
