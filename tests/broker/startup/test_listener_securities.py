@@ -12,6 +12,7 @@ import pytest
 
 from barnabas.broker.security.sasl.listener import PLAIN_LOGIN_MODULE
 from barnabas.broker.startup.listener_securities import ListenerSecurities, is_loopback
+from barnabas.broker.startup.scram_secret import FILE_NAME
 from barnabas.broker.waiting.blocking import InlineRunner
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.dynamic import apply_dynamic_settings, check_dynamic_settings
@@ -19,9 +20,9 @@ from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
 from tests.broker.fakes import ManualTimer
+from tests.broker.network.tls_listeners import CA, pem, write_certificates
 from tests.broker.network.tls_listeners import config as tls_config
 from tests.broker.network.tls_listeners import securities as tls_securities
-from tests.broker.network.tls_listeners import write_certificates
 
 MAP = {"listener.security.protocol.map": "SASL:SASL_PLAINTEXT,SECURE:SASL_SSL,PLAINTEXT:PLAINTEXT"}
 PLAIN = {
@@ -163,6 +164,26 @@ async def test_a_listener_that_was_closed_is_forgotten(folder: Path) -> None:
     assert list(made.by_name) == []
 
 
+def test_files_are_watched_until_the_end(folder: Path) -> None:
+    timer = ManualTimer()
+    settings = tls_config(folder, **BOTH)
+    made = ListenerSecurities(settings, timer, InlineRunner(), environ={})  # type: ignore[arg-type]
+    tls = made(settings.listeners[0]).tls
+    assert tls is not None
+    made.attach(dict, str(folder))
+    assert (folder / FILE_NAME).exists()
+    made.start()
+    for reloads in (1, 2):
+        (folder / "broker.pem").write_text(pem(CA.issue("broker", ["localhost", "127.0.0.1"])))
+        check_dynamic_settings(settings, {}, {}, per_broker=True)  # they may take the place of those in use
+        timer.advance(60)
+        assert (tls.stores.reloads, tls.stores.reload_failures) == (reloads, 0)
+    made.close()
+    (folder / "broker.pem").write_text("damaged")
+    timer.advance(600)
+    assert tls.stores.reload_failures == 0
+
+
 async def test_files_are_not_watched_where_that_is_off_or_in_vain(folder: Path) -> None:
     for changes in ({"barnabas__tls__reload__interval__ms": "0"}, {"listeners": "PLAINTEXT://127.0.0.1:0"}):
         made = tls_securities(folder, **changes)
@@ -233,6 +254,7 @@ PLAIN_BROKER = """
 import asyncio, sys
 import barnabas.broker.startup.process
 from barnabas.broker.startup.listener_securities import ListenerSecurities
+from barnabas.broker.startup.scram_secret import FILE_NAME
 from barnabas.broker.waiting.blocking import InlineRunner
 from barnabas.config.broker_config import BrokerConfig
 
