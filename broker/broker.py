@@ -21,6 +21,7 @@ from barnabas.broker.metadata.quorum import KRaftLevel, MetadataQuorum
 from barnabas.broker.metadata.topic_answers import TopicAnswers
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import RequestProbe
+from barnabas.broker.quotas.quota_managers import QuotaManagers
 from barnabas.broker.replica.replica_manager import ReplicaManager
 from barnabas.broker.request import ApiHandler, ConnectionInfo, NoResponse, RequestContext
 from barnabas.broker.telemetry.client_metrics import ClientMetricsManager
@@ -105,6 +106,7 @@ class Broker:
     transactions: TransactionCoordinator
     txn_appends: TransactionalAppends
     txn_markers: MarkerWriter
+    quotas: QuotaManagers
     topic_creation: AutoTopicCreationManager | None = None
     """In a cluster: has the controller create topics on demand."""
     forwarder: Forwarder | None = None

@@ -1,6 +1,6 @@
 """Warns once of each kind of metadata that is stored and not enforced yet.
 
-A user who sets a quota or an ACL, or takes over a directory with some, must not rely on them.
+A user who sets an ACL, or takes over a directory with some, must not rely on them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 
 logger = logging.getLogger("barnabas.metadata")
 
-QUOTAS = "client quotas are stored and shown, but not enforced yet: no client is throttled"
 CREDENTIALS = "SCRAM credentials are stored and shown, but clients cannot log in with them yet"
 ACLS = "ACLs are stored and shown, but not enforced yet: everyone may do everything"
 
@@ -24,7 +23,6 @@ class UnenforcedNotices:
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         for notice, changed, existing in (
-            (QUOTAS, delta.quota_changes, image.quotas),
             (CREDENTIALS, delta.scram_changes, image.scram),
             (ACLS, delta.acl_changes, image.acls),
         ):

@@ -27,6 +27,7 @@ from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.transport import SocketTransport
 from barnabas.broker.probes import ListenerProbe, SocketServerProbe
 from barnabas.broker.request import ConnectionInfo
+from barnabas.broker.waiting.timer import DeadlineQueue
 from barnabas.config.listeners import Listener
 
 logger = logging.getLogger("barnabas.network")
@@ -100,6 +101,7 @@ class SocketServer:
         self._resumes_at = 0.0
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_due = 0.0
+        self._mutes = DeadlineQueue(loop)
         self._pulse = LoopPulse(loop, probe.pause)
         self._stopping = False
         self.connection_closed: Callable[[int], None] = lambda connection_id: None
@@ -150,6 +152,7 @@ class SocketServer:
             complaints=self._complaints,
             call_soon=self._loop.call_soon,
             closed=self._closed,
+            mutes=self._mutes,
         )
 
     async def drain(self, timeout_s: float) -> int:
@@ -177,6 +180,7 @@ class SocketServer:
         self._pulse.stop()
         for connection in list(self._connections):
             connection.abort()
+        self._mutes.clear()
 
     def _close_listeners(self) -> None:
         if self._rate_timer is not None:

@@ -27,6 +27,8 @@ from barnabas.broker.metadata.snapshot_generator import SnapshotGenerator
 from barnabas.broker.metadata.topic_answers import TopicAnswers
 from barnabas.broker.metadata.unenforced import UnenforcedNotices
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
+from barnabas.broker.quotas.quota_callback import load_callback
+from barnabas.broker.quotas.quota_managers import QuotaManagers
 from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
 from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
 from barnabas.broker.replica.replica_manager import ReplicaManager
@@ -107,6 +109,7 @@ class BrokerComponents:
         self._make_metadata()
         self._make_log_dirs()
         self._make_coordinators()
+        self.quotas = QuotaManagers(config, given.timer.time, given.request_clock, load_callback(config))
         self.broker = self._make_broker()
         self._make_publishers()
         self.apis = KafkaApis(self.broker, given.request_probe, given.request_clock)
@@ -262,6 +265,7 @@ class BrokerComponents:
             transactions=self.coordinators.transactions,
             txn_appends=self.coordinators.txn_appends,
             txn_markers=self.coordinators.txn_markers,
+            quotas=self.quotas,
             topic_creation=control.topic_creation,
             forwarder=control.forwarder,
         )
@@ -285,6 +289,7 @@ class BrokerComponents:
             self.dynamic_config.apply,
             *self.control.publishers,
             self.client_metrics.apply,
+            self.quotas.apply,
             self.snapshot_generator.apply,
             self.coordinators.apply,
             self.broker.topic_answers.apply,

@@ -54,8 +54,10 @@ def fetch(
         connection_id=context.connection.connection_id,
     )
     if fetch_context.error is not _NONE:
-        return fetch_context.response(())
+        return _response(broker, context, fetch_context, is_follower, [])
     max_bytes = min(request.max_bytes, broker.config[FETCH_MAX_BYTES])
+    if context.meter is not None and not is_follower:
+        max_bytes = min(max_bytes, context.meter.fetch_limit_bytes())
     params = FetchParams(
         replica_id=replica_id,
         max_wait_ms=request.max_wait_ms,
@@ -81,6 +83,15 @@ def _response(
     answers: list[FetchResponse.PartitionData],
 ) -> FetchResponse:
     """The response from the data of each of the context's partitions."""
+    meter = context.meter
+    if meter is not None:
+        throttle_ms = 0
+        if is_follower:
+            meter.exempt()
+        else:
+            throttle_ms = meter.fetched(fetch_context.response_bytes(answers, context.api_version))
+        if throttle_ms:
+            return fetch_context.throttled_response(throttle_ms)
     response = fetch_context.response(answers)
     is_led_elsewhere = False
     for entry, data in zip(fetch_context.partitions, answers, strict=True):

@@ -20,7 +20,7 @@ from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.topics import PartitionImage
 from barnabas.broker.pending import Pending
-from barnabas.broker.request import RequestContext, api
+from barnabas.broker.request import PartitionCharge, RequestContext, api
 from barnabas.config.log_config import LogConfig
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 _ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 """By ElectionType's numbers; requests of version 0 know the first only."""
+
+_STRICT_CREATION_SINCE: Final = 3
+"""Clients that send this version know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 def _is_usable(broker: Broker) -> Callable[[str, PartitionImage, int], bool]:
@@ -63,6 +66,9 @@ def create_partitions(
 ) -> Pending[CreatePartitionsResponse]:
     counts = Counter(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if counts[topic.name] == 1]
+    charge: PartitionCharge | None = None
+    if context.meter is not None:
+        charge = context.meter.mutation_charge(is_strict=context.api_version >= _STRICT_CREATION_SINCE)
 
     def decide(image: MetadataImage) -> Decision[CreatePartitionsResponse]:
         results = [
@@ -71,7 +77,9 @@ def create_partitions(
         records: list[PartitionRecord] = []
         for topic in topics:
             try:
-                records += _new_partitions(broker, image, topic, MAX_RECORDS_PER_USER_OP - len(records))
+                records += _new_partitions(
+                    broker, image, topic, MAX_RECORDS_PER_USER_OP - len(records), charge
+                )
             except ApiError as error:
                 results.append(_partitions_result(topic.name, error))
             else:
@@ -85,7 +93,11 @@ def create_partitions(
 
 
 def _new_partitions(
-    broker: Broker, image: MetadataImage, topic: CreatePartitionsRequest.CreatePartitionsTopic, limit: int
+    broker: Broker,
+    image: MetadataImage,
+    topic: CreatePartitionsRequest.CreatePartitionsTopic,
+    limit: int,
+    charge: PartitionCharge | None,
 ) -> list[PartitionRecord]:
     known = image.topics.get(topic.name)
     if known is None:
@@ -99,7 +111,12 @@ def _new_partitions(
     elif topic.count - len(known.partitions) > limit:
         raise too_many
     records = new_partitions(
-        image, topic.name, topic.count, assignments, Brokers.of(image, broker.topic_defaults.brokers)
+        image,
+        topic.name,
+        topic.count,
+        assignments,
+        Brokers.of(image, broker.topic_defaults.brokers),
+        charge=charge,
     )
     if len(records) > limit:
         raise too_many

@@ -17,7 +17,7 @@ from barnabas.broker.controller.topic_admin import (
 )
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.pending import Pending
-from barnabas.broker.request import RequestContext, api
+from barnabas.broker.request import PartitionCharge, RequestContext, api
 from barnabas.config.catalogue.server import DELETE_TOPIC_ENABLE
 from barnabas.config.describe import describe_new_topic
 from barnabas.protocol.api_keys import ApiKey
@@ -39,6 +39,16 @@ if TYPE_CHECKING:
 _DELETION_DISABLED_SINCE: Final = 3
 _TOPIC_STATES_SINCE: Final = 6
 _CONFIGS_SINCE: Final = 5
+_STRICT_CREATION_SINCE: Final = 6
+_STRICT_DELETION_SINCE: Final = 5
+"""Clients that send these versions know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
+
+def _charge(context: RequestContext, *, strict_since: int) -> PartitionCharge | None:
+    """The client's quota of changes to topics; None without one."""
+    if context.meter is None:
+        return None
+    return context.meter.mutation_charge(is_strict=context.api_version >= strict_since)
 
 
 @api(ApiKey.CREATE_TOPICS, versions=(2, 7), forwardable=True)
@@ -48,6 +58,7 @@ def create_topics(
     counts = Counter(topic.name for topic in request.topics)
     doubled = [name for name, count in counts.items() if count > 1]
     specs = [_spec(topic) for topic in request.topics if counts[topic.name] == 1]
+    charge = _charge(context, strict_since=_STRICT_CREATION_SINCE)
 
     def rejected(error_of_all: ApiError) -> CreateTopicsResponse:
         return CreateTopicsResponse(
@@ -56,7 +67,9 @@ def create_topics(
 
     def decide(image: MetadataImage) -> Decision[CreateTopicsResponse]:
         no_space = broker.replica_manager.no_space_error()
-        outcomes = new_topics(image, specs, broker.topic_defaults, broker.new_topic_id, no_space)
+        outcomes = new_topics(
+            image, specs, broker.topic_defaults, broker.new_topic_id, no_space, charge=charge
+        )
         for name in doubled:
             outcomes[name] = ApiError(
                 ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}' is in the request more than once."
@@ -154,16 +167,17 @@ def delete_topics(
             "delete.topic.enable is false on this broker.",
         )
         return _all_rejected(doomed, disabled)
+    charge = _charge(context, strict_since=_STRICT_DELETION_SINCE)
 
     def decide(image: MetadataImage) -> Decision[DeleteTopicsResponse]:
-        answers, records = _deletions(image, doomed)
+        answers, records = _deletions(image, doomed, charge)
         return Decision(DeleteTopicsResponse(responses=answers), records)
 
     return broker.controller.change("The deletion", decide, partial(_all_rejected, doomed))
 
 
 def _deletions(
-    image: MetadataImage, doomed: Sequence[_Named]
+    image: MetadataImage, doomed: Sequence[_Named], charge: PartitionCharge | None
 ) -> tuple[list[DeleteTopicsResponse.DeletableTopicResult], list[Message]]:
     """The results, and the records that remove the topics that exist and are named once.
 
@@ -189,6 +203,12 @@ def _deletions(
             found[record.topic_id] = name, record
     records: list[Message] = []
     for topic_id, (name, record) in found.items():
+        try:
+            if charge is not None:
+                charge(name, len(image.topics[name].partitions))
+        except ApiError as error:
+            answers.append(_not_deleted((name, topic_id), error))
+            continue
         answers.append(DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id))
         records += [*config_removals(image, name), record]
     return answers, records

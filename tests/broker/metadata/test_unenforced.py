@@ -6,23 +6,20 @@ import pytest
 
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.metadata.replay import replayed
-from barnabas.broker.metadata.unenforced import ACLS, CREDENTIALS, QUOTAS, UnenforcedNotices
+from barnabas.broker.metadata.unenforced import ACLS, CREDENTIALS, UnenforcedNotices
 from barnabas.protocol.messages.cluster_records import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
     UserScramCredentialRecord,
 )
-from barnabas.protocol.messages.topic_records import ClientQuotaRecord
 from barnabas.protocol.schema import Message
 
-USER = ClientQuotaRecord.EntityData(entity_type="user", entity_name="alice")
 ACL_ID = b"an id of an acl."
 
 
 @pytest.mark.parametrize(
     ("record", "notice"),
     [
-        (ClientQuotaRecord(entity=[USER], key="producer_byte_rate", value=1.0), QUOTAS),
         (UserScramCredentialRecord(name="alice", mechanism=1), CREDENTIALS),
         (AccessControlEntryRecord(id=ACL_ID), ACLS),
     ],
