@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.network.in_flight import Handler, InFlightRequests
+from barnabas.broker.network.in_flight import Handler, InFlightRequests, MeteredAnswer
 from barnabas.broker.network.muting import Mute
 from barnabas.broker.network.request_memory import FREE_BYTES, RequestMemory
 from barnabas.broker.network.send_queue import RecordsGoneError, SendQueue
@@ -81,7 +81,7 @@ class Connection:
         "_context",
         "_framer",
         "_memory",
-        "_mutes",
+        "_mute",
         "_probe",
         "_reading",
         "_requests",
@@ -111,7 +111,7 @@ class Connection:
         self._reading = True
         self._scheduled = False
         self._waits_for_memory = False
-        self._mutes: list[Mute] | None = None
+        self._mute: Mute | None = None
 
     # ---- what SocketServer asks
 
@@ -177,8 +177,8 @@ class Connection:
         self._requests.abandon()
         self._sending.clear()
         self._framer.forget()
-        for mute in self._mutes or ():
-            mute.end()
+        if self._mute is not None:
+            self._mute.end()
         self.info.cached_headers.clear()  # they refer to the info, and need no garbage collection then
         self._charge_unfinished(0)
         self._context.closed(self)
@@ -357,8 +357,8 @@ class Connection:
         if requests.closes or (self.draining and (self.idle or requests.muted)):
             self.close()
             return
-        if requests.mutes is not None:
-            self._mute()
+        if requests.throttled is not None:
+            self._begin_mute(requests.throttled)
         stop = requests.saturated
         if requests.backlog:
             if requests.can_proceed:
@@ -372,25 +372,18 @@ class Connection:
             else:
                 transport.pause_reading()
 
-    def _mute(self) -> None:
-        """Begins the time in which nothing is handled or read, for the responses that say so."""
-        requests, queue = self._requests, self._context.mutes
-        throttled, requests.mutes = requests.mutes, None
+    def _begin_mute(self, throttled: MeteredAnswer) -> None:
+        """Handles and reads nothing for the time that the response says."""
+        queue = self._context.mutes
         assert queue is not None, "a client is throttled, and nothing would end that"
-        if self._mutes is None:
-            self._mutes = []
-        for answer in throttled or ():
-            mute = Mute(answer.meter, self._unmute)
-            self._mutes.append(mute)
-            queue.add(answer.mute_ms, mute)
+        self._requests.throttled = None
+        self._mute = Mute(throttled.meter, self._unmute)
+        queue.add(throttled.mute_ms, self._mute)
 
-    def _unmute(self, mute: Mute) -> None:
-        """The time is over, unless there is another one."""
-        assert self._mutes is not None
-        self._mutes.remove(mute)
-        if not self._mutes:
-            self._requests.muted = False
-            self._regulate()
+    def _unmute(self) -> None:
+        self._mute = None
+        self._requests.muted = False
+        self._regulate()
 
     def _charge_unfinished(self, buffered: int) -> None:
         """Charges the budget with the bytes of an unfinished request, unless it is small."""

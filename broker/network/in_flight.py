@@ -98,8 +98,8 @@ class InFlightRequests:
     or `proceed`: their caller sends `output` anyway. `writable` is False while the peer does not read:
     nothing more is handled then. `closes` becomes True when the connection has to be closed after `output`.
 
-    While clients have quotas: `muted` is True until the connection sets it to False, when the `mutes`, which it takes
-    out, are over; nothing is handled meanwhile. `meter` is charged with the sending of the output.
+    While clients have quotas: `muted` is True until the connection sets it to False, when the time of `throttled`,
+    which it takes out, is over; nothing is handled meanwhile. `meter` is charged with the sending of the output.
     """
 
     __slots__ = (
@@ -118,9 +118,9 @@ class InFlightRequests:
         "closes",
         "meter",
         "muted",
-        "mutes",
         "output",
         "output_has_records",
+        "throttled",
         "writable",
     )
 
@@ -144,7 +144,7 @@ class InFlightRequests:
         self.writable = True
         self.closes = False
         self.muted = False
-        self.mutes: list[MeteredAnswer] | None = None
+        self.throttled: MeteredAnswer | None = None
         self.meter: ConnectionMeter | None = None
 
     @property
@@ -222,9 +222,9 @@ class InFlightRequests:
         self._charge(-self._charged)
         self.closes = True
         self.meter = None
-        for throttled in self.mutes or ():  # which the connection has not taken
-            throttled.meter.unmuted()
-        self.mutes = None
+        if self.throttled is not None:
+            self.throttled.meter.unmuted()
+            self.throttled = None
         self._ready = (
             _ignore_ready  # the connection and this refer to each other, and need not wait for the collector
         )
@@ -284,10 +284,9 @@ class InFlightRequests:
         """What is answered, and when; notes who pays for sending it, and whether the client is throttled."""
         self.meter = metered.meter
         if metered.mute_ms:
+            assert not self.muted, "a request was handled beside one that is throttled"
             self.muted = True
-            if self.mutes is None:
-                self.mutes = []
-            self.mutes.append(metered)
+            self.throttled = metered
         return metered.answer
 
     def _completed(self, slot: _Slot) -> None:

@@ -22,17 +22,17 @@ class Mute:
 
     __slots__ = ("_meter", "_over", "is_completed")
 
-    def __init__(self, meter: Muted, over: Callable[[Mute], None]) -> None:
+    def __init__(self, meter: Muted, over: Callable[[], None]) -> None:
         self.is_completed = False
         self._meter = meter
-        self._over: Callable[[Mute], None] | None = over
+        self._over: Callable[[], None] | None = over
 
     def expire(self) -> None:
         """The time is over."""
         over = self._over
         self.end()
         if over is not None:
-            over(self)
+            over()
 
     def end(self) -> None:
         """The connection has ended, or the time is over: once."""

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from barnabas.broker.quotas.limits import Entity, Key, QuotaLimits
 from barnabas.broker.quotas.quota_types import QuotaType
 from barnabas.broker.quotas.rate import LONGEST_THROTTLE_MS, Rate
+from barnabas.broker.quotas.throttle_times import ThrottleTimes
 from barnabas.broker.quotas.token_bucket import TokenBucket
 from barnabas.broker.request import KafkaPrincipal
 
@@ -37,36 +38,6 @@ class Limits(Protocol):
     def limit(self, key: Key) -> float | None: ...
     def have_changed(self) -> bool: ...
     def labels(self, key: Key) -> tuple[str, str]: ...
-
-
-class ThrottleTimes:
-    """The throttle times of the last minute or half of it: how many, and how long on average."""
-
-    __slots__ = ("_before", "_began_ms", "_running", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._began_ms = 0
-        self._before = self._running = (0, 0)
-
-    def add(self, time_ms: int, now_ms: int) -> None:
-        self.count += 1
-        self._turn(now_ms)
-        count, total = self._running
-        self._running = count + 1, total + time_ms
-
-    def average_ms(self, now_ms: int) -> float:
-        """0 where there were none."""
-        self._turn(now_ms)
-        count = self._before[0] + self._running[0]
-        return (self._before[1] + self._running[1]) / count if count else 0.0
-
-    def _turn(self, now_ms: int) -> None:
-        age_ms = now_ms - self._began_ms
-        if age_ms >= _AVERAGE_WINDOW_MS:
-            self._before = self._running if age_ms < 2 * _AVERAGE_WINDOW_MS else (0, 0)
-            self._running = 0, 0
-            self._began_ms = now_ms
 
 
 class ClientCounter:

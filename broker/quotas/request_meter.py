@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from barnabas.broker.quotas.client_quotas import ClientCounter, ClientQuotaManager, ThrottleTimes
+from barnabas.broker.quotas.client_quotas import ClientCounter, ClientQuotaManager
 from barnabas.broker.quotas.mutation_quotas import MutationQuota
 from barnabas.broker.quotas.rate import Rate
+from barnabas.broker.quotas.throttle_times import ThrottleTimes
 from barnabas.broker.request import KafkaPrincipal, PartitionCharge
 from barnabas.protocol.api_keys import ApiKey
 

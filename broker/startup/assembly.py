@@ -22,7 +22,7 @@ from barnabas.broker.fetch.manager import FetchManager
 from barnabas.broker.fetch.reader import ReplicaReader
 from barnabas.broker.kafka_apis.dispatch import KafkaApis
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
-from barnabas.broker.metadata.loader import MetadataLoader, MetadataPublishers
+from barnabas.broker.metadata.loader import MetadataLoader, MetadataPublishers, Publisher
 from barnabas.broker.metadata.snapshot_generator import SnapshotGenerator
 from barnabas.broker.metadata.topic_answers import TopicAnswers
 from barnabas.broker.metadata.unenforced import UnenforcedNotices
@@ -91,6 +91,8 @@ class Dependencies(NamedTuple):
     """Makes the random part of a member's id."""
     config_changed: Sequence[Callable[[], None]] = ()
     """Called when the broker's own configuration has changed, before the components that are made here."""
+    publishers: Sequence[Publisher] = ()
+    """Called with each image, behind the components that are made here."""
 
 
 class BrokerComponents:
@@ -293,6 +295,7 @@ class BrokerComponents:
             self.snapshot_generator.apply,
             self.coordinators.apply,
             self.broker.topic_answers.apply,
+            *self._given.publishers,
         ):
             self.publishers.add(publisher)
 

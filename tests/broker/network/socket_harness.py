@@ -34,11 +34,12 @@ class ServerHarness:
         self.probe = SocketServerProbe()
         idle_ms = options.pop("connections_max_idle_ms", 600_000)
         max_bytes = options.pop("socket_request_max_bytes", 16 * MIB)
+        clock, window_ms = options.pop("clock", loop.time), options.pop("window_ms", 1000)
         self.server = SocketServer(
             loop=loop,
             listeners=addresses or [Address()],
             settings=SocketSettings(connections_max_idle_ms=idle_ms, socket_request_max_bytes=max_bytes),
-            quotas=ConnectionQuotas(ConnectionLimits(**options), loop.time),
+            quotas=ConnectionQuotas(ConnectionLimits(**options), clock, samples=2, window_ms=window_ms),
             memory=self.memory,
             probe=self.probe,
         )
