@@ -15,6 +15,7 @@ from barnabas.broker.metrics.lag_metrics import add_lag
 from barnabas.broker.metrics.log_dir_metrics import add_log_dirs
 from barnabas.broker.metrics.metadata_metrics import add_metadata_log
 from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.broker.metrics.quota_metrics import add_connection_rates, add_quotas
 from barnabas.broker.network.listeners import ListenError
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer
@@ -61,6 +62,8 @@ class Observers:
         metric_sources.add_topics(metrics, self.topics)
         metric_sources.add_requests(metrics, self.requests)
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
+        add_quotas(metrics, components.quotas)
+        add_connection_rates(metrics, server.socket_server.quotas)
         metric_sources.add_purgatories(
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )

@@ -7,13 +7,18 @@ import gc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, Answer, Handler, InFlightRequests
+from barnabas.broker.network.in_flight import (
+    MAX_IN_FLIGHT_REQUESTS,
+    Answer,
+    Handler,
+    InFlightRequests,
+    Response,
+)
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.pending import Pending
-from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.framing import Frame
-from barnabas.protocol.wire import Chunk
 from tests.broker.fakes import ManualTimer
 from tests.broker.scripted import Client, FakeRecords, ScriptedHandler, scripted
 
@@ -145,7 +150,7 @@ def test_the_limit_of_requests_in_flight() -> None:
 
 def test_an_answer_that_turns_out_to_be_none_keeps_nobody_waiting() -> None:
     """A transaction's records without acknowledgement, once their coordinator has been asked."""
-    pending: list[Pending[list[Chunk] | NoResponse]] = []
+    pending: list[Pending[Response]] = []
 
     def handle(_: ConnectionInfo, frame: Frame) -> Answer:
         if frame != scripted(b"wait"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from barnabas.broker.quotas.client_quotas import EXPIRES_AFTER_MS, UNLIMITED, ClientQuotaManager
 from barnabas.broker.quotas.limits import ANY
 from barnabas.broker.quotas.quota_types import QuotaType
@@ -11,15 +13,15 @@ ALICE, BOB = KafkaPrincipal("alice"), KafkaPrincipal("bob")
 NOW = 5_000_000
 
 
-def manager_of(quota_type: QuotaType = QuotaType.PRODUCE, **options: int) -> ClientQuotaManager:
-    return ClientQuotaManager(quota_type, **{"samples": 11, "window_ms": 1000} | options)
+def manager_of(quota_type: QuotaType = QuotaType.PRODUCE, **options: Any) -> ClientQuotaManager:
+    return ClientQuotaManager(quota_type, samples=11, window_ms=1000, **options)
 
 
 def test_clients_with_one_key_share_a_counter() -> None:
     manager = manager_of()
-    assert not manager.is_enabled
+    before = manager.is_enabled
     manager.update((ANY, None), 100.0)
-    assert manager.is_enabled
+    assert (before, manager.is_enabled) == (False, True)
     one, other = (manager.counter(ALICE, client, NOW) for client in "cd")
     assert one is other
     assert manager.counter(BOB, "c", NOW) is not one

@@ -120,6 +120,7 @@ def test_a_callback_decides_instead_of_the_metadata() -> None:
     assert counter.limit == 3.0
     managers.apply(*replayed(image, [record("producer_byte_rate", None, user="alice")]))
     assert callback.calls[-2] == ("remove", "Produce", {"user": "alice"})
+    assert managers.fetch.counter(ALICE, "c", NOW_MS).limit == 3.0
     callback.limits["team"] = 4.0
     managers.apply(*replayed(image, []))
     assert managers.fetch.counter(ALICE, "c", NOW_MS).limit == 3.0
