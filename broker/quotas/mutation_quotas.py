@@ -9,12 +9,9 @@ Source: ControllerMutationQuotaManager, StrictControllerMutationQuota, Permissiv
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from barnabas.broker.quotas.client_quotas import ClientCounter
 from barnabas.protocol.errors import ApiError, ErrorCode
-
-QUOTA_EXCEEDED: Final = "The throttling quota has been exceeded."
 
 
 class MutationQuota:
@@ -40,7 +37,7 @@ class MutationQuota:
         if allowed is None:
             allowed = self._allowed[topic] = self._take(partitions)
         if not allowed:
-            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, QUOTA_EXCEEDED)
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
     def _take(self, partitions: int) -> bool:
         """Whether the change may be made, which is charged then."""

@@ -113,7 +113,15 @@ def _is_allowed(quota: MutationQuota, topic: int, partitions: int) -> bool:
 @pytest.mark.parametrize("quota_type", [QuotaType.PRODUCE, QuotaType.FETCH, QuotaType.REQUEST])
 def test_rates_throttle_as_in_kafka(java_quotas: JavaQuotas, quota_type: QuotaType, seed: int) -> None:
     both = BothManagers(java_quotas, quota_type, random.Random(seed))
-    steps = [both.set_quota, both.advance, both.advance, both.record, both.record, both.record, both.compare_windows]
+    steps = [
+        both.set_quota,
+        both.advance,
+        both.advance,
+        both.record,
+        both.record,
+        both.record,
+        both.compare_windows,
+    ]
     for _ in range(EVENTS):
         both.chance.choice(steps)()
 
