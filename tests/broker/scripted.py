@@ -15,12 +15,12 @@ from barnabas.broker.network.in_flight import Answer, MeteredAnswer, Response
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import ListenerProbe
-from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo
 from barnabas.broker.waiting.timer import DeadlineQueue
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.framing import Frame, Framer, size_prefix
-from barnabas.protocol.wire import Chunk, RecordsChunk
+from barnabas.protocol.wire import RecordsChunk
 from tests.broker.fakes import FakeTransport, ManualTimer
 
 
@@ -81,7 +81,7 @@ class ScriptedHandler:
 
     def __init__(self) -> None:
         self.handled: list[str] = []
-        self.pending: dict[str, Pending[list[Chunk] | NoResponse]] = {}
+        self.pending: dict[str, Pending[Response]] = {}
         self.limited: dict[str, Pending[Response]] = {}
         self.records: dict[str, RecordsChunk] = {}
         self.meter = FakeMeter()
@@ -94,11 +94,11 @@ class ScriptedHandler:
             case b"echo":
                 return [rest[:1], memoryview(rest[1:])]
             case b"wait":
-                pending: Pending[list[Chunk] | NoResponse] = Pending()
+                pending: Pending[Response] = Pending()
                 self.pending[rest[:20].decode()] = pending
                 return pending
             case b"done":
-                done: Pending[list[Chunk] | NoResponse] = Pending()
+                done: Pending[Response] = Pending()
                 done.complete([rest])
                 return done
             case b"throttle" | b"silence" | b"limited":

@@ -6,6 +6,7 @@ import random
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,11 +33,15 @@ from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatRespons
 from barnabas.protocol.messages.headers import RequestHeader
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.offsets import ListOffsetsRequest
-from barnabas.protocol.messages.topics import DeleteTopicsRequest
+from barnabas.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest
+from barnabas.protocol.messages.transactions import WriteTxnMarkersRequest
 from barnabas.protocol.schema import Message
-from tests.broker.broker_fixture import CLOSED, WAITS, InProcessBroker, Wait
+from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.broker.kafka_apis.test_forwarding import DELETE, Member, deleted
+from tests.broker.logs import batch
+from tests.broker.throttled import Ticking, set_quotas, throttled
+from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
 from tests.support.chance import seeds
 from tests.support.difference import Like
 
@@ -395,3 +400,223 @@ def test_a_node_that_is_alone_has_no_followers(broker: InProcessBroker) -> None:
     assert broker.requests.apis["FETCH"].versions == {17: 1}
     assert list(broker.requests.apis["FETCH"].errors.values()) == [1]
     assert "FETCH_FOLLOWER" not in broker.requests.apis
+
+
+# ---- clients with quotas
+
+
+PRODUCE, FETCH, CREATE, METADATA = 12, 12, 7, 9
+PAYLOAD = "x" * 10_000
+MORE = 107
+"""The bytes of a produce request beside these."""
+
+
+def test_produced_bytes_are_charged_and_the_response_says_for_how_long(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    client, size = broker.client(PRODUCE), 10_000 + MORE
+    muted_ms = []
+    assert client >> produce("t", batch(PAYLOAD)) << throttled(0)
+    muted_ms.append(client.muted_ms)
+    set_quotas(broker, producer_byte_rate=1000)
+    assert client >> produce("t", batch(PAYLOAD)) << throttled(size - 10_000)
+    muted_ms.append(client.muted_ms)
+    assert client >> produce("t", batch(PAYLOAD)) << throttled(2 * size - 10_000)
+    set_quotas(broker, producer_byte_rate=None)
+    assert client >> produce("t", batch(PAYLOAD)) << throttled(0)
+    muted_ms.append(client.muted_ms)
+    assert muted_ms == [None, size - 10_000, None]
+
+
+def test_all_connections_of_a_client_share_what_it_may(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    set_quotas(broker, producer_byte_rate=1000)
+    assert broker.client(PRODUCE) >> produce("t", batch(PAYLOAD)) << throttled(MORE)
+    assert broker.client(PRODUCE) >> produce("t", batch(PAYLOAD)) << throttled(10_000 + 2 * MORE)
+    other = broker.client(PRODUCE, client_id="other")
+    assert other >> produce("t", batch(PAYLOAD)) << throttled(0)
+    assert other.muted_ms is None
+
+
+def test_without_acknowledgements_only_bytes_mute(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    set_quotas(broker, producer_byte_rate=1000, request_percentage=0.001)
+    client = broker.client(PRODUCE)
+    assert client >> produce("t", batch(PAYLOAD), acks=0) << SILENCE
+    assert client.muted_ms == MORE
+    set_quotas(broker, producer_byte_rate=None)
+    assert client >> produce("t", batch(PAYLOAD), acks=0) << SILENCE
+    assert client.muted_ms == 0
+
+
+@pytest.fixture
+def ticking() -> Ticking:
+    return Ticking()
+
+
+@pytest.fixture
+def timed(tmp_path: Path, ticking: Ticking) -> Iterator[InProcessBroker]:
+    broker = InProcessBroker(tmp_path, request_clock=ticking)
+    yield broker
+    broker.kill()
+
+
+def test_the_time_of_requests_is_charged_at_most_for_a_window(
+    timed: InProcessBroker, ticking: Ticking
+) -> None:
+    set_quotas(timed, request_percentage=1.0)
+    client = timed.client(METADATA)
+    ticking.tick_s = 0.09
+    assert client >> MetadataRequest(topics=[]) << throttled(0)
+    ticking.tick_s = 0.015
+    assert client >> MetadataRequest(topics=[]) << throttled(500)
+    ticking.tick_s = 10.0
+    assert client >> MetadataRequest(topics=[]) << throttled(1000)
+    assert client.muted_ms == 1000
+    assert timed.broker.quotas.request.throttled_now == 2
+    assert timed.broker.quotas.throttle_times["METADATA"].count == 2
+
+
+def test_sending_is_charged_to_the_next_request(timed: InProcessBroker, ticking: Ticking) -> None:
+    set_quotas(timed, request_percentage=1.0)
+    client = timed.client(METADATA)
+    assert client >> MetadataRequest(topics=[]) << throttled(0)
+    context = timed.broker.quotas
+    counter = context.request.counter(client.info.principal, "test", context.now_ms())  # type: ignore[arg-type]
+    counter.rate.record(50.0, context.now_ms())  # half a second
+    assert client >> MetadataRequest(topics=[]) << throttled(1000)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_versions_without_the_field_are_throttled_all_the_same(
+    timed: InProcessBroker, ticking: Ticking, version: int
+) -> None:
+    set_quotas(timed, request_percentage=1.0)
+    ticking.tick_s = 10.0
+    client = timed.client(version)
+    client.ask(ApiVersionsRequest(client_software_name="n", client_software_version="1"))
+    assert client.muted_ms == 1000
+
+
+def test_constants_of_handlers_stay_as_they_are(timed: InProcessBroker, ticking: Ticking) -> None:
+    set_quotas(timed, request_percentage=1.0)
+    ticking.tick_s = 10.0
+    client, other = timed.client(3), timed.client(3, client_id="other")
+    request = ApiVersionsRequest(client_software_name="n", client_software_version="1")
+    assert client >> request << throttled(1000)
+    assert other >> request << throttled(0)
+
+
+def test_markers_are_exempt(timed: InProcessBroker, ticking: Ticking) -> None:
+    set_quotas(timed, request_percentage=1.0)
+    ticking.tick_s = 10.0
+    client = timed.client(1)
+    client.ask(WriteTxnMarkersRequest(markers=[]))
+    assert client.muted_ms == 0
+    assert timed.broker.quotas.exempt_percent() == pytest.approx(100.0)
+
+
+def test_the_longest_throttle_time_counts(timed: InProcessBroker, ticking: Ticking) -> None:
+    timed.create_topic("t")
+    set_quotas(timed, request_percentage=1.0, producer_byte_rate=1000)
+    client = timed.client(PRODUCE)
+    ticking.tick_s = 0.0
+    assert client >> produce("t", batch(PAYLOAD)) << throttled(MORE)
+    ticking.tick_s = 10.0
+    assert client >> produce("t", batch("x")) << throttled(1000)
+    client >> Wait(60)
+    ticking.tick_s = 0.0
+    assert client >> produce("t", batch(PAYLOAD + PAYLOAD)) << throttled(10_001 + MORE)
+
+
+def test_a_fetch_that_is_throttled_for_its_time_is_empty(timed: InProcessBroker, ticking: Ticking) -> None:
+    timed.create_topic("t")
+    set_quotas(timed, request_percentage=1.0)
+    ticking.tick_s = 10.0
+    assert timed.client(FETCH) >> fetch(fetch_topic("t", [partition()])) << throttled(1000, responses=[])
+
+
+LEVELS = [
+    (("user", "ANONYMOUS"), ("client-id", "test")),
+    (("user", "ANONYMOUS"), ("client-id", None)),
+    (("user", "ANONYMOUS"),),
+    (("user", None), ("client-id", "test")),
+    (("user", None), ("client-id", None)),
+    (("user", None),),
+    (("client-id", "test"),),
+    (("client-id", None),),
+]
+
+
+def test_levels_are_set_and_removed_while_the_client_is_there(broker: InProcessBroker) -> None:
+    """A request of some 10 kB at a limit of 100 B/s and a few more is throttled for what is above ten seconds."""
+    broker.create_topic("t")
+    client = broker.client(PRODUCE)
+
+    def throttle_ms() -> int:
+        client >> Wait(100)
+        answer: Any = client.ask(produce("t", batch(PAYLOAD)))
+        return int(answer.throttle_time_ms)
+
+    def at(level: int) -> int:
+        return int((10_000 + MORE) / (100 + level) * 1000 - 10_000 + 0.5)
+
+    assert throttle_ms() == 0
+    for level in reversed(range(len(LEVELS))):
+        set_quotas(broker, LEVELS[level], producer_byte_rate=100 + level)
+        assert throttle_ms() == at(level)
+    for level in range(len(LEVELS) - 1):
+        set_quotas(broker, LEVELS[level], producer_byte_rate=None)
+        assert throttle_ms() == at(level + 1)
+    set_quotas(broker, LEVELS[-1], producer_byte_rate=None)
+    assert throttle_ms() == 0
+
+
+def creating() -> CreateTopicsRequest:
+    topic = CreateTopicsRequest.CreatableTopic(name="t0", num_partitions=20, replication_factor=1)
+    return CreateTopicsRequest(topics=[topic])
+
+
+@pytest.fixture
+def quota_member(broker: InProcessBroker) -> Member:
+    set_quotas(broker, controller_mutation_rate=1, request_percentage=50)
+    return Member(broker)
+
+
+def created(throttle_ms: int) -> CreateTopicsResponse:
+    result = CreateTopicsResponse.CreatableTopicResult(
+        name="t0", error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=None
+    )
+    return CreateTopicsResponse(throttle_time_ms=throttle_ms, topics=[result])
+
+
+def test_the_controller_charges_what_it_changes(quota_member: Member) -> None:
+    client = quota_member.client(CREATE)
+    assert client >> creating() << WAITS
+    assert client.muted_ms == 0
+    quota_member.answer(created(700))
+    assert client << throttled(700, topics=[Like(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)])
+    assert client.muted_ms == 700
+    assert quota_member.broker.requests.apis["CREATE_TOPICS"].errors == {"THROTTLING_QUOTA_EXCEEDED": 1}
+
+
+def test_the_own_throttle_time_counts_where_it_is_longer(tmp_path: Path, ticking: Ticking) -> None:
+    broker = InProcessBroker(tmp_path, request_clock=ticking)
+    set_quotas(broker, request_percentage=1)
+    member, client = Member(broker), broker.client(CREATE)
+    ticking.tick_s = 10.0
+    assert client >> creating() << WAITS
+    member.answer(created(700))
+    assert client << throttled(1000, topics=[Like(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)])
+    assert client.muted_ms == 1000
+    broker.kill()
+
+
+def test_random_client_ids_stay_within_bounds(broker: InProcessBroker) -> None:
+    set_quotas(broker, (("client-id", None),), producer_byte_rate=1000, request_percentage=50)
+    quotas = broker.broker.quotas
+    for manager in (quotas.produce, quotas.request):
+        manager._max_counters = 50
+    for number in range(500):
+        client = broker.client(METADATA, client_id=str(number))
+        assert client >> MetadataRequest(topics=[]) << throttled(0)
+    assert [len(manager) for manager in quotas.each()] == [50, 0, 50, 0]

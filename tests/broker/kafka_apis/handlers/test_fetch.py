@@ -22,6 +22,7 @@ from barnabas.storage.offsets import AppendOrigin
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
 from tests.broker.logs import START_MS, batch
 from tests.broker.member_broker import Cluster
+from tests.broker.throttled import set_quotas, throttled
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
 from tests.support.difference import Like
 
@@ -425,3 +426,103 @@ def test_a_follower_reads_to_the_end_of_the_log_if_it_has_a_replica(
         << answered(Like(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     )
     assert broker.topics.topics["t"].bytes_out == 0
+
+
+# ---- clients with quotas
+
+
+PAYLOAD = "x" * 10_000
+
+
+def reading(session_id: int = 0, session_epoch: int = -1, **options: Any) -> Any:
+    return fetch(
+        fetch_topic("t", [partition(0, 0)]), session_id=session_id, session_epoch=session_epoch, **options
+    )
+
+
+def test_fetched_bytes_are_charged_and_a_throttled_response_is_empty(broker: InProcessBroker) -> None:
+    filled(broker, *[[PAYLOAD]] * 3)
+    set_quotas(broker, consumer_byte_rate=10_000)
+    client = broker.client(BY_NAME)
+    for _ in range(3):
+        assert client >> reading() << throttled(0, responses=[Like()])
+    answer = client.ask(reading())
+    assert isinstance(answer, FetchResponse)
+    assert (answer.responses, answer.session_id) == ([], 0)
+    assert client.muted_ms == answer.throttle_time_ms > 0
+    assert client.ask(reading()).throttle_time_ms == answer.throttle_time_ms  # type: ignore[attr-defined]  # taken back
+    client >> Wait(11)
+    assert client >> reading() << throttled(0, responses=[Like()])
+
+
+def test_a_throttled_full_fetch_opens_no_session(broker: InProcessBroker) -> None:
+    filled(broker, *[[PAYLOAD]] * 3)
+    set_quotas(broker, consumer_byte_rate=10_000)
+    client = broker.client(BY_NAME)
+    for _ in range(3):
+        assert client >> reading() << throttled(0)
+    assert client.ask(reading(session_epoch=0)).session_id == 0  # type: ignore[attr-defined]  # throttled
+    assert len(broker.broker.fetch_manager.cache) == 0
+
+
+def test_a_session_survives_a_throttled_response_and_has_its_news_later(broker: InProcessBroker) -> None:
+    filled(broker, *[[PAYLOAD]] * 3)
+    client = broker.client(BY_NAME)
+    assert client >> reading(session_epoch=0, max_bytes=1) << Like(session_id=1, responses=[Like()])
+    set_quotas(broker, consumer_byte_rate=3_100)
+    assert client >> reading(1, 1, max_bytes=1) << throttled(0, session_id=1, responses=[Like()])
+    assert client >> reading(1, 2, max_bytes=1) << throttled(0, session_id=1, responses=[Like()])
+    assert client >> reading(1, 3, max_bytes=1) << throttled(0, session_id=1, responses=[Like()])
+    empty = client.ask(reading(1, 4, max_bytes=1))
+    assert isinstance(empty, FetchResponse)
+    assert (empty.error_code, empty.session_id, empty.responses) == (0, 1, [])
+    assert empty.throttle_time_ms > 0
+    client >> Wait(20)
+    assert client >> fetch(session_id=1, session_epoch=5) << throttled(0, session_id=1, responses=[Like()])
+
+
+def test_a_session_error_is_charged_too(broker: InProcessBroker) -> None:
+    filled(broker, [PAYLOAD])
+    set_quotas(broker, consumer_byte_rate=1)
+    client = broker.client(BY_NAME)
+    client >> Wait(0)
+    assert client.ask(reading(77, 5)).throttle_time_ms == 6000  # type: ignore[attr-defined]  # 16 bytes
+
+
+def test_a_fetch_gets_no_more_than_a_window_has(broker: InProcessBroker) -> None:
+    """Kafka's cap: more would be throttled whenever it is asked for, and never arrive. The response is larger by what
+    stands around the records, and as long as that lasts a window grows."""
+    filled(broker, *[[PAYLOAD]] * 3)
+    set_quotas(broker, consumer_byte_rate=2000)
+    client = broker.client(BY_NAME)
+    answer = client.ask(reading(min_bytes=1_000_000))
+    assert isinstance(answer, FetchResponse)
+    assert 0 < answer.throttle_time_ms < 50
+    client >> Wait(answer.throttle_time_ms / 1000)
+    answer = client.ask(reading(min_bytes=1_000_000))
+    assert isinstance(answer, FetchResponse)
+    ((data,),) = (topic.partitions for topic in answer.responses)
+    assert isinstance(data.records, bytes | memoryview)
+    assert len(data.records) == 20_000
+
+
+def test_fetches_that_wait_are_charged_when_they_are_answered(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    set_quotas(broker, consumer_byte_rate=500)
+    client = broker.client(BY_NAME)
+    assert client >> reading(max_wait_ms=500) << WAITS
+    assert broker.client(BY_NAME, client_id="p") >> produce("t", batch(PAYLOAD)) << throttled(0)
+    answer = client._answers.pop()
+    assert isinstance(answer, FetchResponse)
+    assert answer.responses == []
+    assert client.muted_ms == answer.throttle_time_ms > 10_000
+
+
+def test_followers_are_exempt(broker: InProcessBroker) -> None:
+    filled(broker, *[[PAYLOAD]] * 3)
+    set_quotas(broker, consumer_byte_rate=10)
+    request = reading()
+    request.replica_id = 2
+    client = broker.client(BY_NAME)
+    assert client >> request << throttled(0, responses=[Like()])
+    assert client.muted_ms == 0

@@ -21,10 +21,11 @@ from barnabas.protocol.messages.metadata import (
 )
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.protocol.wire import ZERO_UUID
-from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker
+from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
 from tests.broker.cluster_images import fencing, topic_records
 from tests.broker.held_runner import HeldRunner
 from tests.broker.member_broker import Cluster
+from tests.broker.throttled import set_quotas, throttled
 from tests.conformance.dialogues.words import named
 from tests.support.difference import Like
 
@@ -542,3 +543,15 @@ def test_members_have_the_controller_create_topics_and_the_client_ask_again(clus
     assert [topic.name for topic in request.topics] == ["new"]
     assert context is not None
     assert context.client_id == "test"
+
+
+def test_topics_that_are_created_on_demand_are_charged(broker: InProcessBroker) -> None:
+    set_quotas(broker, controller_mutation_rate=0.1)
+    client = broker.client(9)
+    asked = MetadataRequest(topics=named("a", "b"), allow_auto_topic_creation=True)
+    unknown = Like(name="b", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert client >> MetadataRequest(topics=named("a")) << throttled(0, topics=[Like(error_code=0)])
+    assert client >> MetadataRequest(topics=named("z")) << throttled(0, topics=[Like(error_code=0)])
+    assert client >> asked << throttled(0, topics=[Like(error_code=0), unknown])
+    client >> Wait(60)
+    assert client >> asked << throttled(0, topics=[Like(error_code=0)] * 2)

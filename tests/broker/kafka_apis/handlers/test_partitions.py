@@ -17,6 +17,7 @@ from barnabas.protocol.messages.topics import (
 from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch
+from tests.broker.throttled import set_quotas, throttled
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like
 
@@ -99,6 +100,20 @@ def test_a_failed_write_adds_no_partitions(tmp_path: Path) -> None:
     assert client << Like(results=[Like(name="t", error_code=ErrorCode.KAFKA_STORAGE_ERROR)])
     assert indexes(broker, "t") == [0]
     broker.kill()
+
+
+def test_added_partitions_are_charged(broker: InProcessBroker) -> None:
+    for name in "ab":
+        broker.create_topic(name, 2)
+    set_quotas(broker, controller_mutation_rate=1)
+
+    client, older = broker.client(3), broker.client(2)
+    assert (
+        client
+        >> growing(("a", 14), ("b", 3))
+        << throttled(1000, results=[Like(error_code=0), Like(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)])
+    )
+    assert older >> growing(("b", 3)) << throttled(2000, results=[Like(error_code=0)])
 
 
 # ---- ElectLeaders

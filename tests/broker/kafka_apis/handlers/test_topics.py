@@ -15,9 +15,10 @@ from barnabas.protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from barnabas.protocol.wire import ZERO_UUID, Uuid
-from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker
+from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch
+from tests.broker.throttled import set_quotas, throttled
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like
 
@@ -274,3 +275,67 @@ def test_a_failed_write_keeps_the_topic(tmp_path: Path) -> None:
     assert client << Like(responses=[Like(name="t", error_code=ErrorCode.KAFKA_STORAGE_ERROR)])
     assert topics_of(broker) == ["t"]
     broker.kill()
+
+
+# ---- clients with quotas
+
+
+def counted(*partitions: int, first: int = 0, validate_only: bool = False) -> CreateTopicsRequest:
+    """Topics t0, t1 ... with so many partitions."""
+    return CreateTopicsRequest(
+        topics=[
+            CreateTopicsRequest.CreatableTopic(
+                name=f"t{first + at}", num_partitions=count, replication_factor=-1
+            )
+            for at, count in enumerate(partitions)
+        ],
+        validate_only=validate_only,
+    )
+
+
+def results(*errors: ErrorCode) -> list[Like]:
+    return [Like(error_code=error) for error in errors]
+
+
+OK, EXCEEDED = ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+def test_creations_are_charged_topic_by_topic(broker: InProcessBroker) -> None:
+    set_quotas(broker, controller_mutation_rate=1)
+    client = broker.client(CREATE)
+    assert client >> counted(8, 5, 1, 1) << throttled(2000, topics=results(OK, OK, EXCEEDED, EXCEEDED))
+    assert client.muted_ms == 2000
+    client >> Wait(1)
+    assert client >> counted(1, first=4) << throttled(1000, topics=results(EXCEEDED))
+    client >> Wait(1)
+    assert client >> counted(1, first=4) << throttled(0, topics=results(OK))
+    assert sorted(broker.broker.image.topics) == ["t0", "t1", "t4"]
+
+
+def test_what_is_only_validated_is_charged_and_what_is_rejected_is_not(broker: InProcessBroker) -> None:
+    set_quotas(broker, controller_mutation_rate=1)
+    client = broker.client(CREATE)
+    assert client >> counted(12, validate_only=True) << throttled(0, topics=results(OK))
+    assert client >> counted(0) << throttled(0, topics=results(ErrorCode.INVALID_PARTITIONS))
+    assert client >> counted(1) << throttled(1000, topics=results(EXCEEDED))
+
+
+def test_older_clients_are_throttled_and_not_rejected(broker: InProcessBroker) -> None:
+    set_quotas(broker, controller_mutation_rate=1)
+    client = broker.client(5)
+    assert client >> counted(11, 2) << throttled(2000, topics=results(OK, OK))
+    assert client.muted_ms == 2000
+
+
+def test_deleted_partitions_are_charged(broker: InProcessBroker) -> None:
+    for name in "abc":
+        broker.create_topic(name, 12)
+    set_quotas(broker, controller_mutation_rate=1)
+    client, older = broker.client(DELETE), broker.client(4)
+    doomed = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in "ab"]
+    answer = client.ask(DeleteTopicsRequest(topics=doomed))
+    assert isinstance(answer, DeleteTopicsResponse)
+    assert [(each.name, each.error_code) for each in answer.responses] == [("a", OK), ("b", EXCEEDED)]
+    assert answer.throttle_time_ms == 1000
+    assert older >> DeleteTopicsRequest(topic_names=["c"]) << throttled(13_000, responses=results(OK))
+    assert sorted(broker.broker.image.topics) == ["b"]
