@@ -25,7 +25,7 @@ from barnabas.broker.request import (
 from barnabas.protocol.api_keys import ApiKey, request_header_version
 from barnabas.protocol.codec import decode, encode, join_chunks
 from barnabas.protocol.errors import ErrorCode, ProtocolError
-from barnabas.protocol.framing import Frame
+from barnabas.protocol.framing import Frame, size_prefix
 from barnabas.protocol.messages.acls import DescribeAclsRequest
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.fetch import FetchRequest
@@ -36,6 +36,7 @@ from barnabas.protocol.messages.offsets import ListOffsetsRequest
 from barnabas.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest
 from barnabas.protocol.messages.transactions import WriteTxnMarkersRequest
 from barnabas.protocol.schema import Message
+from tests.broker import scripted
 from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, InProcessBroker, Wait
 from tests.broker.held_runner import HeldRunner
 from tests.broker.kafka_apis.test_forwarding import DELETE, Member, deleted
@@ -620,3 +621,23 @@ def test_random_client_ids_stay_within_bounds(broker: InProcessBroker) -> None:
         client = broker.client(METADATA, client_id=str(number))
         assert client >> MetadataRequest(topics=[]) << throttled(0)
     assert [len(manager) for manager in quotas.each()] == [50, 0, 50, 0]
+
+
+def test_a_pipeline_does_not_escape(broker: InProcessBroker) -> None:
+    """A hundred requests at once: no more is appended at any time than the rate allows, and one request."""
+    broker.create_topic("t")
+    set_quotas(broker, producer_byte_rate=1000)
+    requests = [
+        frame(produce("t", batch("x" * 900)), PRODUCE, correlation_id=n, client_id="test") for n in range(100)
+    ]
+    client = scripted.Client(broker.apis.handle, timer=broker.timer)  # type: ignore[arg-type]  # it takes any handler
+    log = broker.log_manager.get_log("t", 0)
+    assert log is not None
+    client.send(b"".join(size_prefix(len(request)) + request for request in requests))
+    for second in range(120):
+        assert log.log_end_offset <= (10 + second) * 1000 / len(requests[0]) + 1
+        assert len(client.answers()) <= log.log_end_offset
+        broker.timer.advance(1)
+        client.settle()
+    assert log.log_end_offset == 100
+    assert client.is_read()
