@@ -30,7 +30,7 @@ BATCH_BYTES = 110_000
 BYTE_RATE = 10_000.0
 """Of which a batch takes a second more than there are in ten."""
 
-APPLIED_S = 1.0
+APPLIED_S = 2.0
 """How long quotas take to reach Kafka's managers at most."""
 
 OVERRIDES = {"auto.create.topics.enable": "true", "num.partitions": "1"}
