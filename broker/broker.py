@@ -23,6 +23,7 @@ from barnabas.broker.pending import Pending
 from barnabas.broker.probes import RequestProbe
 from barnabas.broker.replica.replica_manager import ReplicaManager
 from barnabas.broker.request import ApiHandler, ConnectionInfo, NoResponse, RequestContext
+from barnabas.broker.security.auth_helper import AuthHelper
 from barnabas.broker.telemetry.client_metrics import ClientMetricsManager
 from barnabas.broker.waiting.host_lookup import HostNames
 from barnabas.config.broker_config import BrokerConfig
@@ -105,6 +106,8 @@ class Broker:
     transactions: TransactionCoordinator
     txn_appends: TransactionalAppends
     txn_markers: MarkerWriter
+    auth: AuthHelper | None = None
+    """Asks the authorizer; None without one: every client may do everything."""
     topic_creation: AutoTopicCreationManager | None = None
     """In a cluster: has the controller create topics on demand."""
     forwarder: Forwarder | None = None

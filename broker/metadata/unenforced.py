@@ -1,6 +1,6 @@
 """Warns once of each kind of metadata that is stored and not enforced yet.
 
-A user who sets a quota or an ACL, or takes over a directory with some, must not rely on them.
+A user who sets a quota, or takes over a directory with some, must not rely on them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ logger = logging.getLogger("barnabas.metadata")
 
 QUOTAS = "client quotas are stored and shown, but not enforced yet: no client is throttled"
 CREDENTIALS = "SCRAM credentials are stored and shown, but clients cannot log in with them yet"
-ACLS = "ACLs are stored and shown, but not enforced yet: everyone may do everything"
 
 
 class UnenforcedNotices:
@@ -26,7 +25,6 @@ class UnenforcedNotices:
         for notice, changed, existing in (
             (QUOTAS, delta.quota_changes, image.quotas),
             (CREDENTIALS, delta.scram_changes, image.scram),
-            (ACLS, delta.acl_changes, image.acls),
         ):
             if changed and existing and notice not in self._warned:
                 self._warned.add(notice)
