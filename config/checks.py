@@ -227,15 +227,15 @@ def _security(values: Values) -> Iterator[ConfigError]:
 
 
 def _http_port(values: Values) -> Iterator[ConfigError]:
-    """The HTTP port has no logins: where clients are restricted it is not open to other hosts, unless that is wanted."""
+    """The HTTP port has no logins: where clients are restricted, other hosts reach it only if that is wanted."""
     host, key = values[barnabas.BARNABAS_HTTP_HOST], barnabas.BARNABAS_HTTP_WITHOUT_LOGIN_ALLOW
     if values[barnabas.BARNABAS_HTTP_PORT] < 0 or not values[server.AUTHORIZER_CLASS_NAME] or values[key]:
         return
     if not is_loopback(host):
         yield barnabas.BARNABAS_HTTP_HOST.error(
             host,
-            f"localhost, as {server.AUTHORIZER_CLASS_NAME.name} restricts what clients may do and this port asks for no "
-            f"login; or set {key.name}=true",
+            f"localhost, as {server.AUTHORIZER_CLASS_NAME.name} restricts what clients may do and this port asks for "
+            f"no login; or set {key.name}=true",
         )
 
 

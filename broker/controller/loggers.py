@@ -1,7 +1,8 @@
 """The broker's loggers as a resource (BROKER_LOGGER, KIP-412) that clients describe and alter.
 
 Their names are `barnabas.<part>`, and `root` as in Kafka: the level of all loggers without their own. The authorizer's
-has Kafka's name, and a level of its own. Levels have Kafka's names. Levels are lost when the process ends. Source: RuntimeLoggerManager and LoggingController.
+has Kafka's name, and a level of its own. Levels have Kafka's names. Levels are lost when the process ends.
+Source: RuntimeLoggerManager and LoggingController.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""API_CHECKS: what each API asks the authorizer. Handlers take their checks from here, and so does docs/authorization.md.
+"""API_CHECKS: what each API asks the authorizer. Handlers take their checks from here, and docs/authorization.md too.
 
 Gates come first, before the handler runs: where one is denied, the whole request is, in the form of its error response
 (`error_responses`). The checks that handlers make themselves follow, in the order in which they ask. APIs that the
@@ -66,8 +66,8 @@ _WHOLE: Final = "The whole request fails."
 API_CHECKS: Final[Mapping[ApiKey, ApiChecks]] = {
     ApiKey.PRODUCE: ApiChecks(
         checks=(Check(_OP.WRITE, _TXN), Check(_OP.WRITE, _TOPIC)),
-        effect="Transactional records: all partitions fail. Topics: each of their partitions fails, whether it exists or "
-        "not. With acks=0 the connection is closed.",
+        effect="Transactional records: all partitions fail. Topics: each of their partitions fails, whether it exists "
+        "or not. With acks=0 the connection is closed.",
     ),
     ApiKey.FETCH: ApiChecks(
         checks=(Check(_OP.READ, _TOPIC), Check(_OP.CLUSTER_ACTION, _CLUSTER)),
@@ -85,8 +85,9 @@ API_CHECKS: Final[Mapping[ApiKey, ApiChecks]] = {
             Check(_OP.CREATE, _TOPIC),
             Check(_OP.DESCRIBE, _CLUSTER),
         ),
-        effect="Named topics fail, whether they exist or not; of all topics (quiet) they are left out. A topic is created "
-        "on demand with either of the next two. Brokers are always shown, the operations on the cluster with the last.",
+        effect="Named topics fail, whether they exist or not; of all topics (quiet) they are left out. A topic is "
+        "created on demand with either of the next two. Brokers are always shown, the operations on the cluster with "
+        "the last.",
     ),
     ApiKey.OFFSET_COMMIT: ApiChecks(
         _group(_OP.READ), (Check(_OP.READ, _TOPIC),), "All partitions fail; the topic's partitions fail."
@@ -122,8 +123,8 @@ API_CHECKS: Final[Mapping[ApiKey, ApiChecks]] = {
             Check(_OP.CREATE, _TOPIC),
             Check(_OP.DESCRIBE_CONFIGS, _TOPIC, quiet=True),
         ),
-        effect="With the first all topics may be created, else those with the second; others fail. Without the last the "
-        "response leaves out the new topic's settings.",
+        effect="With the first all topics may be created, else those with the second; others fail. Without the last "
+        "the response leaves out the new topic's settings.",
     ),
     ApiKey.DELETE_TOPICS: ApiChecks(
         checks=(
@@ -144,8 +145,8 @@ API_CHECKS: Final[Mapping[ApiKey, ApiChecks]] = {
             Check(_OP.IDEMPOTENT_WRITE, _CLUSTER, quiet=True),
             Check(_OP.WRITE, _TOPIC),
         ),
-        effect="With a transactional id the first, and the second for two-phase commit; without one the third, or the last "
-        "on any topic. The whole request fails.",
+        effect="With a transactional id the first, and the second for two-phase commit; without one the third, or the "
+        "last on any topic. The whole request fails.",
     ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: ApiChecks(
         checks=(Check(_OP.CLUSTER_ACTION, _CLUSTER, quiet=True), Check(_OP.DESCRIBE, _TOPIC)),

@@ -204,9 +204,10 @@ def _quotas_described(request: Any, error: dict[str, Any]) -> Message:
 
 
 def _scram_described(request: Any, error: dict[str, Any]) -> Message:
+    """A result for each user that was asked for, though Kafka does not name it."""
     result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
     return DescribeUserScramCredentialsResponse(
-        results=[result(user=user.name, **error) for user in request.users or ()], **error
+        results=[result(**error) for _ in request.users or ()], **error
     )
 
 

@@ -3,7 +3,8 @@
 A check looks up the patterns that match the resource's name: the literal one, one for each length that prefixes have,
 and the literal `*`. In a pattern it looks up at most four lists of entries: those of the principal and of everyone
 (`User:*`), from the host and from all hosts (`*`). A list has at most one entry for each operation and permission.
-Source: org.apache.kafka.metadata.authorizer.StandardAcl, whose order decides which of several entries an audit line names.
+Source: org.apache.kafka.metadata.authorizer.StandardAcl, whose order decides which of several entries an audit line
+names.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class AuthHelper:
     def authorized_operations(
         self, context: RequestContext, resource_type: AclResourceType, name: str
     ) -> int:
-        """The bits (1 << operation) of what the client may do with a resource: asked without a line at INFO or DEBUG."""
+        """The bits (1 << operation) of what the client may do with a resource, asked for without an audit line."""
         decisions = self._decisions(context.connection)
         bits = decisions.operations.get((resource_type, name))
         if bits is None or audit.isEnabledFor(TRACE):

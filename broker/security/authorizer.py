@@ -107,7 +107,7 @@ class Authorizer(Protocol):
 
 @runtime_checkable
 class MetadataAuthorizer(Authorizer, Protocol):
-    """An authorizer that follows the ACLs in the metadata: with it, and only with it, clients may list and alter them."""
+    """An authorizer that follows the ACLs in the metadata. Only with such a one clients may list and alter them."""
 
     @property
     def acl_count(self) -> int: ...

@@ -314,7 +314,7 @@ class BrokerComponents:
 
 
 def _auth_helper(config: BrokerConfig) -> AuthHelper | None:
-    """The authorizer that is configured; its modules are imported only where there is one. Raises InvalidConfigError."""
+    """The authorizer that is configured. Raises InvalidConfigError."""
     if not config[AUTHORIZER_CLASS_NAME]:
         return None
     from barnabas.broker.security.loading import auth_helper_of

@@ -25,8 +25,8 @@ BARNABAS_HTTP_WITHOUT_LOGIN_ALLOW = keys.boolean(
     "barnabas.http.without.login.allow", False, MEDIUM, ACTED
 ).doc(
     "Whether the HTTP port may be reached from other hosts while authorizer.class.name restricts what clients of the "
-    "other ports may do: it asks for no login, shows the names of topics and groups, and compacts topics on request. By "
-    "default such a broker does not start."
+    "other ports may do: it asks for no login, shows the names of topics and groups, and compacts topics on request. "
+    "By default such a broker does not start."
 )
 BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
     "barnabas.http.allowed.hosts",

@@ -116,7 +116,7 @@ def _append_allowed(
     *,
     is_transactional: bool,
 ) -> ProduceResponse | Pending[ProduceResponse | NoResponse] | NoResponse:
-    """Appends to the topics that are not denied; partitions of those fail, and nothing is said of whether they exist."""
+    """Appends to the topics that are not denied. Partitions of the others fail, whether they exist or not."""
     allowed = [entry for entry in entries if entry[0] not in denied]
     refusal = AppendError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 

@@ -44,7 +44,9 @@ def authorized(tmp_path: Path) -> Iterator[InProcessBroker]:
     running.kill()
 
 
-@pytest.mark.parametrize("settings", [{}, {"authorizer.class.name": "com.example.Authorizer"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"authorizer.class.name": "python:tests.broker.security.hooks:AllowEveryone"}]
+)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_without_an_authorizer_acl_requests_fail(
     tmp_path: Path, version: int, settings: dict[str, str]
