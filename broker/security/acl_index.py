@@ -50,10 +50,10 @@ class AclEntry(NamedTuple):
     def __str__(self) -> str:
         """As Kafka's audit lines show it."""
         return (
-            f"StandardAcl(resourceType={AclResourceType(self.resource_type).name}, "
+            f"StandardAcl[resourceType={AclResourceType(self.resource_type).name}, "
             f"resourceName={self.resource_name}, patternType={PatternType(self.pattern_type).name}, "
             f"principal={self.principal}, host={self.host}, operation={AclOperation(self.operation).name}, "
-            f"permissionType={PermissionType(self.permission).name})"
+            f"permissionType={PermissionType(self.permission).name}]"
         )
 
 
@@ -136,7 +136,10 @@ class _ResourceAcls:
         self.longest_first = tuple(sorted(self.lengths, reverse=True))
 
     def matching(self, name: str) -> Iterator[AclPattern]:
-        """The patterns that a name matches, in Kafka's order: longer names first, `*` last."""
+        """The patterns that a name matches, in Kafka's order: longer names first, `*` last.
+
+        As in Kafka, the literal `*` does not match longer names that begin with it, which topics cannot have.
+        """
         literal = self.literal.get(name)
         if literal is not None:
             yield literal
@@ -145,7 +148,7 @@ class _ResourceAcls:
                 prefixed = self.prefixed.get(name[:length])
                 if prefixed is not None:
                     yield prefixed
-        if name != WILDCARD:
+        if not name.startswith(WILDCARD):
             everything = self.literal.get(WILDCARD)
             if everything is not None:
                 yield everything
