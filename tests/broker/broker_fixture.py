@@ -17,7 +17,14 @@ from uuid import UUID
 from barnabas.broker.metadata.image import MetadataDelta
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
-from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.broker.request import (
+    ANONYMOUS,
+    CLOSE_CONNECTION,
+    NO_RESPONSE,
+    ConnectionInfo,
+    KafkaPrincipal,
+    NoResponse,
+)
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
 from barnabas.broker.startup.control import OwnControl
 from barnabas.broker.startup.node_storage import NodeStorage
@@ -151,9 +158,11 @@ class InProcessBroker:
             request_clock=self.timer.time,
         )
 
-    def client(self, version: int, client_id: str | None = "test") -> Client:
+    def client(
+        self, version: int, client_id: str | None = "test", *, principal: KafkaPrincipal = ANONYMOUS
+    ) -> Client:
         """A new connection that speaks `version` of every API."""
-        return Client(self, version, client_id)
+        return Client(self, version, client_id, principal)
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> Uuid:
         """Creates a topic, with settings whose dots are written as underscores; returns its id."""
@@ -184,7 +193,13 @@ class InProcessBroker:
 class Client:
     """One connection, with one request in flight at a time. True, so that a dialogue can be asserted."""
 
-    def __init__(self, broker: InProcessBroker, version: int, client_id: str | None) -> None:
+    def __init__(
+        self,
+        broker: InProcessBroker,
+        version: int,
+        client_id: str | None,
+        principal: KafkaPrincipal = ANONYMOUS,
+    ) -> None:
         self.version = version
         self.client_id = client_id
         self.info = ConnectionInfo(
@@ -194,6 +209,7 @@ class Client:
             client_port=50_000,
             local_host=DIALLED_HOST,
             local_port=DIALLED_PORT,
+            principal=principal,
         )
         self._broker = broker
         self._correlation_id = 0
