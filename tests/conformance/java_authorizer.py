@@ -82,7 +82,14 @@ class JavaAuthorizer:
         self, principal: KafkaPrincipal, host: str, api_key: int, operation: int, resource_type: int
     ) -> bool:
         """authorizeByResourceType."""
-        words = [principal.principal_type, principal.name, host, api_key, int(operation), int(resource_type)]
+        words: list[str | int] = [
+            principal.principal_type,
+            principal.name,
+            host,
+            api_key,
+            int(operation),
+            int(resource_type),
+        ]
         (allowed,) = self._request("any", words)
         return allowed == "1"
 

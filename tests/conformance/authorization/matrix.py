@@ -72,7 +72,7 @@ class Side:
 
     def prepare(self, entries: list[Entry]) -> None:
         """Gives the administrator its rights, creates what there is to be, and then the ACLs of the clients."""
-        kinds = {kind: "*" for kind in AclResourceType if kind in _WITH_NAMES}
+        kinds: dict[AclResourceType, str] = {kind: "*" for kind in AclResourceType if kind in _WITH_NAMES}
         kinds[AclResourceType.CLUSTER] = CLUSTER_NAME
         first: list[Entry] = [
             (kind, name, LITERAL, ANONYMOUS, host, ALL, ALLOW)

@@ -11,6 +11,7 @@ import pytest
 from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord
@@ -20,6 +21,7 @@ from barnabas.protocol.records.entries import batches
 from barnabas.protocol.wire import Uuid
 from barnabas.storage.offsets import AppendOrigin
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.logs import START_MS, batch
 from tests.broker.member_broker import Cluster
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
@@ -425,3 +427,65 @@ def test_a_follower_reads_to_the_end_of_the_log_if_it_has_a_replica(
         << answered(Like(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     )
     assert broker.topics.topics["t"].bytes_out == 0
+
+
+# ---- authorization
+
+
+T, DENIED = AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+def guarded_topics(guarded: GuardedBroker) -> GuardedBroker:
+    """With a topic that may be read, and one that may not."""
+    for name in ("seen", "hidden"):
+        guarded.create_topic(name)
+        appended = Like(responses=[Like(partition_responses=[Like(error_code=0)])])
+        assert guarded.admin(version=BY_NAME) >> produce(name, batch("a")) << appended
+    guarded.allow(AclOperation.READ, T, "seen", "absent")
+    return guarded
+
+
+def both(*, offset: int = 0, **fields: Any) -> FetchRequest:
+    topics = [fetch_topic(name, [partition(offset=offset)]) for name in ("hidden", "seen")]
+    return fetch(*topics, **fields)
+
+
+def test_partitions_that_may_not_be_read_fail_and_others_are_read(guarded_topics: GuardedBroker) -> None:
+    names = ("hidden", "absent", "never", "seen")
+    asked = fetch(*(fetch_topic(name, [partition()]) for name in names))
+    codes = {"hidden": DENIED, "absent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "never": DENIED, "seen": 0}
+    expected = [Like(topic=name, partitions=[Like(error_code=codes[name])]) for name in names]
+    assert guarded_topics.client(version=BY_NAME) >> asked << Like(responses=expected)
+    ids = [guarded_topics.broker.image.topics["hidden"].topic_id, b"?" * 16]
+    by_id = fetch(*(fetch_topic(topic_id, [partition()]) for topic_id in ids))
+    codes_by_id = (DENIED, ErrorCode.UNKNOWN_TOPIC_ID)
+    expected = [Like(partitions=[refused(code, aborted_transactions=[])]) for code in codes_by_id]
+    assert guarded_topics.client(version=LATEST) >> by_id << Like(responses=expected)
+
+
+def test_a_denied_partition_does_not_end_the_wait_for_others(guarded_topics: GuardedBroker) -> None:
+    client = guarded_topics.client(version=BY_NAME)
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    assert (
+        client
+        >> both(offset=1, max_wait_ms=500)
+        << WAITS
+        >> Wait(0.6)
+        << Like(responses=[denied, Like(topic="seen")])
+    )
+    alone = fetch(fetch_topic("hidden", [partition(offset=1)]), max_wait_ms=500)
+    assert client >> alone << Like(responses=[denied])
+
+
+def test_a_session_is_checked_again_when_acls_change(guarded_topics: GuardedBroker) -> None:
+    client = guarded_topics.client(version=BY_NAME)
+    answer = client.ask(both(offset=1, session_epoch=0))
+    assert isinstance(answer, FetchResponse)
+    session_id = answer.session_id
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    again = [fetch(session_id=session_id, session_epoch=epoch) for epoch in (1, 2, 3, 4)]
+    assert client >> again[0] << Like(responses=[denied])  # the other one rests from here on
+    guarded_topics.allow(AclOperation.READ, T, "hidden")
+    assert client >> again[1] << Like(responses=[Like(topic="hidden", partitions=[Like(error_code=0)])])
+    guarded_topics.deny_again()
