@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from barnabas.broker.request import KafkaPrincipal
+from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.config.catalogue.server import STANDARD_AUTHORIZER
 from barnabas.protocol.messages.acls import (
     CLUSTER_NAME,
@@ -26,9 +27,15 @@ ADMIN = KafkaPrincipal("admin")
 class GuardedBroker(InProcessBroker):
     """Its clients may do nothing that they are not allowed; `admin` may do everything."""
 
-    def __init__(self, log_dir: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        log_dir: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        runner: BlockingRunner | None = None,
+    ) -> None:
         guard = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
-        super().__init__(log_dir, {**guard, **(settings or {})})
+        super().__init__(log_dir, {**guard, **(settings or {})}, runner=runner)
 
     def admin(self, version: int) -> Client:
         """A client that may do everything."""

@@ -64,16 +64,23 @@ def produce(
         entries, is_transactional = entries_of(broker, context, request)
     except CorruptRecordError as error:
         return _refused(request, ErrorCode.CORRUPT_MESSAGE, str(error))
+    denied: set[str] = set()
     if broker.auth is not None:
-        may_write = not is_transactional or _may_use_id(broker.auth, context, request.transactional_id)
-        if not may_write:
+        if is_transactional and not _may_use_id(broker.auth, context, request.transactional_id):
             return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         denied = _denied_names(broker.auth, context, entries)
+    try:
         if denied:
-            return _append_allowed(
+            results = _append_allowed(
                 broker, context, request, entries, denied, is_transactional=is_transactional
             )
-    return _append(broker, context, request, entries, is_transactional=is_transactional)
+        else:
+            results = _append(broker, context, request, entries, is_transactional=is_transactional)
+    except ApiError as error:
+        return _refused(request, error.code)
+    if isinstance(results, Pending):
+        return results.then(lambda appended: _answer(broker, context, request, appended))
+    return _answer(broker, context, request, results)
 
 
 def _append(
@@ -83,17 +90,17 @@ def _append(
     entries: list[AppendEntry],
     *,
     is_transactional: bool,
-) -> ProduceResponse | Pending[ProduceResponse | NoResponse] | NoResponse:
-    if is_transactional:
-        try:
-            results = _append_transactional(broker, context, request, entries)
-        except ApiError as error:
-            return _refused(request, error.code)
-    else:
-        results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms)
-    if isinstance(results, Pending):
-        return results.then(lambda appended: _answer(broker, context, request, appended))
-    return _answer(broker, context, request, results)
+) -> list[AppendResult] | Pending[list[AppendResult]]:
+    """Raises ApiError where the request as a whole cannot be what it says."""
+    if not is_transactional:
+        return broker.replica_manager.append_records(entries, request.acks, request.timeout_ms)
+    if request.transactional_id is None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return broker.txn_appends.append(
+        TransactionalProduce(
+            request.transactional_id, context.api_version, entries, request.acks, request.timeout_ms
+        )
+    )
 
 
 def _may_use_id(auth: AuthHelper, context: RequestContext, transactional_id: str | None) -> bool:
@@ -115,8 +122,11 @@ def _append_allowed(
     denied: set[str],
     *,
     is_transactional: bool,
-) -> ProduceResponse | Pending[ProduceResponse | NoResponse] | NoResponse:
-    """Appends to the topics that are not denied. Partitions of the others fail, whether they exist or not."""
+) -> list[AppendResult] | Pending[list[AppendResult]]:
+    """Appends to the topics that are not denied. Partitions of the others fail, whether they exist or not.
+
+    Raises ApiError where the request as a whole cannot be what it says.
+    """
     allowed = [entry for entry in entries if entry[0] not in denied]
     refusal = AppendError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
@@ -124,30 +134,10 @@ def _append_allowed(
         results = iter(appended)
         return [refusal if entry[0] in denied else next(results) for entry in entries]
 
-    results: list[AppendResult] | Pending[list[AppendResult]] = []
-    if allowed and is_transactional:
-        try:
-            results = _append_transactional(broker, context, request, allowed)
-        except ApiError as error:
-            return _refused(request, error.code)
-    elif allowed:
-        results = broker.replica_manager.append_records(allowed, request.acks, request.timeout_ms)
-    if isinstance(results, Pending):
-        return results.then(lambda appended: _answer(broker, context, request, merged(appended)))
-    return _answer(broker, context, request, merged(results))
-
-
-def _append_transactional(
-    broker: Broker, context: RequestContext, request: ProduceRequest, entries: list[AppendEntry]
-) -> list[AppendResult] | Pending[list[AppendResult]]:
-    """Raises ApiError where the request as a whole cannot be what it says."""
-    if request.transactional_id is None:
-        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return broker.txn_appends.append(
-        TransactionalProduce(
-            request.transactional_id, context.api_version, entries, request.acks, request.timeout_ms
-        )
-    )
+    if not allowed:
+        return merged([])
+    results = _append(broker, context, request, allowed, is_transactional=is_transactional)
+    return results.then(merged) if isinstance(results, Pending) else merged(results)
 
 
 def _answer(

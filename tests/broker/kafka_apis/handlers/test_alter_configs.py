@@ -254,6 +254,7 @@ NO_TOPIC, NO_GROUP, NO_CLUSTER = (
 
 
 def test_each_resource_is_altered_by_who_may(guarded: GuardedBroker) -> None:
+    logging.getLogger(LOGGER)
     guarded.create_topic("mine")
     guarded.create_topic("hidden")
     asked = (
@@ -262,7 +263,7 @@ def test_each_resource_is_altered_by_who_may(guarded: GuardedBroker) -> None:
         resource(GROUP_RESOURCE, "g", ("consumer.session.timeout.ms", SET, "45000")),
         resource(BROKER_RESOURCE, "", ("log.cleaner.threads", SET, "1")),
         resource(CLIENT_METRICS_RESOURCE, "m", ("interval.ms", SET, "1000")),
-        resource(BROKER_LOGGER_RESOURCE, str(NODE_ID), ("root", SET, "INFO")),
+        resource(BROKER_LOGGER_RESOURCE, str(NODE_ID), (LOGGER, SET, "INFO")),
     )
     guarded.allow(AclOperation.ALTER_CONFIGS, AclResourceType.TOPIC, "mine")
     assert alter(guarded, *asked) == [NO_TOPIC, NONE, NO_GROUP, NO_CLUSTER, NO_CLUSTER, NO_CLUSTER]

@@ -489,3 +489,44 @@ def test_a_session_is_checked_again_when_acls_change(guarded_topics: GuardedBrok
     guarded_topics.allow(AclOperation.READ, T, "hidden")
     assert client >> again[1] << Like(responses=[Like(topic="hidden", partitions=[Like(error_code=0)])])
     guarded_topics.deny_again()
+    answer = client.ask(again[2])
+    assert isinstance(answer, FetchResponse)
+    codes = {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
+    assert codes == {"hidden": DENIED, "seen": DENIED}
+
+
+def test_a_session_of_another_client_is_checked_for_who_uses_it(guarded_topics: GuardedBroker) -> None:
+    admin = guarded_topics.admin(version=BY_NAME)
+    answer = admin.ask(both(offset=1, session_epoch=0))
+    assert isinstance(answer, FetchResponse)
+    session_id = answer.session_id
+    assert admin >> fetch(session_id=session_id, session_epoch=1) << Like(responses=[])
+    thief = guarded_topics.client(version=BY_NAME)
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED, records=b"")])
+    assert thief >> fetch(session_id=session_id, session_epoch=2) << Like(responses=[denied])
+
+
+def test_a_reader_without_sessions_is_checked_each_time(guarded_topics: GuardedBroker) -> None:
+    client = guarded_topics.client(version=BY_NAME)
+    seen = Like(topic="seen", partitions=[Like(error_code=0)])
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    for _ in range(3):
+        assert client >> both(offset=1) << Like(responses=[denied, seen])
+    guarded_topics.allow(AclOperation.READ, T, "hidden")
+    shown = Like(topic="hidden", partitions=[Like(error_code=0)])
+    assert client >> both(offset=1) << Like(responses=[shown, seen])
+    guarded_topics.deny_again()
+    gone = Like(topic="seen", partitions=[Like(error_code=DENIED)])
+    assert client >> both(offset=1) << Like(responses=[denied, gone])
+
+
+def test_followers_need_the_clusters_action(guarded_topics: GuardedBroker) -> None:
+    asked = both()
+    asked.replica_id = OTHER_NODE
+    client = guarded_topics.client(version=BY_NAME)
+    denied = [Like(partitions=[Like(error_code=DENIED)])] * 2
+    assert client >> asked << Like(responses=denied)
+    guarded_topics.allow(AclOperation.CLUSTER_ACTION)
+    answer = client.ask(asked)
+    assert isinstance(answer, FetchResponse)
+    assert DENIED not in {topic.partitions[0].error_code for topic in answer.responses}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barnabas.broker.security.authorizer import Action, AuthorizableRequestContext
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
@@ -25,6 +26,7 @@ from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import START_MS, batch
 from tests.broker.member_broker import Cluster
+from tests.broker.security.hooks import AllowEveryone
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like
 
@@ -494,3 +496,32 @@ def test_transactional_records_need_the_id(guarded: GuardedBroker) -> None:
 def create_topic_of_guarded(broker: GuardedBroker) -> None:
     request = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
     assert broker.admin(4) >> request << Like(coordinators=[Like(error_code=0)])
+
+
+def test_a_response_that_waits_has_what_was_denied_too(tmp_path: Path) -> None:
+    runner = HeldRunner()
+    settings = {"log.flush.interval.messages": "1", "super.users": "User:admin;User:ANONYMOUS"}
+    running = GuardedBroker(tmp_path, settings, runner=runner)
+    topic = CreateTopicsRequest.CreatableTopic(name="mine", num_partitions=1, replication_factor=1)
+    admin = running.admin(version=7)
+    assert admin >> CreateTopicsRequest(topics=[topic]) << WAITS
+    runner.release_all()
+    assert admin << Like(topics=[Like(error_code=0)])
+    auth = running.broker.auth
+    assert auth is not None
+    auth.authorizer = OnlyTopic("mine")
+    client = running.client(version=BY_NAME)
+    assert client >> to_topics("hidden", "mine") << WAITS
+    runner.release_all()
+    assert client << results(DENIED, 0)
+    running.kill()
+
+
+class OnlyTopic(AllowEveryone):
+    """Allows one topic."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def authorize(self, context: AuthorizableRequestContext, actions: Sequence[Action]) -> list[bool]:
+        return [action.name == self._name for action in actions]
