@@ -55,6 +55,17 @@ def addresses() -> Iterable[str]:
     return (f"127.1.{n // 250}.{1 + n % 250}" for n in count())
 
 
+def first_acls() -> list[Entry]:
+    """The rights of the administrator, and of Kafka's broker."""
+    kinds: dict[AclResourceType, str] = dict.fromkeys(_WITH_NAMES, "*")
+    kinds[AclResourceType.CLUSTER] = CLUSTER_NAME
+    return [
+        (kind, name, LITERAL, ANONYMOUS, host, ALL, ALLOW)
+        for kind, name in kinds.items()
+        for host in (ADMIN, BROKER)
+    ]
+
+
 class Side:
     """One of the brokers."""
 
@@ -72,13 +83,7 @@ class Side:
 
     def prepare(self, entries: list[Entry]) -> None:
         """Gives the administrator its rights, creates what there is to be, and then the ACLs of the clients."""
-        kinds: dict[AclResourceType, str] = {kind: "*" for kind in AclResourceType if kind in _WITH_NAMES}
-        kinds[AclResourceType.CLUSTER] = CLUSTER_NAME
-        first: list[Entry] = [
-            (kind, name, LITERAL, ANONYMOUS, host, ALL, ALLOW)
-            for kind, name in kinds.items()
-            for host in (ADMIN, BROKER)
-        ]
+        first = first_acls()
         self._create_acls(first)
         for name in (SEEN, HIDDEN):
             self._create_topic(name)
