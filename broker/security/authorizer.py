@@ -21,14 +21,16 @@ Source: org.apache.kafka.server.authorizer.Authorizer, org.apache.kafka.metadata
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from barnabas.broker.logging.setup import AUDIT_LOGGER
+from barnabas.broker.logging.setup import AUDIT_LOGGER, RateLimit
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.request import KafkaPrincipal
 from barnabas.broker.security.acl_index import WILDCARD, AclEntry, AclIndex
 from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue.barnabas import BARNABAS_AUTHORIZER_AUDIT_INTERVAL_MS
 from barnabas.config.catalogue.server import ALLOW_EVERYONE_IF_NO_ACL_FOUND, SUPER_USERS
 from barnabas.protocol.messages.acls import AclOperation, AclResourceType, PermissionType
 from barnabas.protocol.wire import Uuid
@@ -135,18 +137,23 @@ DEFAULT_DENY: Final = Rule(False, "DefaultDeny")
 class StandardAuthorizer:
     """The MetadataAuthorizer of the decision table above."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """`now` is a clock in seconds."""
+        self._now = now
         self.generation = 0
         self.super_users: frozenset[str] = frozenset()
         self.no_acl_rule = DEFAULT_DENY
         self._index = AclIndex()
         self._entries: dict[Uuid, AclEntry] = {}
+        self._repeated: RateLimit | None = None
 
     def configure(self, config: BrokerConfig) -> None:
         """Raises ConfigError for a super user without a type."""
         self.super_users = frozenset(_super_users(config[SUPER_USERS]))
         if config[ALLOW_EVERYONE_IF_NO_ACL_FOUND]:
             self.no_acl_rule = DEFAULT_ALLOW
+        interval_ms = config[BARNABAS_AUTHORIZER_AUDIT_INTERVAL_MS]
+        self._repeated = RateLimit(interval_ms / 1000, self._now) if interval_ms else None
         self.generation += 1
 
     @property
@@ -177,7 +184,7 @@ class StandardAuthorizer:
         results = []
         for action in actions:
             rule = self.rule(principal, host, action.operation, action.resource_type, action.name)
-            _log(context, action, rule)
+            self._log(context, action, rule)
             results.append(rule.allowed)
         return results
 
@@ -227,6 +234,24 @@ class StandardAuthorizer:
             for name, is_prefix in allowed
         )
 
+    # -- the audit log
+
+    def _log(self, context: AuthorizableRequestContext, action: Action, rule: Rule) -> None:
+        """Writes what was granted at DEBUG, what was refused at INFO, and what only was asked at TRACE."""
+        if rule.allowed:
+            level = logging.DEBUG if action.log_if_allowed else TRACE
+        else:
+            level = logging.INFO if action.log_if_denied else TRACE
+        if not audit.isEnabledFor(level):
+            return
+        left_out: int | None = 0
+        if level == logging.INFO and self._repeated is not None:
+            key = context.principal, context.host, action.operation, action.resource_type, action.name
+            left_out = self._repeated.admit(key)
+        if left_out is not None:
+            more = f" (and {left_out} times more since the last such line)" if left_out else ""
+            audit.log(level, "%s%s", audit_line(context, action, rule), more)
+
 
 def _starts(name: str) -> Iterator[str]:
     """Every prefix of a name, itself included."""
@@ -241,19 +266,6 @@ def _super_users(text: str) -> Iterator[str]:
             raise SUPER_USERS.error(text, f"principals with their type, separated by semicolons: User:{user}")
         if user:
             yield user
-
-
-# -- the audit log
-
-
-def _log(context: AuthorizableRequestContext, action: Action, rule: Rule) -> None:
-    """Writes what was granted at DEBUG, what was refused at INFO, and what only was asked at TRACE."""
-    if rule.allowed:
-        level = logging.DEBUG if action.log_if_allowed else TRACE
-    else:
-        level = logging.INFO if action.log_if_denied else TRACE
-    if audit.isEnabledFor(level):
-        audit.log(level, "%s", audit_line(context, action, rule))
 
 
 def audit_line(context: AuthorizableRequestContext, action: Action, rule: Rule) -> str:

@@ -53,6 +53,12 @@ BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW = keys.boolean(
     "reaches its ports may then read and write everything. By default such a broker does not start. With "
     "authorizer.class.name it enforces them."
 )
+BARNABAS_AUTHORIZER_AUDIT_INTERVAL_MS = keys.long(
+    "barnabas.authorizer.audit.interval.ms", 0, LOW, ACTED, at_least(0)
+).doc(
+    "How long the audit log says nothing more of a denial once it has a line for the same principal, host, operation "
+    "and resource; the next line has the number of those that were left out. 0 writes every one, as Apache Kafka does."
+)
 BARNABAS_CLIENT_METRICS_MAX_SERIES = keys.int_(
     "barnabas.client.metrics.max.series", 10_000, LOW, ACTED, at_least(0)
 ).doc(

@@ -90,15 +90,16 @@ def test_what_the_member_answers_it_decides_by_the_same_acls(side: Side) -> None
     assert ask(side, MINE, asked, 12).topics[0].error_code == 0
     assert ask(side, YOURS, asked, 12).topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert ask(side, YOURS, EVERYTHING, 3).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    shown = side.admin.connection.request(EVERYTHING, 3)
-    assert sum(len(one.acls) for one in shown.resources) == len(first_acls()) + 2  # type: ignore[attr-defined]
+    shown: Any = side.admin.connection.request(EVERYTHING, 3)
+    assert sum(len(one.acls) for one in shown.resources) == len(first_acls()) + 2
     side.admin.connection.close()
 
 
 def test_acls_that_change_on_the_controller_change_here(side: Side) -> None:
     asked = MetadataRequest(topics=words.named("t"), allow_auto_topic_creation=False)
     entry: Entry = (AclResourceType.TOPIC, "t", LITERAL, ANONYMOUS, "127.1.0.3", AclOperation.READ, ALLOW)
-    (result,) = side.admin.connection.request(create(entry), 3).results  # type: ignore[attr-defined]
+    answer: Any = side.admin.connection.request(create(entry), 3)
+    (result,) = answer.results
     assert result.error_code == 0
     side.admin.request_until(
         describe(2, "t", LITERAL, None, "127.1.0.3", 1, 1), lambda answer: answer.resources, 3

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.security.authorizer import StandardAuthorizer
@@ -40,8 +41,13 @@ def acl(
 class AuthorizerWithAcls(StandardAuthorizer):
     """An authorizer, and the metadata that it follows."""
 
-    def __init__(self, *acls: AccessControlEntryRecord, settings: Iterable[str] = ()) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        *acls: AccessControlEntryRecord,
+        settings: Iterable[str] = (),
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(now)
         self.configure(BrokerConfig.of("\n".join(settings).encode()))
         self._acls: dict[Uuid, AccessControlEntryRecord] = {}
         self._next_id = 0

@@ -267,6 +267,21 @@ def test_what_only_is_asked_is_logged_at_trace(caplog: pytest.LogCaptureFixture)
     assert not caplog.records
 
 
+def test_a_denial_that_is_repeated_leaves_a_line_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger=audit.name)
+    now = [100.0]
+    settings = ["barnabas.authorizer.audit.interval.ms=60000"]
+    authorizer = AuthorizerWithAcls(settings=settings, now=lambda: now[0])
+    for name in ("t", "t", "u", "t"):
+        may(authorizer, OP.READ, name)
+    assert len(caplog.messages) == 2
+    now[0] += 60
+    may(authorizer, OP.READ, "t")
+    assert caplog.messages[-1].endswith(
+        "based on rule DefaultDeny (and 2 times more since the last such line)"
+    )
+
+
 def test_names_cannot_end_a_line(caplog: pytest.LogCaptureFixture) -> None:
     ((_, line),) = logged(caplog, [Action(OP.READ, TOPIC, "t\nPrincipal = \x1b[2K\u2028é")])
     assert "Topic:LITERAL:t\\nPrincipal = \\x1b[2K\\u2028é for" in line

@@ -22,7 +22,7 @@ _NAMES: dict[AclResourceType, Sequence[tuple[str, int]]] = {
         ("t-twice", LITERAL),
         (DOOMED, PREFIXED),
     ),
-    AclResourceType.GROUP: ((GROUP, LITERAL), ("g-3", LITERAL)),
+    AclResourceType.GROUP: ((GROUP, LITERAL), ("g-3", LITERAL), ("g-4", LITERAL)),
     AclResourceType.CLUSTER: ((CLUSTER_NAME, LITERAL),),
     AclResourceType.TRANSACTIONAL_ID: ((TXN, LITERAL),),
 }
@@ -57,7 +57,7 @@ def _entries(
 
 _PREFIXES: dict[AclResourceType, Sequence[tuple[str, int]]] = {
     AclResourceType.TOPIC: (("t-s", PREFIXED), ("t-a", PREFIXED), ("del", PREFIXED)),
-    AclResourceType.GROUP: (("g-1", PREFIXED), ("g-3", PREFIXED)),
+    AclResourceType.GROUP: (("g-1", PREFIXED), ("g-3", PREFIXED), ("g-4", PREFIXED)),
     AclResourceType.CLUSTER: (("kafka", PREFIXED),),
     AclResourceType.TRANSACTIONAL_ID: (("x-1", PREFIXED),),
 }

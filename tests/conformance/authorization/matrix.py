@@ -10,6 +10,7 @@ from typing import Any, Final
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.acls import CLUSTER_NAME, AclResourceType
 from barnabas.protocol.messages.commits import OffsetCommitRequest
+from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
@@ -19,6 +20,7 @@ from tests.conformance.authorization.requests import (
     DOOMED,
     GROUP,
     HIDDEN,
+    MEMBERS,
     OTHER_GROUP,
     SEEN,
     TXN,
@@ -142,6 +144,9 @@ class Side:
         if key is ApiKey.DELETE_TOPICS:
             for name in doomed:
                 self._create_topic(name)
+        if key is ApiKey.CONSUMER_GROUP_DESCRIBE:
+            for group, topic in MEMBERS.items():
+                self._join(group, topic)
         request = make(World(self.ids, doomed), version)
         del client.transcript[:]
         for name, topic_id in self.ids.items():
@@ -152,6 +157,17 @@ class Side:
             for name in doomed:
                 self._remove(name)
         return _sorted(client.transcript)
+
+    def _join(self, group: str, topic: str) -> None:
+        """A member of a consumer group begins, or begins again, with all partitions of a topic."""
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id="m",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=[topic],
+            topic_partitions=[],
+        )
+        self.admin.request_until(heartbeat, lambda answer: answer.error_code == 0 and answer.assignment, 1)
 
     def _remove(self, doomed: str) -> None:
         from barnabas.protocol.messages.topics import DeleteTopicsRequest
@@ -167,6 +183,11 @@ def _comparable(answer: Any) -> Any:
         return answer.error_code, bool(answer.results)
     if kind in {"DescribeQuorumResponse", "ListConfigResourcesResponse"}:
         return answer.error_code
+    if kind == "ConsumerGroupDescribeResponse":
+        return [
+            (group.group_id, group.error_code, group.authorized_operations, len(group.members))
+            for group in answer.groups
+        ]
     if kind == "CreateTopicsResponse":
         for topic in answer.topics:
             topic.configs = ["some"] if topic.configs else []

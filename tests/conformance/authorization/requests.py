@@ -33,6 +33,8 @@ SEEN, HIDDEN, ABSENT = "t-seen", "t-hidden", "t-absent"
 """Topics: granted and there, there and never granted, granted and absent."""
 NAMES: Final = (SEEN, HIDDEN, ABSENT, "t-never")
 GROUP, OTHER_GROUP, TXN, OTHER_TXN = "g-1", "g-2", "x-1", "x-2"
+MEMBERS: Final = {"g-3": SEEN, "g-4": HIDDEN}
+"""Consumer groups, and what their members are assigned."""
 DOOMED: Final = "del-"
 """How topics begin that are created to be deleted."""
 PRODUCER: Final = 4_000_000_000
@@ -577,7 +579,7 @@ REQUESTS: Final[Mapping[ApiKey, tuple[tuple[Make, int, int], ...]]] = {
         (
             _only(
                 consumer_groups.ConsumerGroupDescribeRequest(
-                    group_ids=[OTHER_GROUP, GROUP], include_authorized_operations=True
+                    group_ids=[OTHER_GROUP, GROUP, *MEMBERS], include_authorized_operations=True
                 )
             ),
             0,
