@@ -68,7 +68,8 @@ ANONYMOUS: Final = KafkaPrincipal("ANONYMOUS")
 class ConnectionInfo:
     """The facts of one connection that its requests share.
 
-    `cached_headers` belongs to KafkaApis: decoded headers by the four bytes of API key and version.
+    `cached_headers` belongs to KafkaApis: decoded headers by the four bytes of API key and version. `decisions` belongs
+    to AuthHelper: what the authorizer has decided about this connection.
     `local_host` and `local_port` are this end's address, which is the one that the client dialled.
     `principal` is None until the client has logged in, where the listener asks for that: no request is handled before.
     """
@@ -80,6 +81,7 @@ class ConnectionInfo:
         "client_software_name",
         "client_software_version",
         "connection_id",
+        "decisions",
         "listener_name",
         "local_host",
         "local_port",
@@ -108,6 +110,7 @@ class ConnectionInfo:
         self.security_protocol = security_protocol
         self.principal = principal
         self.cached_headers: dict[bytes, Any] = {}
+        self.decisions: Any = None
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
 

@@ -1,6 +1,6 @@
 """Rules for process.roles=broker: a member of a cluster that other nodes control.
 
-What a member cannot do yet (TLS, SASL, enforcing ACLs) is refused rather than left out: in a cluster of several nodes
+What a member cannot do yet (TLS, SASL) is refused rather than left out: in a cluster of several nodes
 it would be a hole in something that the others protect.
 Source: KafkaConfig.validateValues, KRaftConfigs, QuorumConfig.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Protocol, TypeVar
 
-from barnabas.config.catalogue import barnabas, controller, network, replication, server
+from barnabas.config.catalogue import controller, network, replication, server
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.listeners import parse_protocol_map
 
@@ -100,18 +100,8 @@ def _heartbeats(values: Values) -> Iterator[ConfigError]:
 
 
 def _security(values: Values) -> Iterator[ConfigError]:
-    protocol, authorizer = (
-        values[replication.SECURITY_INTER_BROKER_PROTOCOL],
-        values[server.AUTHORIZER_CLASS_NAME],
-    )
+    protocol = values[replication.SECURITY_INTER_BROKER_PROTOCOL]
     if protocol != "PLAINTEXT" and values[replication.INTER_BROKER_LISTENER_NAME] is None:
         yield replication.SECURITY_INTER_BROKER_PROTOCOL.error(
             protocol, "PLAINTEXT: brokers do not reach each other by another protocol before a later release"
-        )
-    if authorizer and not values[barnabas.BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW]:
-        yield server.AUTHORIZER_CLASS_NAME.error(
-            authorizer,
-            "left out: this broker does not enforce ACLs before a later release, and in a cluster where the other "
-            "brokers do, whoever connects here could read and write everything. Where that is what you want, set "
-            f"{barnabas.BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW.name}=true",
         )

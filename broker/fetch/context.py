@@ -96,6 +96,17 @@ class FetchContext:
         if self.session is not None:
             self.partitions = self.session.due()
 
+    def authorize_as(self, scope: object) -> None:
+        """Has all partitions of the session checked where the last check was of another client or of other rules.
+
+        Equal decisions are those of the same `scope` object.
+        """
+        session = self.session
+        if session is not None and session.authorized_as is not scope:
+            session.authorized_as = scope
+            session.wake_all()
+            self.refresh()
+
     def response(self, data: Sequence[FetchResponse.PartitionData]) -> FetchResponse:
         """The response from one PartitionData for each of `partitions`, in their order."""
         if self.error is not _NONE:

@@ -14,6 +14,7 @@ from typing import Final
 
 from barnabas.broker.broker import Broker, Forwarded, Forwarder
 from barnabas.broker.kafka_apis import handlers
+from barnabas.broker.kafka_apis.api_checks import guarded
 from barnabas.broker.kafka_apis.error_places import ErrorPlaces, error_places, errors_in
 from barnabas.broker.network.in_flight import Answer, MeteredAnswer, Response
 from barnabas.broker.pending import Pending
@@ -27,6 +28,7 @@ from barnabas.broker.request import (
     NoResponse,
     RequestContext,
 )
+from barnabas.broker.security.auth_helper import AuthHelper
 from barnabas.config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
 from barnabas.protocol.api_keys import (
     ApiKey,
@@ -58,14 +60,20 @@ class _Route:
     """Everything about one API key in one version."""
 
     def __init__(
-        self, handler: ApiHandler, version: int, forwarder: Forwarder | None, counted_as: str = ""
+        self,
+        handler: ApiHandler,
+        version: int,
+        forwarder: Forwarder | None,
+        counted_as: str = "",
+        *,
+        auth: AuthHelper | None = None,
     ) -> None:
-        """`counted_as` is the name in the probe, by default that of the key."""
+        """`counted_as` is the name in the probe, by default that of the key. With `auth` the API's gates are asked."""
         api_key = handler.key
         self.api = counted_as or api_key.name
         self.api_key = api_key
         self.version = version
-        self.handle = handler.handle
+        self.handle = handler.handle if auth is None else guarded(handler.handle, api_key, auth)
         self.forwarder = forwarder if handler.forwardable else None
         self.is_plain = self.forwarder is None
         """Its requests are answered here, and while no client has quotas."""
@@ -309,9 +317,9 @@ class KafkaApis:
             return route
         known = self._follower_routes.get(route.version)
         if known is None:
-            known = _Route(REGISTRY[route.api_key], route.version, None, FETCH_FOLLOWER)
-            known.is_plain = not self._is_metered
-            self._follower_routes[route.version] = known
+            known = self._follower_routes[route.version] = self._route(
+                REGISTRY[route.api_key], route.version, None, FETCH_FOLLOWER
+            )
         return known
 
     def _find_route(self, api_key: int, version: int) -> _Route | None:
@@ -331,7 +339,14 @@ class KafkaApis:
             raise ProtocolError(
                 f"{handler.key.name} is served in versions {low} to {high}, and the request is in version {version}"
             )
-        route = self._routes[api_key, version] = _Route(handler, version, forwarder)
+        route = self._routes[api_key, version] = self._route(handler, version, forwarder)
+        return route
+
+    def _route(
+        self, handler: ApiHandler, version: int, forwarder: Forwarder | None, counted_as: str = ""
+    ) -> _Route:
+        """A route as the authorizer and the quotas of this broker have it."""
+        route = _Route(handler, version, forwarder, counted_as, auth=self._broker.auth)
         route.is_plain = route.forwarder is None and not self._is_metered
         return route
 

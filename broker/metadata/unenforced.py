@@ -1,6 +1,6 @@
 """Warns once of each kind of metadata that is stored and not enforced yet.
 
-A user who sets an ACL, or takes over a directory with some, must not rely on them.
+A user who sets a password, or takes over a directory with some, must not rely on them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 logger = logging.getLogger("barnabas.metadata")
 
 CREDENTIALS = "SCRAM credentials are stored and shown, but clients cannot log in with them yet"
-ACLS = "ACLs are stored and shown, but not enforced yet: everyone may do everything"
 
 
 class UnenforcedNotices:
@@ -22,10 +21,7 @@ class UnenforcedNotices:
         self._warned: set[str] = set()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        for notice, changed, existing in (
-            (CREDENTIALS, delta.scram_changes, image.scram),
-            (ACLS, delta.acl_changes, image.acls),
-        ):
+        for notice, changed, existing in ((CREDENTIALS, delta.scram_changes, image.scram),):
             if changed and existing and notice not in self._warned:
                 self._warned.add(notice)
                 logger.warning(notice)

@@ -110,6 +110,13 @@ _gauges(
     deadthreadcount="Fetchers that have ended, which none does.",
 )
 
+_counters(
+    "kafka_server_plugins",
+    authorization_allowed_total="Decisions of the authorizer that allowed something, those kept with connections too.",
+    authorization_denied_total="Decisions of the authorizer that denied something.",
+)
+_gauges("kafka_server_plugins", acls_total_count="Entries of ACLs that the authorizer follows.")
+
 _gauges(
     "kafka_server_fetcherlagmetrics",
     ["clientId", "topic", "partition"],

@@ -69,6 +69,7 @@ class Observers:
         )
         metric_sources.add_fetch_expirations(metrics, components.replica_reader.expirations)
         metric_sources.add_fetch_sessions(metrics, components.fetch_manager.cache)
+        metric_sources.add_authorizer(metrics, components.auth)
         metric_sources.add_partitions(metrics, replicas.partitions, lambda: replicas.without_log_count)
         add_log_dirs(metrics, replicas.log_manager.dirs, lambda: components.moves.moves)
         timeout_ms = components.config[TRANSACTION_MAX_TIMEOUT_MS]

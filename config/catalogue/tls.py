@@ -3,7 +3,7 @@
 Source: SslConfigs, BrokerSecurityConfigs, DelegationTokenManagerConfigs.
 """
 
-from barnabas.config.catalogue.use import NO_JAVA, SECURITY_LATER
+from barnabas.config.catalogue.use import ACTED, NO_JAVA, SECURITY_LATER
 from barnabas.config.keys import LOW, MEDIUM, PER_BROKER, KeySet
 from barnabas.config.validators import ListOf, OneOf, at_least
 
@@ -101,10 +101,13 @@ PRINCIPAL_BUILDER_CLASS = keys.class_name(
     "principal.builder.class",
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     MEDIUM,
-    NO_JAVA,
-    None,
+    ACTED,
+    OneOf("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"),
     PER_BROKER,
-).doc("The class that derives the principal of a connection.")
+).doc(
+    "The class that derives the principal of a connection. There is no other than the default: a name that a client "
+    "has not would be one by which it is let in."
+)
 
 # Delegation tokens.
 

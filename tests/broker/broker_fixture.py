@@ -18,7 +18,14 @@ from barnabas.broker.metadata.image import MetadataDelta
 from barnabas.broker.network.in_flight import MeteredAnswer, Response
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
-from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.broker.request import (
+    ANONYMOUS,
+    CLOSE_CONNECTION,
+    NO_RESPONSE,
+    ConnectionInfo,
+    KafkaPrincipal,
+    NoResponse,
+)
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
 from barnabas.broker.startup.control import OwnControl
 from barnabas.broker.startup.node_storage import NodeStorage
@@ -154,9 +161,11 @@ class InProcessBroker:
             request_clock=self._request_clock,
         )
 
-    def client(self, version: int, client_id: str | None = "test") -> Client:
+    def client(
+        self, version: int, client_id: str | None = "test", *, principal: KafkaPrincipal = ANONYMOUS
+    ) -> Client:
         """A new connection that speaks `version` of every API."""
-        return Client(self, version, client_id)
+        return Client(self, version, client_id, principal)
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> Uuid:
         """Creates a topic, with settings whose dots are written as underscores; returns its id."""
@@ -190,7 +199,13 @@ class Client:
     `muted_ms` is for how long a connection would not be read after the last answer, None if the client has no quotas.
     """
 
-    def __init__(self, broker: InProcessBroker, version: int, client_id: str | None) -> None:
+    def __init__(
+        self,
+        broker: InProcessBroker,
+        version: int,
+        client_id: str | None,
+        principal: KafkaPrincipal = ANONYMOUS,
+    ) -> None:
         self.version = version
         self.client_id = client_id
         self.info = ConnectionInfo(
@@ -200,6 +215,7 @@ class Client:
             client_port=50_000,
             local_host=DIALLED_HOST,
             local_port=DIALLED_PORT,
+            principal=principal,
         )
         self.muted_ms: int | None = None
         self._broker = broker

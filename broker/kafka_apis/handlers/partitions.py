@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.controller.embedded import Decision
@@ -16,6 +17,8 @@ from barnabas.broker.controller.partition_admin import (
 )
 from barnabas.broker.controller.partition_change import Election
 from barnabas.broker.controller.topic_placement import Brokers
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import allowed_names, denied, split
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.topics import PartitionImage
@@ -38,6 +41,8 @@ from barnabas.protocol.messages.topics import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+
+(_ALTER,) = checks_of(ApiKey.CREATE_PARTITIONS)
 
 _ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 """By ElectionType's numbers; requests of version 0 know the first only."""
@@ -65,7 +70,9 @@ def create_partitions(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> Pending[CreatePartitionsResponse]:
     counts = Counter(topic.name for topic in request.topics)
-    topics = [topic for topic in request.topics if counts[topic.name] == 1]
+    once = [topic for topic in request.topics if counts[topic.name] == 1]
+    allowed = allowed_names(broker, context, _ALTER, [topic.name for topic in once])
+    topics, refused = split(once, allowed, attrgetter("name"))
     charge: PartitionCharge | None = None
     if context.meter is not None:
         charge = context.meter.mutation_charge(is_strict=context.api_version >= _STRICT_CREATION_SINCE)
@@ -74,6 +81,7 @@ def create_partitions(
         results = [
             _partitions_result(name, _named_twice(name)) for name, count in counts.items() if count > 1
         ]
+        results += [_partitions_result(topic.name, denied(_ALTER)) for topic in refused]
         records: list[PartitionRecord] = []
         for topic in topics:
             try:

@@ -154,3 +154,22 @@ def test_a_throttled_full_fetch_makes_no_session() -> None:
     context = reader.context(epoch=0, wanted=[("a", 0)])
     assert context.throttled_response(5).session_id == 0
     assert context.response([nothing(context.partitions[0])]).session_id > 0
+
+
+def test_a_session_is_read_as_a_whole_when_other_decisions_hold_for_it() -> None:
+    reader = Reader()
+    session_id = reader.begin(("a", 0), ("a", 1))
+    context = reader.context(session_id, 1)
+    session, mine, others = context.session, object(), object()
+    assert session is not None
+    context.authorize_as(mine)
+    assert session.authorized_as is mine
+    read = list(context.partitions)
+    del session.active[read[0]]
+    context.refresh()
+    context.authorize_as(mine)
+    assert context.partitions == read[1:]
+    session.active[read[0]] = None
+    context.authorize_as(others)
+    assert context.partitions == read
+    FetchContext().authorize_as(mine)  # there is nothing that was checked before

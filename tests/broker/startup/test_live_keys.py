@@ -166,6 +166,7 @@ LIVE = [
 ELSEWHERE = {
     "cordoned.log.dirs": "tests of log directories",
     "min.insync.replicas": "one value for the whole cluster, below",
+    "principal.builder.class": "has one value",
     "num.recovery.threads.per.data.dir": "acts at a start only, below",
 }
 

@@ -11,6 +11,7 @@ import pytest
 from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord
@@ -20,6 +21,7 @@ from barnabas.protocol.records.entries import batches
 from barnabas.protocol.wire import Uuid
 from barnabas.storage.offsets import AppendOrigin
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.logs import START_MS, batch
 from tests.broker.member_broker import Cluster
 from tests.broker.throttled import set_quotas, throttled
@@ -526,3 +528,106 @@ def test_followers_are_exempt(broker: InProcessBroker) -> None:
     client = broker.client(BY_NAME)
     assert client >> request << throttled(0, responses=[Like()])
     assert client.muted_ms == 0
+
+
+# ---- authorization
+
+
+T, DENIED = AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+def guarded_topics(guarded: GuardedBroker) -> GuardedBroker:
+    """With a topic that may be read, and one that may not."""
+    for name in ("seen", "hidden"):
+        guarded.create_topic(name)
+        appended = Like(responses=[Like(partition_responses=[Like(error_code=0)])])
+        assert guarded.admin(version=BY_NAME) >> produce(name, batch("a")) << appended
+    guarded.allow(AclOperation.READ, T, "seen", "absent")
+    return guarded
+
+
+def both(*, offset: int = 0, **fields: Any) -> FetchRequest:
+    topics = [fetch_topic(name, [partition(offset=offset)]) for name in ("hidden", "seen")]
+    return fetch(*topics, **fields)
+
+
+def test_partitions_that_may_not_be_read_fail_and_others_are_read(guarded_topics: GuardedBroker) -> None:
+    names = ("hidden", "absent", "never", "seen")
+    asked = fetch(*(fetch_topic(name, [partition()]) for name in names))
+    codes = {"hidden": DENIED, "absent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "never": DENIED, "seen": 0}
+    expected = [Like(topic=name, partitions=[Like(error_code=codes[name])]) for name in names]
+    assert guarded_topics.client(version=BY_NAME) >> asked << Like(responses=expected)
+    ids = [guarded_topics.broker.image.topics["hidden"].topic_id, b"?" * 16]
+    by_id = fetch(*(fetch_topic(topic_id, [partition()]) for topic_id in ids))
+    codes_by_id = (DENIED, ErrorCode.UNKNOWN_TOPIC_ID)
+    expected = [Like(partitions=[refused(code, aborted_transactions=[])]) for code in codes_by_id]
+    assert guarded_topics.client(version=LATEST) >> by_id << Like(responses=expected)
+
+
+def test_a_denied_partition_does_not_end_the_wait_for_others(guarded_topics: GuardedBroker) -> None:
+    client = guarded_topics.client(version=BY_NAME)
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    assert (
+        client
+        >> both(offset=1, max_wait_ms=500)
+        << WAITS
+        >> Wait(0.6)
+        << Like(responses=[denied, Like(topic="seen")])
+    )
+    alone = fetch(fetch_topic("hidden", [partition(offset=1)]), max_wait_ms=500)
+    assert client >> alone << Like(responses=[denied])
+
+
+def test_a_session_is_checked_again_when_acls_change(guarded_topics: GuardedBroker) -> None:
+    client = guarded_topics.client(version=BY_NAME)
+    answer = client.ask(both(offset=1, session_epoch=0))
+    assert isinstance(answer, FetchResponse)
+    session_id = answer.session_id
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    again = [fetch(session_id=session_id, session_epoch=epoch) for epoch in (1, 2, 3, 4)]
+    assert client >> again[0] << Like(responses=[denied])  # the other one rests from here on
+    guarded_topics.allow(AclOperation.READ, T, "hidden")
+    assert client >> again[1] << Like(responses=[Like(topic="hidden", partitions=[Like(error_code=0)])])
+    guarded_topics.deny_again()
+    answer = client.ask(again[2])
+    assert isinstance(answer, FetchResponse)
+    codes = {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
+    assert codes == {"hidden": DENIED, "seen": DENIED}
+
+
+def test_a_session_of_another_client_is_checked_for_who_uses_it(guarded_topics: GuardedBroker) -> None:
+    admin = guarded_topics.admin(version=BY_NAME)
+    answer = admin.ask(both(offset=1, session_epoch=0))
+    assert isinstance(answer, FetchResponse)
+    session_id = answer.session_id
+    assert admin >> fetch(session_id=session_id, session_epoch=1) << Like(responses=[])
+    thief = guarded_topics.client(version=BY_NAME)
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED, records=b"")])
+    assert thief >> fetch(session_id=session_id, session_epoch=2) << Like(responses=[denied])
+
+
+def test_a_reader_without_sessions_is_checked_each_time(guarded_topics: GuardedBroker) -> None:
+    client = guarded_topics.client(version=BY_NAME)
+    seen = Like(topic="seen", partitions=[Like(error_code=0)])
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    for _ in range(3):
+        assert client >> both(offset=1) << Like(responses=[denied, seen])
+    guarded_topics.allow(AclOperation.READ, T, "hidden")
+    shown = Like(topic="hidden", partitions=[Like(error_code=0)])
+    assert client >> both(offset=1) << Like(responses=[shown, seen])
+    guarded_topics.deny_again()
+    gone = Like(topic="seen", partitions=[Like(error_code=DENIED)])
+    assert client >> both(offset=1) << Like(responses=[denied, gone])
+
+
+def test_followers_need_the_clusters_action(guarded_topics: GuardedBroker) -> None:
+    asked = both()
+    asked.replica_id = OTHER_NODE
+    client = guarded_topics.client(version=BY_NAME)
+    denied = [Like(partitions=[Like(error_code=DENIED)])] * 2
+    assert client >> asked << Like(responses=denied)
+    guarded_topics.allow(AclOperation.CLUSTER_ACTION)
+    answer = client.ask(asked)
+    assert isinstance(answer, FetchResponse)
+    assert DENIED not in {topic.partitions[0].error_code for topic in answer.responses}

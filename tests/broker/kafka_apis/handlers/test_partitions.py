@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
@@ -15,6 +16,7 @@ from barnabas.protocol.messages.topics import (
     ListPartitionReassignmentsRequest,
 )
 from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch
 from tests.broker.throttled import set_quotas, throttled
@@ -197,3 +199,31 @@ def test_without_moves_the_list_is_empty(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     nothing = Like(error_code=0, error_message=None, topics=[])
     assert broker.client(version=0) >> ListPartitionReassignmentsRequest(topics=None) << nothing
+
+
+# ---- authorization
+
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_partitions_are_added_to_topics_that_may_be_altered(guarded: GuardedBroker) -> None:
+    guarded.create_topic("mine")
+    guarded.create_topic("hidden")
+    guarded.allow(AclOperation.ALTER, AclResourceType.TOPIC, "mine")
+    codes = (("b", ErrorCode.INVALID_REQUEST), ("hidden", DENIED), ("never", DENIED), ("mine", 0))
+    expected = Like(results=[Like(name=name, error_code=code) for name, code in codes])
+    asked = growing(("hidden", 2), ("never", 2), ("mine", 2), ("b", 2), ("b", 2))
+    assert guarded.client(version=3) >> asked << expected
+    assert [len(indexes(guarded, name)) for name in ("mine", "hidden")] == [2, 1]
+
+
+def test_leaders_and_replicas_are_for_who_may_alter_the_cluster(guarded: GuardedBroker) -> None:
+    no_cluster, client = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, guarded.client(version=0)
+    part = ElectLeadersRequest.TopicPartitions(topic="t", partitions=[0])
+    failed = Like(replica_election_results=[Like(partition_result=[Like(error_code=no_cluster)])])
+    assert client >> ElectLeadersRequest(topic_partitions=[part]) << failed
+    assert client >> AlterPartitionReassignmentsRequest() << Like(error_code=no_cluster)
+    assert client >> ListPartitionReassignmentsRequest() << Like(error_code=no_cluster, topics=[])
+    guarded.allow(AclOperation.DESCRIBE)
+    assert client >> ListPartitionReassignmentsRequest() << Like(error_code=0)

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.config.config_source import ConfigSource
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -16,6 +17,7 @@ from barnabas.protocol.messages.topics import (
 )
 from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker, Wait
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch
 from tests.broker.throttled import set_quotas, throttled
@@ -339,3 +341,64 @@ def test_deleted_partitions_are_charged(broker: InProcessBroker) -> None:
     assert answer.throttle_time_ms == 1000
     assert older >> DeleteTopicsRequest(topic_names=["c"]) << throttled(13_000, responses=results(OK))
     assert sorted(broker.broker.image.topics) == ["b"]
+
+
+# ---- authorization
+
+
+T, DENIED = AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_topics_are_created_that_may_be(guarded: GuardedBroker) -> None:
+    client = guarded.client(version=CREATE)
+    guarded.allow(AclOperation.CREATE, T, "mine")
+    bare = Like(
+        name="mine",
+        error_code=0,
+        topic_config_error_code=DENIED,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=[],
+    )
+    denied = Like(name="yours", error_code=DENIED)
+    twice = Like(name="b", error_code=ErrorCode.INVALID_REQUEST)
+    asked = creating(topic("yours"), topic("mine"), topic("b"), topic("b"))
+    assert client >> asked << Like(topics=[bare, twice, denied])
+    assert topics_of(guarded) == ["mine"]
+    guarded.allow(AclOperation.CREATE)
+    guarded.allow(AclOperation.DESCRIBE_CONFIGS, T, "yours")
+    made = Like(name="yours", error_code=0, topic_config_error_code=0, num_partitions=1)
+    assert client >> creating(topic("yours")) << Like(topics=[made])
+
+
+def test_a_hidden_topic_cannot_be_deleted_and_is_as_one_that_does_not_exist(guarded: GuardedBroker) -> None:
+    hidden, shown = guarded.create_topic("hidden"), guarded.create_topic("shown")
+    guarded.create_topic("mine")
+    guarded.allow(AclOperation.DESCRIBE, T, "shown", "absent")
+    guarded.allow(AclOperation.DELETE, T, "mine")
+    state, client = DeleteTopicsRequest.DeleteTopicState, guarded.client(version=DELETE)
+
+    def deleted(*states: DeleteTopicsRequest.DeleteTopicState) -> dict[object, tuple[object, int]]:
+        answer = client.ask(DeleteTopicsRequest(topics=list(states)))
+        assert isinstance(answer, DeleteTopicsResponse)
+        return {one.name or one.topic_id: (one.topic_id, one.error_code) for one in answer.responses}
+
+    names = ("hidden", "never", "shown", "absent", "mine")
+    results = deleted(*(state(name=name) for name in names))
+    assert [results[name][1] for name in names] == [
+        DENIED,
+        DENIED,
+        DENIED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+    ]
+    assert results["shown"][0] == ZERO_UUID
+    by_id = deleted(*(state(name=None, topic_id=topic_id) for topic_id in (hidden, shown, STRANGER)))
+    assert by_id == {
+        hidden: (hidden, DENIED),
+        "shown": (shown, DENIED),
+        STRANGER: (STRANGER, ErrorCode.UNKNOWN_TOPIC_ID),
+    }
+    assert topics_of(guarded) == ["hidden", "shown"]
+    guarded.allow(AclOperation.DELETE)
+    assert deleted(state(name="hidden"))["hidden"] == (hidden, ErrorCode.NONE)
