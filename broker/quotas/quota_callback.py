@@ -6,21 +6,21 @@ event loop, so it must answer at once. Source: org.apache.kafka.server.quota.Cli
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from barnabas.broker.quotas.limits import Entity, Key
 from barnabas.broker.quotas.quota_types import QuotaType
 from barnabas.broker.request import KafkaPrincipal
+from barnabas.broker.security.hooks import make_hook
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import BROKER_KEYS
 from barnabas.config.catalogue.metrics import CLIENT_QUOTA_CALLBACK_CLASS
+from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError
 
 USER_TAG: Final = "user"
 CLIENT_ID_TAG: Final = "client-id"
-_PREFIX: Final = "python"
 
 
 class ClientQuotaCallback(Protocol):
@@ -112,23 +112,11 @@ def load_callback(config: BrokerConfig) -> ClientQuotaCallback | None:
     named = config[CLIENT_QUOTA_CALLBACK_CLASS]
     if not named:
         return None
-    prefix, _, place = named.partition(":")
-    module, _, name = place.partition(":")
-    if prefix != _PREFIX or not (module and name):
-        raise _refusal(named, "there are no Java classes here")
     try:
-        callback = getattr(importlib.import_module(module), name)()
-    except Exception as error:
-        raise _refusal(named, f"it cannot be loaded ({type(error).__name__}: {error})") from error
-    missing = [method for method in _METHODS if not callable(getattr(callback, method, None))]
-    if missing:
-        raise _refusal(named, f"the class has no {', '.join(missing)}")
+        callback: ClientQuotaCallback = make_hook(CLIENT_QUOTA_CALLBACK_CLASS, named, *_METHODS)
+    except ConfigError as error:
+        raise InvalidConfigError([error]) from error
     callback.configure(
         {each.key: each.text for each in config.settings() if not BROKER_KEYS[each.key].sensitive}
     )
-    return cast("ClientQuotaCallback", callback)
-
-
-def _refusal(named: str, why: str) -> InvalidConfigError:
-    wanted = f"python:module:Class for a class with the methods of ClientQuotaCallback, or empty; {why}"
-    return InvalidConfigError([CLIENT_QUOTA_CALLBACK_CLASS.error(named, wanted)])
+    return callback

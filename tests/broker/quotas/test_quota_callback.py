@@ -89,13 +89,12 @@ def test_a_class_is_loaded_and_configured_without_secrets() -> None:
 @pytest.mark.parametrize(
     ("named", "why"),
     [
-        ("org.example.Quotas", "Java"),
-        ("python:", "Java"),
-        ("python:module", "Java"),
+        ("org.example.Quotas", "it is not of the form"),
+        ("python:module", "it is not of the form"),
         ("python:no.such.module:Quotas", "No module named 'no'"),
-        (f"{HERE}:Nothing", "no attribute 'Nothing'"),
+        (f"{HERE}:Nothing", "has no class Nothing"),
         (f"{HERE}:Broken", "RuntimeError: out of order"),
-        (f"{HERE}:Incomplete", "has no quota_metric_tags, quota_limit,"),
+        (f"{HERE}:Incomplete", "has no method quota_metric_tags, quota_limit,"),
     ],
 )
 def test_a_class_that_is_not_understood_refuses_the_start(named: str, why: str) -> None:

@@ -51,4 +51,9 @@ class NoAuthorizer:
     """Has no decisions."""
 
 
-NOT_A_CLASS = 5
+class NoGeneration:
+    """Does not say until when its decisions may be kept."""
+
+    configure = AllowEveryone.configure
+    authorize = AllowEveryone.authorize
+    authorize_by_resource_type = AllowEveryone.authorize_by_resource_type

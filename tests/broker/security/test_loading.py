@@ -37,8 +37,9 @@ def test_one_of_the_users_own_is_configured() -> None:
     [
         ((STANDARD_AUTHORIZER, "super.users=root"), "super.users=root must be principals with their type"),
         ((f"{HOOKS}:OnlyHost",), "super.users= must be User:host"),
-        ((f"{HOOKS}:NoAuthorizer",), "an Authorizer; NoAuthorizer has no configure"),
-        ((f"{HOOKS}:Nothing",), "AttributeError"),
+        ((f"{HOOKS}:NoAuthorizer",), "class NoAuthorizer has no method configure, authorize, authorize_by"),
+        ((f"{HOOKS}:NoGeneration",), "an Authorizer; NoGeneration has no generation"),
+        ((f"{HOOKS}:Nothing",), "has no class Nothing"),
     ],
 )
 def test_what_is_not_as_configured_refuses_the_start(lines: tuple[str, ...], why: str) -> None:
