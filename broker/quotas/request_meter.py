@@ -9,7 +9,8 @@
     DeleteTopics,    |                                            |
     CreatePartitions |                                            |
     follower's Fetch,| nothing: their time counts as exempt       |
-    WriteTxnMarkers  |                                            |
+    WriteTxnMarkers, |                                            |
+    once authorized  |                                            |
     others           | their time                                 | their response is made
 
 The time of a request is what it takes the event loop to parse and handle it, in percent of one thread; what sending
@@ -31,8 +32,6 @@ from barnabas.protocol.api_keys import ApiKey
 MAX_BYTES: Final = 2**31 - 1
 _PERCENT: Final = 100.0
 """Of one thread, in a second."""
-
-_EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
 
 
 class Managers(Protocol):
@@ -158,7 +157,7 @@ class RequestMeter:
         if self._is_settled:
             return self.throttle_ms
         managers, now_ms = self._managers, self._managers.now_ms()
-        if without_response or api_key in _EXEMPT:
+        if without_response:
             self._is_exempt = True
         own_ms, manager, counter = 0, managers.produce, self._produce
         if api_key is ApiKey.PRODUCE and counter is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from barnabas.broker.request import KafkaPrincipal
@@ -33,9 +33,10 @@ class GuardedBroker(InProcessBroker):
         settings: Mapping[str, str] | None = None,
         *,
         runner: BlockingRunner | None = None,
+        request_clock: Callable[[], float] | None = None,
     ) -> None:
         guard = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
-        super().__init__(log_dir, {**guard, **(settings or {})}, runner=runner)
+        super().__init__(log_dir, {**guard, **(settings or {})}, runner=runner, request_clock=request_clock)
 
     def admin(self, version: int) -> Client:
         """A client that may do everything."""

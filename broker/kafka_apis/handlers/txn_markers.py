@@ -38,6 +38,8 @@ def write_txn_markers(
     """
     if not (is_allowed(broker, context, _END_ANY) or is_allowed(broker, context, _AS_BROKER)):
         return completed(_rejected(request, denied(_AS_BROKER).code))
+    if context.meter is not None:
+        context.meter.exempt()
     written: list[Pending[Codes]] = []
     for marker in request.markers:
         if _is_of_no_producer(marker) and _names_plain_partition(broker, marker):

@@ -11,9 +11,14 @@ from typing import Any
 import pytest
 
 from barnabas.broker.kafka_apis import handlers
+from barnabas.broker.kafka_apis.api_checks import API_CHECKS
 from barnabas.broker.kafka_apis.dispatch import KafkaApis
+from barnabas.broker.membership.forwarding import serialized_principal
+from barnabas.broker.metadata.image import BROKER_LOGGER_RESOURCE
+from barnabas.broker.network.in_flight import MeteredAnswer
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import (
+    ANONYMOUS,
     CLOSE_CONNECTION,
     NO_RESPONSE,
     REGISTRY,
@@ -22,12 +27,14 @@ from barnabas.broker.request import (
     RequestContext,
     api,
 )
-from barnabas.protocol.api_keys import ApiKey, request_header_version
+from barnabas.protocol.api_keys import ApiKey, request_header_version, request_type
 from barnabas.protocol.codec import decode, encode, join_chunks
 from barnabas.protocol.errors import ErrorCode, ProtocolError
 from barnabas.protocol.framing import Frame, size_prefix
-from barnabas.protocol.messages.acls import DescribeAclsRequest
+from barnabas.protocol.messages.acls import AclOperation, DescribeAclsRequest
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.cluster import EnvelopeRequest
+from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.headers import RequestHeader
@@ -37,11 +44,13 @@ from barnabas.protocol.messages.topics import CreateTopicsRequest, CreateTopicsR
 from barnabas.protocol.messages.transactions import WriteTxnMarkersRequest
 from barnabas.protocol.schema import Message
 from tests.broker import scripted
-from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, InProcessBroker, Wait
+from tests.broker.broker_fixture import CLOSED, NODE_ID, SILENCE, WAITS, InProcessBroker, Wait
+from tests.broker.guarded_broker import ADMIN, GuardedBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.kafka_apis.test_forwarding import DELETE, Member, deleted
 from tests.broker.logs import batch
 from tests.broker.throttled import Ticking, set_quotas, throttled
+from tests.conformance.dialogues.in_transactions import marker
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
 from tests.support.chance import seeds
 from tests.support.difference import Like
@@ -641,3 +650,124 @@ def test_a_pipeline_does_not_escape(broker: InProcessBroker) -> None:
         client.settle()
     assert log.log_end_offset == 100
     assert client.is_read()
+
+
+# ---- clients with quotas, of a broker with an authorizer
+
+
+handlers.register_all()
+GATED = [key for key, row in API_CHECKS.items() if row.gates and key in REGISTRY]
+CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, ticking: Ticking) -> Iterator[GuardedBroker]:
+    """Its clients may set quotas, and nothing else."""
+    broker = GuardedBroker(tmp_path, request_clock=ticking)
+    broker.allow(AclOperation.ALTER_CONFIGS)
+    yield broker
+    broker.kill()
+
+
+def gated_bytes(broker: GuardedBroker, key: ApiKey) -> tuple[bytes, int | None]:
+    """The answer to an empty request of the last version that is served, and for how long the client is muted."""
+    _, version = REGISTRY[key].versions
+    answer = broker.apis.handle(broker.client(version).info, frame(request_type(key)(), version))
+    muted_ms = None
+    if isinstance(answer, MeteredAnswer):
+        muted_ms, answer = answer.mute_ms, answer.answer
+    assert isinstance(answer, list), "what a gate denies is denied at once"
+    return join_chunks(answer), muted_ms
+
+
+@pytest.mark.parametrize("key", GATED, ids=lambda key: key.name)
+def test_gates_hold_for_requests_that_are_metered(guarded: GuardedBroker, key: ApiKey) -> None:
+    guarded.deny_again()
+    plain, muted_ms = gated_bytes(guarded, key)
+    assert muted_ms is None
+    guarded.allow(AclOperation.ALTER_CONFIGS)
+    set_quotas(guarded, (("client-id", None),), request_percentage=50)
+    guarded.deny_again()
+    assert gated_bytes(guarded, key) == (plain, 0)
+    assert guarded.broker.auth is not None
+    assert guarded.broker.auth.denied == 2
+
+
+def test_what_is_denied_is_charged(guarded: GuardedBroker, ticking: Ticking) -> None:
+    set_quotas(guarded, request_percentage=1.0)
+    ticking.tick_s = 10.0
+    client = guarded.client(3)
+    assert (
+        client
+        >> HeartbeatRequest(group_id="g")
+        << throttled(1000, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    )
+    client >> Wait(60)
+    assert client >> _VALID[ApiKey.DESCRIBE_ACLS] << throttled(1000, error_code=CLUSTER_DENIED)
+    assert client.muted_ms == 1000
+
+
+def test_markers_are_charged_where_they_are_denied(guarded: GuardedBroker, ticking: Ticking) -> None:
+    """Kafka: errors of what brokers ask for are exempt, but for CLUSTER_AUTHORIZATION_FAILED."""
+    guarded.create_topic("t")
+    set_quotas(guarded, request_percentage=1.0)
+    ticking.tick_s = 10.0
+    client = guarded.client(1)
+    written = WriteTxnMarkersRequest(markers=[marker(7, 0, {"t": [0]})])
+    failed = WriteTxnMarkersRequest(markers=[marker(7, -1, {"t": [0]})])
+
+    def codes(request: Message) -> list[int]:
+        answer: Any = client.ask(request)
+        return [
+            part.error_code for each in answer.markers for topic in each.topics for part in topic.partitions
+        ]
+
+    assert codes(written) == [CLUSTER_DENIED]
+    assert client.muted_ms == 1000
+    guarded.allow(AclOperation.CLUSTER_ACTION)
+    for request, code in ((written, 0), (failed, ErrorCode.UNKNOWN_SERVER_ERROR)):
+        client >> Wait(60)
+        assert codes(request) == [code]
+        assert client.muted_ms == 0
+
+
+def test_a_follower_is_exempt_where_it_is_denied_too(guarded: GuardedBroker, ticking: Ticking) -> None:
+    guarded.create_topic("t")
+    set_quotas(guarded, request_percentage=1.0)
+    ticking.tick_s = 10.0
+    request = fetch(fetch_topic("t", [partition()]))
+    request.replica_id = 2
+    denied = Like(partitions=[Like(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
+    assert guarded.client(FETCH) >> request << throttled(0, responses=[denied])
+
+
+def test_the_quota_is_that_of_who_asks_now(guarded: GuardedBroker) -> None:
+    """A later login gives a connection another principal, whose header is the one that is known."""
+    guarded.create_topic("t")
+    set_quotas(guarded, (("user", "admin"),), producer_byte_rate=1000)
+    client = guarded.client(PRODUCE)
+    denied = Like(partition_responses=[Like(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
+    assert client >> produce("t", batch(PAYLOAD)) << throttled(0, responses=[denied])
+    assert client.muted_ms is None
+    client.info.principal = ADMIN
+    appended = Like(partition_responses=[Like(error_code=0)])
+    assert client >> produce("t", batch(PAYLOAD)) << throttled(MORE, responses=[appended])
+    assert client.muted_ms == MORE
+
+
+def test_what_is_forwarded_is_for_the_controller_to_allow(guarded: GuardedBroker) -> None:
+    """With the client's principal; what a member decides itself it asks its own authorizer for."""
+    set_quotas(guarded, controller_mutation_rate=1)
+    guarded.deny_again()
+    member = Member(guarded)
+    client = member.client(CREATE)
+    assert client >> creating() << WAITS
+    assert client.muted_ms == 0
+    assert member.channel.submit.last(EnvelopeRequest).request_principal == serialized_principal(ANONYMOUS)
+    member.answer(created(700))
+    assert client << throttled(700, topics=[Like(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)])
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=BROKER_LOGGER_RESOURCE, resource_name=str(NODE_ID), configs=[]
+    )
+    answer = Like(responses=[Like(error_code=CLUSTER_DENIED)])
+    assert member.client(1) >> IncrementalAlterConfigsRequest(resources=[resource]) << answer
