@@ -621,6 +621,23 @@ def test_a_reader_without_sessions_is_checked_each_time(guarded_topics: GuardedB
     assert client >> both(offset=1) << Like(responses=[denied, gone])
 
 
+def test_a_throttled_response_shows_nothing_and_the_session_what_is_allowed_later(
+    guarded_topics: GuardedBroker,
+) -> None:
+    guarded_topics.allow(AclOperation.ALTER_CONFIGS)
+    client = guarded_topics.client(version=BY_NAME)
+    seen = Like(topic="seen", partitions=[Like(error_code=0)])
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    assert client >> both(session_epoch=0) << Like(session_id=1, responses=[denied, seen])
+    set_quotas(guarded_topics, consumer_byte_rate=1)
+    guarded_topics.deny_again()
+    assert client >> fetch(session_id=1, session_epoch=1) << Like(session_id=1, error_code=0, responses=[])
+    guarded_topics.allow(AclOperation.ALTER_CONFIGS)
+    set_quotas(guarded_topics, consumer_byte_rate=None)
+    gone = Like(topic="seen", partitions=[Like(error_code=DENIED)])
+    assert client >> fetch(session_id=1, session_epoch=2) << Like(session_id=1, responses=[denied, gone])
+
+
 def test_followers_need_the_clusters_action(guarded_topics: GuardedBroker) -> None:
     asked = both()
     asked.replica_id = OTHER_NODE

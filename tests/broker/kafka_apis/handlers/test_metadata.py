@@ -653,6 +653,20 @@ def test_topics_are_created_on_demand_for_who_may_create_them(guarded_topics: Gu
     assert client >> asked << Like(topics=made)
 
 
+def test_topics_that_may_not_be_created_on_demand_are_not_charged(guarded: GuardedBroker) -> None:
+    guarded.allow(AclOperation.CREATE, T, "a", "b", "c")
+    guarded.allow(AclOperation.DESCRIBE, T, "a", "b", "c", "denied")
+    guarded.allow(AclOperation.ALTER_CONFIGS)
+    set_quotas(guarded, controller_mutation_rate=0.1)
+    client = guarded.client(version=LATEST)
+    denied = Like(name="denied", error_code=DENIED)
+    unknown = Like(name="c", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for name in ("a", "b"):  # the second is charged on credit
+        made = [Like(name=name, error_code=0), denied]
+        assert client >> asking("denied", name, create=True) << throttled(0, topics=made)
+    assert client >> asking("denied", "c", create=True) << throttled(0, topics=[unknown, denied])
+
+
 def test_operations_on_the_cluster_are_for_who_may_describe_it(guarded: GuardedBroker) -> None:
     asked, client = (
         DescribeClusterRequest(include_cluster_authorized_operations=True),

@@ -218,6 +218,20 @@ def test_partitions_are_added_to_topics_that_may_be_altered(guarded: GuardedBrok
     assert [len(indexes(guarded, name)) for name in ("mine", "hidden")] == [2, 1]
 
 
+def test_partitions_that_may_not_be_added_are_not_charged(guarded: GuardedBroker) -> None:
+    guarded.create_topic("mine")
+    guarded.create_topic("hidden")
+    guarded.allow(AclOperation.ALTER, AclResourceType.TOPIC, "mine")
+    guarded.allow(AclOperation.ALTER_CONFIGS)
+    set_quotas(guarded, controller_mutation_rate=1)
+    asked, client = growing(("hidden", 100), ("mine", 12)), guarded.client(version=3)
+    expected = [Like(name="hidden", error_code=DENIED), Like(name="mine", error_code=0)]
+    assert client >> asked << throttled(0, results=expected)
+    exceeded = Like(name="mine", error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    assert client >> growing(("mine", 14)) << throttled(0, results=[Like(error_code=0)])
+    assert client >> growing(("mine", 15)) << throttled(2000, results=[exceeded])
+
+
 def test_leaders_and_replicas_are_for_who_may_alter_the_cluster(guarded: GuardedBroker) -> None:
     no_cluster, client = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, guarded.client(version=0)
     part = ElectLeadersRequest.TopicPartitions(topic="t", partitions=[0])

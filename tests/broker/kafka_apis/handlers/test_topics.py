@@ -402,3 +402,38 @@ def test_a_hidden_topic_cannot_be_deleted_and_is_as_one_that_does_not_exist(guar
     assert topics_of(guarded) == ["hidden", "shown"]
     guarded.allow(AclOperation.DELETE)
     assert deleted(state(name="hidden"))["hidden"] == (hidden, ErrorCode.NONE)
+
+
+def test_what_may_not_be_created_or_deleted_is_not_charged(guarded: GuardedBroker) -> None:
+    guarded.create_topic("mine", 11)
+    guarded.create_topic("hidden", 50)
+    for operation in (AclOperation.CREATE, AclOperation.DESCRIBE, AclOperation.DELETE):
+        guarded.allow(operation, T, "mine", "new")
+    guarded.allow(AclOperation.ALTER_CONFIGS)
+    set_quotas(guarded, controller_mutation_rate=1)
+    state = DeleteTopicsRequest.DeleteTopicState
+    doomed = DeleteTopicsRequest(topics=[state(name=name) for name in ("hidden", "never", "mine")])
+    codes = [
+        Like(name="hidden", error_code=DENIED),
+        Like(name="never", error_code=DENIED),
+        Like(error_code=0),
+    ]
+    asked = CreateTopicsRequest(topics=[topic("yours", 50), topic("new", 10)])
+    made = [Like(name="new", error_code=0), Like(name="yours", error_code=DENIED)]
+    assert guarded.client(CREATE, client_id="other") >> asked << Like(topics=made)
+    client = guarded.client(CREATE)
+    assert (
+        client
+        >> CreateTopicsRequest(topics=[topic("yours", 50)])
+        << throttled(0, topics=[Like(error_code=DENIED)])
+    )
+    assert guarded.client(DELETE) >> doomed << throttled(0, responses=codes)
+    once_more = CreateTopicsRequest(topics=[topic("yours"), topic("mine", 2)])
+    assert client >> once_more << throttled(0, topics=[Like(error_code=0), Like(error_code=DENIED)])
+    assert (
+        client
+        >> CreateTopicsRequest(topics=[topic("yours"), topic("b")])
+        << throttled(0, topics=results(DENIED, DENIED))
+    )
+    guarded.allow(AclOperation.CREATE)
+    assert client >> CreateTopicsRequest(topics=[topic("b")]) << throttled(2000, topics=results(EXCEEDED))
