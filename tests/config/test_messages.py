@@ -35,7 +35,7 @@ def said(line: str) -> list[ConfigMessage]:
             "has no effect: it is only set while the broker runs",
         ),
         ("rsm.config.a=1", MessageKind.INERT, "has no effect: tiered storage comes in a later release"),
-        ("listener.name.x.ssl.client.auth=none", MessageKind.INERT, "has no effect: TLS, SASL and ACLs come"),
+        ("listener.name.x.ssl.client.auth=none", MessageKind.INERT, "has no effect: TLS and SASL come"),
         (
             "listener.name.x.max.connections.per.ip=9",
             MessageKind.INERT,
