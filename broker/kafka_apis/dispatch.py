@@ -149,6 +149,10 @@ class KafkaApis:
         """Handles a request that the controller answers, or while clients have quotas."""
         if not self._is_metered:
             return self._forward(route, context, request, frame, started)
+        if context.connection.principal is None and route.api_key is ApiKey.API_VERSIONS:
+            versions: Message = route.handle(self._broker, context, request)
+            self._times(route).record(route.version, self._now() - started, 0.0)
+            return self._answer(route, frame[4:8], versions)  # before a login, it is charged to no client
         meter = self._broker.quotas.meter(context, len(frame), started)
         context = context.metered(meter)
         answer: Message | Forwarded | NoResponse | Pending[Message | Forwarded | NoResponse]

@@ -34,5 +34,7 @@ def _authorizer(name: str) -> Authorizer:
         return StandardAuthorizer()
     authorizer: Authorizer = make_hook(AUTHORIZER_CLASS_NAME, name, *_METHODS)
     if not hasattr(authorizer, "generation"):
-        raise AUTHORIZER_CLASS_NAME.error(name, f"an Authorizer; {type(authorizer).__name__} has no generation")
+        raise AUTHORIZER_CLASS_NAME.error(
+            name, f"an Authorizer; {type(authorizer).__name__} has no generation"
+        )
     return authorizer

@@ -771,3 +771,22 @@ def test_what_is_forwarded_is_for_the_controller_to_allow(guarded: GuardedBroker
     )
     answer = Like(responses=[Like(error_code=CLUSTER_DENIED)])
     assert member.client(1) >> IncrementalAlterConfigsRequest(resources=[resource]) << answer
+
+
+def test_versions_before_a_login_are_charged_to_no_client(guarded: GuardedBroker, ticking: Ticking) -> None:
+    set_quotas(guarded, (("client-id", None),), request_percentage=1.0)
+    ticking.tick_s = 10.0
+    client = guarded.client(3)
+    client.info.principal = None
+    request = ApiVersionsRequest(client_software_name="n", client_software_version="1")
+    assert client >> request << throttled(0)
+    assert client.muted_ms is None
+    client.info.principal = ANONYMOUS
+    assert client >> request << throttled(1000)
+
+
+def test_nothing_else_is_answered_before_a_login(guarded: GuardedBroker) -> None:
+    client = guarded.client(3)
+    client.info.principal = None
+    with pytest.raises(AssertionError, match="before its client has logged in"):
+        client.ask(HeartbeatRequest(group_id="g"))
