@@ -234,6 +234,16 @@ def test_a_late_answer_that_cannot_be_encoded_harms_only_its_own_connection(
     assert "a bug" in caplog.text
 
 
+def test_so_does_one_of_a_client_with_quotas(
+    heart: Heart, broker: InProcessBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    set_quotas(broker, request_percentage=50)
+    client = broker.client(0) >> HeartbeatRequest(group_id="wait") << WAITS
+    heart.waiting[0].complete(HeartbeatResponse(error_code=99_999))
+    assert client << CLOSED
+    assert "a bug" in caplog.text
+
+
 # ---- what is not served
 
 
