@@ -6,8 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from barnabas.broker.pending import Pending
-from barnabas.broker.request import NoResponse
+from barnabas.broker.network.in_flight import Answer
 from barnabas.protocol.api_keys import ApiKey, request_header_version
 from barnabas.protocol.codec import encode
 from barnabas.protocol.messages.headers import RequestHeader
@@ -45,7 +44,7 @@ class BenchBroker:
         """Returns its id; dots in the names of settings are written as underscores."""
         return self.inner.create_topic(name, partitions, **configs)
 
-    def handle(self, frame: bytes) -> list[Chunk] | Pending[list[Chunk] | NoResponse] | NoResponse:
+    def handle(self, frame: bytes) -> Answer:
         """Handles a frame, as the connection calls it."""
         return self._handle(self._info, frame)
 

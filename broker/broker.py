@@ -21,8 +21,10 @@ from barnabas.broker.metadata.quorum import KRaftLevel, MetadataQuorum
 from barnabas.broker.metadata.topic_answers import TopicAnswers
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import RequestProbe
+from barnabas.broker.quotas.quota_managers import QuotaManagers
 from barnabas.broker.replica.replica_manager import ReplicaManager
 from barnabas.broker.request import ApiHandler, ConnectionInfo, NoResponse, RequestContext
+from barnabas.broker.security.auth_helper import AuthHelper
 from barnabas.broker.telemetry.client_metrics import ClientMetricsManager
 from barnabas.broker.waiting.host_lookup import HostNames
 from barnabas.config.broker_config import BrokerConfig
@@ -105,6 +107,9 @@ class Broker:
     transactions: TransactionCoordinator
     txn_appends: TransactionalAppends
     txn_markers: MarkerWriter
+    quotas: QuotaManagers
+    auth: AuthHelper | None = None
+    """Asks the authorizer; None without one: every client may do everything."""
     topic_creation: AutoTopicCreationManager | None = None
     """In a cluster: has the controller create topics on demand."""
     forwarder: Forwarder | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from barnabas.protocol.api_keys import ApiKey
 
@@ -68,7 +68,8 @@ ANONYMOUS: Final = KafkaPrincipal("ANONYMOUS")
 class ConnectionInfo:
     """The facts of one connection that its requests share.
 
-    `cached_headers` belongs to KafkaApis: decoded headers by the four bytes of API key and version.
+    `cached_headers` belongs to KafkaApis: decoded headers by the four bytes of API key and version. `decisions` belongs
+    to AuthHelper: what the authorizer has decided about this connection.
     `local_host` and `local_port` are this end's address, which is the one that the client dialled.
     `principal` is None until the client has logged in, where the listener asks for that: no request is handled before.
     `session` belongs to the listener's logins; None where it has none.
@@ -81,6 +82,7 @@ class ConnectionInfo:
         "client_software_name",
         "client_software_version",
         "connection_id",
+        "decisions",
         "listener_name",
         "local_host",
         "local_port",
@@ -111,17 +113,39 @@ class ConnectionInfo:
         self.principal = principal
         self.session: Any = None
         self.cached_headers: dict[bytes, Any] = {}
+        self.decisions: Any = None
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
+
+
+PartitionCharge = Callable[[str, int], None]
+"""Charges the client with a change of so many partitions of a topic; raises ApiError where it may not be made."""
+
+
+class Meter(Protocol):
+    """What a handler charges its request with, where clients have quotas: quotas.request_meter.RequestMeter."""
+
+    def fetch_limit_bytes(self) -> int:
+        """The most that the response to a fetch may have."""
+
+    def fetched(self, response_bytes: int) -> int:
+        """Charges a fetch; returns the throttle time in milliseconds, for which its response has to go out empty."""
+
+    def exempt(self) -> None:
+        """No quota is charged with the request."""
+
+    def mutation_charge(self, *, is_strict: bool, throttles: bool = True) -> PartitionCharge | None:
+        """Charges partitions that are created or deleted, before each change; None where there is no such quota."""
 
 
 class RequestContext:
     """A request as its handler sees it: its connection, and its header without the correlation id.
 
-    One context serves all requests of a client with the same header, so it never changes.
+    One context serves all requests of a client with the same header, so it never changes. While clients have quotas
+    each request has a context of its own, with its `meter`.
     """
 
-    __slots__ = ("api_key", "api_version", "client_id", "connection")
+    __slots__ = ("api_key", "api_version", "client_id", "connection", "meter")
 
     def __init__(
         self,
@@ -134,6 +158,13 @@ class RequestContext:
         self.api_key = api_key
         self.api_version = api_version
         self.client_id = client_id
+        self.meter: Meter | None = None
+
+    def metered(self, meter: Meter) -> RequestContext:
+        """The context of one request, with its meter."""
+        context = RequestContext(self.connection, self.api_key, self.api_version, self.client_id)
+        context.meter = meter
+        return context
 
 
 Handler = Callable[[Any, RequestContext, Any], Any]

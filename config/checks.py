@@ -7,7 +7,7 @@ listeners.py.
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from barnabas.config.catalogue import groups, log, network, replication, server, share
+from barnabas.config.catalogue import barnabas, groups, log, network, replication, server, share
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.member import role_errors
 
@@ -226,6 +226,31 @@ def _security(values: Values) -> Iterator[ConfigError]:
         yield share.GROUP_SHARE_ASSIGNORS.error(",".join(assignors), "a single assignor")
 
 
+def _http_port(values: Values) -> Iterator[ConfigError]:
+    """The HTTP port has no logins: where clients are restricted, other hosts reach it only if that is wanted."""
+    host, key = values[barnabas.BARNABAS_HTTP_HOST], barnabas.BARNABAS_HTTP_WITHOUT_LOGIN_ALLOW
+    if values[barnabas.BARNABAS_HTTP_PORT] < 0 or not values[server.AUTHORIZER_CLASS_NAME] or values[key]:
+        return
+    if not is_loopback(host):
+        yield barnabas.BARNABAS_HTTP_HOST.error(
+            host,
+            f"localhost, as {server.AUTHORIZER_CLASS_NAME.name} restricts what clients may do and this port asks for "
+            f"no login; or set {key.name}=true",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this host reaches what is bound to an address. A name other than localhost may be any address."""
+    if host == "localhost":
+        return True
+    from ipaddress import ip_address  # seldom needed
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _groups(values: Values) -> Iterator[ConfigError]:
     assignors = values[groups.GROUP_CONSUMER_ASSIGNORS]
     unknown = [name for name in assignors if name not in groups.CONSUMER_ASSIGNORS]
@@ -240,6 +265,7 @@ CHECKS: tuple[Callable[[Values], Iterator[ConfigError]], ...] = (
     _network,
     _logs,
     _security,
+    _http_port,
     _groups,
     role_errors,
 )

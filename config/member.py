@@ -1,7 +1,5 @@
 """Rules for process.roles=broker: a member of a cluster that other nodes control.
 
-What a member cannot do yet (enforcing ACLs) is refused rather than left out: in a cluster of several nodes
-it would be a hole in something that the others protect.
 Source: KafkaConfig.validateValues, KRaftConfigs, QuorumConfig.
 """
 
@@ -10,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Protocol, TypeVar
 
-from barnabas.config.catalogue import barnabas, controller, network, server
+from barnabas.config.catalogue import controller, network, server
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.listeners import parse_protocol_map
 
@@ -37,7 +35,7 @@ def role_errors(values: Values) -> Iterator[ConfigError]:
     """What contradicts the roles of the process."""
     roles = values[server.PROCESS_ROLES]
     if is_member(roles):
-        for check in (_quorum, _controller_listeners, _heartbeats, _security):
+        for check in (_quorum, _controller_listeners, _heartbeats):
             yield from check(values)
     elif frozenset(roles) != SINGLE:
         yield server.PROCESS_ROLES.error(
@@ -94,15 +92,4 @@ def _heartbeats(values: Values) -> Iterator[ConfigError]:
     if interval * 2 > session:
         yield server.BROKER_HEARTBEAT_INTERVAL_MS.error(
             str(interval), f"at most half of {server.BROKER_SESSION_TIMEOUT_MS.name}, which is {session}"
-        )
-
-
-def _security(values: Values) -> Iterator[ConfigError]:
-    authorizer = values[server.AUTHORIZER_CLASS_NAME]
-    if authorizer and not values[barnabas.BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW]:
-        yield server.AUTHORIZER_CLASS_NAME.error(
-            authorizer,
-            "left out: this broker does not enforce ACLs before a later release, and in a cluster where the other "
-            "brokers do, whoever connects here could read and write everything. Where that is what you want, set "
-            f"{barnabas.BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW.name}=true",
         )

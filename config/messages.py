@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS, server
+from barnabas.config.catalogue import BROKER_KEYS, DYNAMIC_BROKER_KEYS, TOPIC_KEYS
 from barnabas.config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
 from barnabas.config.keys import ConfigKey
 from barnabas.config.layers import Setting
@@ -78,12 +78,7 @@ class ConfigMessage(NamedTuple):
     @property
     def is_warning(self) -> bool:
         """True for the kinds that `config check --strict` fails on."""
-        return self.kind in {
-            MessageKind.UNKNOWN,
-            MessageKind.GONE,
-            MessageKind.REPEATED,
-            MessageKind.UNENFORCED,
-        }
+        return self.kind is not MessageKind.INERT
 
     def __str__(self) -> str:
         return f"{self.place}: {self.key} {self.text}" if self.place else f"{self.key} {self.text}"
@@ -109,8 +104,6 @@ def message_about(setting: Setting, key: ConfigKey[Any] | None) -> ConfigMessage
 
 
 def _about_known(setting: Setting, key: ConfigKey[Any]) -> ConfigMessage | None:
-    if key is server.AUTHORIZER_CLASS_NAME and setting.text:
-        return _not_enforced(setting)
     if key.name in MECHANISM_ONLY_KEYS:
         return _not_of_mechanism(setting)
     return None if key.acted_on else _inert(setting, key.use.note)
@@ -162,17 +155,6 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
     found = get_close_matches(name, candidates, n=1, cutoff=0.75)
     return found[0] if found else None
-
-
-def _not_enforced(setting: Setting) -> ConfigMessage:
-    """Warns that the configured authorizer does not restrict access."""
-    if setting.text == server.STANDARD_AUTHORIZER:
-        text = (
-            "is not enforced: ACLs are kept and listed, and everyone may do everything until a later release"
-        )
-    else:
-        text = "names a Java class, which cannot run here: there are no ACLs, and everyone may do everything"
-    return ConfigMessage(MessageKind.UNENFORCED, setting.key, text, setting.place)
 
 
 def _not_of_mechanism(setting: Setting) -> ConfigMessage:

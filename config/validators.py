@@ -100,6 +100,16 @@ class Satisfies(Validator):
         return self.test(value)
 
 
+def is_authorizer_class(value: object) -> bool:
+    """True for the values of authorizer.class.name: nothing, Kafka's StandardAuthorizer, python:module:Class."""
+    name = str(value)
+    if name in {"", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}:
+        return True
+    prefix, _, rest = name.partition(":")
+    module, _, of_module = rest.partition(":")
+    return prefix == "python" and bool(module.strip()) and bool(of_module.strip())
+
+
 def at_least(low: float) -> Range:
     """A number no smaller than `low`."""
     return Range(low, None)

@@ -14,7 +14,9 @@ from typing import Final
 import click
 
 from barnabas.broker.kafka_apis import handlers
+from barnabas.broker.kafka_apis.api_checks import API_CHECKS, ApiChecks
 from barnabas.broker.request import REGISTRY
+from barnabas.broker.security.auth_helper import Check
 from barnabas.config.reference import render
 from barnabas.pipeline.cli import pipeline
 from barnabas.protocol.api_keys import ApiKey, request_type
@@ -26,6 +28,7 @@ from docs.cli_reference import render_command
 ROOT: Final = Path(__file__).parent.parent
 BEGIN: Final = "<!-- generated: `make docs` writes this part from the registry of handlers -->\n"
 BEGIN_COMMANDS: Final = "<!-- generated: `make docs` writes this part from the commands themselves -->\n"
+BEGIN_CHECKS: Final = "<!-- generated: `make docs` writes this part from API_CHECKS -->\n"
 END: Final = "<!-- end of the generated part -->\n"
 BETWEEN_BROKERS: Final = frozenset(
     {
@@ -109,6 +112,24 @@ def with_pipeline_commands(path: Path) -> str:
     return before + BEGIN_COMMANDS + "\n" + "\n".join(parts) + "\n" + END + after
 
 
+def with_api_checks(path: Path) -> str:
+    """The document with the table of what each API asks the authorizer."""
+    before, rest = path.read_text().split(BEGIN_CHECKS)
+    _, after = rest.split(END)
+
+    def asked(check: Check) -> str:
+        resource = check.resource_type.name.replace("_", " ").lower()
+        return f"{check.operation.name} {resource}{' (quiet)' if check.quiet else ''}"
+
+    def row(key: ApiKey, checks: ApiChecks) -> tuple[str, ...]:
+        whole = [asked(gate.check) for gate in checks.gates]
+        single = [asked(check) for check in checks.checks]
+        return api_name(key), "; ".join(whole + single) or "nothing", checks.effect
+
+    rows = (row(key, API_CHECKS[key]) for key in sorted(API_CHECKS))
+    return before + BEGIN_CHECKS + table(("API", "asks for", "where it is denied"), rows) + END + after
+
+
 def documents() -> dict[Path, str]:
     """The text of each generated file."""
     handlers.register_all()
@@ -120,6 +141,7 @@ def documents() -> dict[Path, str]:
             before + BEGIN + readme_part() + END + after, results.load_all()
         ),
         ROOT / "docs" / "apis.md": api_document(),
+        ROOT / "docs" / "authorization.md": with_api_checks(ROOT / "docs" / "authorization.md"),
         ROOT / "docs" / "cli.md": render_commands(),
         ROOT / "docs" / "configuration.md": render(),
         ROOT / "docs" / "pipeline.md": with_pipeline_commands(ROOT / "docs" / "pipeline.md"),

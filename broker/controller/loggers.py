@@ -1,7 +1,8 @@
 """The broker's loggers as a resource (BROKER_LOGGER, KIP-412) that clients describe and alter.
 
-Their names are `barnabas.<part>`, and `root` as in Kafka: the level of all loggers without their own. Levels have
-Kafka's names. Levels are lost when the process ends. Source: RuntimeLoggerManager and LoggingController.
+Their names are `barnabas.<part>`, and `root` as in Kafka: the level of all loggers without their own. The authorizer's
+has Kafka's name, and a level of its own. Levels have Kafka's names. Levels are lost when the process ends.
+Source: RuntimeLoggerManager and LoggingController.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from barnabas.broker.controller.config_admin import KeyAlteration, check_broker_id
-from barnabas.broker.logging.setup import ROOT_LOGGER
+from barnabas.broker.logging.setup import AUDIT_LOGGER, ROOT_LOGGER
 from barnabas.config.alteration import AlterOperation
 from barnabas.protocol.errors import ApiError, ErrorCode
 
@@ -37,7 +38,9 @@ def logger_levels() -> dict[str, str]:
     prefix = ROOT_LOGGER + "."
     known = logging.getLogger().manager.loggerDict
     names = sorted(
-        name for name, found in known.items() if name.startswith(prefix) and isinstance(found, logging.Logger)
+        name
+        for name, found in known.items()
+        if (name.startswith(prefix) or name == AUDIT_LOGGER) and isinstance(found, logging.Logger)
     )
     return {ROOT: _level_of(ROOT_LOGGER), **{name: _level_of(name) for name in names}}
 
@@ -56,7 +59,7 @@ def alter_loggers(
 
 
 def _checked(alteration: KeyAlteration, known: dict[str, str]) -> int:
-    """The requested level; NOTSET to use the root's again."""
+    """The requested level; NOTSET to use the root's again, and INFO for the authorizer's, which is how it begins."""
     name, operation, value = alteration
     if operation not in (AlterOperation.SET, AlterOperation.DELETE):
         raise ApiError(ErrorCode.INVALID_REQUEST, _not_for_levels(operation))
@@ -67,7 +70,7 @@ def _checked(alteration: KeyAlteration, known: dict[str, str]) -> int:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"
             )
-        return logging.NOTSET
+        return logging.INFO if name == AUDIT_LOGGER else logging.NOTSET
     level = LEVELS.get(value or "")
     if level is None:
         raise ApiError(

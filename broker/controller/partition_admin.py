@@ -22,6 +22,7 @@ from barnabas.broker.controller.topic_placement import (
 )
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.topics import NO_LEADER, PartitionImage, TopicImage
+from barnabas.broker.request import PartitionCharge
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord, PartitionRecord
 
@@ -59,12 +60,20 @@ def partition_to_lead(image: MetadataImage, name: str, index: int) -> tuple[Topi
 
 
 def new_partitions(
-    image: MetadataImage, name: str, count: int, assignments: Sequence[Replicas] | None, brokers: Brokers
+    image: MetadataImage,
+    name: str,
+    count: int,
+    assignments: Sequence[Replicas] | None,
+    brokers: Brokers,
+    *,
+    charge: PartitionCharge | None = None,
 ) -> list[PartitionRecord]:
     """The records that give a topic `count` partitions in all; `assignments` are the replicas of each that is new.
 
+    `charge` is the client's quota, charged before replicas are placed, as in Kafka.
+
     Raises ApiError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
-    INVALID_REPLICATION_FACTOR.
+    INVALID_REPLICATION_FACTOR, and what `charge` raises.
     """
     topic = topic_of(image, name, f"This server does not host this topic-partition: {name}")
     first = len(topic.partitions)
@@ -76,25 +85,32 @@ def new_partitions(
             f"The topic {name} currently has {first} partition(s); {count} would not be an increase.",
         )
     replication_factor = len(topic.partitions[0].replicas)
+    if assignments is not None:
+        _check_assignment_count(count - first, assignments)
+    if charge is not None:
+        charge(name, count - first)
     if assignments is None:
         assignments = placed(first, count - first, replication_factor, brokers)
     else:
-        _check_assigned(first, count - first, assignments, replication_factor, brokers)
+        _check_assigned(first, assignments, replication_factor, brokers)
     return [
         new_partition(first + number, nodes, brokers).record(topic.topic_id)
         for number, nodes in enumerate(assignments)
     ]
 
 
-def _check_assigned(
-    first: int, count: int, assignments: Sequence[Replicas], replication_factor: int, brokers: Brokers
-) -> None:
+def _check_assignment_count(count: int, assignments: Sequence[Replicas]) -> None:
     if len(assignments) != count:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {count} additional partition(s), but only {len(assignments)} assignment(s) were "
             "specified.",
         )
+
+
+def _check_assigned(
+    first: int, assignments: Sequence[Replicas], replication_factor: int, brokers: Brokers
+) -> None:
     for number, replicas in enumerate(assignments):
         check_assignment(replicas, brokers, replication_factor)
         check_can_begin(first + number, replicas, brokers)

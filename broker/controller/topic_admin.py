@@ -24,6 +24,7 @@ from barnabas.broker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.topics import PartitionImage
+from barnabas.broker.request import PartitionCharge
 from barnabas.config.keys import ConfigError
 from barnabas.config.log_config import BrokerValues, validate_topic_overrides
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -104,11 +105,15 @@ def new_topics(
     defaults: TopicDefaults,
     new_topic_id: Callable[[], Uuid],
     no_space: ApiError | None = None,
+    *,
+    charge: PartitionCharge | None = None,
 ) -> dict[str, NewTopic | ApiError]:
     """Decides on each of `specs`, whose names differ: by name the topic to create, or its error.
 
-    `no_space` is the error of otherwise valid topics while no log directory has space for new ones. Raises
-    ApiError(POLICY_VIOLATION) where the request is too large in all.
+    `no_space` is the error of otherwise valid topics while no log directory has space for new ones. `charge` is the
+    client's quota, charged in this order with each topic that may be created.
+
+    Raises ApiError(POLICY_VIOLATION) where the request is too large in all.
     """
     specs = list(specs)
     brokers = Brokers.of(image, defaults.brokers)
@@ -119,6 +124,8 @@ def new_topics(
         try:
             _check_name_is_free(image, spec.name)
             topic = _new_topic(spec, defaults, brokers, new_topic_id)
+            if charge is not None:
+                charge(spec.name, len(topic.partitions))
             outcomes[spec.name] = no_space or topic
         except ApiError as error:
             outcomes[spec.name] = error

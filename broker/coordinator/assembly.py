@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from barnabas.broker.coordinator.dependencies import CoordinatorLoop, RuntimeDependencies
 from barnabas.broker.coordinator.group.classic.classic_service import ClassicGroupService
 from barnabas.broker.coordinator.group.consumer.consumer_service import ConsumerGroupService
+from barnabas.broker.coordinator.group.consumer.regexes import VisibleTopics
 from barnabas.broker.coordinator.group.offsets.offset_service import OffsetService
 from barnabas.broker.coordinator.group.shard import GroupCoordinatorShard
 from barnabas.broker.coordinator.partition_log import ReplicaLogs
@@ -83,6 +84,8 @@ class CoordinatorDependencies(NamedTuple):
     new_uuid: Callable[[], UUID] = random_uuid
     channels: InterBroker | None = None
     """In a cluster: the way to the other brokers."""
+    visible_topics: VisibleTopics | None = None
+    """What the authorizer lets clients describe; None without one."""
 
 
 class Coordinators:
@@ -177,7 +180,7 @@ def _group_dependencies(
     config = dependencies.config
     return RuntimeDependencies(
         topic=CONSUMER_OFFSETS,
-        new_shard=GroupCoordinatorShard,
+        new_shard=lambda context: GroupCoordinatorShard(context, dependencies.visible_topics),
         records=GROUP_RECORDS,
         logs=ReplicaLogs(CONSUMER_OFFSETS, dependencies.replica_manager),
         config=config,

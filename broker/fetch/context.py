@@ -7,15 +7,17 @@ from typing import Final
 
 from barnabas.broker.fetch.partition import FetchPartition, Follower
 from barnabas.broker.fetch.session import FetchedPartition, FetchSession, NamedTopic
+from barnabas.protocol.codec import encoder
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchResponse
-from barnabas.protocol.wire import Uuid
+from barnabas.protocol.wire import Chunk, Uuid
 from barnabas.storage.offsets import FetchIsolation
 
 NO_SESSION_EPOCH: Final = 0
 """The epoch of a request without a session, which no session has."""
 
 _NONE: Final = ErrorCode.NONE
+_SIZE_BYTES: Final = 4
 
 
 class FetchParams:
@@ -94,6 +96,17 @@ class FetchContext:
         if self.session is not None:
             self.partitions = self.session.due()
 
+    def authorize_as(self, scope: object) -> None:
+        """Has all partitions of the session checked where the last check was of another client or of other rules.
+
+        Equal decisions are those of the same `scope` object.
+        """
+        session = self.session
+        if session is not None and session.authorized_as is not scope:
+            session.authorized_as = scope
+            session.wake_all()
+            self.refresh()
+
     def response(self, data: Sequence[FetchResponse.PartitionData]) -> FetchResponse:
         """The response from one PartitionData for each of `partitions`, in their order."""
         if self.error is not _NONE:
@@ -110,6 +123,35 @@ class FetchContext:
             )
         news = session.news(zip(self.partitions, data, strict=True))
         return FetchResponse.make(session_id=session.session_id, responses=_by_topic(news))
+
+    def response_bytes(self, data: Sequence[FetchResponse.PartitionData], version: int) -> int:
+        """The size of what `response` would make of the data, with the size in front of it; nothing changes by that."""
+        session = self.session
+        response = FetchResponse.make()
+        if session is None:
+            response.responses = _by_topic(zip(self.partitions, data, strict=True))
+        elif session.answers_all:
+            response.responses = session.everything(self.named, self.partitions, data)
+        elif session.epoch == self._epoch:
+            fetched = zip(self.partitions, data, strict=True)
+            response.responses = _by_topic(one for one in fetched if one[0].is_news(one[1]))
+        out: list[Chunk] = []
+        encoder(FetchResponse, version)(response, out)
+        return _SIZE_BYTES + sum(
+            len(chunk) if isinstance(chunk, (bytes, memoryview)) else chunk.size for chunk in out
+        )
+
+    def throttled_response(self, throttle_ms: int) -> FetchResponse:
+        """The empty response in place of one that a quota does not allow now: a session stays as it is, and a full
+        fetch opens none.
+        """
+        session = self.session
+        if session is None or session.answers_all:
+            return FetchResponse.make(throttle_time_ms=throttle_ms)
+        error = _NONE if session.epoch == self._epoch else ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        return FetchResponse.make(
+            throttle_time_ms=throttle_ms, error_code=error, session_id=session.session_id
+        )
 
     def _full_response(self, fetched: list[FetchedPartition]) -> FetchResponse:
         session = self._create() if self._create is not None else None

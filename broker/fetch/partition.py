@@ -60,8 +60,9 @@ class ChangeListener(Protocol):
 class FetchPartition:
     """One partition that a reader fetches, its last response, and what its last read found.
 
-    `topic` is None while no topic of this id is known. Offsets are inclusive starts; `high_watermark` and
-    `log_start_offset` are those of the last response (sessions answer only changes), -1 before the first one.
+    `topic` is None while no topic of this id is known. One that the client may not read `is_denied`. Offsets are
+    inclusive starts; `high_watermark` and `log_start_offset` are those of the last response (sessions answer only
+    changes), -1 before the first one.
     `partition` is what was read (None where that failed), and `start` where in it the read began: both are the
     ReplicaReader's.
 
@@ -78,6 +79,7 @@ class FetchPartition:
         "fetcher_log_start_offset",
         "high_watermark",
         "index",
+        "is_denied",
         "key",
         "last_fetched_epoch",
         "listener",
@@ -100,6 +102,7 @@ class FetchPartition:
         self.topic = topic
         self.topic_id = topic_id
         self.index = wanted.partition
+        self.is_denied = False
         self.high_watermark = -1
         self.log_start_offset = -1
         self.partition: Partition | None = None

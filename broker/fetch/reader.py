@@ -18,7 +18,7 @@ from barnabas.broker.pending import Pending
 from barnabas.broker.probes import TopicProbe
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.replica_manager import ReplicaManager
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.storage.errors import KafkaStorageError
 from barnabas.storage.offsets import FetchIsolation
@@ -32,7 +32,12 @@ PartitionData = FetchResponse.PartitionData
 CONSUMER: Final = -1
 """The replica id of a reader that is no replica."""
 
-UNKNOWN_PARTITION: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+UNKNOWN_PARTITION: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
+"""Errors of partitions that are not looked up: they are unknown, or to the client they are."""
 _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
 
 
@@ -196,6 +201,8 @@ class ReplicaReader:
     ) -> PartitionData:
         """Raises one of MAPPED_ERRORS."""
         entry.partition = None
+        if entry.is_denied:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self._replicas.partition(entry.topic, entry.index, entry.topic_id)
         if params.only_leader:
             partition.check_leader(entry.current_leader_epoch)

@@ -90,6 +90,7 @@ class FetchSession:
     """The partitions of one reader by their keys, with those to read (`active`): all but those that rest.
 
     `resting` counts the others by topic. `waiting` has the session's waiting fetches, rarely more than one.
+    `authorized_as` stands for the decisions by which the client may read those that rest; None without an authorizer.
     """
 
     __slots__ = (
@@ -98,6 +99,7 @@ class FetchSession:
         "_last_turn",
         "active",
         "answers_all",
+        "authorized_as",
         "created_ms",
         "epoch",
         "isolation_level",
@@ -123,6 +125,7 @@ class FetchSession:
         self.session_id = session_id
         self.answers_all = session_id == NO_SESSION
         self.partitions: dict[PartitionKey, FetchPartition] = {}
+        self.authorized_as: object = None
         self.privileged = privileged
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
@@ -207,9 +210,13 @@ class FetchSession:
     def follow_isolation(self, level: int) -> None:
         """Reads every partition after a change of the isolation level, which may show other records."""
         if level != self.isolation_level:
-            for entry in self.partitions.values():
-                self.wake(entry)
+            self.wake_all()
             self.isolation_level = level
+
+    def wake_all(self) -> None:
+        """Has every partition read, changed or not."""
+        for entry in self.partitions.values():
+            self.wake(entry)
 
     def name_unknown(self, due: list[FetchPartition], name_of: Callable[[Uuid], str | None]) -> None:
         """Resolves ids of topics that were unknown before."""

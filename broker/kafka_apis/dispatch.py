@@ -14,10 +14,12 @@ from typing import Final
 
 from barnabas.broker.broker import Broker, Forwarded, Forwarder
 from barnabas.broker.kafka_apis import handlers
+from barnabas.broker.kafka_apis.api_checks import guarded
 from barnabas.broker.kafka_apis.error_places import ErrorPlaces, error_places, errors_in
-from barnabas.broker.network.in_flight import Answer, Response
+from barnabas.broker.network.in_flight import Answer, MeteredAnswer, Response
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import FETCH_FOLLOWER, ApiTimes, RequestProbe
+from barnabas.broker.quotas.request_meter import RequestMeter
 from barnabas.broker.request import (
     CLOSE_CONNECTION,
     REGISTRY,
@@ -26,6 +28,7 @@ from barnabas.broker.request import (
     NoResponse,
     RequestContext,
 )
+from barnabas.broker.security.auth_helper import AuthHelper
 from barnabas.config.catalogue.server import UNSTABLE_API_VERSIONS_ENABLE
 from barnabas.protocol.api_keys import (
     ApiKey,
@@ -57,19 +60,28 @@ class _Route:
     """Everything about one API key in one version."""
 
     def __init__(
-        self, handler: ApiHandler, version: int, forwarder: Forwarder | None, counted_as: str = ""
+        self,
+        handler: ApiHandler,
+        version: int,
+        forwarder: Forwarder | None,
+        counted_as: str = "",
+        *,
+        auth: AuthHelper | None = None,
     ) -> None:
-        """`counted_as` is the name in the probe, by default that of the key."""
+        """`counted_as` is the name in the probe, by default that of the key. With `auth` the API's gates are asked."""
         api_key = handler.key
         self.api = counted_as or api_key.name
         self.api_key = api_key
         self.version = version
-        self.handle = handler.handle
+        self.handle = handler.handle if auth is None else guarded(handler.handle, api_key, auth)
         self.forwarder = forwarder if handler.forwardable else None
+        self.is_plain = self.forwarder is None
+        """Its requests are answered here, and while no client has quotas."""
         self.decode_header = decoder(RequestHeader, request_header_version(api_key, version), MAX_ELEMENTS)
         self.decode_body = decoder(request_type(api_key), version, MAX_ELEMENTS)
         self.response_type = response_type(api_key)
         self.has_error_code = hasattr(self.response_type, "error_code")
+        self.has_throttle_time = hasattr(self.response_type, "throttle_time_ms")
         places = [] if api_key in _COUNT_ERRORS else error_places(self.response_type)
         self.error_places: list[ErrorPlaces] = places
         self.encode = encoder(self.response_type, version)
@@ -104,6 +116,9 @@ class KafkaApis:
         self._routes: dict[tuple[int, int], _Route] = {}
         self._follower_routes: dict[int, _Route] = {}
         """Of Fetch, by version, for the followers of a cluster's member."""
+        self._is_metered = False
+        broker.quotas.on_change.append(self._quotas_changed)
+        self._quotas_changed()
 
     def handle(self, connection: ConnectionInfo, frame: Frame) -> Answer:
         """Answers one request (a frame without its size). Raises ProtocolError when the connection has to close."""
@@ -121,8 +136,8 @@ class KafkaApis:
                 return _unsupported_api_versions(bytes(frame[4:8]))
         route = cached.route
         request, _ = route.decode_body(frame, cached.end, len(frame))
-        if route.forwarder is not None:
-            return self._forward(route, cached.context, request, bytes(frame), started)
+        if not route.is_plain:
+            return self._handle_otherwise(route, cached.context, request, bytes(frame), started)
         response = route.handle(self._broker, cached.context, request)
         handled = self._now()
         if response.__class__ is route.response_type:  # by far the most frequent case
@@ -133,6 +148,91 @@ class KafkaApis:
         assert isinstance(response, NoResponse), f"{route.api} was answered by {type(response)}"
         self._times(route).record(route.version, handled - started, 0.0)
         return response
+
+    def _handle_otherwise(
+        self, route: _Route, context: RequestContext, request: Message, frame: bytes, started: float
+    ) -> Answer:
+        """Handles a request that the controller answers, or while clients have quotas."""
+        if not self._is_metered:
+            return self._forward(route, context, request, frame, started)
+        if context.connection.principal is None and route.api_key is ApiKey.API_VERSIONS:
+            versions: Message = route.handle(self._broker, context, request)
+            self._times(route).record(route.version, self._now() - started, 0.0)
+            return self._answer(route, frame[4:8], versions)  # before a login, it is charged to no client
+        meter = self._broker.quotas.meter(context, len(frame), started)
+        context = context.metered(meter)
+        answer: Message | Forwarded | NoResponse | Pending[Message | Forwarded | NoResponse]
+        if route.forwarder is None:
+            answer = route.handle(self._broker, context, request)
+        else:
+            answer = route.forwarder.forward(self._broker, context, request, frame)
+        handled = self._now()
+        meter.handled_s = handled - started
+        number = frame[4:8]
+        if isinstance(answer, Pending):
+            later = answer.then(
+                lambda result: self._answer_metered_late(route, number, result, meter, handled)
+            )
+            return MeteredAnswer(later, meter) if meter.is_limited else later
+        self._times(route).record(route.version, handled - started, 0.0)
+        return self._answer_metered(route, number, answer, meter)
+
+    def _answer_metered_late(
+        self,
+        route: _Route,
+        number: bytes,
+        result: Message | Forwarded | NoResponse,
+        meter: RequestMeter,
+        handled: float,
+    ) -> Response:
+        """As `_answer_late`."""
+        self._times(route).record(route.version, meter.handled_s or 0.0, self._now() - handled)
+        try:
+            return self._answer_metered(route, number, result, meter)
+        except Exception:
+            logger.exception("a bug: the response to %s cannot be encoded", route.api)
+            return CLOSE_CONNECTION
+
+    def _answer_metered(
+        self, route: _Route, number: bytes, result: Message | Forwarded | NoResponse, meter: RequestMeter
+    ) -> Response:
+        """Charges the request, and says in the response how long its client is throttled."""
+        answer: list[Chunk] | NoResponse
+        if isinstance(result, NoResponse):
+            throttle_ms = meter.settle(route.api_key, without_response=True)
+            answer = result
+        elif isinstance(result, Forwarded):
+            response = result.response
+            throttle_ms = meter.settle_forwarded(getattr(response, "throttle_time_ms", 0))
+            if throttle_ms == getattr(response, "throttle_time_ms", throttle_ms):
+                self._count_errors(route, response)
+                answer = [result.data]
+            else:
+                answer = self._answer_throttled(route, number, response, throttle_ms)
+        else:
+            throttle_ms = meter.settle(route.api_key)
+            answer = self._answer_throttled(route, number, result, throttle_ms)
+        if throttle_ms:
+            self._broker.quotas.throttled(route.api, throttle_ms)
+        return MeteredAnswer(answer, meter, throttle_ms) if meter.is_limited or throttle_ms else answer
+
+    def _answer_throttled(
+        self, route: _Route, number: bytes, response: Message, throttle_ms: int
+    ) -> list[Chunk]:
+        """As `_answer`; the response, which may be a constant of its handler, is left as it was."""
+        if not throttle_ms or not route.has_throttle_time:
+            return self._answer(route, number, response)
+        before, response.throttle_time_ms = response.throttle_time_ms, throttle_ms  # type: ignore[attr-defined]  # it has
+        try:
+            return self._answer(route, number, response)
+        finally:
+            response.throttle_time_ms = before  # type: ignore[attr-defined]  # it has
+
+    def _quotas_changed(self) -> None:
+        """The first client has got a quota, or the last one has lost it."""
+        self._is_metered = self._broker.quotas.is_active
+        for route in (*self._routes.values(), *self._follower_routes.values()):
+            route.is_plain = route.forwarder is None and not self._is_metered
 
     def _forward(
         self, route: _Route, context: RequestContext, request: Message, frame: bytes, started: float
@@ -227,8 +327,9 @@ class KafkaApis:
             return route
         known = self._follower_routes.get(route.version)
         if known is None:
-            known = _Route(REGISTRY[route.api_key], route.version, None, FETCH_FOLLOWER)
-            self._follower_routes[route.version] = known
+            known = self._follower_routes[route.version] = self._route(
+                REGISTRY[route.api_key], route.version, None, FETCH_FOLLOWER
+            )
         return known
 
     def _find_route(self, api_key: int, version: int) -> _Route | None:
@@ -248,7 +349,15 @@ class KafkaApis:
             raise ProtocolError(
                 f"{handler.key.name} is served in versions {low} to {high}, and the request is in version {version}"
             )
-        route = self._routes[api_key, version] = _Route(handler, version, forwarder)
+        route = self._routes[api_key, version] = self._route(handler, version, forwarder)
+        return route
+
+    def _route(
+        self, handler: ApiHandler, version: int, forwarder: Forwarder | None, counted_as: str = ""
+    ) -> _Route:
+        """A route as the authorizer and the quotas of this broker have it."""
+        route = _Route(handler, version, forwarder, counted_as, auth=self._broker.auth)
+        route.is_plain = route.forwarder is None and not self._is_metered
         return route
 
 

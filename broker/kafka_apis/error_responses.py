@@ -1,4 +1,5 @@
-"""Responses in which everything that a request asks for has failed alike, for requests that the controller answers.
+"""Responses in which everything that a request asks for has failed alike: where the controller answers requests, and
+where the authorizer denies one as a whole.
 
 Source: org.apache.kafka.common.requests, getErrorResponse of each request.
 """
@@ -11,9 +12,14 @@ from typing import Any, Final
 from barnabas.protocol.api_keys import ApiKey, response_type
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.acls import CreateAclsResponse, DeleteAclsResponse
+from barnabas.protocol.messages.commits import OffsetCommitResponse
 from barnabas.protocol.messages.configs import AlterConfigsResponse, IncrementalAlterConfigsResponse
-from barnabas.protocol.messages.quotas import AlterClientQuotasResponse
-from barnabas.protocol.messages.security import AlterUserScramCredentialsResponse
+from barnabas.protocol.messages.log_dirs import AlterReplicaLogDirsResponse
+from barnabas.protocol.messages.quotas import AlterClientQuotasResponse, DescribeClientQuotasResponse
+from barnabas.protocol.messages.security import (
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResponse,
+)
 from barnabas.protocol.messages.topics import (
     AlterPartitionReassignmentsResponse,
     CreatePartitionsResponse,
@@ -21,7 +27,11 @@ from barnabas.protocol.messages.topics import (
     DeleteTopicsResponse,
     ElectLeadersResponse,
 )
+from barnabas.protocol.messages.transactions import TxnOffsetCommitResponse
 from barnabas.protocol.schema import Message
+
+_NULL_PROTOCOL_SINCE: Final = 7
+"""The version of JoinGroup."""
 
 
 def error_response(request: Message, version: int, error: ErrorCode, message: str) -> Message:
@@ -38,6 +48,8 @@ def error_response(request: Message, version: int, error: ErrorCode, message: st
     response.error_code = error
     if hasattr(kind, "error_message"):
         response.error_message = message
+    if request.api_key == ApiKey.JOIN_GROUP:  # a group without a protocol: null since version 7
+        response.protocol_name = None if version >= _NULL_PROTOCOL_SINCE else ""
     return response  # type: ignore[no-any-return]
 
 
@@ -137,6 +149,68 @@ def _scram_altered(request: Any, error: dict[str, Any]) -> Message:
     return AlterUserScramCredentialsResponse(results=[result(user=user, **error) for user in users])
 
 
+def _offsets_committed(request: Any, error: dict[str, Any]) -> Message:
+    topic_result = OffsetCommitResponse.OffsetCommitResponseTopic
+    result = OffsetCommitResponse.OffsetCommitResponsePartition
+    code = error["error_code"]
+    return OffsetCommitResponse(
+        topics=[
+            topic_result(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    result(partition_index=part.partition_index, error_code=code) for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _txn_offsets_committed(request: Any, error: dict[str, Any]) -> Message:
+    topic_result = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+    result = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+    code = error["error_code"]
+    return TxnOffsetCommitResponse(
+        topics=[
+            topic_result(
+                name=topic.name,
+                partitions=[
+                    result(partition_index=part.partition_index, error_code=code) for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _log_dirs_altered(request: Any, error: dict[str, Any]) -> Message:
+    result = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
+    code = error["error_code"]
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[result(partition_index=index, error_code=code) for index in topic.partitions],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        ]
+    )
+
+
+def _quotas_described(request: Any, error: dict[str, Any]) -> Message:
+    return DescribeClientQuotasResponse(entries=None, **error)
+
+
+def _scram_described(request: Any, error: dict[str, Any]) -> Message:
+    """A result for each user that was asked for, though Kafka does not name it."""
+    result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+    return DescribeUserScramCredentialsResponse(
+        results=[result(**error) for _ in request.users or ()], **error
+    )
+
+
 _FORMS: Final[dict[int, Callable[[Any, dict[str, Any]], Message]]] = {
     ApiKey.CREATE_TOPICS: _topics_created,
     ApiKey.DELETE_TOPICS: _topics_deleted,
@@ -149,6 +223,11 @@ _FORMS: Final[dict[int, Callable[[Any, dict[str, Any]], Message]]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassigned,
     ApiKey.ALTER_CLIENT_QUOTAS: _quotas_altered,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _scram_altered,
+    ApiKey.OFFSET_COMMIT: _offsets_committed,
+    ApiKey.TXN_OFFSET_COMMIT: _txn_offsets_committed,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _log_dirs_altered,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _quotas_described,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _scram_described,
 }
 """The others have one error code for all."""
 

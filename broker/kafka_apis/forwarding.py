@@ -91,7 +91,7 @@ class RequestForwarder:
     ) -> Pending[_Result]:
         alterations = alterations_of(request)
         if context.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
-            done = alter_own_loggers(broker.node_id, alterations, validate_only=request.validate_only)
+            done = alter_own_loggers(broker, context, alterations, validate_only=request.validate_only)
         else:
             done = {}
         done |= _rejected(broker, alterations)

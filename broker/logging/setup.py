@@ -15,6 +15,9 @@ from typing import Final, TextIO
 ROOT_LOGGER = "barnabas"
 """Users set the level of this logger; libraries log from WARNING on."""
 
+AUDIT_LOGGER = "kafka.authorizer.logger"
+"""Kafka's name of the logger of what the authorizer refuses (INFO) and grants (DEBUG); its level is its own."""
+
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 RATE_LIMIT_S = 10.0
@@ -39,6 +42,7 @@ def configure(level: str = "INFO", stream: TextIO | None = None, *, as_json: boo
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger(ROOT_LOGGER).setLevel(level.upper())
+    logging.getLogger(AUDIT_LOGGER).setLevel(logging.INFO)
 
 
 class LogHandler(logging.StreamHandler[TextIO]):

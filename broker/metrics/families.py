@@ -110,6 +110,13 @@ _gauges(
     deadthreadcount="Fetchers that have ended, which none does.",
 )
 
+_counters(
+    "kafka_server_plugins",
+    authorization_allowed_total="Decisions of the authorizer that allowed something, those kept with connections too.",
+    authorization_denied_total="Decisions of the authorizer that denied something.",
+)
+_gauges("kafka_server_plugins", acls_total_count="Entries of ACLs that the authorizer follows.")
+
 _gauges(
     "kafka_server_fetcherlagmetrics",
     ["clientId", "topic", "partition"],
@@ -290,6 +297,7 @@ _summaries(
     totaltimems="Milliseconds from a request's turn to its answer, for the last thousand requests.",
     localtimems="Milliseconds that the broker worked on a request.",
     remotetimems="Milliseconds that a request then waited for records, replicas or the disk.",
+    throttletimems="Milliseconds for which a request's client was throttled, of those that were.",
 )
 _gauges(
     "kafka_network_requestchannel", requestqueuesize="Requests that have arrived and wait for their turn."
@@ -370,6 +378,39 @@ _counters(
     ["listener"],
     reloads_total="How often a listener's stores were read again and are used since.",
     reload_failures_total="How often they could not be used, so that the old ones stayed.",
+)
+
+_gauges(
+    LISTENER_PREFIX,
+    ["listener"],
+    connection_accept_rate="Connections a second that came, over the windows in which their rate is limited.",
+    connection_accept_throttle_time="Milliseconds that connections had to wait for a rate, of those that had to.",
+    ip_connection_accept_throttle_time="Milliseconds that connections of an address are held that has too many.",
+)
+_gauges(
+    LISTENER_PREFIX,
+    broker_connection_accept_rate="Connections a second that came, of all listeners but that between brokers.",
+)
+
+QUOTA_PREFIX: Final = "kafka_server_quota"
+_gauges(
+    QUOTA_PREFIX,
+    ["resource", "user", "clientId"],
+    byte_rate="Bytes a second that a user or client id produces or fetches, where there are quotas of these.",
+    request_time="The time of requests of a user or client id, in percent of one core, where there are quotas of it.",
+    throttle_time="Milliseconds for which a user or client id is throttled, of the times that it is.",
+    tokens="Partitions that a user or client id may still create or delete, where there are quotas of these.",
+    mutation_rate="Partitions a second that a user or client id creates and deletes.",
+)
+_gauges(
+    QUOTA_PREFIX,
+    ["resource"],
+    queue_size="Connections that are not read because of a quota.",
+    counters="Users and client ids that are counted; only the last thousand of them have series here.",
+)
+_gauges(
+    QUOTA_PREFIX,
+    exempt_request_time="The time of requests that no quota is charged with, in percent of one core.",
 )
 
 _gauges(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas.broker.network.request_memory import RequestMemory
     from barnabas.broker.network.socket_server import SocketServer
     from barnabas.broker.replica.partition import Partition
+    from barnabas.broker.security.auth_helper import AuthHelper
     from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
     from barnabas.storage.log.disk_space import DiskSpace
 
@@ -217,6 +218,15 @@ def add_fetch_sessions(metrics: Metrics, cache: FetchSessionCache) -> None:
     prefix = "kafka_server_fetchsessioncache"
     metrics.add_value(f"{prefix}_numincrementalfetchsessions", lambda: len(cache))
     metrics.add_value(f"{prefix}_numincrementalfetchpartitionscached", cache.partition_count)
+
+
+def add_authorizer(metrics: Metrics, auth: AuthHelper | None) -> None:
+    """The decisions of the authorizer; all are 0 without one."""
+    prefix = "kafka_server_plugins"
+    acls = None if auth is None else auth.acls
+    metrics.add_value(f"{prefix}_authorization_allowed_total", lambda: 0 if auth is None else auth.allowed)
+    metrics.add_value(f"{prefix}_authorization_denied_total", lambda: 0 if auth is None else auth.denied)
+    metrics.add_value(f"{prefix}_acls_total_count", lambda: 0 if acls is None else acls.acl_count)
 
 
 def add_partitions(

@@ -1,8 +1,8 @@
 """One client's connection: reads requests, passes them to the handler and sends responses in order, within limits.
 
 Reading stops while the client does not read its responses, while one of its requests has to wait for the response to an
-earlier one (`request_order`), while too many are in flight, and while the memory for requests is used up. Further
-requests wait in the sockets' buffers, and in the end at the client.
+earlier one (`request_order`), while too many are in flight, while the memory for requests is used up, and while a quota
+throttles the client (`muting`). Further requests wait in the sockets' buffers, and in the end at the client.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.network.in_flight import Handler, InFlightRequests
+from barnabas.broker.network.in_flight import Handler, InFlightRequests, MeteredAnswer
+from barnabas.broker.network.muting import Mute
 from barnabas.broker.network.request_memory import FREE_BYTES, RequestMemory
 from barnabas.broker.network.send_queue import RecordsGoneError, SendQueue
 from barnabas.broker.network.transport import Transport
 from barnabas.broker.request import ConnectionInfo
+from barnabas.broker.waiting.timer import DeadlineQueue
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.framing import Frame, Framer
 
@@ -42,7 +44,9 @@ class ConnectionContext:
         complaints: RateLimit,
         call_soon: Callable[[Callable[[], None]], object],
         closed: Callable[[Connection], None],
+        mutes: DeadlineQueue | None = None,
     ) -> None:
+        """`mutes` is None where no handler throttles."""
         self.handle = handle
         self.memory = memory
         self.max_request_bytes = max_request_bytes
@@ -50,6 +54,7 @@ class ConnectionContext:
         self.complaints = complaints
         self.call_soon = call_soon
         self.closed = closed
+        self.mutes = mutes
         self.is_handling = False
         """Requests that one of the connections has received are being handled."""
         self.completed: list[Connection] = []
@@ -76,6 +81,7 @@ class Connection:
         "_context",
         "_framer",
         "_memory",
+        "_mute",
         "_probe",
         "_reading",
         "_requests",
@@ -105,6 +111,7 @@ class Connection:
         self._reading = True
         self._scheduled = False
         self._waits_for_memory = False
+        self._mute: Mute | None = None
 
     # ---- what SocketServer asks
 
@@ -125,8 +132,9 @@ class Connection:
 
     @property
     def waits_for_peer(self) -> bool:
-        """Only the client can act next: send another request, or read its responses."""
-        return not self._waits_for_memory and (self.idle or not self._requests.writable)
+        """Only the client can act next: send another request, or read its responses. Or it is throttled."""
+        requests = self._requests
+        return not self._waits_for_memory and (self.idle or not requests.writable or requests.muted)
 
     def drain(self) -> None:
         """Takes no more requests, and closes after the responses to those in flight."""
@@ -180,6 +188,8 @@ class Connection:
         self._requests.abandon()
         self._sending.clear()
         self._framer.forget()
+        if self._mute is not None:
+            self._mute.end()
         self.info.cached_headers.clear()  # they refer to the info, and need no garbage collection then
         self._charge_unfinished(0)
         self._context.closed(self)
@@ -276,6 +286,13 @@ class Connection:
     def _flush(self) -> None:
         """Sends the responses that are due, and resumes or stops reading."""
         requests = self._requests
+        meter = requests.meter
+        if meter is not None:
+            requests.meter = None
+            began = meter.now()
+            self._flush()
+            meter.used_network(meter.now() - began)
+            return
         try:
             if self._sending:
                 self._send_on()
@@ -348,9 +365,11 @@ class Connection:
         transport = self._transport
         if transport is None or self.closing:
             return
-        if requests.closes or (self.draining and self.idle):
+        if requests.closes or (self.draining and (self.idle or requests.muted)):
             self.close()
             return
+        if requests.throttled is not None:
+            self._begin_mute(requests.throttled)
         stop = requests.saturated
         if requests.backlog:
             if requests.can_proceed:
@@ -363,6 +382,19 @@ class Connection:
                 transport.resume_reading()
             else:
                 transport.pause_reading()
+
+    def _begin_mute(self, throttled: MeteredAnswer) -> None:
+        """Handles and reads nothing for the time that the response says."""
+        queue = self._context.mutes
+        assert queue is not None, "a client is throttled, and nothing would end that"
+        self._requests.throttled = None
+        self._mute = Mute(throttled.meter, self._unmute)
+        queue.add(throttled.mute_ms, self._mute)
+
+    def _unmute(self) -> None:
+        self._mute = None
+        self._requests.muted = False
+        self._regulate()
 
     def _charge_unfinished(self, buffered: int) -> None:
         """Charges the budget with the bytes of an unfinished request, unless it is small."""

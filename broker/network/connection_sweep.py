@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterable
 
 from barnabas.broker.logging.setup import RateLimit
 from barnabas.broker.network.connection import Connection
@@ -45,6 +46,11 @@ class ConnectionSweep:
 
     def forget(self, connection: Connection) -> None:
         del self._records[connection]
+
+    def longest_unused(self, connections: Iterable[Connection]) -> list[Connection]:
+        """These connections, those first that have been idle the longest, to the precision of a sweep."""
+        records = self._records
+        return sorted(connections, key=lambda one: (one.active, records[one].idle_since))
 
     def sweep(self, now: float) -> None:
         """Checks every connection; called about once a second."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.request_order import may_overlap, overlapping_api
@@ -19,7 +19,35 @@ from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInf
 from barnabas.protocol.framing import Frame, size_prefix
 from barnabas.protocol.wire import Chunk
 
-Response: TypeAlias = list[Chunk] | NoResponse
+
+class ConnectionMeter(Protocol):
+    """Where the sending of a response is charged: quotas.request_meter.RequestMeter. Times in seconds."""
+
+    def now(self) -> float: ...
+    def used_network(self, seconds: float) -> None: ...
+    def unmuted(self) -> None: ...
+
+
+class MeteredAnswer:
+    """The answer to a request of a client that has quotas, now or later.
+
+    Such requests are handled one at a time. After a response with a `mute_ms` the connection is not read for so long.
+    """
+
+    __slots__ = ("answer", "meter", "mute_ms")
+
+    def __init__(
+        self,
+        answer: list[Chunk] | NoResponse | Pending[list[Chunk] | NoResponse | MeteredAnswer],
+        meter: ConnectionMeter,
+        mute_ms: int = 0,
+    ) -> None:
+        self.answer = answer
+        self.meter = meter
+        self.mute_ms = mute_ms
+
+
+Response: TypeAlias = list[Chunk] | NoResponse | MeteredAnswer
 Answer: TypeAlias = Response | Pending[Response]
 """The result of a handler: the response, now or later."""
 
@@ -49,7 +77,12 @@ class _Slot:
         self.closes = False  # the connection is closed in place of a response
         self.memory = 0
 
-    def complete(self, answer: list[Chunk] | NoResponse) -> None:
+    def complete(self, answer: Response) -> None:
+        if isinstance(answer, MeteredAnswer):
+            unwrapped = self.in_flight._unwrap(answer)
+            assert not isinstance(unwrapped, Pending), "a result that is still pending"
+            self.complete(unwrapped)
+            return
         if answer is CLOSE_CONNECTION:
             self.closes = True
             self.answer = []
@@ -64,6 +97,9 @@ class InFlightRequests:
     `ready` is called when a pending request at the head of the line completes, never from within `receive`
     or `proceed`: their caller sends `output` anyway. `writable` is False while the peer does not read:
     nothing more is handled then. `closes` becomes True when the connection has to be closed after `output`.
+
+    While clients have quotas: `muted` is True until the connection sets it to False, when the time of `throttled`,
+    which it takes out, is over; nothing is handled meanwhile. `meter` is charged with the sending of the output.
     """
 
     __slots__ = (
@@ -80,8 +116,11 @@ class InFlightRequests:
         "_slots",
         "_waiting_memory",
         "closes",
+        "meter",
+        "muted",
         "output",
         "output_has_records",
+        "throttled",
         "writable",
     )
 
@@ -104,6 +143,9 @@ class InFlightRequests:
         self.output_has_records = False
         self.writable = True
         self.closes = False
+        self.muted = False
+        self.throttled: MeteredAnswer | None = None
+        self.meter: ConnectionMeter | None = None
 
     @property
     def idle(self) -> bool:
@@ -118,7 +160,7 @@ class InFlightRequests:
     @property
     def calm(self) -> bool:
         """Nothing waits, the next request can be handled and the connection stays open: the usual state."""
-        return self.writable and not (self._slots or self._backlog or self.closes)
+        return self.writable and not (self._slots or self._backlog or self.closes or self.muted)
 
     @property
     def saturated(self) -> bool:
@@ -129,6 +171,7 @@ class InFlightRequests:
             or not self.writable
             or self._ending
             or self.closes
+            or self.muted
         )
 
     @property
@@ -143,7 +186,7 @@ class InFlightRequests:
 
     def receive(self, frames: list[Frame]) -> None:
         """Adds requests that have arrived. Raises what the handler raises; the connection has to close then."""
-        done = 0 if self._backlog else self._handle_some(frames)
+        done = 0 if self._backlog or self.muted else self._handle_some(frames)
         if done < len(frames):
             for frame in islice(frames, done, None):
                 self._backlog.append(frame)
@@ -152,7 +195,7 @@ class InFlightRequests:
     def proceed(self) -> None:
         """Handles requests that had to wait, as far as the limits allow. Raises as `receive` does."""
         backlog = self._backlog
-        if backlog:
+        if backlog and not self.muted:
             done = self._handle_some(list(islice(backlog, MAX_IN_FLIGHT_REQUESTS)))
             for _ in range(done):
                 self._charge(-len(backlog.popleft()))
@@ -178,6 +221,10 @@ class InFlightRequests:
         self.take_output()
         self._charge(-self._charged)
         self.closes = True
+        self.meter = None
+        if self.throttled is not None:
+            self.throttled.meter.unmuted()
+            self.throttled = None
         self._ready = (
             _ignore_ready  # the connection and this refer to each other, and need not wait for the collector
         )
@@ -203,6 +250,8 @@ class InFlightRequests:
                     if not slots:
                         self._overlapping_api = overlapping_api(frame)
                     self._file(answer, len(frame))
+                    if self.muted:
+                        break
                 if self._output_memory >= MAX_UNSENT_BYTES or (slots and self.saturated) or self.closes:
                     break
         finally:
@@ -211,6 +260,12 @@ class InFlightRequests:
 
     def _file(self, answer: Answer, request_bytes: int) -> None:
         """Files any result but a response that can be sent at once."""
+        if isinstance(answer, MeteredAnswer):
+            self._overlapping_api = None
+            answer = self._unwrap(answer)
+            if isinstance(answer, list) and not self._slots:
+                self._emit(answer)
+                return
         if answer is NO_RESPONSE:
             return
         if answer is CLOSE_CONNECTION:
@@ -222,6 +277,17 @@ class InFlightRequests:
             answer.add_done_callback(slot.complete)
         else:
             slot.complete(answer)
+
+    def _unwrap(
+        self, metered: MeteredAnswer
+    ) -> list[Chunk] | NoResponse | Pending[list[Chunk] | NoResponse | MeteredAnswer]:
+        """What is answered, and when; notes who pays for sending it, and whether the client is throttled."""
+        self.meter = metered.meter
+        if metered.mute_ms:
+            assert not self.muted, "a request was handled beside one that is throttled"
+            self.muted = True
+            self.throttled = metered
+        return metered.answer
 
     def _completed(self, slot: _Slot) -> None:
         slots = self._slots

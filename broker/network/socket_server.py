@@ -11,10 +11,9 @@ import asyncio
 import errno
 import itertools
 import logging
-import math
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.logging.setup import RateLimit
@@ -29,6 +28,7 @@ from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.probes import ListenerProbe, SocketServerProbe
 from barnabas.broker.request import ConnectionInfo
 from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
+from barnabas.broker.waiting.timer import DeadlineQueue
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
 
@@ -41,6 +41,9 @@ logger = logging.getLogger("barnabas.network")
 SWEEP_INTERVAL_S = 1.0
 _LEAST_SWEEP_INTERVAL_S = 0.01
 _ACCEPTS_AT_ONCE = 64
+_MAX_HELD = 1000
+"""Connections of addresses that connect too fast; more are closed at once."""
+
 _OUT_OF_FILES_PAUSE_S = 1.0
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -73,6 +76,10 @@ class _Listening:
         self.security = security
         self.probe = probe
         self.accepting = False
+        self.waiting: _Accepted | None = None
+        """A connection that waits for its turn, and has those behind it wait."""
+        self.resumes: asyncio.TimerHandle | None = None
+        """When it may proceed, as far as the rates of connections are concerned."""
         self.context: ConnectionContext
         self.move(sockets)
 
@@ -80,6 +87,29 @@ class _Listening:
         """Listens with these sockets from now on."""
         self.sockets = sockets
         self.port: int = sockets[0].getsockname()[1]
+
+
+class _Accepted(NamedTuple):
+    """A connection that was accepted, with the address of its client."""
+
+    socket: socket.socket
+    host: str
+    port: int
+
+
+class _Doomed:
+    """A connection of an address that connects too fast: held unread for a while, so that the client waits."""
+
+    def __init__(self, accepted: socket.socket, held: set[_Doomed]) -> None:
+        self.is_completed = False
+        self._socket = accepted
+        self._held = held
+        held.add(self)
+
+    def expire(self) -> None:
+        self.is_completed = True
+        self._held.discard(self)
+        self._socket.close()
 
 
 class SocketServer:
@@ -125,10 +155,10 @@ class SocketServer:
         self._sweep = ConnectionSweep(settings.connections_max_idle_ms, memory, self._complaints)
         self._all_closed: asyncio.Future[None] | None = None
         self._handle: Handler | None = None
-        self._rate_timer: asyncio.TimerHandle | None = None
-        self._resumes_at = 0.0
+        self._doomed: set[_Doomed] = set()
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_due = 0.0
+        self._mutes = DeadlineQueue(loop)
         self._pulse = LoopPulse(loop, probe.pause)
         self._stopping = False
         self.connection_closed: Callable[[int], None] = lambda connection_id: None
@@ -191,6 +221,7 @@ class SocketServer:
             complaints=self._complaints,
             call_soon=self._loop.call_soon,
             closed=self._closed,
+            mutes=self._mutes,
         )
 
     def _new_authentications(self) -> Authentications:
@@ -232,12 +263,22 @@ class SocketServer:
         self._pulse.stop()
         for connection in list(self._connections):
             connection.abort()
+        self._mutes.clear()
 
     def _close_listeners(self) -> None:
-        if self._rate_timer is not None:
-            self._rate_timer.cancel()
         for listening in self._listening.values():
             self._close_sockets(listening)
+            self._forget_waiting(listening)
+        for doomed in list(self._doomed):
+            doomed.expire()
+
+    def _forget_waiting(self, listening: _Listening) -> None:
+        if listening.resumes is not None:
+            listening.resumes.cancel()
+            listening.resumes = None
+        if listening.waiting is not None:
+            listening.waiting.socket.close()
+            listening.waiting = None
 
     def _close_sockets(self, listening: _Listening) -> None:
         for listener in listening.sockets:
@@ -254,8 +295,14 @@ class SocketServer:
         return self._quotas.limits
 
     def change_limits(self, limits: ConnectionLimits) -> None:
+        """Changes the limits; closes connections above max.connections, as Kafka does."""
         self._quotas.change_limits(limits)
+        self._close_excess()
         self._resume_accepting()
+
+    def change_ip_limits(self, limits: Mapping[str, float], default: float | None) -> None:
+        """Changes the rates at which addresses may connect; open connections stay."""
+        self._quotas.change_ip_limits(limits, default)
 
     def change_listeners(self, listeners: Sequence[Listener]) -> None:
         """Opens and closes listeners until these are open; connections of a closed listener finish their requests.
@@ -301,7 +348,9 @@ class SocketServer:
         return None
 
     def _close_listener(self, name: str) -> None:
-        self._close_sockets(self._listening.pop(name))
+        listening = self._listening.pop(name)
+        self._close_sockets(listening)
+        self._forget_waiting(listening)
         del self._opened[name]
         for connection in list(self._connections):
             if connection.info.listener_name == name:
@@ -315,6 +364,10 @@ class SocketServer:
         return [connection.info for connection in self._connections]
 
     @property
+    def quotas(self) -> ConnectionQuotas:
+        return self._quotas
+
+    @property
     def request_queue_size(self) -> int:
         """Requests that have arrived and wait to be handled, over all connections."""
         return sum(connection.backlog for connection in self._connections)
@@ -325,12 +378,11 @@ class SocketServer:
         """Accepts on each listener that may have another connection, and on no other."""
         if self._handle is None:
             return
-        for listening in self._listening.values():
+        for listening in list(self._listening.values()):
+            if listening.waiting is not None and listening.resumes is None:
+                self._admit_waiting(listening)
             has_room = self._quotas.may_accept(listening.name)
-            delay_s = self._quotas.delay_s(listening.name)
-            accepting = not self._stopping and has_room and not delay_s
-            if has_room and delay_s:
-                self._resume_later(delay_s)
+            accepting = not self._stopping and has_room and listening.waiting is None
             if accepting is listening.accepting:
                 continue
             listening.accepting = accepting
@@ -349,22 +401,22 @@ class SocketServer:
                     self._quotas.total,
                 )
 
-    def _resume_later(self, delay_s: float) -> None:
-        """Resumes when the rate of new connections may admit one on the first of the listeners."""
-        if self._stopping or delay_s == math.inf:
-            return
-        now = self._loop.time()
-        if now < self._resumes_at <= now + delay_s:
-            return
-        if self._rate_timer is not None:
-            self._rate_timer.cancel()
-        self._resumes_at = now + delay_s
-        self._rate_timer = self._loop.call_at(self._resumes_at, self._rate_timer_ended)
-
-    def _rate_timer_ended(self) -> None:
-        """The time of the timer may still be ahead: uvloop's timers count whole milliseconds and may end early."""
-        self._resumes_at = 0.0
+    def _wait_for_rate(self, listening: _Listening, accepted: _Accepted, throttle_ms: int) -> None:
+        """The connection waits, and those behind it: they come too fast."""
+        listening.waiting = accepted
+        listening.resumes = self._loop.call_later(throttle_ms / 1000, self._rate_is_down, listening)
         self._resume_accepting()
+
+    def _rate_is_down(self, listening: _Listening) -> None:
+        listening.resumes = None
+        self._resume_accepting()
+
+    def _admit_waiting(self, listening: _Listening) -> None:
+        """Its time is over; it may still have to wait for others to close."""
+        accepted = listening.waiting
+        if accepted is not None and self._quotas.may_accept(listening.name):
+            listening.waiting = None
+            self._admit(listening, accepted)
 
     def _accept(self, listening: _Listening, listener: socket.socket) -> None:
         for _ in range(_ACCEPTS_AT_ONCE):
@@ -375,8 +427,13 @@ class SocketServer:
             except OSError as error:
                 self._accept_failed(listening, error)
                 return
-            self._admit(listening, accepted, plain_address(address[0]), address[1])
-            if not self._quotas.may_accept(listening.name) or self._quotas.delay_s(listening.name):
+            arrived = _Accepted(accepted, plain_address(address[0]), address[1])
+            throttle_ms = self._quotas.arrived(listening.name)
+            if throttle_ms:
+                self._wait_for_rate(listening, arrived, throttle_ms)
+                return
+            self._admit(listening, arrived)
+            if not self._quotas.may_accept(listening.name):
                 self._resume_accepting()
                 return
 
@@ -395,7 +452,12 @@ class SocketServer:
             self._loop.remove_reader(listener)
         self._loop.call_later(_OUT_OF_FILES_PAUSE_S, self._resume_accepting)
 
-    def _admit(self, listening: _Listening, accepted: socket.socket, host: str, port: int) -> None:
+    def _admit(self, listening: _Listening, arrived: _Accepted) -> None:
+        accepted, host, port = arrived
+        throttle_ms = self._quotas.ip_throttle_ms(listening.name, host)
+        if throttle_ms:
+            self._hold(accepted, host, throttle_ms)
+            return
         if not self._quotas.admit(listening.name, host):
             accepted.close()
             self._complaints.warning(
@@ -434,6 +496,34 @@ class SocketServer:
         else:
             assert self.authentications is not None
             self.authentications.begin(connection, transport, security.sasl, probe)
+        self._close_excess()
+
+    def _hold(self, accepted: socket.socket, host: str, throttle_ms: int) -> None:
+        """The address connects too fast: the connection is closed, but not at once."""
+        self._complaints.warning(
+            logger, ("ip rate", host), "rejected a connection of %s, which connects too fast", host
+        )
+        doomed = _Doomed(accepted, self._doomed)
+        if len(self._doomed) > _MAX_HELD:
+            doomed.expire()
+        else:
+            self._mutes.add(throttle_ms, doomed)
+
+    def _close_excess(self) -> None:
+        """Closes connections above max.connections, the longest unused ones, but none of the protected listener."""
+        excess = (
+            self._quotas.excess - sum(one.closing for one in self._connections) if self._quotas.excess else 0
+        )
+        if excess <= 0:
+            return
+        others = [
+            one
+            for one in self._connections
+            if not one.closing and not self._quotas.is_protected(one.info.listener_name)
+        ]
+        for connection in self._sweep.longest_unused(others)[:excess]:
+            logger.info("closing a connection of %s: there are too many", connection.info.client_host)
+            connection.close()
 
     def _set_options(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)

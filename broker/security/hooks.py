@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import Any, Final
 
+from barnabas.config.keys import ConfigKey
+
 PREFIX: Final = "python:"
 FORM: Final = "python:module:Class"
 
@@ -37,3 +39,16 @@ def load_hook(text: str, *methods: str) -> Any:
     if missing:
         raise HookError(f"class {class_name} has no method {', '.join(missing)}")
     return found
+
+
+def make_hook(key: ConfigKey[Any], text: str, *methods: str) -> Any:
+    """An object of the class that the value of a key names, made without arguments. Raises ConfigError."""
+    try:
+        found = load_hook(text, *methods)
+    except HookError as error:
+        raise key.error(text, f"{FORM} for a class that can be loaded; {error}") from error
+    try:
+        return found()
+    except Exception as error:  # a class of the operator's own may raise anything
+        reason = f"it cannot be made ({type(error).__name__}: {error})"
+        raise key.error(text, f"{FORM} for a class that can be made without arguments; {reason}") from error

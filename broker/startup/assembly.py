@@ -7,7 +7,7 @@ same broker that serves clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.broker import Broker, MetadataChanges
@@ -20,16 +20,20 @@ from barnabas.broker.coordinator.shard import random_uuid
 from barnabas.broker.fetch.cache import FetchSessionCache
 from barnabas.broker.fetch.manager import FetchManager
 from barnabas.broker.fetch.reader import ReplicaReader
+from barnabas.broker.kafka_apis.api_checks import MATCH_TOPIC
 from barnabas.broker.kafka_apis.dispatch import KafkaApis
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
-from barnabas.broker.metadata.loader import MetadataLoader, MetadataPublishers
+from barnabas.broker.metadata.loader import MetadataLoader, MetadataPublishers, Publisher
 from barnabas.broker.metadata.snapshot_generator import SnapshotGenerator
 from barnabas.broker.metadata.topic_answers import TopicAnswers
-from barnabas.broker.metadata.unenforced import UnenforcedNotices
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
+from barnabas.broker.quotas.quota_callback import load_callback
+from barnabas.broker.quotas.quota_managers import QuotaManagers
 from barnabas.broker.replica.moves.alter_log_dirs import ReplicaAlterLogDirsManager
 from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
 from barnabas.broker.replica.replica_manager import ReplicaManager
+from barnabas.broker.request import RequestContext
+from barnabas.broker.security.auth_helper import AuthHelper
 from barnabas.broker.startup.control import Control, OpenNode
 from barnabas.broker.startup.dynamic_config import DynamicConfigPublisher
 from barnabas.broker.startup.housekeeping import Housekeeping
@@ -51,7 +55,7 @@ from barnabas.config.catalogue.replication import (
     DEFAULT_REPLICATION_FACTOR,
     REPLICA_FETCH_BACKOFF_MS,
 )
-from barnabas.config.catalogue.server import MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
+from barnabas.config.catalogue.server import AUTHORIZER_CLASS_NAME, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
 from barnabas.config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from barnabas.config.replicas import replicas_of
 from barnabas.protocol.wire import Uuid
@@ -89,6 +93,8 @@ class Dependencies(NamedTuple):
     """Makes the random part of a member's id."""
     config_changed: Sequence[Callable[[], None]] = ()
     """Called when the broker's own configuration has changed, before the components that are made here."""
+    publishers: Sequence[Publisher] = ()
+    """Called with each image, behind the components that are made here."""
 
 
 class BrokerComponents:
@@ -103,10 +109,12 @@ class BrokerComponents:
         self.control = control
         self._given = given
         self._on_log_dir_failed: list[Callable[[str], None]] = []
+        self.auth = _auth_helper(config)
         self._make_partitions()
         self._make_metadata()
         self._make_log_dirs()
         self._make_coordinators()
+        self.quotas = QuotaManagers(config, given.timer.time, given.request_clock, load_callback(config))
         self.broker = self._make_broker()
         self._make_publishers()
         self.apis = KafkaApis(self.broker, given.request_probe, given.request_clock)
@@ -218,6 +226,7 @@ class BrokerComponents:
                 now_ms=given.env.now_ms,
                 new_uuid=given.new_member_uuid,
                 channels=self.control.inter_broker,
+                visible_topics=None if self.auth is None else self._visible_topics,
             )
         )
         self.replica_manager.on_missing_log_opened = self.coordinators.log_opened
@@ -231,6 +240,10 @@ class BrokerComponents:
             timer=given.timer,
             new_id=given.new_client_instance_id,
         )
+
+    def _visible_topics(self, context: RequestContext, names: Iterable[str]) -> Container[str]:
+        assert self.auth is not None
+        return self.auth.filter(context, MATCH_TOPIC, names)
 
     def _make_broker(self) -> Broker:
         """The components that handlers work with."""
@@ -262,6 +275,8 @@ class BrokerComponents:
             transactions=self.coordinators.transactions,
             txn_appends=self.coordinators.txn_appends,
             txn_markers=self.coordinators.txn_markers,
+            quotas=self.quotas,
+            auth=self.auth,
             topic_creation=control.topic_creation,
             forwarder=control.forwarder,
         )
@@ -280,14 +295,17 @@ class BrokerComponents:
             self.control.reconfigure,
             self.moves.reconfigure,
         )
+        acls = None if self.auth is None else self.auth.acls
         for publisher in (
-            UnenforcedNotices().apply,
+            *(() if acls is None else (acls.apply,)),
             self.dynamic_config.apply,
             *self.control.publishers,
             self.client_metrics.apply,
+            self.quotas.apply,
             self.snapshot_generator.apply,
             self.coordinators.apply,
             self.broker.topic_answers.apply,
+            *self._given.publishers,
         ):
             self.publishers.add(publisher)
 
@@ -299,3 +317,12 @@ class BrokerComponents:
         for abandon in self._on_log_dir_failed:
             abandon(log_dir)
         self._given.log_dir_failed(log_dir)
+
+
+def _auth_helper(config: BrokerConfig) -> AuthHelper | None:
+    """The authorizer that is configured. Raises InvalidConfigError."""
+    if not config[AUTHORIZER_CLASS_NAME]:
+        return None
+    from barnabas.broker.security.loading import auth_helper_of
+
+    return auth_helper_of(config)

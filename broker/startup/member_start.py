@@ -34,6 +34,7 @@ from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.barnabas import BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW
 from barnabas.config.catalogue.controller import CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS
 from barnabas.config.catalogue.server import (
+    AUTHORIZER_CLASS_NAME,
     BROKER_SESSION_TIMEOUT_MS,
     CONTROLLED_SHUTDOWN_ENABLE,
     SERVER_MAX_STARTUP_TIME_MS,
@@ -224,14 +225,14 @@ class Membership:
 def _check_unserved(storage: MemberStorage, config: BrokerConfig) -> None:
     """Warns of what the cluster has and this version does not serve.
 
-    Raises StartFailedError for ACLs, which are enforced by the other brokers and would not be here.
+    Raises StartFailedError for ACLs that the other brokers enforce, and this one without an authorizer would not.
     """
     key = BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW
-    if storage.image.acls and not config[key]:
+    if storage.image.acls and not (config[AUTHORIZER_CLASS_NAME] or config[key]):
         raise StartFailedError(
-            f"the cluster has {len(storage.image.acls)} ACLs, which this broker does not enforce before a later "
-            "release: whoever reaches its ports could read and write everything. Where that is what you want, set "
-            f"{key.name}=true"
+            f"the cluster has {len(storage.image.acls)} ACLs, and this broker has no {AUTHORIZER_CLASS_NAME.name}: "
+            "whoever reaches its ports could read and write everything. Set it as on the other brokers, or, where that "
+            f"is what you want, {key.name}=true"
         )
     for feature, groups in ((SHARE_VERSION, "share"), (STREAMS_VERSION, "streams")):
         if storage.image.features.get(feature, 0) > 0:

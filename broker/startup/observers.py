@@ -16,6 +16,7 @@ from barnabas.broker.metrics.lag_metrics import add_lag
 from barnabas.broker.metrics.log_dir_metrics import add_log_dirs
 from barnabas.broker.metrics.metadata_metrics import add_metadata_log
 from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.broker.metrics.quota_metrics import add_connection_rates, add_quotas
 from barnabas.broker.metrics.tls_metrics import add_tls
 from barnabas.broker.network.listeners import ListenError
 from barnabas.broker.network.request_memory import RequestMemory
@@ -67,11 +68,14 @@ class Observers:
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
         add_tls(metrics, self.sockets, server.securities.by_name.values)
         add_authentications(metrics, self.sockets, lambda: server.socket_server.authentications)
+        add_quotas(metrics, components.quotas)
+        add_connection_rates(metrics, server.socket_server.quotas)
         metric_sources.add_purgatories(
             metrics, replicas.produce_purgatory, replicas.fetch_purgatory, replicas.delete_records_purgatory
         )
         metric_sources.add_fetch_expirations(metrics, components.replica_reader.expirations)
         metric_sources.add_fetch_sessions(metrics, components.fetch_manager.cache)
+        metric_sources.add_authorizer(metrics, components.auth)
         metric_sources.add_partitions(metrics, replicas.partitions, lambda: replicas.without_log_count)
         add_log_dirs(metrics, replicas.log_manager.dirs, lambda: components.moves.moves)
         timeout_ms = components.config[TRANSACTION_MAX_TIMEOUT_MS]

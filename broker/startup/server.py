@@ -11,6 +11,7 @@ from barnabas.broker.compaction.worker_pool import WorkerPool
 from barnabas.broker.controller.log_dir_admin import copying_threads
 from barnabas.broker.kafka_apis.unauthenticated import UnauthenticatedApis
 from barnabas.broker.network.connection_quotas import ConnectionLimitsUpdate, ConnectionQuotas, limits_of
+from barnabas.broker.network.ip_quotas import IpQuotasUpdate
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
@@ -22,7 +23,7 @@ from barnabas.broker.startup.observers import Observers
 from barnabas.broker.waiting.blocking import ThreadRunner
 from barnabas.broker.waiting.host_lookup import HostLookup
 from barnabas.config.broker_config import BrokerConfig
-from barnabas.config.catalogue import barnabas, network
+from barnabas.config.catalogue import barnabas, metrics, network
 from barnabas.protocol.wire import random_uuid
 from barnabas.storage.env import Env
 
@@ -171,6 +172,7 @@ class Server:
             new_client_instance_id=lambda: random_uuid(self.env.random_bytes),
             request_clock=time.monotonic,
             config_changed=(self._change_listeners, self.securities.reconfigure, limits.reconfigure),
+            publishers=(IpQuotasUpdate(self.socket_server.change_ip_limits, self._runner).apply,),
         )
 
     def _change_listeners(self) -> None:
@@ -214,6 +216,7 @@ class Server:
         self.securities.close()
         components.replica_manager.produce_purgatory.expire_all()
         components.replica_manager.delete_records_purgatory.expire_all()
+        components.quotas.close()
         if membership is not None:
             membership.close()
         await (
@@ -243,7 +246,12 @@ class Server:
                 socket_request_max_bytes=config[network.SOCKET_REQUEST_MAX_BYTES],
                 socket_send_buffer_bytes=config[network.SOCKET_SEND_BUFFER_BYTES],
             ),
-            quotas=ConnectionQuotas(limits_of(config)),
+            quotas=ConnectionQuotas(
+                limits_of(config),
+                self._loop.time,
+                samples=config[metrics.QUOTA_WINDOW_NUM],
+                window_ms=config[metrics.QUOTA_WINDOW_SIZE_SECONDS] * 1000,
+            ),
             memory=self.memory,
             probe=self.observers.sockets,
             secure=self.securities,

@@ -21,6 +21,13 @@ BARNABAS_HTTP_PORT = keys.int_("barnabas.http.port", 9644, MEDIUM, ACTED, betwee
     "-1 serves none of them. Every client that can reach it may use all of it; see barnabas.http.allowed.hosts for "
     "the names under which they reach it."
 )
+BARNABAS_HTTP_WITHOUT_LOGIN_ALLOW = keys.boolean(
+    "barnabas.http.without.login.allow", False, MEDIUM, ACTED
+).doc(
+    "Whether the HTTP port may be reached from other hosts while authorizer.class.name restricts what clients of the "
+    "other ports may do: it asks for no login, shows the names of topics and groups, and compacts topics on request. "
+    "By default such a broker does not start."
+)
 BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
     "barnabas.http.allowed.hosts",
     (),
@@ -42,8 +49,15 @@ BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
 BARNABAS_CLUSTER_UNENFORCED_ACLS_ALLOW = keys.boolean(
     "barnabas.cluster.unenforced.acls.allow", False, HIGH, IN_CLUSTER
 ).doc(
-    "Whether a member of a cluster that has ACLs, or an authorizer configured, serves without enforcing them: whoever "
-    "reaches its ports may then read and write everything. By default such a broker does not start."
+    "Whether a member without an authorizer serves in a cluster that has ACLs, and so without enforcing them: whoever "
+    "reaches its ports may then read and write everything. By default such a broker does not start. With "
+    "authorizer.class.name it enforces them."
+)
+BARNABAS_AUTHORIZER_AUDIT_INTERVAL_MS = keys.long(
+    "barnabas.authorizer.audit.interval.ms", 0, LOW, ACTED, at_least(0)
+).doc(
+    "How long the audit log says nothing more of a denial once it has a line for the same principal, host, operation "
+    "and resource; the next line has the number of those that were left out. 0 writes every one, as Apache Kafka does."
 )
 BARNABAS_CLIENT_METRICS_MAX_SERIES = keys.int_(
     "barnabas.client.metrics.max.series", 10_000, LOW, ACTED, at_least(0)

@@ -3,7 +3,7 @@
 Source: MetricConfigs, QuotaConfig.
 """
 
-from barnabas.config.catalogue.use import ACTED, IN_CLUSTER, NO_JAVA, PROMETHEUS, QUOTAS_LATER
+from barnabas.config.catalogue.use import ACTED, IN_CLUSTER, PROMETHEUS
 from barnabas.config.keys import CLUSTER_WIDE, LOW, MEDIUM, KeySet
 from barnabas.config.validators import ListOf, at_least
 from barnabas.config.values import LONG_MAX
@@ -39,17 +39,17 @@ TELEMETRY_MAX_BYTES = keys.int_("telemetry.max.bytes", 1 << 20, LOW, ACTED, at_l
 
 # Quotas.
 
-QUOTA_WINDOW_NUM = keys.int_("quota.window.num", 11, LOW, QUOTAS_LATER, at_least(1)).doc(
+QUOTA_WINDOW_NUM = keys.int_("quota.window.num", 11, LOW, ACTED, at_least(1)).doc(
     "Over how many samples the quotas of clients are measured."
 )
-QUOTA_WINDOW_SIZE_SECONDS = keys.int_("quota.window.size.seconds", 1, LOW, QUOTAS_LATER, at_least(1)).doc(
+QUOTA_WINDOW_SIZE_SECONDS = keys.int_("quota.window.size.seconds", 1, LOW, ACTED, at_least(1)).doc(
     "How long each of these samples is."
 )
-CONTROLLER_QUOTA_WINDOW_NUM = keys.int_(
-    "controller.quota.window.num", 11, LOW, QUOTAS_LATER, at_least(1)
-).doc("Over how many samples the quotas of changes to topics are measured.")
+CONTROLLER_QUOTA_WINDOW_NUM = keys.int_("controller.quota.window.num", 11, LOW, ACTED, at_least(1)).doc(
+    "Over how many samples the quotas of changes to topics are measured."
+)
 CONTROLLER_QUOTA_WINDOW_SIZE_SECONDS = keys.int_(
-    "controller.quota.window.size.seconds", 1, LOW, QUOTAS_LATER, at_least(1)
+    "controller.quota.window.size.seconds", 1, LOW, ACTED, at_least(1)
 ).doc("How long each of these samples is.")
 REPLICATION_QUOTA_WINDOW_NUM = keys.int_(
     "replication.quota.window.num", 11, LOW, IN_CLUSTER, at_least(1)
@@ -63,8 +63,8 @@ ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_NUM = keys.int_(
 ALTER_LOG_DIRS_REPLICATION_QUOTA_WINDOW_SIZE_SECONDS = keys.int_(
     "alter.log.dirs.replication.quota.window.size.seconds", 1, LOW, ACTED, at_least(1)
 ).doc("How long each of these samples is.")
-CLIENT_QUOTA_CALLBACK_CLASS = keys.class_name("client.quota.callback.class", None, LOW, NO_JAVA).doc(
-    "The class that determines the quota of a client."
+CLIENT_QUOTA_CALLBACK_CLASS = keys.class_name("client.quota.callback.class", None, LOW, ACTED).doc(
+    "The class that decides which quota is in force for a client, as python:module:Class."
 )
 
 # Quotas of a broker's replication: not in the file, only set while the broker runs.

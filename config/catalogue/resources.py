@@ -4,7 +4,7 @@ Source: GroupConfig, ClientMetricsConfigs, QuotaConfig.
 """
 
 from barnabas.config.catalogue import groups, share
-from barnabas.config.catalogue.use import ACTED, QUOTAS_LATER, SHARE_LATER, STREAMS_LATER
+from barnabas.config.catalogue.use import ACTED, SHARE_LATER, STREAMS_LATER
 from barnabas.config.keys import MEDIUM, KeySet
 from barnabas.config.validators import ListOf, OneOf, Satisfies, at_least, is_share_offset_reset
 from barnabas.config.values import INT_MAX, LONG_MAX
@@ -121,23 +121,24 @@ CLIENT_METRICS_MATCH = client_metrics_keys.list_("match", (), MEDIUM, ACTED, Lis
 
 client_quota_keys = KeySet()
 
-PRODUCER_BYTE_RATE = client_quota_keys.long("producer_byte_rate", LONG_MAX, MEDIUM, QUOTAS_LATER).doc(
+PRODUCER_BYTE_RATE = client_quota_keys.long("producer_byte_rate", LONG_MAX, MEDIUM, ACTED).doc(
     "How many bytes a second may be produced."
 )
-CONSUMER_BYTE_RATE = client_quota_keys.long("consumer_byte_rate", LONG_MAX, MEDIUM, QUOTAS_LATER).doc(
+CONSUMER_BYTE_RATE = client_quota_keys.long("consumer_byte_rate", LONG_MAX, MEDIUM, ACTED).doc(
     "How many bytes a second may be fetched."
 )
-REQUEST_PERCENTAGE = client_quota_keys.double("request_percentage", 2147483647.0, MEDIUM, QUOTAS_LATER).doc(
-    "How much of the broker's time requests may take, in percent of one thread."
+REQUEST_PERCENTAGE = client_quota_keys.double("request_percentage", 2147483647.0, MEDIUM, ACTED).doc(
+    "How much of the broker's time requests may take, in percent: 100 is one core, as much as a broker here has for "
+    "requests."
 )
 CONTROLLER_MUTATION_RATE = client_quota_keys.double(
-    "controller_mutation_rate", 2147483647.0, MEDIUM, QUOTAS_LATER
+    "controller_mutation_rate", 2147483647.0, MEDIUM, ACTED
 ).doc("How many partitions a second may be created or deleted.")
 
 ip_quota_keys = KeySet()
 
 CONNECTION_CREATION_RATE = ip_quota_keys.int_(
-    "connection_creation_rate", INT_MAX, MEDIUM, QUOTAS_LATER, at_least(0)
+    "connection_creation_rate", INT_MAX, MEDIUM, ACTED, at_least(0)
 ).doc("How many connections a second an address may make.")
 
 # Credentials of a user (AlterUserScramCredentials, KIP-554); the values never leave the broker.

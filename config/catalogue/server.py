@@ -14,7 +14,7 @@ from barnabas.config.catalogue.use import (
     SECURITY_LATER,
 )
 from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, KeySet
-from barnabas.config.validators import ListOf, at_least
+from barnabas.config.validators import ListOf, Satisfies, at_least, is_authorizer_class
 from barnabas.config.values import LONG_MAX
 
 keys = KeySet()
@@ -43,10 +43,20 @@ BROKER_RACK = keys.optional_string("broker.rack", None, MEDIUM, ACTED).doc(
 DELETE_TOPIC_ENABLE = keys.boolean("delete.topic.enable", True, HIGH, ACTED).doc(
     "Whether topics can be deleted at all."
 )
-AUTHORIZER_CLASS_NAME = keys.string("authorizer.class.name", "", LOW, ACTED).doc(
-    "The class that decides what each client may do. With Kafka's StandardAuthorizer ACLs are kept in the "
-    "metadata and can be created, listed and deleted, but they are not enforced until a later release; with any "
-    "other, or none, there are no ACLs. Every client may do everything in each case."
+AUTHORIZER_CLASS_NAME = keys.string(
+    "authorizer.class.name",
+    "",
+    LOW,
+    ACTED,
+    Satisfies(
+        is_authorizer_class,
+        "empty, org.apache.kafka.metadata.authorizer.StandardAuthorizer, or python:module:Class for one of your own",
+    ),
+).doc(
+    "The class that decides what each client may do. Kafka's StandardAuthorizer follows the ACLs in the metadata, "
+    "which clients create, list and delete; without a class every client may do everything, and there are no ACLs. "
+    "python:module:Class names a class of your own: docs/authorization.md describes what it has to be. Any other "
+    "class refuses the start, as nothing would be protected."
 )
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 EARLY_START_LISTENERS = keys.optional_list(
@@ -126,9 +136,9 @@ SERVER_MAX_STARTUP_TIME_MS = keys.long(
 
 # Authorization of the built-in kind; Kafka leaves these to its authorizer, outside its own catalogue.
 
-SUPER_USERS = keys.string("super.users", "", MEDIUM, SECURITY_LATER).doc(
-    "Principals that may do everything, as User:name, separated by semicolons."
+SUPER_USERS = keys.string("super.users", "", MEDIUM, ACTED).doc(
+    "Principals that may do everything, as User:name, separated by semicolons. It is the authorizer that reads them."
 )
-ALLOW_EVERYONE_IF_NO_ACL_FOUND = keys.boolean(
-    "allow.everyone.if.no.acl.found", False, MEDIUM, SECURITY_LATER
-).doc("Whether a resource without any ACL is open to everyone.")
+ALLOW_EVERYONE_IF_NO_ACL_FOUND = keys.boolean("allow.everyone.if.no.acl.found", False, MEDIUM, ACTED).doc(
+    "Whether a resource without any ACL is open to everyone."
+)

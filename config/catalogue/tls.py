@@ -102,10 +102,11 @@ PRINCIPAL_BUILDER_CLASS = keys.class_name(
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     MEDIUM,
     ACTED,
-    None,
+    OneOf("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"),
     PER_BROKER,
 ).doc(
-    "The class that derives the principal of a connection. Only Kafka's own is known; any other is rejected."
+    "The class that derives the principal of a connection. There is no other than the default: a name that a client "
+    "has not would be one by which it is let in."
 )
 
 # Delegation tokens.

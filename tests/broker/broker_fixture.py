@@ -15,9 +15,17 @@ from typing import Never, Protocol
 from uuid import UUID
 
 from barnabas.broker.metadata.image import MetadataDelta
+from barnabas.broker.network.in_flight import MeteredAnswer, Response
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import BrokerTopicProbe, RequestProbe
-from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.broker.request import (
+    ANONYMOUS,
+    CLOSE_CONNECTION,
+    NO_RESPONSE,
+    ConnectionInfo,
+    KafkaPrincipal,
+    NoResponse,
+)
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
 from barnabas.broker.startup.control import OwnControl
 from barnabas.broker.startup.node_storage import NodeStorage
@@ -85,7 +93,7 @@ class InProcessBroker:
     """A broker over `log_dir`. `settings` are broker keys; `runner` does what blocks (at once by default).
 
     `env` is its file system (the operating system's by default), `timer` its clock. Ids of topics
-    and members are numbers from `first_id` on.
+    and members are numbers from `first_id` on. Requests are timed with `request_clock`, by default that of `timer`.
     """
 
     def __init__(
@@ -97,11 +105,13 @@ class InProcessBroker:
         env: TurnedEnv | None = None,
         timer: ManualTimer | None = None,
         first_id: int = 1,
+        request_clock: Callable[[], float] | None = None,
     ) -> None:
         overrides = {"log.dirs": str(log_dir), "node.id": str(NODE_ID), **(settings or {})}
         self.config = BrokerConfig.of(None, overrides=[f"{key}={value}" for key, value in overrides.items()])
         self.env: TurnedEnv = env or ManualEnv()
         self.timer = timer or ManualTimer()
+        self._request_clock = request_clock or self.timer.time
         self.runner = runner or InlineRunner()
         self.requests = RequestProbe()
         self.topics = BrokerTopicProbe()
@@ -148,12 +158,14 @@ class InProcessBroker:
             new_topic_id=lambda: next(topic_ids).to_bytes(16, "big"),
             new_client_instance_id=lambda: b"client%010d" % next(client_ids),
             new_member_uuid=lambda: UUID(int=next(uuids)),
-            request_clock=self.timer.time,
+            request_clock=self._request_clock,
         )
 
-    def client(self, version: int, client_id: str | None = "test") -> Client:
+    def client(
+        self, version: int, client_id: str | None = "test", *, principal: KafkaPrincipal = ANONYMOUS
+    ) -> Client:
         """A new connection that speaks `version` of every API."""
-        return Client(self, version, client_id)
+        return Client(self, version, client_id, principal)
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> Uuid:
         """Creates a topic, with settings whose dots are written as underscores; returns its id."""
@@ -182,9 +194,18 @@ class InProcessBroker:
 
 
 class Client:
-    """One connection, with one request in flight at a time. True, so that a dialogue can be asserted."""
+    """One connection, with one request in flight at a time. True, so that a dialogue can be asserted.
 
-    def __init__(self, broker: InProcessBroker, version: int, client_id: str | None) -> None:
+    `muted_ms` is for how long a connection would not be read after the last answer, None if the client has no quotas.
+    """
+
+    def __init__(
+        self,
+        broker: InProcessBroker,
+        version: int,
+        client_id: str | None,
+        principal: KafkaPrincipal = ANONYMOUS,
+    ) -> None:
         self.version = version
         self.client_id = client_id
         self.info = ConnectionInfo(
@@ -194,7 +215,9 @@ class Client:
             client_port=50_000,
             local_host=DIALLED_HOST,
             local_port=DIALLED_PORT,
+            principal=principal,
         )
+        self.muted_ms: int | None = None
         self._broker = broker
         self._correlation_id = 0
         self._key = ApiKey.PRODUCE
@@ -247,18 +270,27 @@ class Client:
         except ProtocolError:
             self._answers.append(CLOSED)
             return
-        if isinstance(answer, NoResponse):
-            self._answers.append({NO_RESPONSE: SILENCE, CLOSE_CONNECTION: CLOSED}[answer])
-        elif isinstance(answer, Pending):
+        self.muted_ms = None
+        if isinstance(answer, MeteredAnswer):
+            self.muted_ms = answer.mute_ms
+            answer = answer.answer
+        if isinstance(answer, Pending):
             answer.add_done_callback(self._hear(self._key, self._correlation_id))
         else:
             self._hear(self._key, self._correlation_id)(answer)
         self._broker.timer.run_soon()  # the pass of the loop ends here
 
-    def _hear(self, key: ApiKey, correlation_id: int) -> Callable[[list[Chunk] | NoResponse], None]:
+    def _hear(self, key: ApiKey, correlation_id: int) -> Callable[[Response], None]:
         """Returns a function that decodes the response on arrival: its files may be deleted before a comparison."""
 
-        def heard(chunks: list[Chunk] | NoResponse) -> None:
+        def heard(response: Response) -> None:
+            chunks: list[Chunk] | NoResponse
+            if isinstance(response, MeteredAnswer):
+                self.muted_ms = response.mute_ms
+                assert not isinstance(response.answer, Pending)
+                chunks = response.answer
+            else:
+                chunks = response
             if isinstance(chunks, NoResponse):
                 self._answers.append({NO_RESPONSE: SILENCE, CLOSE_CONNECTION: CLOSED}[chunks])
                 return

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from barnabas.broker.logging.setup import RateLimit
 from barnabas.broker.network.connection import Connection, ConnectionContext
-from barnabas.broker.network.in_flight import Answer
+from barnabas.broker.network.in_flight import Answer, MeteredAnswer, Response
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import ListenerProbe
-from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo
+from barnabas.broker.waiting.timer import DeadlineQueue
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.framing import Frame, Framer, size_prefix
-from barnabas.protocol.wire import Chunk, RecordsChunk
+from barnabas.protocol.wire import RecordsChunk
 from tests.broker.fakes import FakeTransport, ManualTimer
 
 
@@ -48,18 +49,42 @@ class SliceableRecords(FakeRecords):
         return SliceableRecords(size, self.letter, self.reads)
 
 
+class FakeMeter:
+    """The meter of all requests of a handler: its clock is what sending takes, `unmuted_count` the mutes that ended."""
+
+    def __init__(self) -> None:
+        self.network_s = 0.0
+        self.unmuted_count = 0
+        self._now = 0.0
+
+    def now(self) -> float:
+        self._now += 0.25
+        return self._now
+
+    def used_network(self, seconds: float) -> None:
+        self.network_s += seconds
+
+    def unmuted(self) -> None:
+        self.unmuted_count += 1
+
+
 class ScriptedHandler:
     """Does what the request says.
 
     "echo X"; "wait X", until `pending[X]` completes; "done X", a complete Pending; "none"; "close"; "bad";
     "bug"; "big N", a response of N bytes; "records NAME", the contents of `records[NAME]`, behind three bytes;
     "complete X Y", which completes the requests that wait for X and for Y, of any connection.
+
+    Of a client that has quotas, with `meter` for all of its requests: "throttle MS X", after which the connection is
+    muted for so many milliseconds; "silence MS", without a response; "limited X", until `limited[X]` completes.
     """
 
     def __init__(self) -> None:
         self.handled: list[str] = []
-        self.pending: dict[str, Pending[list[Chunk] | NoResponse]] = {}
+        self.pending: dict[str, Pending[Response]] = {}
+        self.limited: dict[str, Pending[Response]] = {}
         self.records: dict[str, RecordsChunk] = {}
+        self.meter = FakeMeter()
 
     def __call__(self, info: ConnectionInfo, frame: Frame) -> Answer:
         frame = bytes(frame[2:])
@@ -69,13 +94,15 @@ class ScriptedHandler:
             case b"echo":
                 return [rest[:1], memoryview(rest[1:])]
             case b"wait":
-                pending: Pending[list[Chunk] | NoResponse] = Pending()
+                pending: Pending[Response] = Pending()
                 self.pending[rest[:20].decode()] = pending
                 return pending
             case b"done":
-                done: Pending[list[Chunk] | NoResponse] = Pending()
+                done: Pending[Response] = Pending()
                 done.complete([rest])
                 return done
+            case b"throttle" | b"silence" | b"limited":
+                return self._metered(verb, rest)
             case b"none":
                 return NO_RESPONSE
             case b"close":
@@ -93,8 +120,20 @@ class ScriptedHandler:
             case _:
                 raise ProtocolError("no such thing")
 
+    def _metered(self, verb: bytes, rest: bytes) -> MeteredAnswer:
+        if verb == b"limited":
+            limited: Pending[Response] = Pending()
+            self.limited[rest.decode()] = limited
+            return MeteredAnswer(limited, self.meter)
+        ms, _, text = rest.partition(b" ")
+        return MeteredAnswer([text] if verb == b"throttle" else NO_RESPONSE, self.meter, int(ms))
+
     def complete(self, name: str) -> None:
         self.pending.pop(name).complete([name.encode()])
+
+    def complete_limited(self, name: str, mute_ms: int = 0) -> None:
+        """Completes the request "limited NAME"; the connection is muted then."""
+        self.limited.pop(name).complete(MeteredAnswer([name.encode()], self.meter, mute_ms))
 
 
 class Client:
@@ -126,6 +165,7 @@ class Client:
                 complaints=RateLimit(now=self.timer.time),
                 call_soon=self.timer.call_soon,
                 closed=self.lost.append,
+                mutes=DeadlineQueue(self.timer),
             )
         )
         info = ConnectionInfo(

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.broker import request
-from barnabas.broker.request import ANONYMOUS, REGISTRY, ConnectionInfo, KafkaPrincipal, RequestContext, api
+from barnabas.broker.request import (
+    ANONYMOUS,
+    REGISTRY,
+    ConnectionInfo,
+    KafkaPrincipal,
+    PartitionCharge,
+    RequestContext,
+    api,
+)
 from barnabas.protocol.api_keys import ApiKey
 
 
@@ -25,6 +33,37 @@ def test_a_context_has_the_header_and_the_connection() -> None:
     assert context.client_id == "me"
     assert context.connection.principal is ANONYMOUS
     assert context.connection.client_software_name == "unknown"
+
+
+def test_a_request_may_have_a_context_of_its_own_with_a_meter() -> None:
+    connection = ConnectionInfo(
+        connection_id=1, listener_name="L", client_host="", client_port=0, local_host="", local_port=0
+    )
+    shared, meter = RequestContext(connection, ApiKey.METADATA, 12, "me"), NoMeter()
+    own = shared.metered(meter)
+    assert (own.connection, own.api_key, own.api_version, own.client_id) == (
+        connection,
+        ApiKey.METADATA,
+        12,
+        "me",
+    )
+    assert (own.meter, shared.meter) == (meter, None)
+
+
+class NoMeter:
+    """A meter without quotas."""
+
+    def fetch_limit_bytes(self) -> int:
+        raise NotImplementedError
+
+    def fetched(self, response_bytes: int) -> int:
+        raise NotImplementedError
+
+    def exempt(self) -> None:
+        raise NotImplementedError
+
+    def mutation_charge(self, *, is_strict: bool, throttles: bool = True) -> PartitionCharge | None:
+        raise NotImplementedError
 
 
 def test_principals_are_equal_by_type_and_name() -> None:

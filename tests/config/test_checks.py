@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import BROKER_KEYS
-from barnabas.config.checks import AT_MOST, LESS_THAN, parse_connection_overrides
+from barnabas.config.checks import AT_MOST, LESS_THAN, is_loopback, parse_connection_overrides
 from barnabas.config.keys import ConfigKey
 from barnabas.config.layers import InvalidConfigError
 
@@ -48,6 +48,14 @@ def test_the_defaults_are_in_order(small: ConfigKey[int], great: ConfigKey[int])
         (
             ["connections.max.idle.ms=50"],
             "connection.failed.authentication.delay.ms=100 must be less than connections",
+        ),
+        (
+            ["authorizer.class.name=python:a:B", "barnabas.http.host=0.0.0.0"],
+            "f line 2: barnabas.http.host=0.0.0.0 must be localhost, as authorizer.class.name restricts",
+        ),
+        (
+            ["authorizer.class.name=com.example.Authorizer"],
+            "f line 1: authorizer.class.name=com.example.Authorizer must be empty, org.apache.kafka",
         ),
         (["max.connections.per.ip.overrides=a"], "must be host:count, comma-separated"),
         (["max.connections.per.ip=0"], "must allow some address"),
@@ -102,3 +110,22 @@ def test_limits_by_address() -> None:
     for text in ("a", "a:", ":1", "a:x"):
         with pytest.raises(ValueError):
             parse_connection_overrides(text)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.9.9.9", "::1"])
+def test_hosts_that_only_this_host_reaches(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "10.0.0.1", "broker", "localhost.example"])
+def test_hosts_that_others_may_reach(host: str) -> None:
+    assert not is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "settings", ["barnabas.http.port=-1", "barnabas.http.without.login.allow=true", "authorizer.class.name="]
+)
+def test_the_http_port_may_be_open_where_nothing_is_protected_or_it_is_wanted(settings: str) -> None:
+    BrokerConfig.of(
+        f"authorizer.class.name=python:a:B\nbarnabas.http.host=\n{settings}".encode(), file_name="f"
+    )

@@ -86,10 +86,6 @@ def test_a_member_of_a_cluster() -> None:
             },
             "must be the name of a listener that is opened: CLIENT",
         ),
-        (
-            {"authorizer__class__name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
-            "StandardAuthorizer must be left out: this broker does not enforce ACLs",
-        ),
     ],
 )
 def test_what_a_member_refuses_names_the_key_and_what_would_be_right(
@@ -98,11 +94,9 @@ def test_what_a_member_refuses_names_the_key_and_what_would_be_right(
     assert any(complaint in error for error in refused(**changes)), refused(**changes)
 
 
-def test_an_authorizer_may_be_named_where_nobody_minds_that_acls_are_not_enforced() -> None:
+def test_a_member_may_have_an_authorizer() -> None:
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    assert load(
-        authorizer__class__name=authorizer, barnabas__cluster__unenforced__acls__allow="true"
-    ).is_member
+    assert load(authorizer__class__name=authorizer).is_member
 
 
 def test_one_key_says_which_listener_is_between_brokers() -> None:

@@ -38,7 +38,7 @@ def said(line: str) -> list[ConfigMessage]:
         (
             "listener.name.x.sasl.oauthbearer.scope.claim.name=x",
             MessageKind.INERT,
-            "has no effect: Kerberos, OAUTHBEARER, delegation tokens and ACLs come",
+            "has no effect: Kerberos, OAUTHBEARER and delegation tokens come",
         ),
         (
             "listener.name.x.max.connections.per.ip=9",
@@ -62,16 +62,6 @@ def said(line: str) -> list[ConfigMessage]:
         ),
         ("listener.name.x.nonsense=9", MessageKind.UNKNOWN, "is not a configuration key"),
         ("num.io.threads=9", MessageKind.INERT, "has no effect: one event loop serves every connection"),
-        (
-            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            MessageKind.UNENFORCED,
-            "is not enforced: ACLs are kept and listed, and everyone may do everything",
-        ),
-        (
-            "authorizer.class.name=com.example.Authorizer",
-            MessageKind.UNENFORCED,
-            "names a Java class, which cannot run here: there are no ACLs, and everyone may do everything",
-        ),
     ],
 )
 def test_messages_about_settings(line: str, kind: MessageKind, text: str) -> None:
@@ -84,7 +74,7 @@ def test_messages_about_settings(line: str, kind: MessageKind, text: str) -> Non
 
 def test_a_key_that_acts_has_no_message() -> None:
     assert said("num.partitions=3") == []
-    assert said("authorizer.class.name=") == []
+    assert said("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer") == []
     assert said("listener.name.x.max.connections=9") == []
     assert said("listener.name.x.plain.sasl.jaas.config=x") == []
     assert said("listener.name.x.scram-sha-256.connections.max.reauth.ms=9") == []

@@ -13,6 +13,7 @@ from barnabas.config.validators import (
     Validator,
     at_least,
     between,
+    is_authorizer_class,
     is_list_of_hosts,
     is_list_of_http_hosts,
     is_list_of_voters,
@@ -112,3 +113,21 @@ def test_http_hosts(entry: str, good: bool) -> None:
 )
 def test_share_offset_resets(text: str, good: bool) -> None:
     assert is_share_offset_reset(text) is good
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("", True),
+        ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", True),
+        ("python:acme.access:Authorizer", True),
+        ("kafka.security.authorizer.AclAuthorizer", False),
+        ("com.example.Authorizer", False),
+        ("python:acme.access", False),
+        ("python::Authorizer", False),
+        ("python:acme.access: ", False),
+        ("java:acme.access:Authorizer", False),
+    ],
+)
+def test_classes_of_authorizers(name: str, is_one: bool) -> None:
+    assert is_authorizer_class(name) is is_one

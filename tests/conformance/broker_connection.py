@@ -30,6 +30,8 @@ class BrokerConnection:
         self.client_id = client_id
         self.timeout_s = RESPONSE_TIMEOUT_S
         """The timeout of a response; takes effect when the next socket opens."""
+        self.source: str | None = None
+        """The address from which the next socket connects; None for any."""
         self._socket: socket.socket | None = None
         self._correlation_id = 0
 
@@ -88,7 +90,11 @@ class BrokerConnection:
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection(self.address, timeout=self.timeout_s)
+            self._socket = socket.create_connection(
+                self.address,
+                timeout=self.timeout_s,
+                source_address=None if self.source is None else (self.source, 0),
+            )
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._socket
 

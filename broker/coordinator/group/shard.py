@@ -18,6 +18,7 @@ from barnabas.broker.coordinator.group.consumer.classic_members import ClassicMe
 from barnabas.broker.coordinator.group.consumer.consumer_groups import ConsumerGroupReplay, ConsumerGroups
 from barnabas.broker.coordinator.group.consumer.group_dependencies import GroupDependencies
 from barnabas.broker.coordinator.group.consumer.heartbeat import Heartbeats
+from barnabas.broker.coordinator.group.consumer.regexes import VisibleTopics
 from barnabas.broker.coordinator.group.foreign import ForeignGroups
 from barnabas.broker.coordinator.group.group import Groups
 from barnabas.broker.coordinator.group.offsets.manager import OffsetManager
@@ -36,7 +37,8 @@ _CLASSIC_GROUP: Final = 2
 class GroupCoordinatorShard:
     """The groups of one partition, and their offsets."""
 
-    def __init__(self, context: ShardContext) -> None:
+    def __init__(self, context: ShardContext, visible_topics: VisibleTopics | None = None) -> None:
+        """`visible_topics` has the authorizer's answers, by which regular expressions match topics."""
         self.context = context
         self.groups = Groups()
         self.offsets = OffsetManager(context, self.groups)
@@ -47,7 +49,7 @@ class GroupCoordinatorShard:
         self.joining = Joining(context, self.groups, rebalancing)
         self.syncing = Syncing(rebalancing)
         self.leaving = Leaving(rebalancing)
-        shared = GroupDependencies(context, self.groups, self.classic)
+        shared = GroupDependencies(context, self.groups, self.classic, visible_topics)
         self.consumers = ConsumerGroups(shared)
         self.heartbeats = Heartbeats(shared)
         self.classic_members = ClassicMembers(shared)

@@ -1,6 +1,6 @@
-"""DescribeAcls, CreateAcls and DeleteAcls. The entries are stored and shown; they are not enforced yet.
+"""DescribeAcls, CreateAcls and DeleteAcls: the entries that the authorizer follows.
 
-As in Kafka they need an authorizer that keeps them in the metadata.
+Without an authorizer that follows those in the metadata there are none.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from barnabas.broker.controller.acl_admin import (
     matching,
 )
 from barnabas.broker.controller.embedded import Decision
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import denied, is_allowed
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
-from barnabas.config.catalogue.server import AUTHORIZER_CLASS_NAME, STANDARD_AUTHORIZER
+from barnabas.broker.security.auth_helper import Check
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError, ErrorCode, ProtocolError
 from barnabas.protocol.messages.acls import (
@@ -35,11 +37,20 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 
-def _disabled(broker: Broker) -> ApiError | None:
-    """The error of a broker without an authorizer; None with one."""
-    if broker.config[AUTHORIZER_CLASS_NAME] == STANDARD_AUTHORIZER:
-        return None
-    return ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker.")
+(_DESCRIBE,) = checks_of(ApiKey.DESCRIBE_ACLS)
+(_CREATE,) = checks_of(ApiKey.CREATE_ACLS)
+(_DELETE,) = checks_of(ApiKey.DELETE_ACLS)
+
+
+def _refusal(broker: Broker, context: RequestContext, check: Check) -> ApiError | None:
+    """The error of a broker without ACLs, or of a client that may not use them; None where it may."""
+    if not is_allowed(broker, context, check):
+        return denied(check)
+    if broker.auth is None:
+        return ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker.")
+    if broker.auth.acls is None:
+        return ApiError(ErrorCode.SECURITY_DISABLED, "The broker's authorizer does not follow ACLs.")
+    return None
 
 
 def _filter(item: DescribeAclsRequest | DeleteAclsRequest.DeleteAclsFilter) -> AclFilter:
@@ -61,7 +72,7 @@ def describe_acls(
     wanted = _filter(request)
     if wanted.names_zero:
         raise ProtocolError("a filter of ACLs holds a number that stands for what is unknown")
-    if (error := _disabled(broker)) is not None:
+    if (error := _refusal(broker, context, _DESCRIBE)) is not None:
         return DescribeAclsResponse(error_code=error.code, error_message=error.message)
     found = by_resource(acl for _, acl in matching(broker.image.acls, wanted))
     return DescribeAclsResponse(
@@ -111,7 +122,7 @@ def create_acls(
         records, outcomes = create(image.acls, wanted, broker.new_topic_id)
         return Decision(CreateAclsResponse(results=[_created(error) for error in outcomes]), records)
 
-    if (error := _disabled(broker)) is not None:
+    if (error := _refusal(broker, context, _CREATE)) is not None:
         return all_rejected(error)
     return broker.controller.change("The change of ACLs", decide, all_rejected)
 
@@ -137,7 +148,7 @@ def delete_acls(
         records, outcomes = delete(image.acls, filters)
         return Decision(DeleteAclsResponse(filter_results=[_deleted(found) for found in outcomes]), records)
 
-    if (error := _disabled(broker)) is not None:
+    if (error := _refusal(broker, context, _DELETE)) is not None:
         return all_rejected(error)
     return broker.controller.change("The change of ACLs", decide, all_rejected)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas.broker.controller.config_admin import (
     ConfigAdmin,
@@ -14,12 +14,22 @@ from barnabas.broker.controller.config_admin import (
 )
 from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.controller.loggers import alter_loggers
-from barnabas.broker.metadata.image import BROKER_LOGGER_RESOURCE, MetadataImage
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import denied, is_allowed
+from barnabas.broker.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+)
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
 from barnabas.config.alteration import AlterOperation
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.acls import CLUSTER_NAME
 from barnabas.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -31,6 +41,17 @@ from barnabas.protocol.schema import Message
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
+_ALTER_TOPIC, _ALTER_GROUP, _ALTER_CLUSTER = checks_of(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+"""Those of AlterConfigs are the same."""
+
+_CHECKS: Final = {
+    TOPIC_RESOURCE: _ALTER_TOPIC,
+    GROUP_RESOURCE: _ALTER_GROUP,
+    BROKER_RESOURCE: _ALTER_CLUSTER,
+    CLIENT_METRICS_RESOURCE: _ALTER_CLUSTER,
+}
+_NAMED: Final = (TOPIC_RESOURCE, GROUP_RESOURCE)
+
 Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 
 
@@ -38,9 +59,9 @@ Response = TypeVar("Response", AlterConfigsResponse, IncrementalAlterConfigsResp
 def alter_configs(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> Pending[AlterConfigsResponse]:
-    return _alter(
-        broker, alterations_of(request), {}, AlterConfigsResponse, validate_only=request.validate_only
-    )
+    alterations = alterations_of(request)
+    refused = _denied(broker, context, alterations)
+    return _alter(broker, alterations, refused, AlterConfigsResponse, validate_only=request.validate_only)
 
 
 @api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), forwardable=True)
@@ -48,10 +69,44 @@ def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Pending[IncrementalAlterConfigsResponse]:
     alterations = alterations_of(request)
-    of_loggers = alter_own_loggers(broker.node_id, alterations, validate_only=request.validate_only)
+    done = alter_own_loggers(broker, context, alterations, validate_only=request.validate_only)
+    done |= _denied(broker, context, alterations)
     return _alter(
-        broker, alterations, of_loggers, IncrementalAlterConfigsResponse, validate_only=request.validate_only
+        broker, alterations, done, IncrementalAlterConfigsResponse, validate_only=request.validate_only
     )
+
+
+def _denied(
+    broker: Broker, context: RequestContext, alterations: Sequence[ConfigAlteration]
+) -> dict[int, ApiError | None]:
+    """The errors of resources that the client may not alter, by position.
+
+    What is malformed or named twice is left to `_alter`, and settings that this broker cannot have, which Kafka's
+    brokers reject before the controller authorizes the rest.
+    """
+    if broker.auth is None:
+        return {}
+    repeated = repeated_resources(each.resource for each in alterations)
+    errors: dict[int, ApiError | None] = {}
+    for position, alteration in enumerate(alterations):
+        kind, name = alteration.resource
+        check = _CHECKS.get(kind)
+        if check is None or alteration.resource in repeated or not _is_sound(broker, alteration):
+            continue
+        if not is_allowed(broker, context, check, name if kind in _NAMED else CLUSTER_NAME):
+            errors[position] = denied(check)
+    return errors
+
+
+def _is_sound(broker: Broker, alteration: ConfigAlteration) -> bool:
+    try:
+        check_form(alteration)
+    except ApiError:
+        return False
+    if alteration.resource[0] != BROKER_RESOURCE:
+        return True
+    (outcome,) = ConfigAdmin(broker.config, broker.node_id).decide(broker.image, [alteration])
+    return not isinstance(outcome, ApiError)
 
 
 def alterations_of(
@@ -80,7 +135,7 @@ def alterations_of(
 
 
 def alter_own_loggers(
-    node_id: int, alterations: Sequence[ConfigAlteration], *, validate_only: bool
+    broker: Broker, context: RequestContext, alterations: Sequence[ConfigAlteration], *, validate_only: bool
 ) -> dict[int, ApiError | None]:
     """Applies the alterations of loggers, which are not in the metadata; returns their errors, or None, by position."""
     repeated = repeated_resources(each.resource for each in alterations)
@@ -92,7 +147,9 @@ def alter_own_loggers(
         outcomes[position] = None
         try:
             check_form(alteration)
-            alter_loggers(name, alteration.keys, node_id=node_id, validate_only=validate_only)
+            if not is_allowed(broker, context, _ALTER_CLUSTER):
+                raise denied(_ALTER_CLUSTER)
+            alter_loggers(name, alteration.keys, node_id=broker.node_id, validate_only=validate_only)
         except ApiError as error:
             outcomes[position] = error
     return outcomes

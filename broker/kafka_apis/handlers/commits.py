@@ -18,9 +18,11 @@ from barnabas.broker.coordinator.group.offsets.commit import (
     OffsetFetch,
 )
 from barnabas.broker.coordinator.txn import TransactionalProducer
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import allowed_names, denied, is_allowed
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.topics import TopicImage
-from barnabas.broker.pending import Pending, all_of
+from barnabas.broker.pending import Pending, all_of, completed
 from barnabas.broker.request import RequestContext, api
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
@@ -37,6 +39,11 @@ from barnabas.protocol.wire import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+
+(_COMMIT_TOPIC,) = checks_of(ApiKey.OFFSET_COMMIT)
+(_TXN_COMMIT_TOPIC,) = checks_of(ApiKey.TXN_OFFSET_COMMIT)
+(_DELETE_OF_TOPIC,) = checks_of(ApiKey.OFFSET_DELETE)
+_FETCH_GROUP, _FETCH_TOPIC = checks_of(ApiKey.OFFSET_FETCH)
 
 _TOPIC_IDS_SINCE: Final = 10
 _MANY_GROUPS_SINCE: Final = 8
@@ -67,6 +74,11 @@ class _Screened:
     def __init__(self) -> None:
         self.known: list[CommitTopic] = []
         self.rejected: dict[tuple[str, Uuid], list[tuple[int, ErrorCode]]] = {}
+
+    def deny(self, name: str, topic: Any, topic_id: Uuid = ZERO_UUID) -> None:
+        """All partitions of a topic of the request, which the client may not read."""
+        indexes = [partition.partition_index for partition in topic.partitions]
+        self.reject(name, topic_id, indexes, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def reject(self, name: str, topic_id: Uuid, partitions: Sequence[int], code: ErrorCode) -> None:
         self.rejected.setdefault((name, topic_id), []).extend((index, code) for index in partitions)
@@ -116,11 +128,14 @@ def offset_commit(
     screened = _Screened()
     image = broker.image
     by_id = context.api_version >= _TOPIC_IDS_SINCE
-    for topic in request.topics:
-        name = image.topic_names.get(topic.topic_id, "") if by_id else topic.name
+    names = [image.topic_names.get(topic.topic_id, "") if by_id else topic.name for topic in request.topics]
+    allowed = allowed_names(broker, context, _COMMIT_TOPIC, filter(None, names) if by_id else names)
+    for name, topic in zip(names, request.topics, strict=True):
         if by_id and not name:
             indexes = [partition.partition_index for partition in topic.partitions]
             screened.reject("", topic.topic_id, indexes, ErrorCode.UNKNOWN_TOPIC_ID)
+        elif name not in allowed:
+            screened.deny(name, topic, topic.topic_id)
         else:
             _screen(screened, topic, name, image.topics.get(name))
     if not screened.known:
@@ -158,8 +173,12 @@ def txn_offset_commit(
 ) -> TxnOffsetCommitResponse | Pending[TxnOffsetCommitResponse]:
     screened = _Screened()
     version = context.api_version
+    allowed = allowed_names(broker, context, _TXN_COMMIT_TOPIC, [topic.name for topic in request.topics])
     for topic in request.topics:
-        _screen(screened, topic, topic.name, broker.image.topics.get(topic.name))
+        if topic.name in allowed:
+            _screen(screened, topic, topic.name, broker.image.topics.get(topic.name))
+        else:
+            screened.deny(topic.name, topic)
     if not screened.known:
         return _txn_response(screened, (), version)
     commit = OffsetCommit(
@@ -206,8 +225,12 @@ def offset_delete(
     broker: Broker, context: RequestContext, request: OffsetDeleteRequest
 ) -> Pending[OffsetDeleteResponse]:
     screened = _Screened()
+    allowed = allowed_names(broker, context, _DELETE_OF_TOPIC, [topic.name for topic in request.topics])
     for topic in request.topics:
-        _screen(screened, topic, topic.name, broker.image.topics.get(topic.name))
+        if topic.name in allowed:
+            _screen(screened, topic, topic.name, broker.image.topics.get(topic.name))
+        else:
+            screened.deny(topic.name, topic)
     known = [(topic.name, [p.partition_index for p in topic.partitions]) for topic in screened.known]
     who = f"client {context.client_id} at {context.connection.client_host}"
     pending = broker.groups.offsets.delete(request.group_id, known, who)
@@ -236,7 +259,7 @@ def offset_fetch(
 ) -> Pending[OffsetFetchResponse]:
     version = context.api_version
     fetches = [_Fetch(group, version, request.require_stable) for group in _groups(request, version)]
-    return all_of([fetch.ask(broker) for fetch in fetches]).then(
+    return all_of([fetch.ask(broker, context) for fetch in fetches]).then(
         lambda groups: (
             OffsetFetchResponse(groups=groups)
             if version >= _MANY_GROUPS_SINCE
@@ -295,40 +318,55 @@ class _Fetch:
         self._version = version
         self._require_stable = require_stable
         self._by_id = version >= _TOPIC_IDS_SINCE
-        self._unknown: list[TopicResponse] = []
+        self._failed: list[TopicResponse] = []
+        """Topics that the coordinator is not asked for: of unknown ids, and that the client may not describe."""
 
-    def ask(self, broker: Broker) -> Pending[GroupResponse]:
+    def ask(self, broker: Broker, context: RequestContext) -> Pending[GroupResponse]:
+        if not is_allowed(broker, context, _FETCH_GROUP, self._group.group_id):
+            return completed(self._error(denied(_FETCH_GROUP).code))
         fetch = OffsetFetch(
             self._group.group_id,
             self._group.member_id,
             self._group.member_epoch,
-            self._topics(broker.image),
+            self._topics(broker, context),
             self._require_stable,
         )
-        return broker.groups.offsets.fetch(fetch).then(lambda found: self._response(broker.image, found))
+        return broker.groups.offsets.fetch(fetch).then(lambda found: self._response(broker, context, found))
 
-    def _topics(self, image: MetadataImage) -> list[tuple[str, Uuid, Sequence[int]]] | None:
-        """The topics to fetch from the coordinator, by name; ids without a topic are left out."""
-        if self._group.topics is None:
+    def _topics(
+        self, broker: Broker, context: RequestContext
+    ) -> list[tuple[str, Uuid, Sequence[int]]] | None:
+        """The topics to fetch from the coordinator, by name."""
+        asked, image = self._group.topics, broker.image
+        if asked is None:
             return None
-        if not self._by_id:
-            return [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in self._group.topics]
+        if broker.auth is None and not self._by_id:
+            return [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in asked]
+        names = [image.topic_names.get(topic.topic_id) if self._by_id else topic.name for topic in asked]
+        known = [name for name in names if name is not None]
+        allowed = allowed_names(broker, context, _FETCH_TOPIC, known)
         topics: list[tuple[str, Uuid, Sequence[int]]] = []
-        for topic in self._group.topics:
-            name = image.topic_names.get(topic.topic_id)
+        for name, topic in zip(names, asked, strict=True):
             if name is None:
-                self._unknown.append(_unknown_topic(topic))
+                self._failed.append(_failed_topic(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+            elif name not in allowed:
+                self._failed.append(_failed_topic(topic, denied(_FETCH_TOPIC).code))
             else:
                 topics.append((name, topic.topic_id, topic.partition_indexes))
         return topics
 
-    def _response(self, image: MetadataImage, found: Sequence[FetchedTopic] | ErrorCode) -> GroupResponse:
+    def _response(
+        self, broker: Broker, context: RequestContext, found: Sequence[FetchedTopic] | ErrorCode
+    ) -> GroupResponse:
         if isinstance(found, ErrorCode):
             return self._error(found)
+        if self._group.topics is None and broker.auth is not None:
+            allowed = allowed_names(broker, context, _FETCH_TOPIC, [topic.name for topic in found])
+            found = [topic for topic in found if topic.name in allowed]
         topics = [_topic_response(topic) for topic in found]
         if self._by_id and self._group.topics is None:
-            topics = _with_ids(image, topics)
-        return GroupResponse(group_id=self._group.group_id, topics=topics + self._unknown)
+            topics = _with_ids(broker.image, topics)
+        return GroupResponse(group_id=self._group.group_id, topics=topics + self._failed)
 
     def _error(self, code: ErrorCode) -> GroupResponse:
         """Before version 2 the code is in the partitions, since a group has none."""
@@ -347,13 +385,12 @@ class _Fetch:
         )
 
 
-def _unknown_topic(topic: TopicRequest) -> TopicResponse:
+def _failed_topic(topic: TopicRequest, code: ErrorCode) -> TopicResponse:
     return TopicResponse(
+        name=topic.name,
         topic_id=topic.topic_id,
         partitions=[
-            PartitionResponse(
-                partition_index=index, committed_offset=-1, error_code=ErrorCode.UNKNOWN_TOPIC_ID, metadata=""
-            )
+            PartitionResponse(partition_index=index, committed_offset=-1, error_code=code, metadata="")
             for index in topic.partition_indexes
         ],
     )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from barnabas.broker.controller.config_admin import CLUSTER_DEFAULT
 from barnabas.broker.controller.loggers import logger_levels
 from barnabas.broker.controller.topic_admin import check_topic_name
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import denied, is_allowed
 from barnabas.broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -30,6 +32,7 @@ from barnabas.config.describe import (
 from barnabas.config.describe_resources import describe_client_metrics_configs, describe_group_configs
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError, ErrorCode
+from barnabas.protocol.messages.acls import CLUSTER_NAME
 from barnabas.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -47,6 +50,10 @@ RESOURCE_TYPES: Final = (
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
 )
+_DESCRIBE_TOPIC, _DESCRIBE_GROUP, _DESCRIBE_CLUSTER = checks_of(ApiKey.DESCRIBE_CONFIGS)
+_CHECKS: Final = {TOPIC_RESOURCE: _DESCRIBE_TOPIC, GROUP_RESOURCE: _DESCRIBE_GROUP}
+"""Of the other types the cluster's."""
+
 _TYPES_SINCE: Final = 1
 """Before, ListConfigResources had another name and listed client metrics only."""
 
@@ -65,8 +72,16 @@ def describe_configs(
         return DescribeConfigsResponse(
             results=[_rejected(resource, unknown) for resource in request.resources]
         )
+    may_describe, refused = [], []
+    for resource in request.resources:
+        check = _CHECKS.get(resource.resource_type, _DESCRIBE_CLUSTER)
+        name = CLUSTER_NAME if check is _DESCRIBE_CLUSTER else resource.resource_name
+        if is_allowed(broker, context, check, name):
+            may_describe.append(resource)
+        else:
+            refused.append(_rejected(resource, denied(check)))
     return DescribeConfigsResponse(
-        results=[_describe(broker, request, resource) for resource in request.resources]
+        results=[_describe(broker, request, resource) for resource in may_describe] + refused
     )
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 from barnabas.broker.fetch.context import FetchContext, FetchParams
 from barnabas.broker.fetch.out_of_range import report_out_of_range
 from barnabas.broker.fetch.partition import FetchPartition
+from barnabas.broker.kafka_apis.api_checks import checks_of
 from barnabas.broker.pending import Pending
 from barnabas.broker.probes import FETCH_FOLLOWER
 from barnabas.broker.request import RequestContext, api
+from barnabas.broker.security.auth_helper import AuthHelper
 from barnabas.config.catalogue.server import FETCH_MAX_BYTES
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
@@ -19,6 +21,8 @@ from barnabas.storage.offsets import FetchIsolation
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+
+_READ, _FOLLOW = checks_of(ApiKey.FETCH)
 
 READ_COMMITTED: Final = 1
 _LEADERS_SINCE: Final = 16
@@ -54,8 +58,12 @@ def fetch(
         connection_id=context.connection.connection_id,
     )
     if fetch_context.error is not _NONE:
-        return fetch_context.response(())
+        return _response(broker, context, fetch_context, is_follower, [])
+    if broker.auth is not None:
+        _authorize(broker.auth, context, fetch_context, is_follower=is_follower)
     max_bytes = min(request.max_bytes, broker.config[FETCH_MAX_BYTES])
+    if context.meter is not None and not is_follower:
+        max_bytes = min(max_bytes, context.meter.fetch_limit_bytes())
     params = FetchParams(
         replica_id=replica_id,
         max_wait_ms=request.max_wait_ms,
@@ -73,6 +81,27 @@ def fetch(
     return _response(broker, context, fetch_context, is_follower, answers)
 
 
+def _authorize(
+    auth: AuthHelper, context: RequestContext, fetch_context: FetchContext, *, is_follower: bool
+) -> None:
+    """Marks the partitions that the client may not read.
+
+    Those that rest in a session were checked when they came to rest. Where that was for another client, or before a
+    change of ACLs, they are all checked, whoever began the session. A fetch that waits was checked when it came.
+    """
+    fetch_context.authorize_as(auth.scope(context.connection))
+    if is_follower:
+        denies_all = not auth.authorize(context, _FOLLOW)
+        for entry in fetch_context.partitions:
+            entry.is_denied = denies_all
+        return
+    allowed = auth.filter(
+        context, _READ, [entry.topic for entry in fetch_context.partitions if entry.topic is not None]
+    )
+    for entry in fetch_context.partitions:
+        entry.is_denied = entry.topic is not None and entry.topic not in allowed
+
+
 def _response(
     broker: Broker,
     context: RequestContext,
@@ -81,6 +110,15 @@ def _response(
     answers: list[FetchResponse.PartitionData],
 ) -> FetchResponse:
     """The response from the data of each of the context's partitions."""
+    meter = context.meter
+    if meter is not None:
+        throttle_ms = 0
+        if is_follower:
+            meter.exempt()
+        else:
+            throttle_ms = meter.fetched(fetch_context.response_bytes(answers, context.api_version))
+        if throttle_ms:
+            return fetch_context.throttled_response(throttle_ms)
     response = fetch_context.response(answers)
     is_led_elsewhere = False
     for entry, data in zip(fetch_context.partitions, answers, strict=True):

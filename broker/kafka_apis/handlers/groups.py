@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import allowed_names, denied, is_allowed, split
+from barnabas.broker.kafka_apis.authorized_operations import group_operations
 from barnabas.broker.kafka_apis.auto_topic_creation import create_topics_on_demand
 from barnabas.broker.metadata.internal_topics import (
     GROUP,
@@ -24,6 +26,7 @@ from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import CLUSTER_NAME
 from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -57,6 +60,14 @@ _KEY_TYPES_SINCE: Final = {GROUP: 0, TRANSACTION: 0, SHARE: 6}
 
 Coordinator = FindCoordinatorResponse.Coordinator
 
+_COORDINATOR_CHECKS: Final = dict(
+    zip((GROUP, TRANSACTION, SHARE), checks_of(ApiKey.FIND_COORDINATOR), strict=True)
+)
+(_READ_GROUP,) = checks_of(ApiKey.SYNC_GROUP)
+(_DESCRIBE_GROUP,) = checks_of(ApiKey.DESCRIBE_GROUPS)
+_LIST_ALL, _LIST_GROUP = checks_of(ApiKey.LIST_GROUPS)
+(_DELETE_GROUP,) = checks_of(ApiKey.DELETE_GROUPS)
+
 
 @api(ApiKey.FIND_COORDINATOR, versions=(0, 6))
 def find_coordinator(
@@ -68,12 +79,21 @@ def find_coordinator(
     topic = TOPIC_OF_KEY_TYPE.get(request.key_type)
     if topic is None or context.api_version < _KEY_TYPES_SINCE[request.key_type]:
         return _response([_invalid(request, key) for key in keys], many=many)
-    name = topic
+    name, check = topic, _COORDINATOR_CHECKS[request.key_type]
+    resources = keys if request.key_type != SHARE else [CLUSTER_NAME]
+    allowed = allowed_names(broker, context, check, resources)
+    may_find = {key for key in keys if (key if request.key_type != SHARE else CLUSTER_NAME) in allowed}
+
+    def found(key: str) -> Coordinator:
+        if key in may_find:
+            return _coordinator(broker, context, request, name, key)
+        error = denied(check)
+        return _no_coordinator(key, error.code, error.message or "")
 
     def respond(_: object) -> FindCoordinatorResponse:
-        return _response([_coordinator(broker, context, request, name, key) for key in keys], many=many)
+        return _response([found(key) for key in keys], many=many)
 
-    if name in broker.image.topics or not keys:
+    if name in broker.image.topics or not may_find:
         return respond(None)
     return create_topics_on_demand(broker, [name], None).then(respond)
 
@@ -149,6 +169,8 @@ def sync_group(
     says_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= _PROTOCOL_NEEDED_SINCE and not says_protocol:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not is_allowed(broker, context, _READ_GROUP, request.group_id):
+        return SyncGroupResponse(error_code=denied(_READ_GROUP).code)
     return broker.groups.classic.sync(request)
 
 
@@ -179,26 +201,49 @@ def leave_group(
 def list_groups(
     broker: Broker, context: RequestContext, request: ListGroupsRequest
 ) -> Pending[ListGroupsResponse]:
-    return broker.groups.classic.listed(request)
+    """All groups, or those that the client may describe."""
+
+    def visible(response: ListGroupsResponse) -> ListGroupsResponse:
+        if response.groups:
+            names = allowed_names(broker, context, _LIST_GROUP, [group.group_id for group in response.groups])
+            response.groups = [group for group in response.groups if group.group_id in names]
+        return response
+
+    may_see_all = is_allowed(broker, context, _LIST_ALL)
+    listed = broker.groups.classic.listed(request)
+    return listed if may_see_all else listed.then(visible)
 
 
 @api(ApiKey.DESCRIBE_GROUPS, versions=(0, 6))
 def describe_groups(
     broker: Broker, context: RequestContext, request: DescribeGroupsRequest
 ) -> Pending[DescribeGroupsResponse]:
+    """Those that the client may not describe come first, as in Kafka."""
+    allowed = allowed_names(broker, context, _DESCRIBE_GROUP, request.groups)
+    may_describe, refused = split(request.groups, allowed, str)
+
     def respond(groups: list[DescribeGroupsResponse.DescribedGroup]) -> DescribeGroupsResponse:
         for group in groups:
             if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-                group.authorized_operations = GROUP_OPERATIONS
-        return DescribeGroupsResponse(groups=groups)
+                group.authorized_operations = group_operations(broker, context, group.group_id)
+        code = denied(_DESCRIBE_GROUP).code
+        unseen = [DescribeGroupsResponse.DescribedGroup(group_id=name, error_code=code) for name in refused]
+        return DescribeGroupsResponse(groups=unseen + groups)
 
-    return broker.groups.classic.describe(request.groups, context.api_version).then(respond)
+    return broker.groups.classic.describe(may_describe, context.api_version).then(respond)
 
 
 @api(ApiKey.DELETE_GROUPS, versions=(0, 2))
 def delete_groups(
     broker: Broker, context: RequestContext, request: DeleteGroupsRequest
 ) -> Pending[DeleteGroupsResponse]:
-    return broker.groups.classic.delete(request.groups_names).then(
-        lambda results: DeleteGroupsResponse(results=results)
+    allowed = allowed_names(broker, context, _DELETE_GROUP, request.groups_names)
+    may_delete, refused = split(request.groups_names, allowed, str)
+    code = denied(_DELETE_GROUP).code
+    kept = [
+        DeleteGroupsResponse.DeletableGroupResult(group_id=name, error_code=code)
+        for name in dict.fromkeys(refused)
+    ]
+    return broker.groups.classic.delete(may_delete).then(
+        lambda results: DeleteGroupsResponse(results=[*results, *kept])
     )

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED, Broker
 from barnabas.broker.controller.topic_admin import check_topic_name, is_internal
-from barnabas.broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import allowed_names, denied, is_allowed, split
+from barnabas.broker.kafka_apis.authorized_operations import cluster_operations, topic_operations
 from barnabas.broker.kafka_apis.auto_topic_creation import create_topics_on_demand
+from barnabas.broker.metadata.cluster_answers import CacheKey
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.topic_answers import MakeTopic
 from barnabas.broker.metadata.topics import PartitionImage, TopicImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
+from barnabas.broker.security.auth_helper import Check
 from barnabas.config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
 from barnabas.config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from barnabas.protocol.api_keys import ApiKey
@@ -32,6 +36,10 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.metadata import MetadataResponse as Response
 
 
+_DESCRIBE, _DESCRIBE_ANY, _CREATE_ANY, _CREATE, _DESCRIBE_CLUSTER = checks_of(ApiKey.METADATA)
+(_OPERATIONS_ON_CLUSTER,) = checks_of(ApiKey.DESCRIBE_CLUSTER)
+(_DESCRIBE_PARTITIONS,) = checks_of(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+
 _TOPIC_IDS_SINCE: Final = 12
 _BROKERS, _CONTROLLERS = 1, 2
 """DescribeCluster's endpoint types (KIP-919)."""
@@ -48,19 +56,59 @@ def metadata(
     if asked is None or (version == 0 and not asked):
         return _metadata_response(broker, context, request, _all_topics(broker, context, request))
     if any((t.name is None or t.topic_id != ZERO_UUID) and version < _TOPIC_IDS_SINCE for t in asked):
-        refused = [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST, t.topic_id) for t in asked]
-        return MetadataResponse(topics=refused, error_code=ErrorCode.INVALID_REQUEST)
+        rejected = [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST, t.topic_id) for t in asked]
+        return MetadataResponse(topics=rejected, error_code=ErrorCode.INVALID_REQUEST)
 
     wanted = _wanted(broker.image, asked)
+    refused: list[Response.MetadataResponseTopic] = []
+    if broker.auth is not None:
+        wanted, refused = _describable(broker, context, wanted)
 
     def respond(failures: dict[str, ErrorCode]) -> MetadataResponse:
         topics = [_asked_topic(broker, context, request, once, failures) for once in wanted]
-        return _metadata_response(broker, context, request, topics)
+        return _metadata_response(broker, context, request, [*topics, *refused])
 
     missing = _missing(broker.image, wanted)
     if missing and request.allow_auto_topic_creation and broker.config[AUTO_CREATE_TOPICS_ENABLE]:
-        return create_topics_on_demand(broker, missing, context).then(respond)
+        denied_names = _not_creatable(broker, context, missing)
+        if denied_names:
+            wanted = [once for once in wanted if once[0] not in denied_names]
+            refused[:0] = [
+                _no_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                for name in missing
+                if name in denied_names
+            ]
+            missing = [name for name in missing if name not in denied_names]
+        if missing:
+            return create_topics_on_demand(broker, missing, context).then(respond)
     return respond({})
+
+
+def _describable(
+    broker: Broker, context: RequestContext, wanted: Iterable[_Wanted]
+) -> tuple[list[_Wanted], list[Response.MetadataResponseTopic]]:
+    """The topics that the client may know of, or that there are none of, and the errors of the others.
+
+    A topic by name fails in the same way whether it exists or not, one by id without its name.
+    """
+    image, code = broker.image, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    named = [(once, image.topic_names.get(once[1]) if once[0] is None else once[0]) for once in wanted]
+    allowed = allowed_names(broker, context, _DESCRIBE, [name for _, name in named if name is not None])
+    seen = [once for once, name in named if name is None or name in allowed]
+    refused = [
+        MetadataResponse.MetadataResponseTopic(error_code=code, name=once[0], topic_id=once[1])
+        for once, name in named
+        if name is not None and name not in allowed
+    ]
+    return seen, refused
+
+
+def _not_creatable(broker: Broker, context: RequestContext, missing: Iterable[str]) -> frozenset[str]:
+    """The topics that the client may not have created."""
+    if is_allowed(broker, context, _CREATE_ANY):
+        return frozenset()
+    allowed = allowed_names(broker, context, _CREATE, missing)
+    return frozenset(name for name in missing if name not in allowed)
 
 
 def _wanted(image: MetadataImage, asked: Iterable[MetadataRequest.MetadataRequestTopic]) -> list[_Wanted]:
@@ -81,15 +129,32 @@ def _missing(image: MetadataImage, wanted: Iterable[_Wanted]) -> list[str]:
 
 def _all_topics(
     broker: Broker, context: RequestContext, request: MetadataRequest
-) -> EncodedArray | list[Response.MetadataResponseTopic]:
+) -> EncodedArray | list[Response.MetadataResponseTopic | Encoded]:
+    """All topics that the client may describe. Those of one client only are not kept for others."""
     make, topics = _maker(broker, context, request), broker.image.topics
-    key = broker.cluster.cache_key(broker.image, context.connection)
+    allowed = allowed_names(broker, context, _DESCRIBE_ANY, topics)
+    key = _cache_key(broker, context, request)
     if key is None:
-        return [make(topic) for topic in topics.values()]
-    with_operations = request.include_topic_authorized_operations
-    return broker.topic_answers.everything(
-        topics, make, context.api_version, key, with_operations=with_operations
-    )
+        return [make(topic) for name, topic in topics.items() if name in allowed]
+    version, with_operations = context.api_version, request.include_topic_authorized_operations
+    answers = broker.topic_answers
+    if all(name in allowed for name in topics) if broker.auth is not None else True:
+        return answers.everything(topics, make, version, key, with_operations=with_operations)
+    return [
+        answers.one(topic, make, version, key, with_operations=with_operations)
+        for name, topic in topics.items()
+        if name in allowed
+    ]
+
+
+def _cache_key(broker: Broker, context: RequestContext, request: MetadataRequest) -> CacheKey | None:
+    """Under which encoded topics may be kept, for every client; None where they are those of one.
+
+    The operations that a client may carry out are its own where there is an authorizer.
+    """
+    if broker.auth is not None and request.include_topic_authorized_operations:
+        return None
+    return broker.cluster.cache_key(broker.image, context.connection)
 
 
 def _asked_topic(
@@ -104,7 +169,7 @@ def _asked_topic(
     with_operations = request.include_topic_authorized_operations
     if topic is not None:
         make = _maker(broker, context, request)
-        key = broker.cluster.cache_key(image, context.connection)
+        key = _cache_key(broker, context, request)
         if key is None:
             return make(topic)
         return broker.topic_answers.one(
@@ -114,14 +179,14 @@ def _asked_topic(
         return _no_topic(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
     missing = _no_topic(name, failures.get(name) or _why_missing(name))
     if with_operations:
-        missing.topic_authorized_operations = TOPIC_OPERATIONS
+        missing.topic_authorized_operations = topic_operations(broker, context, name)
     return missing
 
 
 def _maker(broker: Broker, context: RequestContext, request: MetadataRequest) -> MakeTopic:
-    with_operations = request.include_topic_authorized_operations
-    operations = TOPIC_OPERATIONS if with_operations else AUTHORIZED_OPERATIONS_OMITTED
-    return lambda topic: _topic(broker, context, topic, operations)
+    if request.include_topic_authorized_operations:
+        return lambda topic: _topic(broker, context, topic, topic_operations(broker, context, topic.name))
+    return lambda topic: _topic(broker, context, topic, AUTHORIZED_OPERATIONS_OMITTED)
 
 
 def _why_missing(name: str) -> ErrorCode:
@@ -186,10 +251,15 @@ def _metadata_response(
         cluster_id=broker.cluster_id,
         controller_id=cluster.controller_id(image),
         topics=cast("list[Response.MetadataResponseTopic]", topics),
-        cluster_authorized_operations=CLUSTER_OPERATIONS
+        cluster_authorized_operations=_cluster_operations(broker, context, _DESCRIBE_CLUSTER)
         if include_cluster
         else AUTHORIZED_OPERATIONS_OMITTED,
     )
+
+
+def _cluster_operations(broker: Broker, context: RequestContext, check: Check) -> int:
+    """0 for a client that may not describe the cluster."""
+    return cluster_operations(broker, context) if is_allowed(broker, context, check) else 0
 
 
 @api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
@@ -204,7 +274,9 @@ def describe_cluster(
         cluster_id=broker.cluster_id,
         controller_id=broker.cluster.controller_id(broker.image),
         brokers=_described_brokers(broker, context, include_fenced=request.include_fenced_brokers),
-        cluster_authorized_operations=CLUSTER_OPERATIONS if include else AUTHORIZED_OPERATIONS_OMITTED,
+        cluster_authorized_operations=_cluster_operations(broker, context, _OPERATIONS_ON_CLUSTER)
+        if include
+        else AUTHORIZED_OPERATIONS_OMITTED,
     )
 
 
@@ -247,6 +319,7 @@ def describe_topic_partitions(
         if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
             return _cursor_rejected(request)
         names = [name for name in names if name >= cursor.topic_name]
+    names, refused = split(names, allowed_names(broker, context, _DESCRIBE_PARTITIONS, names), str)
     left = max(1, min(request.response_partition_limit, broker.config[MAX_REQUEST_PARTITION_SIZE_LIMIT]))
     response = DescribeTopicPartitionsResponse()
     for name in names:
@@ -260,7 +333,7 @@ def describe_topic_partitions(
                     error_code=_why_missing(name),
                     name=name,
                     is_internal=is_internal(name),
-                    topic_authorized_operations=TOPIC_OPERATIONS,
+                    topic_authorized_operations=topic_operations(broker, context, name),
                 )
             )
             continue
@@ -273,6 +346,12 @@ def describe_topic_partitions(
             )
             break
         left -= len(shown)
+    if asked:
+        code = denied(_DESCRIBE_PARTITIONS).code
+        response.topics += [
+            DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+            for name in refused
+        ]
     return response
 
 
@@ -313,5 +392,5 @@ def _described_topic(
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
         partitions=partitions,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=topic_operations(broker, context, topic.name),
     )

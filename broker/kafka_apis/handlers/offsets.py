@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.broker.controller.topic_admin import is_internal
 from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import allowed_names, denied, is_allowed, split
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.delayed_delete_records import DeletionResult
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.request import RequestContext, api
+from barnabas.broker.security.auth_helper import EVERYTHING
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.offsets import (
@@ -37,6 +41,10 @@ if TYPE_CHECKING:
 _LEADER_EPOCHS_SINCE: Final = 4
 _OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 """Older clients retry on LEADER_NOT_AVAILABLE instead."""
+
+(_DESCRIBE,) = checks_of(ApiKey.LIST_OFFSETS)
+_EPOCHS_OF_ALL, _EPOCHS_OF_TOPIC = checks_of(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+(_DELETE,) = checks_of(ApiKey.DELETE_RECORDS)
 
 CONSUMER: Final = -1
 DEBUGGER: Final = -2
@@ -87,12 +95,22 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
             found = found._replace(leader_epoch=UNKNOWN)
         return _offset_response(wanted, ErrorCode.NONE, found)
 
+    allowed = allowed_names(broker, context, _DESCRIBE, [topic.name for topic in request.topics])
+    may_list, refused = split(asked.items(), allowed, itemgetter(0))
+    code = denied(_DESCRIBE).code
     return ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.ListOffsetsTopicResponse(
                 name=name, partitions=[answer(name, wanted) for wanted in partitions.values()]
             )
-            for name, partitions in asked.items()
+            for name, partitions in may_list
+        ]
+        + [
+            ListOffsetsResponse.ListOffsetsTopicResponse(
+                name=name,
+                partitions=[_offset_response(wanted, code, FoundOffset()) for wanted in partitions.values()],
+            )
+            for name, partitions in refused
         ]
     )
 
@@ -214,12 +232,27 @@ def offset_for_leader_epoch(
             response.end_offset = end.end_offset
         return response
 
+    allowed: Container[str] = EVERYTHING
+    if not is_allowed(broker, context, _EPOCHS_OF_ALL):
+        allowed = allowed_names(broker, context, _EPOCHS_OF_TOPIC, [topic.topic for topic in request.topics])
+    may_ask, refused = split(request.topics, allowed, attrgetter("topic"))
+    code = denied(_EPOCHS_OF_TOPIC).code
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
                 topic=topic.topic, partitions=[answer(topic.topic, wanted) for wanted in topic.partitions]
             )
-            for topic in request.topics
+            for topic in may_ask
+        ]
+        + [
+            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    OffsetForLeaderEpochResponse.EpochEndOffset(partition=wanted.partition, error_code=code)
+                    for wanted in topic.partitions
+                ],
+            )
+            for topic in refused
         ]
     )
 
@@ -234,9 +267,12 @@ def delete_records(
     """
     known: dict[tuple[str, int], int] = {}
     rejected: dict[tuple[str, int], DeletionResult] = {}
+    allowed = allowed_names(broker, context, _DELETE, [topic.name for topic in request.topics])
     for topic in request.topics:
         for wanted in topic.partitions:
-            code = _why_not_deletable(broker, topic.name, wanted.partition_index)
+            code = denied(_DELETE).code
+            if topic.name in allowed:
+                code = _why_not_deletable(broker, topic.name, wanted.partition_index)
             if code is ErrorCode.NONE:
                 known[topic.name, wanted.partition_index] = wanted.offset
                 continue

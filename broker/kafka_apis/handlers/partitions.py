@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.controller.embedded import Decision
@@ -16,11 +17,13 @@ from barnabas.broker.controller.partition_admin import (
 )
 from barnabas.broker.controller.partition_change import Election
 from barnabas.broker.controller.topic_placement import Brokers
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import allowed_names, denied, split
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.metadata.log import MAX_RECORDS_PER_USER_OP
 from barnabas.broker.metadata.topics import PartitionImage
 from barnabas.broker.pending import Pending
-from barnabas.broker.request import RequestContext, api
+from barnabas.broker.request import PartitionCharge, RequestContext, api
 from barnabas.config.log_config import LogConfig
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError, ErrorCode
@@ -39,8 +42,13 @@ from barnabas.protocol.messages.topics import (
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
+(_ALTER,) = checks_of(ApiKey.CREATE_PARTITIONS)
+
 _ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 """By ElectionType's numbers; requests of version 0 know the first only."""
+
+_STRICT_CREATION_SINCE: Final = 3
+"""Clients that send this version know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 def _is_usable(broker: Broker) -> Callable[[str, PartitionImage, int], bool]:
@@ -62,16 +70,24 @@ def create_partitions(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> Pending[CreatePartitionsResponse]:
     counts = Counter(topic.name for topic in request.topics)
-    topics = [topic for topic in request.topics if counts[topic.name] == 1]
+    once = [topic for topic in request.topics if counts[topic.name] == 1]
+    allowed = allowed_names(broker, context, _ALTER, [topic.name for topic in once])
+    topics, refused = split(once, allowed, attrgetter("name"))
+    charge: PartitionCharge | None = None
+    if context.meter is not None:
+        charge = context.meter.mutation_charge(is_strict=context.api_version >= _STRICT_CREATION_SINCE)
 
     def decide(image: MetadataImage) -> Decision[CreatePartitionsResponse]:
         results = [
             _partitions_result(name, _named_twice(name)) for name, count in counts.items() if count > 1
         ]
+        results += [_partitions_result(topic.name, denied(_ALTER)) for topic in refused]
         records: list[PartitionRecord] = []
         for topic in topics:
             try:
-                records += _new_partitions(broker, image, topic, MAX_RECORDS_PER_USER_OP - len(records))
+                records += _new_partitions(
+                    broker, image, topic, MAX_RECORDS_PER_USER_OP - len(records), charge
+                )
             except ApiError as error:
                 results.append(_partitions_result(topic.name, error))
             else:
@@ -85,7 +101,11 @@ def create_partitions(
 
 
 def _new_partitions(
-    broker: Broker, image: MetadataImage, topic: CreatePartitionsRequest.CreatePartitionsTopic, limit: int
+    broker: Broker,
+    image: MetadataImage,
+    topic: CreatePartitionsRequest.CreatePartitionsTopic,
+    limit: int,
+    charge: PartitionCharge | None,
 ) -> list[PartitionRecord]:
     known = image.topics.get(topic.name)
     if known is None:
@@ -99,7 +119,12 @@ def _new_partitions(
     elif topic.count - len(known.partitions) > limit:
         raise too_many
     records = new_partitions(
-        image, topic.name, topic.count, assignments, Brokers.of(image, broker.topic_defaults.brokers)
+        image,
+        topic.name,
+        topic.count,
+        assignments,
+        Brokers.of(image, broker.topic_defaults.brokers),
+        charge=charge,
     )
     if len(records) > limit:
         raise too_many

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.controller.topic_admin import INTERNAL_TOPICS
 from barnabas.broker.coordinator.transaction.appends import TransactionalProduce
+from barnabas.broker.kafka_apis.api_checks import checks_of
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.append import AppendEntry, AppendError, AppendResult
 from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, NoResponse, RequestContext, api
+from barnabas.broker.security.auth_helper import AuthHelper
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 Records = bytes | memoryview
 
+_WRITE_ID, _WRITE = checks_of(ApiKey.PRODUCE)
+
 _BY_ID_SINCE: Final = 13
 _LEADERS_SINCE: Final = 10
 _ZSTD_SINCE: Final = 7
@@ -60,22 +64,36 @@ def produce(
         entries, is_transactional = entries_of(broker, context, request)
     except CorruptRecordError as error:
         return _refused(request, ErrorCode.CORRUPT_MESSAGE, str(error))
-    if is_transactional:
-        try:
-            results = _append_transactional(broker, context, request, entries)
-        except ApiError as error:
-            return _refused(request, error.code)
-    else:
-        results = broker.replica_manager.append_records(entries, request.acks, request.timeout_ms)
+    denied: set[str] = set()
+    if broker.auth is not None:
+        if is_transactional and not _may_use_id(broker.auth, context, request.transactional_id):
+            return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        denied = _denied_names(broker.auth, context, entries)
+    try:
+        if denied:
+            results = _append_allowed(
+                broker, context, request, entries, denied, is_transactional=is_transactional
+            )
+        else:
+            results = _append(broker, context, request, entries, is_transactional=is_transactional)
+    except ApiError as error:
+        return _refused(request, error.code)
     if isinstance(results, Pending):
         return results.then(lambda appended: _answer(broker, context, request, appended))
     return _answer(broker, context, request, results)
 
 
-def _append_transactional(
-    broker: Broker, context: RequestContext, request: ProduceRequest, entries: list[AppendEntry]
+def _append(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    entries: list[AppendEntry],
+    *,
+    is_transactional: bool,
 ) -> list[AppendResult] | Pending[list[AppendResult]]:
     """Raises ApiError where the request as a whole cannot be what it says."""
+    if not is_transactional:
+        return broker.replica_manager.append_records(entries, request.acks, request.timeout_ms)
     if request.transactional_id is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return broker.txn_appends.append(
@@ -83,6 +101,43 @@ def _append_transactional(
             request.transactional_id, context.api_version, entries, request.acks, request.timeout_ms
         )
     )
+
+
+def _may_use_id(auth: AuthHelper, context: RequestContext, transactional_id: str | None) -> bool:
+    return transactional_id is not None and auth.authorize(context, _WRITE_ID, transactional_id)
+
+
+def _denied_names(auth: AuthHelper, context: RequestContext, entries: list[AppendEntry]) -> set[str]:
+    """The topics to which the client may not write. One of an unknown id is reported as that."""
+    names = [entry[0] for entry in entries if entry[0] is not None]
+    allowed = auth.filter(context, _WRITE, names)
+    return {name for name in names if name not in allowed}
+
+
+def _append_allowed(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    entries: list[AppendEntry],
+    denied: set[str],
+    *,
+    is_transactional: bool,
+) -> list[AppendResult] | Pending[list[AppendResult]]:
+    """Appends to the topics that are not denied. Partitions of the others fail, whether they exist or not.
+
+    Raises ApiError where the request as a whole cannot be what it says.
+    """
+    allowed = [entry for entry in entries if entry[0] not in denied]
+    refusal = AppendError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+
+    def merged(appended: list[AppendResult]) -> list[AppendResult]:
+        results = iter(appended)
+        return [refusal if entry[0] in denied else next(results) for entry in entries]
+
+    if not allowed:
+        return merged([])
+    results = _append(broker, context, request, allowed, is_transactional=is_transactional)
+    return results.then(merged) if isinstance(results, Pending) else merged(results)
 
 
 def _answer(

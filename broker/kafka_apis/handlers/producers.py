@@ -5,10 +5,13 @@ Any replica answers for itself, the leader or not, so that they can be compared.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.broker.controller.topic_admin import check_topic_name
 from barnabas.broker.error_map import MAPPED_ERRORS, error_code_of
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import denied, is_allowed
 from barnabas.broker.request import RequestContext, api
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
 
+(_READ,) = checks_of(ApiKey.DESCRIBE_PRODUCERS)
+
+
 @api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0))
 def describe_producers(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
@@ -27,16 +33,32 @@ def describe_producers(
         topics=[
             DescribeProducersResponse.TopicResponse(
                 name=topic.name,
-                partitions=[_partition(broker, topic.name, index) for index in topic.partition_indexes],
+                partitions=_partitions(broker, context, topic.name, topic.partition_indexes),
             )
             for topic in request.topics
         ]
     )
 
 
-def _partition(broker: Broker, name: str, index: int) -> DescribeProducersResponse.PartitionResponse:
+def _partitions(
+    broker: Broker, context: RequestContext, name: str, indexes: Sequence[int]
+) -> list[DescribeProducersResponse.PartitionResponse]:
     try:
         check_topic_name(name)
+        if not is_allowed(broker, context, _READ, name):
+            raise denied(_READ)
+    except ApiError as error:
+        return [
+            DescribeProducersResponse.PartitionResponse(
+                partition_index=index, error_code=error.code, error_message=error.message
+            )
+            for index in indexes
+        ]
+    return [_partition(broker, name, index) for index in indexes]
+
+
+def _partition(broker: Broker, name: str, index: int) -> DescribeProducersResponse.PartitionResponse:
+    try:
         partition = broker.replica_manager.partition(name, index)
         partition.check_online()
     except MAPPED_ERRORS as error:

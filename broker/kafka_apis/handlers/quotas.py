@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas. The quotas are stored and shown; they are not enforced yet."""
+"""DescribeClientQuotas and AlterClientQuotas. broker.quotas enforces what they set."""
 
 from __future__ import annotations
 

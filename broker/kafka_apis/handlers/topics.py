@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
@@ -15,9 +15,12 @@ from barnabas.broker.controller.topic_admin import (
     new_topics,
     removal_record,
 )
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import allowed_names, denied, is_allowed, split
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.pending import Pending
-from barnabas.broker.request import RequestContext, api
+from barnabas.broker.request import PartitionCharge, RequestContext, api
+from barnabas.broker.security.auth_helper import EVERYTHING, Check
 from barnabas.config.catalogue.server import DELETE_TOPIC_ENABLE
 from barnabas.config.describe import describe_new_topic
 from barnabas.protocol.api_keys import ApiKey
@@ -36,9 +39,22 @@ from barnabas.storage.manager.log_manager import CLUSTER_METADATA_TOPIC
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
 
+_CREATE_ANY, _CREATE, _SHOW_CONFIGS = checks_of(ApiKey.CREATE_TOPICS)
+_DELETE_ANY, _DESCRIBE, _DELETE = checks_of(ApiKey.DELETE_TOPICS)
+
 _DELETION_DISABLED_SINCE: Final = 3
 _TOPIC_STATES_SINCE: Final = 6
 _CONFIGS_SINCE: Final = 5
+_STRICT_CREATION_SINCE: Final = 6
+_STRICT_DELETION_SINCE: Final = 5
+"""Clients that send these versions know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
+
+def _charge(context: RequestContext, *, strict_since: int) -> PartitionCharge | None:
+    """The client's quota of changes to topics; None without one."""
+    if context.meter is None:
+        return None
+    return context.meter.mutation_charge(is_strict=context.api_version >= strict_since)
 
 
 @api(ApiKey.CREATE_TOPICS, versions=(2, 7), forwardable=True)
@@ -47,7 +63,15 @@ def create_topics(
 ) -> Pending[CreateTopicsResponse]:
     counts = Counter(topic.name for topic in request.topics)
     doubled = [name for name, count in counts.items() if count > 1]
-    specs = [_spec(topic) for topic in request.topics if counts[topic.name] == 1]
+    once = [name for name, count in counts.items() if count == 1 and name != CLUSTER_METADATA_TOPIC]
+    refused: list[str] = []
+    if not is_allowed(broker, context, _CREATE_ANY):
+        _, refused = split(once, allowed_names(broker, context, _CREATE, once), str)
+    shows_configs = allowed_names(broker, context, _SHOW_CONFIGS, once)
+    specs = [
+        _spec(topic) for topic in request.topics if counts[topic.name] == 1 and topic.name not in refused
+    ]
+    charge = _charge(context, strict_since=_STRICT_CREATION_SINCE)
 
     def rejected(error_of_all: ApiError) -> CreateTopicsResponse:
         return CreateTopicsResponse(
@@ -56,15 +80,19 @@ def create_topics(
 
     def decide(image: MetadataImage) -> Decision[CreateTopicsResponse]:
         no_space = broker.replica_manager.no_space_error()
-        outcomes = new_topics(image, specs, broker.topic_defaults, broker.new_topic_id, no_space)
+        outcomes = new_topics(
+            image, specs, broker.topic_defaults, broker.new_topic_id, no_space, charge=charge
+        )
         for name in doubled:
             outcomes[name] = ApiError(
                 ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}' is in the request more than once."
             )
+        for name in refused:
+            outcomes[name] = ApiError(denied(_CREATE).code, "Authorization failed.")
         accepted = [topic for topic in outcomes.values() if isinstance(topic, NewTopic)]
         response = CreateTopicsResponse(
             topics=[
-                _created(broker, context.api_version, outcome)
+                _created(broker, context.api_version, outcome, shows_configs=name in shows_configs)
                 if isinstance(outcome, NewTopic)
                 else _not_created(name, outcome)
                 for name, outcome in sorted(
@@ -97,7 +125,17 @@ def _settings(items: Iterable[CreateTopicsRequest.CreatableTopicConfig]) -> dict
     return {item.name: item.value for item in items} | without_value
 
 
-def _created(broker: Broker, version: int, topic: NewTopic) -> CreateTopicsResponse.CreatableTopicResult:
+def _created(
+    broker: Broker, version: int, topic: NewTopic, *, shows_configs: bool
+) -> CreateTopicsResponse.CreatableTopicResult:
+    if not shows_configs:
+        return CreateTopicsResponse.CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_message=None,
+            topic_config_error_code=denied(_SHOW_CONFIGS).code,
+            configs=[],
+        )
     configs: EncodedArray | list[CreateTopicsResponse.CreatableTopicConfigs] = []
     if topic.configs:
         configs = _described(broker, topic.configs)
@@ -154,21 +192,31 @@ def delete_topics(
             "delete.topic.enable is false on this broker.",
         )
         return _all_rejected(doomed, disabled)
+    charge = _charge(context, strict_since=_STRICT_DELETION_SINCE)
+
+    may_delete_all = is_allowed(broker, context, _DELETE_ANY)
+
+    def authorize(check: Check, names: Sequence[str]) -> Container[str]:
+        return EVERYTHING if may_delete_all else allowed_names(broker, context, check, names)
 
     def decide(image: MetadataImage) -> Decision[DeleteTopicsResponse]:
-        answers, records = _deletions(image, doomed)
+        answers, records = _deletions(image, doomed, authorize, charge)
         return Decision(DeleteTopicsResponse(responses=answers), records)
 
     return broker.controller.change("The deletion", decide, partial(_all_rejected, doomed))
 
 
+_Authorize = Callable[[Check, Sequence[str]], Container[str]]
+
+
 def _deletions(
-    image: MetadataImage, doomed: Sequence[_Named]
+    image: MetadataImage, doomed: Sequence[_Named], authorize: _Authorize, charge: PartitionCharge | None
 ) -> tuple[list[DeleteTopicsResponse.DeletableTopicResult], list[Message]]:
     """The results, and the records that remove the topics that exist and are named once.
 
     A topic that is named twice stays: the client may have meant another one. It is answered once, but for
-    entries with both a name and an id, or neither: each of those is answered for itself.
+    entries with both a name and an id, or neither: each of those is answered for itself. Of one that the client may not
+    describe nothing is said but that, and one by id is not named.
     """
     answers = []
     found: dict[Uuid, tuple[str, RemoveTopicRecord]] = {}
@@ -176,10 +224,21 @@ def _deletions(
     for topic in [topic for topic in doomed if _is_malformed(topic)]:
         answers.append(_not_deleted(topic, _malformed(topic)))
         counts.pop(topic, None)
+    names = [
+        name
+        for given, topic_id in (topic for topic, count in counts.items() if count == 1)
+        if (name := image.topic_names.get(topic_id) if given is None else given) is not None
+    ]
+    visible, deletable = authorize(_DESCRIBE, names), authorize(_DELETE, names)
     for topic in sorted(counts, key=lambda named: named[0] is not None):  # by id first, then by name
         try:
             _check_named_once(topic, counts[topic])
+            if topic[0] is not None and topic[0] not in visible:
+                raise denied(_DESCRIBE)
             name, record = removal_record(image, name=topic[0], topic_id=topic[1])
+            if name not in deletable:
+                topic = (topic[0] or (name if name in visible else None), topic[1])  # noqa: PLW2901 (the answer may name it)
+                raise denied(_DELETE)
             if found.pop(record.topic_id, None) is not None:
                 topic = name, record.topic_id  # noqa: PLW2901 (the answer says what both stand for)
                 raise _twice("The provided topic name maps to an ID that was already supplied.")
@@ -189,6 +248,12 @@ def _deletions(
             found[record.topic_id] = name, record
     records: list[Message] = []
     for topic_id, (name, record) in found.items():
+        try:
+            if charge is not None:
+                charge(name, len(image.topics[name].partitions))
+        except ApiError as error:
+            answers.append(_not_deleted((name, topic_id), error))
+            continue
         answers.append(DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id))
         records += [*config_removals(image, name), record]
     return answers, records

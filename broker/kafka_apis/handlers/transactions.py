@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.controller.topic_admin import is_internal
 from barnabas.broker.coordinator.group.consumer.regexes import InvalidRegexError, full_matcher
-from barnabas.broker.coordinator.transaction.listing import (
-    TransactionFilter,
-)
+from barnabas.broker.coordinator.transaction.listing import Described, TransactionFilter
 from barnabas.broker.coordinator.transaction.metadata import TV_0, TV_2
 from barnabas.broker.coordinator.transaction.rules import ProducerAnswer, ProducerIdAndEpoch
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import allowed_names, denied, is_allowed
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.broker.pending import Pending, all_of, completed
 from barnabas.broker.request import RequestContext, api
@@ -41,6 +42,11 @@ from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+
+_INIT, _INIT_TWO_PHASE, _IDEMPOTENT_WRITE, _WRITE_ANY = checks_of(ApiKey.INIT_PRODUCER_ID)
+_ADD_FOR_BROKERS, _ADD, _ADD_TOPIC = checks_of(ApiKey.ADD_PARTITIONS_TO_TXN)
+_DESCRIBE, _DESCRIBE_TOPIC = checks_of(ApiKey.DESCRIBE_TRANSACTIONS)
+(_LIST,) = checks_of(ApiKey.LIST_TRANSACTIONS)
 
 FIRST_INIT_WITH_FENCED: Final = 4
 FIRST_WITH_FENCED: Final = 2
@@ -75,6 +81,9 @@ def init_producer_id(
             producer_epoch=answer.producer_epoch,
         )
 
+    error = _why_not_init(broker, context, request)
+    if error is not ErrorCode.NONE:
+        return respond(ProducerAnswer(error))
     named = (request.producer_id != -1, request.producer_epoch != -1)
     if any(named) and not all(named):
         return respond(ProducerAnswer(ErrorCode.INVALID_REQUEST))
@@ -88,6 +97,20 @@ def init_producer_id(
     ).then(respond)
 
 
+def _why_not_init(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> ErrorCode:
+    """The error of a client that may not have a producer id, or not for its transactional id; NONE of one that may."""
+    auth, name = broker.auth, request.transactional_id
+    if auth is None:
+        return ErrorCode.NONE
+    if name is not None:
+        checks = (_INIT, _INIT_TWO_PHASE) if request.enable2_pc else (_INIT,)
+        allowed = all(auth.authorize(context, check, name) for check in checks)
+        return ErrorCode.NONE if allowed else denied(_INIT).code
+    if auth.authorize(context, _IDEMPOTENT_WRITE) or auth.authorize_by_resource_type(context, _WRITE_ANY):
+        return ErrorCode.NONE
+    return denied(_IDEMPOTENT_WRITE).code
+
+
 # ---- partitions of transactions
 
 
@@ -96,6 +119,8 @@ def add_partitions_to_txn(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Pending[AddPartitionsToTxnResponse]:
     """Adds partitions to the transaction of a producer, or, for a broker, verifies that they belong to one."""
+    if context.api_version >= FIRST_BATCHED and not is_allowed(broker, context, _ADD_FOR_BROKERS):
+        return completed(AddPartitionsToTxnResponse(error_code=denied(_ADD_FOR_BROKERS).code))
     if context.api_version < FIRST_BATCHED:
         return _add_or_verify(broker, context, _as_transaction(request)).then(_of_one_transaction)
     answers = [_add_or_verify(broker, context, transaction) for transaction in request.transactions]
@@ -118,9 +143,16 @@ def _of_one_transaction(result: Result) -> AddPartitionsToTxnResponse:
 
 def _add_or_verify(broker: Broker, context: RequestContext, transaction: Transaction) -> Pending[Result]:
     partitions = _partitions(transaction.topics)
-    unknown = [partition for partition in partitions if not _exists(broker, partition)]
-    if unknown:
-        return completed(_nothing_attempted(transaction, partitions, unknown))
+    unauthorized: Sequence[TopicPartition] = ()
+    if broker.auth is not None and context.api_version < FIRST_BATCHED:
+        if not broker.auth.authorize(context, _ADD, transaction.transactional_id):
+            return completed(_same_for_all(transaction, denied(_ADD).code))
+        names = [topic for topic, _ in partitions if not is_internal(topic)]
+        allowed = broker.auth.filter(context, _ADD_TOPIC, names)
+        unauthorized = [each for each in partitions if is_internal(each[0]) or each[0] not in allowed]
+    unknown = [each for each in partitions if each not in unauthorized and not _exists(broker, each)]
+    if unauthorized or unknown:
+        return completed(_nothing_attempted(transaction, partitions, unknown, unauthorized))
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
         return broker.transactions.verify_partitions(transaction.transactional_id, producer, partitions).then(
@@ -143,10 +175,14 @@ def _exists(broker: Broker, partition: TopicPartition) -> bool:
 
 
 def _nothing_attempted(
-    transaction: Transaction, partitions: Sequence[TopicPartition], unknown: Sequence[TopicPartition]
+    transaction: Transaction,
+    partitions: Sequence[TopicPartition],
+    unknown: Sequence[TopicPartition],
+    unauthorized: Sequence[TopicPartition],
 ) -> Result:
-    """One unknown partition fails the others."""
+    """One partition that is unknown or denied fails the others."""
     errors = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    errors.update(dict.fromkeys(unauthorized, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     errors.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     return _result(transaction, errors)
 
@@ -228,10 +264,20 @@ def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> 
 def describe_transactions(
     broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
 ) -> Pending[DescribeTransactionsResponse]:
-    answers = [
-        broker.transactions.describe(transactional_id) for transactional_id in request.transactional_ids
-    ]
-    return all_of(answers).then(lambda states: DescribeTransactionsResponse(transaction_states=states))
+    def describe(transactional_id: str) -> Pending[Described]:
+        if not is_allowed(broker, context, _DESCRIBE, transactional_id):
+            code = denied(_DESCRIBE).code
+            return completed(Described(transactional_id=transactional_id, error_code=code))
+        return broker.transactions.describe(transactional_id)
+
+    def visible(states: list[Described]) -> DescribeTransactionsResponse:
+        for state in states if broker.auth is not None else ():
+            names = [topic.topic for topic in state.topics]
+            allowed = allowed_names(broker, context, _DESCRIBE_TOPIC, names)
+            state.topics = [topic for topic in state.topics if topic.topic in allowed]
+        return DescribeTransactionsResponse(transaction_states=states)
+
+    return all_of([describe(name) for name in request.transactional_ids]).then(visible)
 
 
 @api(ApiKey.LIST_TRANSACTIONS, versions=(0, 2))
@@ -243,7 +289,16 @@ def list_transactions(
     except InvalidRegexError:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
 
-    return broker.transactions.list_transactions(wanted)
+    def visible(response: ListTransactionsResponse) -> ListTransactionsResponse:
+        names = [state.transactional_id for state in response.transaction_states]
+        allowed = allowed_names(broker, context, _LIST, names)
+        response.transaction_states = [
+            state for state in response.transaction_states if state.transactional_id in allowed
+        ]
+        return response
+
+    listed = broker.transactions.list_transactions(wanted)
+    return listed if broker.auth is None else listed.then(visible)
 
 
 def _filter(request: ListTransactionsRequest) -> TransactionFilter:

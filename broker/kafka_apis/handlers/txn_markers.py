@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.coordinator.txn import TransactionMarker
+from barnabas.broker.kafka_apis.api_checks import checks_of
+from barnabas.broker.kafka_apis.authorization import denied, is_allowed
 from barnabas.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from barnabas.broker.pending import Pending, all_of, completed
 from barnabas.broker.request import RequestContext, api
@@ -19,6 +21,8 @@ from barnabas.storage.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
+
+_END_ANY, _AS_BROKER = checks_of(ApiKey.WRITE_TXN_MARKERS)
 
 Codes = dict[TopicPartition, ErrorCode]
 
@@ -32,10 +36,14 @@ def write_txn_markers(
     A marker without a producer id or epoch fails the whole request, though the markers before it are written: as in
     Kafka, which cannot build a batch of it. For offsets of groups Kafka builds none, and only the marker fails.
     """
+    if not (is_allowed(broker, context, _END_ANY) or is_allowed(broker, context, _AS_BROKER)):
+        return completed(_rejected(request, denied(_AS_BROKER).code))
+    if context.meter is not None:
+        context.meter.exempt()
     written: list[Pending[Codes]] = []
     for marker in request.markers:
         if _is_of_no_producer(marker) and _names_plain_partition(broker, marker):
-            return completed(_rejected(request))
+            return completed(_rejected(request, ErrorCode.UNKNOWN_SERVER_ERROR))
         written.append(_write(broker, marker))
 
     def respond(results: list[Codes]) -> WriteTxnMarkersResponse:
@@ -87,15 +95,13 @@ def _names_plain_partition(broker: Broker, marker: WriteTxnMarkersRequest.Writab
     )
 
 
-def _rejected(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """UNKNOWN_SERVER_ERROR for every partition."""
+def _rejected(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+    """The same error for every partition."""
     by_producer: dict[int, Codes] = {}
     for marker in request.markers:
         known = by_producer.setdefault(marker.producer_id, {})
         for topic in marker.topics:
-            known.update(
-                {(topic.name, index): ErrorCode.UNKNOWN_SERVER_ERROR for index in topic.partition_indexes}
-            )
+            known.update({(topic.name, index): code for index in topic.partition_indexes})
     return WriteTxnMarkersResponse(markers=[_result(id_, codes) for id_, codes in by_producer.items()])
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from barnabas.broker.controller.config_admin import KeyAlteration
 from barnabas.broker.controller.loggers import alter_loggers, logger_levels
+from barnabas.broker.logging.setup import AUDIT_LOGGER
 from barnabas.config.alteration import AlterOperation
 from barnabas.protocol.errors import ApiError, ErrorCode
 
@@ -89,3 +90,13 @@ def test_another_broker_id_is_rejected(broker: str) -> None:
 def test_validate_only_changes_nothing() -> None:
     alter((NAME, SET, "DEBUG"), validate_only=True)
     assert logger_levels()[NAME] == "INFO"
+
+
+def test_the_authorizers_logger_has_kafkas_name_and_a_level_of_its_own() -> None:
+    audit = logging.getLogger(AUDIT_LOGGER)
+    before = audit.level
+    alter((AUDIT_LOGGER, SET, "DEBUG"), ("root", SET, "ERROR"))
+    assert logger_levels()[AUDIT_LOGGER] == "DEBUG"
+    alter((AUDIT_LOGGER, DELETE, None))
+    assert logger_levels()[AUDIT_LOGGER] == "INFO"
+    audit.setLevel(before)

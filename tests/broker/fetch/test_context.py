@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.broker.fetch.context import FetchContext, FetchParams
+from barnabas.protocol.codec import encode
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.storage.offsets import FetchIsolation
@@ -104,3 +105,71 @@ def test_a_session_that_cannot_be_made_leaves_a_response_without_one() -> None:
     context = reader.context(epoch=-1, wanted=[("a", 0)])
     without = FetchContext(context.partitions, create=lambda: None)
     assert without.response([nothing(entry) for entry in context.partitions]).session_id == 0
+
+
+# ---- what a quota asks
+
+
+def test_the_size_of_a_response_is_known_before_it_changes_anything() -> None:
+    """As Kafka counts it: the message with its size in front, without its header."""
+    reader = Reader()
+    session_id = reader.begin(("a", 0), ("b", 1))
+    context = reader.context(session_id, 1)
+    first, second = context.partitions
+    answers = [nothing(first, records=b"batch"), nothing(second)]
+    sizes = [context.response_bytes(answers, 12) for _ in range(2)]
+    response = context.response(answers)
+    assert told(response) == [("a", 0)]
+    assert sizes == [4 + len(encode(response, 12))] * 2
+    assert reader.context(session_id, 2).response_bytes([nothing(first), nothing(second)], 12) < sizes[0]
+
+
+def test_the_size_of_a_response_without_a_session() -> None:
+    context = Reader().context(epoch=-1, wanted=[("a", 0), ("b", 1)])
+    answers = [nothing(entry, records=b"batch") for entry in context.partitions]
+    assert context.response_bytes(answers, 12) == 4 + len(encode(context.response(answers), 12))
+
+
+def test_an_error_of_the_session_has_the_size_of_an_empty_response() -> None:
+    context = FetchContext(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    assert context.response_bytes([], 12) == 4 + len(encode(FetchResponse(), 12))
+    assert context.throttled_response(5) == FetchResponse(throttle_time_ms=5)
+
+
+def test_a_throttled_response_is_empty_and_its_session_has_the_news_later() -> None:
+    reader = Reader()
+    session_id = reader.begin(("a", 0))
+    context = reader.context(session_id, 1)
+    answers = [nothing(context.partitions[0], high_watermark=7)]
+    assert context.throttled_response(5) == FetchResponse(throttle_time_ms=5, session_id=session_id)
+    later = reader.context(session_id, 2)
+    wrong = context.throttled_response(5)
+    assert (wrong.error_code, wrong.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id)
+    assert context.response_bytes(answers, 12) == 4 + len(encode(FetchResponse(), 12))
+    assert told(later.response(answers)) == [("a", 0)]
+
+
+def test_a_throttled_full_fetch_makes_no_session() -> None:
+    reader = Reader()
+    context = reader.context(epoch=0, wanted=[("a", 0)])
+    assert context.throttled_response(5).session_id == 0
+    assert context.response([nothing(context.partitions[0])]).session_id > 0
+
+
+def test_a_session_is_read_as_a_whole_when_other_decisions_hold_for_it() -> None:
+    reader = Reader()
+    session_id = reader.begin(("a", 0), ("a", 1))
+    context = reader.context(session_id, 1)
+    session, mine, others = context.session, object(), object()
+    assert session is not None
+    context.authorize_as(mine)
+    assert session.authorized_as is mine
+    read = list(context.partitions)
+    del session.active[read[0]]
+    context.refresh()
+    context.authorize_as(mine)
+    assert context.partitions == read[1:]
+    session.active[read[0]] = None
+    context.authorize_as(others)
+    assert context.partitions == read
+    FetchContext().authorize_as(mine)  # there is nothing that was checked before

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.kafka_apis import handlers
+from barnabas.broker.kafka_apis.api_checks import API_CHECKS
 from barnabas.broker.kafka_apis.error_places import error_places, errors_in
 from barnabas.broker.kafka_apis.error_responses import error_response, has_error_response
 from barnabas.broker.request import REGISTRY
@@ -21,10 +22,10 @@ from tests.protocol.samples import random_message
 
 handlers.register_all()
 ERROR = ErrorCode.REQUEST_TIMED_OUT
-FORWARDABLE = [
+REJECTED_AS_A_WHOLE = [
     (key, version)
     for key, handler in REGISTRY.items()
-    if handler.forwardable
+    if handler.forwardable or API_CHECKS[ApiKey(key)].gates
     for version in range(handler.versions[0], handler.versions[1] + 1)
 ]
 
@@ -34,8 +35,8 @@ def codes_in(response: Any) -> list[int]:
     return [*errors_in(response, error_places(type(response))), *([own] if own else [])]
 
 
-@pytest.mark.parametrize(("key", "version"), FORWARDABLE)
-def test_every_forwardable_api_and_version_has_a_form(key: ApiKey, version: int) -> None:
+@pytest.mark.parametrize(("key", "version"), REJECTED_AS_A_WHOLE)
+def test_every_api_and_version_that_may_be_rejected_as_a_whole_has_a_form(key: ApiKey, version: int) -> None:
     codes = []
     for seed in range(10):
         request = random_message(Random(seed), request_type(key), version)
@@ -63,8 +64,8 @@ def test_each_part_of_the_request_is_answered() -> None:
     ]
 
 
-@pytest.mark.parametrize(("key", "version"), FORWARDABLE)
-def test_what_is_forwardable_has_a_place_for_an_error(key: ApiKey, version: int) -> None:
+@pytest.mark.parametrize(("key", "version"), REJECTED_AS_A_WHOLE)
+def test_what_may_be_rejected_as_a_whole_has_a_place_for_an_error(key: ApiKey, version: int) -> None:
     assert has_error_response(request_type(key)(), version)
 
 

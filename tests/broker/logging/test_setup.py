@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.broker.logging.setup import START_LINES_WAIT_S, RateLimit, StartLines, configure
+from barnabas.broker.logging.setup import AUDIT_LOGGER, START_LINES_WAIT_S, RateLimit, StartLines, configure
 from tests.broker.fakes import ManualTimer
 
 
@@ -22,12 +22,12 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def _restored_logging() -> Iterator[None]:
-    root, ours = logging.getLogger(), logging.getLogger("barnabas")
-    before = root.handlers[:], root.level, ours.level
+    root, *loggers = (logging.getLogger(name) for name in ("", "barnabas", AUDIT_LOGGER))
+    before = root.handlers[:], [one.level for one in (root, *loggers)]
     yield
-    root.handlers[:], level, ours_level = before
-    root.setLevel(level)
-    ours.setLevel(ours_level)
+    root.handlers[:], levels = before
+    for one, level in zip((root, *loggers), levels, strict=True):
+        one.setLevel(level)
 
 
 def said(stream: io.StringIO) -> list[str]:
@@ -50,6 +50,14 @@ def test_the_level_applies_to_this_package_and_libraries_log_warnings() -> None:
     configure("WARNING", stream)
     logging.getLogger("barnabas.network").info("not shown")
     assert [json.loads(line)["message"] for line in said(stream)] == ["shown", "shown"]
+
+
+def test_what_the_authorizer_refuses_is_written_whatever_the_level_of_the_broker() -> None:
+    stream = io.StringIO()
+    configure("ERROR", stream)
+    logging.getLogger(AUDIT_LOGGER).info("refused")
+    logging.getLogger(AUDIT_LOGGER).debug("granted")
+    assert [json.loads(line)["message"] for line in said(stream)] == ["refused"]
 
 
 def test_nothing_heavy_is_imported_before_the_first_line_and_rich_never() -> None:

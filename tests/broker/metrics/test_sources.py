@@ -22,6 +22,7 @@ from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.probes import FETCH_FOLLOWER, BrokerTopicProbe, RequestProbe, SocketServerProbe
 from barnabas.broker.replica.partition import Partition
+from barnabas.broker.security.auth_helper import AuthHelper
 from barnabas.broker.waiting.purgatory import DelayedOperation, DelayedOperationPurgatory
 from barnabas.config.listeners import Listener
 from barnabas.protocol.messages.cluster_records import RegisterBrokerRecord
@@ -29,6 +30,7 @@ from barnabas.storage.log.disk_space import DiskSpace
 from tests.broker.fakes import ManualTimer
 from tests.broker.logs import ManualEnv, batch, log_manager, partition_image
 from tests.broker.metrics.snapshots import snapshot_at_once
+from tests.broker.security.acls import AuthorizerWithAcls, acl
 
 Values = dict[tuple[str, ...], float]
 
@@ -177,6 +179,17 @@ def test_purgatories_and_fetch_sessions() -> None:
     assert value(metrics, "kafka_server_fetchsessioncache_numincrementalfetchsessions") == 0
 
 
+def test_decisions_of_the_authorizer() -> None:
+    auth = AuthHelper(AuthorizerWithAcls(acl("t")))
+    auth.allowed, auth.denied = 2, 1
+    metrics, without = Metrics(), Metrics()
+    metric_sources.add_authorizer(metrics, auth)
+    metric_sources.add_authorizer(without, None)
+    names = ("authorization_allowed_total", "authorization_denied_total", "acls_total_count")
+    assert [value(metrics, f"kafka_server_plugins_{name}") for name in names] == [2, 1, 1]
+    assert [value(without, f"kafka_server_plugins_{name}") for name in names] == [0, 0, 0]
+
+
 def test_fetches_that_have_expired() -> None:
     metrics, expirations = Metrics(), FetchExpirations()
     metric_sources.add_fetch_expirations(metrics, expirations)
@@ -290,6 +303,7 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
     metric_sources.add_purgatories(metrics)
     metric_sources.add_fetch_expirations(metrics, FetchExpirations())
     metric_sources.add_fetch_sessions(metrics, FetchSessionCache(1, lambda: 1))
+    metric_sources.add_authorizer(metrics, None)
     metric_sources.add_partitions(metrics, list, int)
     metric_sources.add_disk_space(metrics, list)
     metric_sources.add_late_transactions(metrics, list, lambda: 0, 0)
@@ -305,11 +319,16 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
         "kafka_server_broker_metadata",
         "kafka_server_group_coordinator",
         "kafka_server_metadataloader",
+        "kafka_network_requestmetrics_throttletimems",
+        "kafka_server_quota",
         "kafka_server_raft",
         "kafka_server_replicaalterlogdirs",
         "kafka_server_snapshotemitter",
         "kafka_server_socket_server_metrics_connections_cipher",
         "barnabas_tls",
+        "kafka_server_socket_server_metrics_broker_connection_accept",
+        "kafka_server_socket_server_metrics_connection_accept",
+        "kafka_server_socket_server_metrics_ip_connection_accept",
         "kafka_server_transaction_coordinator",
         "kafka_topic",
         "barnabas_compaction",

@@ -43,6 +43,7 @@ class ServerHarness:
         idle_ms = options.pop("connections_max_idle_ms", 600_000)
         max_bytes = options.pop("socket_request_max_bytes", 16 * MIB)
         timeout_ms = options.pop("authentication_timeout_ms", 30_000)
+        clock, window_ms = options.pop("clock", loop.time), options.pop("window_ms", 1000)
         self.server = SocketServer(
             loop=loop,
             listeners=addresses or [Address()],
@@ -53,7 +54,7 @@ class ServerHarness:
                 socket_request_max_bytes=max_bytes,
             ),
             secure=options.pop("secure", without_security),
-            quotas=ConnectionQuotas(ConnectionLimits(**options), loop.time),
+            quotas=ConnectionQuotas(ConnectionLimits(**options), clock, samples=2, window_ms=window_ms),
             memory=self.memory,
             probe=self.probe,
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 import pytest
 
+from barnabas.broker.network import connection_quotas
 from barnabas.broker.network.connection_quotas import (
     ConnectionLimits,
     ConnectionLimitsUpdate,
@@ -109,41 +110,97 @@ class Clock:
         return self.now
 
 
-def test_connections_above_the_rate_are_delayed() -> None:
+def rated(clock: Clock, **limits: Any) -> ConnectionQuotas:
+    """Over two windows of a second: as many connections as the limit says may come at once."""
+    return ConnectionQuotas(ConnectionLimits(**limits), clock, samples=2, window_ms=1000)
+
+
+def test_connections_above_the_rate_have_to_wait() -> None:
     clock = Clock()
-    quotas = ConnectionQuotas(ConnectionLimits(max_connection_creation_rate=2), clock)
-    assert quotas.admit("A", "192.0.2.1")
-    assert quotas.delay_s("A") == 0
-    assert quotas.admit("B", "192.0.2.1")
-    assert quotas.delay_s("A") == quotas.delay_s("B") == pytest.approx(0.5)
-    clock.now += 0.5
-    assert quotas.delay_s("A") == 0
+    quotas = rated(clock, max_connection_creation_rate=2)
+    assert [quotas.arrived("A"), quotas.arrived("B"), quotas.arrived("A")] == [0, 0, 500]
+    assert quotas.arrived("B") == 1000  # a window at most
     clock.now += 60
-    quotas.admit("A", "192.0.2.1")
-    quotas.admit("A", "192.0.2.1")
-    assert quotas.delay_s("A") == pytest.approx(0.5)
+    assert [quotas.arrived("A"), quotas.arrived("A"), quotas.arrived("A")] == [0, 0, 500]
+    assert quotas.accept_rates() == [(None, 3.0), ("A", 3.0), ("B", 0.0)]
+    assert quotas.accept_throttle_times_ms() == [("A", 500.0, 0.0), ("B", 0.0, 0.0)]
+
+
+def test_a_burst_of_all_windows_may_come_at_once() -> None:
+    quotas = ConnectionQuotas(ConnectionLimits(max_connection_creation_rate=2), Clock())
+    assert [quotas.arrived("A") for _ in range(21)] == [0] * 20 + [500]
 
 
 def test_a_listener_may_have_its_own_rate() -> None:
-    clock = Clock()
-    quotas = ConnectionQuotas(ConnectionLimits(max_connection_creation_rate_per_listener={"A": 1}), clock)
-    quotas.admit("A", "192.0.2.1")
-    assert (quotas.delay_s("A"), quotas.delay_s("B")) == (1.0, 0)
+    quotas = rated(Clock(), max_connection_creation_rate_per_listener={"A": 1})
+    assert [quotas.arrived("A"), quotas.arrived("A"), quotas.arrived("B")] == [0, 1000, 0]
 
 
-def test_a_rate_of_zero_accepts_no_connection() -> None:
-    assert ConnectionQuotas(ConnectionLimits(max_connection_creation_rate=0)).delay_s("A") == math.inf
+def test_a_rate_of_zero_has_each_connection_wait() -> None:
+    assert rated(Clock(), max_connection_creation_rate=0).arrived("A") == 1000
 
 
 def test_a_new_rate_counts_earlier_connections() -> None:
-    clock = Clock()
-    quotas = ConnectionQuotas(ConnectionLimits(max_connection_creation_rate=3), clock)
-    quotas.admit("A", "192.0.2.1")
-    quotas.admit("A", "192.0.2.1")
+    quotas = rated(Clock(), max_connection_creation_rate=3)
+    assert [quotas.arrived("A"), quotas.arrived("A")] == [0, 0]
     quotas.change_limits(ConnectionLimits(max_connection_creation_rate=2))
-    assert quotas.delay_s("A") == pytest.approx(0.5)
+    assert quotas.arrived("A") == 500
     quotas.change_limits(ConnectionLimits())
-    assert quotas.delay_s("A") == 0
+    assert quotas.arrived("A") == 0
+
+
+def test_an_address_may_have_a_rate_and_its_attempts_above_it_do_not_count() -> None:
+    clock = Clock()
+    quotas = rated(clock, max_connection_creation_rate=2)
+    assert quotas.ip_throttle_ms("A", "192.0.2.1") == 0
+    quotas.change_ip_limits({"192.0.2.1": 1.0}, None)
+    for _ in range(5):
+        quotas.arrived("A")
+        quotas.ip_throttle_ms("A", "192.0.2.1")
+    assert dict(quotas.accept_rates()) == {None: 1.0, "A": 1.0}
+    assert quotas.ip_throttle_ms("A", "192.0.2.1") == 1000
+    assert quotas.ip_throttle_ms("A", "192.0.2.2") == 0
+    ((_, waited_ms, held_ms),) = quotas.accept_throttle_times_ms()
+    assert (waited_ms, held_ms) == (0, 1000)
+    clock.now += 3
+    assert quotas.ip_throttle_ms("A", "192.0.2.1") == 0
+
+
+def test_the_default_rate_is_for_each_address_without_its_own() -> None:
+    quotas = rated(Clock())
+    quotas.change_ip_limits({"192.0.2.1": 2.0}, 1.0)
+    hosts = ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"]
+    assert [quotas.ip_throttle_ms("A", host) for host in hosts] == [0, 0, 0, 0]
+    assert [quotas.ip_throttle_ms("A", host) for host in hosts] == [500, 500, 1000, 1000]
+    quotas.change_ip_limits({}, None)
+    assert quotas.ip_throttle_ms("A", "192.0.2.1") == 0
+
+
+def test_the_rates_of_addresses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_quotas, "MAX_IP_RATES", 3)
+    quotas = rated(Clock())
+    quotas.change_ip_limits({}, 1.0)
+    for number in range(50):
+        quotas.ip_throttle_ms("A", "192.0.2.1")
+        quotas.ip_throttle_ms("A", f"198.51.100.{number}")
+    assert len(quotas._ip_rates) == 3
+    assert quotas.ip_throttle_ms("A", "192.0.2.1") == 1000
+
+
+def test_the_listener_between_brokers_is_protected_from_the_limits_of_all() -> None:
+    limits = ConnectionLimits(max_connections=1, max_connection_creation_rate=1, protected_listener="B")
+    quotas = ConnectionQuotas(limits, Clock(), samples=2, window_ms=1000)
+    quotas.admit("A", "192.0.2.1")
+    assert (quotas.may_accept("A"), quotas.may_accept("B"), quotas.excess) == (False, True, 0)
+    assert [quotas.arrived(name) for name in "BBBA"] == [0, 0, 0, 0]
+    quotas.change_ip_limits({}, 1.0)
+    quotas.ip_throttle_ms("B", "192.0.2.1")
+    assert quotas.ip_throttle_ms("B", "192.0.2.1") == 1000
+    assert dict(quotas.accept_rates()) == {None: 1.0, "A": 1.0, "B": 2.0}
+    quotas.admit("B", "192.0.2.2")
+    assert quotas.excess == 1
+    quotas.change_limits(limits._replace(max_connections_per_listener={"B": 1}))
+    assert not quotas.may_accept("B")
 
 
 def test_new_limits_apply_to_new_connections() -> None:
@@ -173,6 +230,7 @@ def test_limits_come_from_the_configuration() -> None:
         max_connections_per_ip_overrides="192.0.2.9:5",
         max_connection_creation_rate="7",
         listener_name_a_max_connection_creation_rate="6",
+        inter_broker_listener_name="B",
     )
     assert limits_of(config) == ConnectionLimits(
         max_connections=9,
@@ -181,7 +239,9 @@ def test_limits_come_from_the_configuration() -> None:
         max_connections_per_ip_overrides={"192.0.2.9": 5},
         max_connection_creation_rate=7,
         max_connection_creation_rate_per_listener={"A": 6, "B": 7},
+        protected_listener="B",
     )
+    assert limits_of(BrokerConfig.of(None, overrides=[])).protected_listener is None
 
 
 @pytest.mark.parametrize(("overrides", "waits"), [("192.0.2.9:5,[::1]:2", False), ("localhost:5", True)])

@@ -176,3 +176,31 @@ def test_who_was_woken_and_does_nothing_does_not_keep_others_waiting() -> None:
     harness.passes(1)
     harness.passes(1)
     assert harness.memory.waiting == 0
+
+
+def test_a_muted_connection_is_idle() -> None:
+    """A client that is gone, or that is throttled for a day, holds a connection no longer than an idle one."""
+    client = Client()
+    sweep = ConnectionSweep(60_000, client.memory, RateLimit(now=client.timer.time))
+    client >> "throttle 86400000 one, echo two" << "one"
+    sweep.watch(client.connection, 0)
+    sweep.sweep(1)
+    sweep.sweep(61)
+    assert client.closed
+
+
+def test_the_longest_unused_connections_come_first() -> None:
+    clients = [Client() for _ in range(3)]
+    sweep = ConnectionSweep(60_000, clients[0].memory, RateLimit())
+    for now, client in enumerate(clients):
+        sweep.watch(client.connection, now)
+    sweep.sweep(5)
+    sweep.sweep(6)
+    clients[0] >> "echo one" << "one"
+    order = [
+        clients.index(client)
+        for connection in sweep.longest_unused([c.connection for c in clients])
+        for client in clients
+        if client.connection is connection
+    ]
+    assert order == [1, 2, 0]

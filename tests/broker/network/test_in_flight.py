@@ -7,15 +7,21 @@ import gc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, Answer, Handler, InFlightRequests
+from barnabas.broker.network.in_flight import (
+    MAX_IN_FLIGHT_REQUESTS,
+    Answer,
+    Handler,
+    InFlightRequests,
+    MeteredAnswer,
+    Response,
+)
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.pending import Pending
-from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo, NoResponse
+from barnabas.broker.request import CLOSE_CONNECTION, NO_RESPONSE, ConnectionInfo
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.framing import Frame
-from barnabas.protocol.wire import Chunk
 from tests.broker.fakes import ManualTimer
-from tests.broker.scripted import Client, FakeRecords, ScriptedHandler, scripted
+from tests.broker.scripted import Client, FakeMeter, FakeRecords, ScriptedHandler, scripted
 
 ACTIONS = st.lists(
     st.one_of(
@@ -145,7 +151,7 @@ def test_the_limit_of_requests_in_flight() -> None:
 
 def test_an_answer_that_turns_out_to_be_none_keeps_nobody_waiting() -> None:
     """A transaction's records without acknowledgement, once their coordinator has been asked."""
-    pending: list[Pending[list[Chunk] | NoResponse]] = []
+    pending: list[Pending[Response]] = []
 
     def handle(_: ConnectionInfo, frame: Frame) -> Answer:
         if frame != scripted(b"wait"):
@@ -196,3 +202,57 @@ def test_a_lost_connection_leaves_nothing_for_the_garbage_collector() -> None:
         assert len(all_in_flight()) == len(before)
     finally:
         gc.enable()
+
+
+# ---- clients with quotas
+
+
+def metered(answer: Response | Pending[Response], mute_ms: int = 0) -> MeteredAnswer:
+    assert not isinstance(answer, MeteredAnswer)
+    return MeteredAnswer(answer, FakeMeter(), mute_ms)
+
+
+def test_a_throttled_response_comes_out_and_mutes() -> None:
+    memory = RequestMemory(1 << 20)
+    in_flight = requests(lambda _, frame: metered([bytes(frame)], mute_ms=5), memory)
+    in_flight.receive([b"one", b"two"])
+    assert b"".join(in_flight.take_output())[4:] == b"one"  # type: ignore[arg-type]  # no records
+    assert (in_flight.muted, in_flight.saturated, in_flight.calm, in_flight.backlog) == (True, True, False, 1)
+    assert in_flight.throttled is not None
+    assert (in_flight.throttled.mute_ms, in_flight.meter) == (5, in_flight.throttled.meter)
+    in_flight.proceed()
+    in_flight.receive([b"three"])
+    assert (in_flight.output, in_flight.backlog) == ([], 2)
+    in_flight.muted = False
+    in_flight.proceed()
+    assert b"".join(in_flight.take_output())[4:] == b"two"  # type: ignore[arg-type]  # no records
+
+
+def test_limited_requests_of_an_api_that_overlaps_wait_for_each_other() -> None:
+    pending: list[Pending[Response]] = []
+
+    def handle(_: ConnectionInfo, frame: Frame) -> Answer:
+        pending.append(Pending())
+        return metered(pending[-1])
+
+    in_flight = requests(handle, RequestMemory(1 << 20))
+    in_flight.receive([scripted(b"one"), scripted(b"two")])
+    assert (len(pending), in_flight.backlog) == (1, 1)
+    pending[0].complete(metered([b"done"], mute_ms=5))
+    assert in_flight.muted
+    assert b"".join(in_flight.take_output())[4:] == b"done"  # type: ignore[arg-type]  # no records
+
+
+def test_a_connection_that_is_gone_mutes_nobody() -> None:
+    answers: list[MeteredAnswer] = []
+
+    def handle(_: ConnectionInfo, frame: Frame) -> Answer:
+        answers.append(metered(NO_RESPONSE, mute_ms=5))
+        return answers[-1]
+
+    in_flight = requests(handle, RequestMemory(1 << 20))
+    in_flight.receive([b"one"])
+    in_flight.abandon()
+    (answer,) = answers
+    assert isinstance(answer.meter, FakeMeter)
+    assert (answer.meter.unmuted_count, in_flight.throttled, in_flight.meter) == (1, None, None)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.network import socket_server
 from barnabas.broker.network.listener_security import ListenerSecurity
 from barnabas.broker.network.listeners import ListenError
 from barnabas.config.keys import ConfigError
@@ -422,6 +423,145 @@ def test_without_file_descriptors_it_waits_and_says_so(run: Run, caplog: pytest.
 
     run(dialogue())
     assert "raise the limit of open files" in caplog.text
+
+
+# ---- rates and limits of connections
+
+
+class Clock:
+    """The clock of the rates of connections, in seconds, which the test turns; timers are the event loop's."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_connection_that_comes_too_fast_waits_and_those_behind_it(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness(clock=Clock(), max_connection_creation_rate=100) as home:
+            clients = [await Client.dials(home.port) for _ in range(103)]
+            clients[-1].send("echo here")
+            assert await clients[-1].answer() == b"here"
+            assert home.probe.listener("PLAINTEXT").connections_created == 103
+            assert home.server.quotas.accept_throttle_times_ms() == [("PLAINTEXT", 20.0, 0.0)]
+            for client in clients:
+                await client.leaves()
+
+    run(dialogue())
+
+
+def test_a_rate_of_none_has_each_connection_wait_for_a_window(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness(window_ms=20, max_connection_creation_rate=0) as home:
+            client = await Client.dials(home.port)
+            assert await client.asks("echo here") == b"here"
+            assert home.server.quotas.accept_throttle_times_ms() == [("PLAINTEXT", 20.0, 0.0)]
+            await client.leaves()
+
+    run(dialogue())
+
+
+def test_a_connection_that_waits_for_the_rate_waits_for_room_as_well(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness(window_ms=20, max_connection_creation_rate=0, max_connections=1) as home:
+            first = await Client.dials(home.port)
+            assert await first.asks("echo one") == b"one"
+            second = await Client.dials(home.port)
+            second.send("echo two")
+            await first.leaves()
+            assert await second.answer() == b"two"
+            await second.leaves()
+
+    run(dialogue())
+
+
+def test_a_connection_that_waits_is_closed_with_its_listener(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness(
+            Address(), Address(name="INSIDE"), clock=Clock(), max_connection_creation_rate=1
+        ) as home:
+            inside = await Client.dials(home.ports["INSIDE"])
+            assert await inside.asks("echo one") == b"one"
+            outside = await Client.dials(home.port)  # which waits for a second
+            await inside.asks("echo two")  # in the turns of the loop for this it is accepted
+            home.server.change_listeners([Address(name="INSIDE")])
+            assert await outside.sees_the_end()
+            await outside.leaves()
+            await inside.leaves()
+
+    run(dialogue())
+
+
+def test_a_connection_that_waits_is_closed_with_the_server(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness(
+            Address(), Address(name="INSIDE"), clock=Clock(), max_connection_creation_rate=1
+        ) as home:
+            inside = await Client.dials(home.ports["INSIDE"])
+            assert await inside.asks("echo one") == b"one"
+            outside = await Client.dials(home.port)
+            await inside.asks("echo two")
+            await inside.leaves()
+        assert await outside.sees_the_end()
+        await outside.leaves()
+
+    run(dialogue())
+
+
+def test_an_address_that_connects_too_fast_is_held_and_then_closed(run: Run) -> None:
+    async def dialogue() -> None:
+        async with harness(clock=Clock(), window_ms=50) as home:
+            home.server.change_ip_limits({"127.0.0.1": 20.0}, None)
+            first = await Client.dials(home.port)
+            assert await first.asks("echo one") == b"one"
+            second = await Client.dials(home.port)
+            second.send("echo two")
+            assert await second.sees_the_end()
+            assert home.probe.listener("PLAINTEXT").connections_created == 1
+            assert home.server.quotas.total == 1
+            home.server.change_ip_limits({}, None)
+            third = await Client.dials(home.port)
+            assert await third.asks("echo three") == b"three"
+            for client in (first, second, third):
+                await client.leaves()
+
+    run(dialogue())
+
+
+def test_connections_are_held_up_to_a_bound(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket_server, "_MAX_HELD", 1)
+
+    async def dialogue() -> None:
+        async with harness(clock=Clock()) as home:
+            home.server.change_ip_limits({}, 0.0)
+            first, second = await Client.dials(home.port), await Client.dials(home.port)
+            assert await second.sees_the_end()
+        assert await first.sees_the_end()
+        for client in (first, second):
+            await client.leaves()
+
+    run(dialogue())
+
+
+def test_the_listener_between_brokers_takes_its_connections_and_others_close(run: Run) -> None:
+    async def dialogue() -> None:
+        options = {"max_connections": 2, "protected_listener": "INSIDE"}
+        async with harness(Address(), Address(name="INSIDE"), **options) as home:
+            clients = [await Client.dials(home.port) for _ in range(2)]
+            for client in clients:
+                assert await client.asks("echo one") == b"one"
+            home.server._sweep.sweep(1.0)
+            assert await clients[0].asks("echo two") == b"two"
+            inside = await Client.dials(home.ports["INSIDE"])
+            assert await inside.asks("echo three") == b"three"
+            assert await clients[1].sees_the_end()  # it has been unused the longest
+            assert await clients[0].asks("echo four") == b"four"
+            for client in (*clients, inside):
+                await client.leaves()
+
+    run(dialogue())
 
 
 # ---- logins

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -140,67 +137,18 @@ def test_other_limits_let_those_in_who_wait(run: Run) -> None:
     run(dialogue())
 
 
-def test_the_rate_of_new_connections_has_the_next_one_wait(run: Run) -> None:
+def test_a_lower_maximum_closes_connections(run: Run) -> None:
     async def dialogue() -> None:
-        async with harness(max_connection_creation_rate=4) as home:
-            clients = [await Client.dials(home.port) for _ in range(5)]
+        async with harness() as home:
+            clients = [await Client.dials(home.port) for _ in range(3)]
             for client in clients:
-                client.send("echo here")
-            assert await clients[-1].answer() == b"here"
-            assert home.probe.listener("PLAINTEXT").connections_created == 5
-            for client in clients:
-                await client.leaves()
-
-    run(dialogue())
-
-
-def test_a_timer_that_ends_early_is_set_again(run: Run) -> None:
-    """uvloop's timers count whole milliseconds: the loop's time may be short of that for which one was set."""
-
-    async def dialogue() -> None:
-        loop = EarlyTimers(asyncio.get_running_loop())
-        async with harness(loop=loop, max_connection_creation_rate=4) as home:
-            clients = [await Client.dials(home.port) for _ in range(5)]
-            clients[-1].send("echo here")
-            assert await clients[-1].answer() == b"here"
-            assert loop.timers >= 2
+                assert await client.asks("echo one") == b"one"
+            home.server.change_limits(ConnectionLimits(max_connections=1))
+            assert home.server.quotas.total == 1
+            home.server.change_limits(ConnectionLimits(max_connections=1))
+            assert home.server.quotas.total == 1
             for client in clients:
                 await client.leaves()
-
-    run(dialogue())
-
-
-class EarlyTimers:
-    """An event loop of which the first timer ends at once, and each later one at its time, which has come then."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._now = 0.0
-        self.timers = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loop, name)
-
-    def time(self) -> float:
-        return self._now
-
-    def call_at(self, when: float, callback: Callable[[], object]) -> asyncio.Handle:
-        self.timers += 1
-        if self.timers > 1:
-            self._now = when
-        return self._loop.call_soon(callback)
-
-
-def test_a_rate_of_none_is_lifted(run: Run) -> None:
-    async def dialogue() -> None:
-        async with harness(max_connection_creation_rate=0) as home:
-            client = await Client.dials(home.port)
-            client.send("echo here")
-            await asyncio.sleep(0)
-            assert home.probe.listener("PLAINTEXT").connections_created == 0
-            home.server.change_limits(ConnectionLimits())
-            assert await client.answer() == b"here"
-            await client.leaves()
 
     run(dialogue())
 

@@ -72,7 +72,7 @@ class ClassicMembers:
         replaced = group.static_member(request.group_instance_id)
         member = self._member(group, request, member_id, out)
         subscription = _subscription(request)
-        change = MemberChange(group, member, _updated(member, context, request, subscription), out)
+        change = MemberChange(group, member, _updated(member, context, request, subscription), out, context)
         if replaced is None or replaced.uses_classic_protocol:
             return self._join(change, request, subscription)
         if not self._shared.migration.may_downgrade(group, [replaced], replaced=True):
@@ -110,7 +110,7 @@ class ClassicMembers:
     def _record_subscription(self, change: MemberChange) -> bool:
         """Records the member's subscription; whether a new epoch is due."""
         names_other_topics = change.write_subscription()
-        regex = self._shared.regexes.update(change.group, change.old, change.new, change.out)
+        regex = self._shared.regexes.update(change.group, change.old, change.new, change.out, change.context)
         return names_other_topics or regex is not RegexChange.NONE
 
     def _join(

@@ -54,7 +54,7 @@ class Heartbeats:
         member_lookup.check_size(group, request.member_id, self._shared.settings.max_size)
         owned = _owned(request)
         member = self._member(group, request, owned, out)
-        change = MemberChange(group, member, _updated(member, context, request), out)
+        change = MemberChange(group, member, _updated(member, context, request), out, context)
         after = self._advance(change, owned)
         self._shared.timers.session(
             group.group_id, after.member_id, self._shared.settings.session_timeout_ms(group.group_id)
@@ -99,7 +99,7 @@ class Heartbeats:
 
     def _advance(self, change: MemberChange, owned: Owned | None) -> ConsumerGroupMember:
         names_other_topics = change.write_subscription()
-        regex = self._shared.regexes.update(change.group, change.old, change.new, change.out)
+        regex = self._shared.regexes.update(change.group, change.old, change.new, change.out, change.context)
         is_due = names_other_topics or regex is RegexChange.RESOLVED
         epoch = self._shared.updates.next_epoch(change, is_due=is_due)
         target = self._shared.updates.assign(change, epoch)

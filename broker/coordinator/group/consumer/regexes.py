@@ -9,8 +9,9 @@ Source: GroupMetadataManager (maybeUpdateRegularExpressions, handleRegularExpres
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from enum import Enum
+from functools import partial
 from typing import Final
 
 from barnabas.broker.coordinator.group.consumer import consumer_records
@@ -31,11 +32,15 @@ from barnabas.broker.coordinator.group.group import Groups
 from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import CoordinatorResult, ShardContext
 from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.request import RequestContext
 from barnabas.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger("barnabas.groups")
 
 _KEY: Final = "consumer-regexes"
+
+VisibleTopics = Callable[[RequestContext, Iterable[str]], Container[str]]
+"""Those of some topics that the client of a request may describe."""
 
 
 class RegexChange(Enum):
@@ -56,12 +61,18 @@ class RegexSubscriptions:
     """
 
     def __init__(
-        self, context: ShardContext, groups: Groups, settings: GroupSettings, hashes: TopicHashes
+        self,
+        context: ShardContext,
+        groups: Groups,
+        settings: GroupSettings,
+        hashes: TopicHashes,
+        visible_topics: VisibleTopics | None = None,
     ) -> None:
         self._context = context
         self._groups = groups
         self._settings = settings
         self._hashes = hashes
+        self._visible_topics = visible_topics
         self.newest_topics = -1
         self.rebalances = 0
 
@@ -71,11 +82,15 @@ class RegexSubscriptions:
         old: ConsumerGroupMember,
         new: ConsumerGroupMember,
         out: list[CoordinatorRecord],
+        context: RequestContext,
     ) -> RegexChange:
-        """Applies a member's pattern. Raises ApiError(INVALID_REGULAR_EXPRESSION)."""
+        """Applies a member's pattern. Raises ApiError(INVALID_REGULAR_EXPRESSION).
+
+        Where the patterns have to be resolved now, they match what the client of this request may see, as in Kafka.
+        """
         change, is_new = self._change(group, old.subscribed_topic_regex, new.subscribed_topic_regex, out)
         if is_new or group.subscriptions.regexes:
-            self._maybe_resolve(group, old, new, is_new=is_new)
+            self._maybe_resolve(group, old, new, context, is_new=is_new)
         return change
 
     def _change(
@@ -96,7 +111,13 @@ class RegexSubscriptions:
         return (RegexChange.RESOLVED if is_resolved else RegexChange.UPDATED), False
 
     def _maybe_resolve(
-        self, group: ConsumerGroup, old: ConsumerGroupMember, new: ConsumerGroupMember, *, is_new: bool
+        self,
+        group: ConsumerGroup,
+        old: ConsumerGroupMember,
+        new: ConsumerGroupMember,
+        context: RequestContext,
+        *,
+        is_new: bool,
     ) -> None:
         timer, now_ms = self._context.timer, self._context.now_ms()
         last_ms = group.subscriptions.last_refresh_ms
@@ -116,14 +137,17 @@ class RegexSubscriptions:
         )
         if is_due and regexes:
             wanted = frozenset(regexes)
-            timer.schedule((_KEY, group.group_id), 0, lambda: self._resolve(group.group_id, wanted))
+            timer.schedule((_KEY, group.group_id), 0, lambda: self._resolve(group.group_id, wanted, context))
 
-    def _resolve(self, group_id: str, regexes: frozenset[str]) -> CoordinatorResult[None]:
+    def _resolve(
+        self, group_id: str, regexes: frozenset[str], context: RequestContext
+    ) -> CoordinatorResult[None]:
         group = self._groups.find(group_id)
         if not isinstance(group, ConsumerGroup):
             return CoordinatorResult(None)
         image = self._context.image()
-        resolved = resolve(regexes, image, self._context.now_ms())
+        visible = None if self._visible_topics is None else partial(self._visible_topics, context)
+        resolved = resolve(regexes, image, self._context.now_ms(), visible)
         out: list[CoordinatorRecord] = []
         after = group.subscriptions.copy()
         has_changed = False
@@ -143,13 +167,22 @@ class RegexSubscriptions:
 
 
 def resolve(
-    regexes: Iterable[str], image: MetadataImage, now_ms: int
+    regexes: Iterable[str],
+    image: MetadataImage,
+    now_ms: int,
+    visible: Callable[[Iterable[str]], Container[str]] | None = None,
 ) -> dict[str, ResolvedRegularExpression]:
-    """The topics whose whole name each pattern matches; none for one that RE2 rejects."""
-    return {
-        regex: ResolvedRegularExpression(_matching(regex, image.topics), image.offset, now_ms)
-        for regex in regexes
-    }
+    """The topics whose whole name each pattern matches; none for one that RE2 rejects.
+
+    Where `visible` is given, which returns the topics among those that match, the others are left out.
+    """
+    found = {regex: _matching(regex, image.topics) for regex in regexes}
+    if visible is not None:
+        allowed = visible(frozenset[str]().union(*found.values()))
+        found = {
+            regex: frozenset(name for name in names if name in allowed) for regex, names in found.items()
+        }
+    return {regex: ResolvedRegularExpression(names, image.offset, now_ms) for regex, names in found.items()}
 
 
 def _matching(regex: str, names: Iterable[str]) -> frozenset[str]:

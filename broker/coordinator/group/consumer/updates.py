@@ -30,18 +30,20 @@ from barnabas.broker.coordinator.java_order import map_order, string_hash
 from barnabas.broker.coordinator.records import CoordinatorRecord
 from barnabas.broker.coordinator.shard import ShardContext
 from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.request import RequestContext
 from barnabas.protocol.wire import Uuid
 
 logger = logging.getLogger("barnabas.groups")
 
 
 class MemberChange(NamedTuple):
-    """A member before and after its request; `out` collects the records of the change."""
+    """A member before and after its request; `out` collects the records of the change. `context` is the request's."""
 
     group: ConsumerGroup
     old: ConsumerGroupMember
     new: ConsumerGroupMember
     out: list[CoordinatorRecord]
+    context: RequestContext
 
     def write_subscription(self) -> bool:
         """Records a change of the member; returns whether it names other topics than before."""

@@ -9,8 +9,10 @@ import pytest
 
 from barnabas.config.catalogue.server import STANDARD_AUTHORIZER
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation
 from barnabas.protocol.schema import Message
 from tests.broker.broker_fixture import CLOSED, WAITS, InProcessBroker
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
 from tests.conformance.dialogues.acls import (
     ALLOW,
@@ -33,7 +35,7 @@ LAST = 3
 EVERYTHING = (ANY, None, ANY, None, None, ANY, ANY)
 ENTRY: Entry = (TOPIC, "t", LITERAL, "User:alice", "*", READ, ALLOW)
 OTHER: Entry = (TOPIC, "t", LITERAL, "User:alice", "*", WRITE, ALLOW)
-AUTHORIZED = {"authorizer.class.name": STANDARD_AUTHORIZER}
+AUTHORIZED = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
 
 
 @pytest.fixture
@@ -44,7 +46,9 @@ def authorized(tmp_path: Path) -> Iterator[InProcessBroker]:
     running.kill()
 
 
-@pytest.mark.parametrize("settings", [{}, {"authorizer.class.name": "com.example.Authorizer"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"authorizer.class.name": "python:tests.broker.security.hooks:AllowEveryone"}]
+)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_without_an_authorizer_acl_requests_fail(
     tmp_path: Path, version: int, settings: dict[str, str]
@@ -137,3 +141,23 @@ def test_acls_survive_a_restart_with_or_without_an_authorizer(tmp_path: Path) ->
     broker = InProcessBroker(tmp_path, AUTHORIZED)
     assert broker.client(version=LAST) >> describe(*EVERYTHING) << Like(resources=[Like(resource_name="t")])
     broker.kill()
+
+
+def test_acls_are_for_who_may_use_the_cluster(guarded: GuardedBroker) -> None:
+    client, denied = guarded.client(version=LAST), {"error_code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+    assert client >> describe(*EVERYTHING) << Like(resources=[], **denied)
+    assert client >> create(ENTRY, OTHER) << Like(results=[Like(**denied), Like(**denied)])
+    assert client >> delete(EVERYTHING) << Like(filter_results=[Like(matching_acls=[], **denied)])
+    assert client >> describe(UNKNOWN, *EVERYTHING[1:]) << CLOSED  # it is not parsed
+    guarded.allow(AclOperation.DESCRIBE)
+    assert client >> describe(*EVERYTHING) << Like(error_code=0, resources=[Like()])
+    assert client >> create(ENTRY) << Like(results=[Like(**denied)])
+    guarded.allow(AclOperation.ALTER)
+    assert client >> create(ENTRY) << Like(results=[Like(error_code=0)])
+
+
+def test_a_change_takes_effect_with_the_next_request(guarded: GuardedBroker) -> None:
+    guarded.allow(AclOperation.ALTER)
+    client = guarded.client(version=LAST)
+    assert client >> delete(EVERYTHING) << Like(filter_results=[Like(error_code=0)])
+    assert client >> create(ENTRY) << Like(results=[Like(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)])

@@ -12,10 +12,12 @@ from barnabas.broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
 from barnabas.config.catalogue.log import MESSAGE_MAX_BYTES
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -23,6 +25,7 @@ from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
 )
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -238,3 +241,51 @@ def test_loggers_change_at_once(broker: InProcessBroker) -> None:
 
 def test_alter_configs_rejects_loggers(broker: InProcessBroker) -> None:
     assert replace(broker, BROKER_LOGGER_RESOURCE, str(NODE_ID), root="INFO") == REFUSED
+
+
+# ---- authorization
+
+
+NO_TOPIC, NO_GROUP, NO_CLUSTER = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
+
+
+def test_each_resource_is_altered_by_who_may(guarded: GuardedBroker) -> None:
+    logging.getLogger(LOGGER)
+    guarded.create_topic("mine")
+    guarded.create_topic("hidden")
+    asked = (
+        resource(TOPIC_RESOURCE, "hidden", ("retention.ms", SET, "1")),
+        resource(TOPIC_RESOURCE, "mine", ("retention.ms", SET, "1")),
+        resource(GROUP_RESOURCE, "g", ("consumer.session.timeout.ms", SET, "45000")),
+        resource(BROKER_RESOURCE, "", ("log.cleaner.threads", SET, "1")),
+        resource(CLIENT_METRICS_RESOURCE, "m", ("interval.ms", SET, "1000")),
+        resource(BROKER_LOGGER_RESOURCE, str(NODE_ID), (LOGGER, SET, "INFO")),
+    )
+    guarded.allow(AclOperation.ALTER_CONFIGS, AclResourceType.TOPIC, "mine")
+    assert alter(guarded, *asked) == [NO_TOPIC, NONE, NO_GROUP, NO_CLUSTER, NO_CLUSTER, NO_CLUSTER]
+    assert not guarded.broker.image.topic_config("hidden")
+    assert guarded.broker.image.topic_config("mine") == {"retention.ms": "1"}
+    guarded.allow(AclOperation.ALTER_CONFIGS)
+    guarded.allow(AclOperation.ALTER_CONFIGS, AclResourceType.GROUP, "g")
+    assert alter(guarded, *asked) == [NO_TOPIC, NONE, NONE, NONE, NONE, NONE]
+
+
+def test_what_is_wrong_in_itself_is_reported_first(guarded: GuardedBroker) -> None:
+    repeated = resource(TOPIC_RESOURCE, "t", ("retention.ms", SET, "1"))
+    no_value = resource(TOPIC_RESOURCE, "u", ("retention.ms", SET, None))
+    other_broker = resource(BROKER_RESOURCE, "99", ("log.cleaner.threads", SET, "1"))
+    unknown = resource(99, "t", ("retention.ms", SET, "1"))
+    codes = alter(guarded, repeated, repeated, no_value, other_broker, unknown)
+    assert codes == [REFUSED] * 5
+
+
+def test_the_older_request_asks_for_the_same(guarded: GuardedBroker) -> None:
+    guarded.create_topic("t")
+    assert replace(guarded, TOPIC_RESOURCE, "t", retention_ms="1") == NO_TOPIC
+    assert replace(guarded, CLIENT_METRICS_RESOURCE, "m", interval_ms="1000") == NO_CLUSTER
+    guarded.allow(AclOperation.ALTER_CONFIGS, AclResourceType.TOPIC, "t")
+    assert replace(guarded, TOPIC_RESOURCE, "t", retention_ms="1") == NONE

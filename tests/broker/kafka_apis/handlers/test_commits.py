@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.commits import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -26,6 +27,7 @@ from barnabas.protocol.messages.transactions import (
 )
 from barnabas.protocol.wire import ZERO_UUID, Uuid
 from tests.broker.broker_fixture import InProcessBroker, Wait
+from tests.broker.guarded_broker import GuardedBroker
 from tests.support.difference import Like
 
 SETTINGS = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "1"}
@@ -341,3 +343,100 @@ class TestTxnOffsetCommit:
         broker.timer.advance(1)
         settled = Like(topics=[Like(partitions=[Like(committed_offset=50, error_code=0)])])
         assert broker.client(7) >> stable << settled
+
+
+# ---- authorization
+
+
+G, T, X = AclResourceType.GROUP, AclResourceType.TOPIC, AclResourceType.TRANSACTIONAL_ID
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+def guarded_topics(guarded: GuardedBroker) -> GuardedBroker:
+    """With a topic that may be read and described, and one that may not."""
+    guarded.admin(version=4).ask(FindCoordinatorRequest(coordinator_keys=["g"]))
+    for name in ("seen", "hidden"):
+        guarded.create_topic(name)
+    guarded.allow(AclOperation.READ, T, "seen")
+    return guarded
+
+
+COMMIT = commit_of(("hidden", 0, 1), ("seen", 0, 1), ("absent", 0, 1))
+
+
+def test_commits_need_the_group_and_each_topic(guarded_topics: GuardedBroker) -> None:
+    client, no_group = guarded_topics.client(version=8), ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert (
+        client >> COMMIT << committed(("hidden", 0, no_group), ("seen", 0, no_group), ("absent", 0, no_group))
+    )
+    guarded_topics.allow(AclOperation.READ, G, "g")
+    assert client >> COMMIT << committed(("hidden", 0, DENIED), ("absent", 0, DENIED), ("seen", 0, 0))
+
+
+def test_commits_by_id_are_denied_by_name_and_unknown_ids_come_first(guarded_topics: GuardedBroker) -> None:
+    guarded_topics.allow(AclOperation.READ, G, "g")
+    hidden = guarded_topics.broker.image.topics["hidden"].topic_id
+    client = guarded_topics.client(version=10)
+    denied = Like(topics=[Like(topic_id=hidden, partitions=[Like(error_code=DENIED)])])
+    assert client >> commit_of(("", 0, 1), topic_id=hidden) << denied
+    unknown = Like(topics=[Like(topic_id=UNKNOWN_ID, partitions=[Like(error_code=UNKNOWN_TOPIC_ID)])])
+    assert client >> commit_of(("", 0, 1), topic_id=UNKNOWN_ID) << unknown
+
+
+def fetching(version: int, *names: str) -> OffsetFetchRequest:
+    if version < 8:
+        topics = [
+            OffsetFetchRequest.OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in names
+        ]
+        return OffsetFetchRequest(group_id="g", topics=topics or None)
+    wanted = [OffsetFetchRequest.OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in names]
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=wanted or None)
+    return OffsetFetchRequest(groups=[group])
+
+
+def test_offsets_are_shown_of_groups_and_topics_that_may_be_described(guarded_topics: GuardedBroker) -> None:
+    done = committed(("seen", 0, 0), ("hidden", 0, 0))
+    assert guarded_topics.admin(version=8) >> commit_of(("seen", 0, 1), ("hidden", 0, 1)) << done
+    client, no_group = guarded_topics.client(version=8), ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert client >> fetching(8, "seen") << Like(groups=[Like(error_code=no_group, topics=[])])
+    of_old = Like(topics=[Like(partitions=[Like(error_code=no_group)])])
+    assert guarded_topics.client(version=1) >> fetching(1, "seen") << of_old
+    guarded_topics.allow(AclOperation.DESCRIBE, G, "g")
+    seen = Like(name="seen", partitions=[Like(committed_offset=1)])
+    hidden = Like(name="hidden", partitions=[Like(error_code=DENIED, committed_offset=-1)])
+    assert client >> fetching(8, "hidden", "seen") << Like(groups=[Like(topics=[seen, hidden])])
+    assert client >> fetching(8) << Like(groups=[Like(error_code=0, topics=[seen])])
+
+
+def test_offsets_are_deleted_with_the_group_and_each_topic(guarded_topics: GuardedBroker) -> None:
+    part = OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)
+    topics = [
+        OffsetDeleteRequest.OffsetDeleteRequestTopic(name=name, partitions=[part])
+        for name in ("hidden", "seen")
+    ]
+    asked, client = OffsetDeleteRequest(group_id="g", topics=topics), guarded_topics.client(version=0)
+    assert client >> asked << Like(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, topics=[])
+    guarded_topics.admin(version=8).ask(commit_of(("seen", 0, 1)))
+    guarded_topics.allow(AclOperation.DELETE, G, "g")
+    results = [
+        Like(name="hidden", partitions=[Like(error_code=DENIED)]),
+        Like(name="seen", partitions=[Like(error_code=0)]),
+    ]
+    assert client >> asked << Like(error_code=0, topics=results)
+
+
+def test_commits_in_transactions_need_the_id_the_group_and_each_topic(guarded_topics: GuardedBroker) -> None:
+    part = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="hidden", partitions=[part])
+    asked = TxnOffsetCommitRequest(transactional_id="x", group_id="g", topics=[topic])
+    client = guarded_topics.client(version=3)
+
+    def refused(code: ErrorCode) -> Like:
+        return Like(topics=[Like(name="hidden", partitions=[Like(partition_index=0, error_code=code)])])
+
+    assert client >> asked << refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    guarded_topics.allow(AclOperation.WRITE, X, "x")
+    assert client >> asked << refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    guarded_topics.allow(AclOperation.READ, G, "g")
+    assert client >> asked << refused(DENIED)

@@ -19,6 +19,7 @@ from barnabas.config.catalogue import GROUP_KEYS, TOPIC_KEYS
 from barnabas.config.config_source import ConfigSource
 from barnabas.config.values import ConfigType
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -26,6 +27,7 @@ from barnabas.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
+from tests.broker.guarded_broker import GuardedBroker
 from tests.support.difference import Like
 
 VERSIONS = range(1, 5)
@@ -218,3 +220,31 @@ def test_list_config_resources(broker: InProcessBroker) -> None:
     assert listed(broker, 1, CLIENT_METRICS_RESOURCE) == []
     assert listed(broker, 1, TOPIC_RESOURCE, 7) == ErrorCode.UNSUPPORTED_VERSION
     assert listed(broker, 0) == []
+
+
+# ---- authorization
+
+
+def test_each_resource_is_described_to_who_may(guarded: GuardedBroker) -> None:
+    guarded.create_topic("mine")
+    guarded.allow(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, "mine", "absent")
+    asked = asking(
+        resource(TOPIC_RESOURCE, "hidden"),
+        resource(TOPIC_RESOURCE, "mine", ["retention.ms"]),
+        resource(TOPIC_RESOURCE, "absent"),
+        resource(GROUP_RESOURCE, "g"),
+        resource(BROKER_RESOURCE, str(NODE_ID)),
+    )
+    codes = (
+        ("mine", 0),
+        ("absent", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("hidden", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("g", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (str(NODE_ID), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    )
+    expected = Like(results=[Like(resource_name=name, error_code=code) for name, code in codes])
+    assert guarded.client(version=LATEST) >> asked << expected
+    denied = Like(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, config_resources=[])
+    assert guarded.client(version=1) >> ListConfigResourcesRequest() << denied
+    guarded.allow(AclOperation.DESCRIBE_CONFIGS)
+    assert guarded.client(version=1) >> ListConfigResourcesRequest() << Like(error_code=0)

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED
+from barnabas.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
 from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.cluster import UpdateFeaturesRequest
 from barnabas.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
 )
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
-from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.broker_fixture import InProcessBroker, Wait
+from tests.broker.guarded_broker import GuardedBroker
 from tests.support.difference import Like
 
 JOINING: dict[str, Any] = {
@@ -148,3 +151,57 @@ def test_the_protocol_can_be_disabled_by_its_feature_level(broker: InProcessBrok
     request = UpdateFeaturesRequest(timeout_ms=1_000, feature_updates=[update])
     assert with_coordinator(broker).client(version=1) >> request << Like(error_code=0)
     check_refused(broker)
+
+
+# ---- authorization
+
+
+T, G = AclResourceType.TOPIC, AclResourceType.GROUP
+NO_GROUP, NO_TOPIC = ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+def guarded_groups(guarded: GuardedBroker) -> GuardedBroker:
+    guarded.create_topic("t", partitions=2)
+    guarded.create_topic("hidden")
+    guarded.admin(version=3).ask(FindCoordinatorRequest(key="g"))
+    return guarded
+
+
+def test_members_need_the_group_and_all_topics_that_they_name(guarded_groups: GuardedBroker) -> None:
+    client = guarded_groups.client(version=1)
+    assert client >> heartbeat() << Like(error_code=NO_GROUP, member_id=None)
+    guarded_groups.allow(AclOperation.READ, G, "g")
+    assert client >> heartbeat() << Like(error_code=NO_TOPIC)
+    guarded_groups.allow(AclOperation.DESCRIBE, T, "t")
+    assert client >> heartbeat(subscribed_topic_names=["t", "hidden"]) << Like(error_code=NO_TOPIC)
+    assert client >> heartbeat() << Like(error_code=0)
+
+
+def test_patterns_match_topics_that_may_be_described(guarded_groups: GuardedBroker) -> None:
+    guarded_groups.allow(AclOperation.READ, G, "g")
+    guarded_groups.allow(AclOperation.DESCRIBE, T, "t")
+    client = guarded_groups.client(version=1)
+    joined = heartbeat(subscribed_topic_names=None, subscribed_topic_regex=".*")
+    assert client >> joined << Like(error_code=0) >> Wait(1)
+    (shard,) = guarded_groups.coordinators.group_runtime.shards()
+    group = shard.groups.find("g")
+    assert isinstance(group, ConsumerGroup)
+    assert {name: found.topics for name, found in group.subscriptions.resolved.items()} == {".*": {"t"}}
+
+
+def test_a_group_with_a_topic_that_is_hidden_is_not_described(guarded_groups: GuardedBroker) -> None:
+    assert guarded_groups.admin(version=1) >> heartbeat() << Like(error_code=0)
+    asked = ConsumerGroupDescribeRequest(group_ids=["g", "yours"], include_authorized_operations=True)
+    client, yours = guarded_groups.client(version=1), Like(group_id="yours", error_code=NO_GROUP)
+    assert client >> asked << Like(groups=[Like(group_id="g", error_code=NO_GROUP), yours])
+    guarded_groups.allow(AclOperation.DESCRIBE, G, "g")
+    hidden = Like(
+        group_id="g", error_code=NO_TOPIC, members=[], authorized_operations=AUTHORIZED_OPERATIONS_OMITTED
+    )
+    assert client >> asked << Like(groups=[yours, hidden])
+    guarded_groups.allow(AclOperation.DESCRIBE, T, "t")
+    shown = Like(
+        group_id="g", error_code=0, members=[Like()], authorized_operations=1 << AclOperation.DESCRIBE
+    )
+    assert client >> asked << Like(groups=[yours, shown])

@@ -11,6 +11,7 @@ import pytest
 from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.kafka_apis.handlers.fetch import READ_COMMITTED
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord
@@ -20,8 +21,10 @@ from barnabas.protocol.records.entries import batches
 from barnabas.protocol.wire import Uuid
 from barnabas.storage.offsets import AppendOrigin
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.logs import START_MS, batch
 from tests.broker.member_broker import Cluster
+from tests.broker.throttled import set_quotas, throttled
 from tests.conformance.dialogues.words import fetch, fetch_topic, partition, produce
 from tests.support.difference import Like
 
@@ -425,3 +428,223 @@ def test_a_follower_reads_to_the_end_of_the_log_if_it_has_a_replica(
         << answered(Like(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     )
     assert broker.topics.topics["t"].bytes_out == 0
+
+
+# ---- clients with quotas
+
+
+PAYLOAD = "x" * 10_000
+
+
+def reading(session_id: int = 0, session_epoch: int = -1, **options: Any) -> Any:
+    return fetch(
+        fetch_topic("t", [partition(0, 0)]), session_id=session_id, session_epoch=session_epoch, **options
+    )
+
+
+def test_fetched_bytes_are_charged_and_a_throttled_response_is_empty(broker: InProcessBroker) -> None:
+    filled(broker, *[[PAYLOAD]] * 3)
+    set_quotas(broker, consumer_byte_rate=10_000)
+    client = broker.client(BY_NAME)
+    for _ in range(3):
+        assert client >> reading() << throttled(0, responses=[Like()])
+    answer = client.ask(reading())
+    assert isinstance(answer, FetchResponse)
+    assert (answer.responses, answer.session_id) == ([], 0)
+    assert client.muted_ms == answer.throttle_time_ms > 0
+    assert client.ask(reading()).throttle_time_ms == answer.throttle_time_ms  # type: ignore[attr-defined]  # taken back
+    client >> Wait(11)
+    assert client >> reading() << throttled(0, responses=[Like()])
+
+
+def test_a_throttled_full_fetch_opens_no_session(broker: InProcessBroker) -> None:
+    filled(broker, *[[PAYLOAD]] * 3)
+    set_quotas(broker, consumer_byte_rate=10_000)
+    client = broker.client(BY_NAME)
+    for _ in range(3):
+        assert client >> reading() << throttled(0)
+    assert client.ask(reading(session_epoch=0)).session_id == 0  # type: ignore[attr-defined]  # throttled
+    assert len(broker.broker.fetch_manager.cache) == 0
+
+
+def test_a_session_survives_a_throttled_response_and_has_its_news_later(broker: InProcessBroker) -> None:
+    filled(broker, *[[PAYLOAD]] * 3)
+    client = broker.client(BY_NAME)
+    assert client >> reading(session_epoch=0, max_bytes=1) << Like(session_id=1, responses=[Like()])
+    set_quotas(broker, consumer_byte_rate=3_100)
+    assert client >> reading(1, 1, max_bytes=1) << throttled(0, session_id=1, responses=[Like()])
+    assert client >> reading(1, 2, max_bytes=1) << throttled(0, session_id=1, responses=[Like()])
+    assert client >> reading(1, 3, max_bytes=1) << throttled(0, session_id=1, responses=[Like()])
+    empty = client.ask(reading(1, 4, max_bytes=1))
+    assert isinstance(empty, FetchResponse)
+    assert (empty.error_code, empty.session_id, empty.responses) == (0, 1, [])
+    assert empty.throttle_time_ms > 0
+    client >> Wait(20)
+    assert client >> fetch(session_id=1, session_epoch=5) << throttled(0, session_id=1, responses=[Like()])
+
+
+def test_a_session_error_is_charged_too(broker: InProcessBroker) -> None:
+    filled(broker, [PAYLOAD])
+    set_quotas(broker, consumer_byte_rate=1)
+    client = broker.client(BY_NAME)
+    client >> Wait(0)
+    assert client.ask(reading(77, 5)).throttle_time_ms == 6000  # type: ignore[attr-defined]  # 16 bytes
+
+
+def test_a_fetch_gets_no_more_than_a_window_has(broker: InProcessBroker) -> None:
+    """Kafka's cap: more would be throttled whenever it is asked for, and never arrive. The response is larger by what
+    stands around the records, and as long as that lasts a window grows."""
+    filled(broker, *[[PAYLOAD]] * 3)
+    set_quotas(broker, consumer_byte_rate=2000)
+    client = broker.client(BY_NAME)
+    answer = client.ask(reading(min_bytes=1_000_000))
+    assert isinstance(answer, FetchResponse)
+    assert 0 < answer.throttle_time_ms < 50
+    client >> Wait(answer.throttle_time_ms / 1000)
+    answer = client.ask(reading(min_bytes=1_000_000))
+    assert isinstance(answer, FetchResponse)
+    ((data,),) = (topic.partitions for topic in answer.responses)
+    assert isinstance(data.records, bytes | memoryview)
+    assert len(data.records) == 20_000
+
+
+def test_fetches_that_wait_are_charged_when_they_are_answered(broker: InProcessBroker) -> None:
+    broker.create_topic("t")
+    set_quotas(broker, consumer_byte_rate=500)
+    client = broker.client(BY_NAME)
+    assert client >> reading(max_wait_ms=500) << WAITS
+    assert broker.client(BY_NAME, client_id="p") >> produce("t", batch(PAYLOAD)) << throttled(0)
+    answer = client._answers.pop()
+    assert isinstance(answer, FetchResponse)
+    assert answer.responses == []
+    assert client.muted_ms == answer.throttle_time_ms > 10_000
+
+
+def test_followers_are_exempt(broker: InProcessBroker) -> None:
+    filled(broker, *[[PAYLOAD]] * 3)
+    set_quotas(broker, consumer_byte_rate=10)
+    request = reading()
+    request.replica_id = 2
+    client = broker.client(BY_NAME)
+    assert client >> request << throttled(0, responses=[Like()])
+    assert client.muted_ms == 0
+
+
+# ---- authorization
+
+
+T, DENIED = AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+def guarded_topics(guarded: GuardedBroker) -> GuardedBroker:
+    """With a topic that may be read, and one that may not."""
+    for name in ("seen", "hidden"):
+        guarded.create_topic(name)
+        appended = Like(responses=[Like(partition_responses=[Like(error_code=0)])])
+        assert guarded.admin(version=BY_NAME) >> produce(name, batch("a")) << appended
+    guarded.allow(AclOperation.READ, T, "seen", "absent")
+    return guarded
+
+
+def both(*, offset: int = 0, **fields: Any) -> FetchRequest:
+    topics = [fetch_topic(name, [partition(offset=offset)]) for name in ("hidden", "seen")]
+    return fetch(*topics, **fields)
+
+
+def test_partitions_that_may_not_be_read_fail_and_others_are_read(guarded_topics: GuardedBroker) -> None:
+    names = ("hidden", "absent", "never", "seen")
+    asked = fetch(*(fetch_topic(name, [partition()]) for name in names))
+    codes = {"hidden": DENIED, "absent": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "never": DENIED, "seen": 0}
+    expected = [Like(topic=name, partitions=[Like(error_code=codes[name])]) for name in names]
+    assert guarded_topics.client(version=BY_NAME) >> asked << Like(responses=expected)
+    ids = [guarded_topics.broker.image.topics["hidden"].topic_id, b"?" * 16]
+    by_id = fetch(*(fetch_topic(topic_id, [partition()]) for topic_id in ids))
+    codes_by_id = (DENIED, ErrorCode.UNKNOWN_TOPIC_ID)
+    expected = [Like(partitions=[refused(code, aborted_transactions=[])]) for code in codes_by_id]
+    assert guarded_topics.client(version=LATEST) >> by_id << Like(responses=expected)
+
+
+def test_a_denied_partition_does_not_end_the_wait_for_others(guarded_topics: GuardedBroker) -> None:
+    client = guarded_topics.client(version=BY_NAME)
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    assert (
+        client
+        >> both(offset=1, max_wait_ms=500)
+        << WAITS
+        >> Wait(0.6)
+        << Like(responses=[denied, Like(topic="seen")])
+    )
+    alone = fetch(fetch_topic("hidden", [partition(offset=1)]), max_wait_ms=500)
+    assert client >> alone << Like(responses=[denied])
+
+
+def test_a_session_is_checked_again_when_acls_change(guarded_topics: GuardedBroker) -> None:
+    client = guarded_topics.client(version=BY_NAME)
+    answer = client.ask(both(offset=1, session_epoch=0))
+    assert isinstance(answer, FetchResponse)
+    session_id = answer.session_id
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    again = [fetch(session_id=session_id, session_epoch=epoch) for epoch in (1, 2, 3, 4)]
+    assert client >> again[0] << Like(responses=[denied])  # the other one rests from here on
+    guarded_topics.allow(AclOperation.READ, T, "hidden")
+    assert client >> again[1] << Like(responses=[Like(topic="hidden", partitions=[Like(error_code=0)])])
+    guarded_topics.deny_again()
+    answer = client.ask(again[2])
+    assert isinstance(answer, FetchResponse)
+    codes = {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
+    assert codes == {"hidden": DENIED, "seen": DENIED}
+
+
+def test_a_session_of_another_client_is_checked_for_who_uses_it(guarded_topics: GuardedBroker) -> None:
+    admin = guarded_topics.admin(version=BY_NAME)
+    answer = admin.ask(both(offset=1, session_epoch=0))
+    assert isinstance(answer, FetchResponse)
+    session_id = answer.session_id
+    assert admin >> fetch(session_id=session_id, session_epoch=1) << Like(responses=[])
+    thief = guarded_topics.client(version=BY_NAME)
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED, records=b"")])
+    assert thief >> fetch(session_id=session_id, session_epoch=2) << Like(responses=[denied])
+
+
+def test_a_reader_without_sessions_is_checked_each_time(guarded_topics: GuardedBroker) -> None:
+    client = guarded_topics.client(version=BY_NAME)
+    seen = Like(topic="seen", partitions=[Like(error_code=0)])
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    for _ in range(3):
+        assert client >> both(offset=1) << Like(responses=[denied, seen])
+    guarded_topics.allow(AclOperation.READ, T, "hidden")
+    shown = Like(topic="hidden", partitions=[Like(error_code=0)])
+    assert client >> both(offset=1) << Like(responses=[shown, seen])
+    guarded_topics.deny_again()
+    gone = Like(topic="seen", partitions=[Like(error_code=DENIED)])
+    assert client >> both(offset=1) << Like(responses=[denied, gone])
+
+
+def test_a_throttled_response_shows_nothing_and_the_session_what_is_allowed_later(
+    guarded_topics: GuardedBroker,
+) -> None:
+    guarded_topics.allow(AclOperation.ALTER_CONFIGS)
+    client = guarded_topics.client(version=BY_NAME)
+    seen = Like(topic="seen", partitions=[Like(error_code=0)])
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    assert client >> both(session_epoch=0) << Like(session_id=1, responses=[denied, seen])
+    set_quotas(guarded_topics, consumer_byte_rate=1)
+    guarded_topics.deny_again()
+    assert client >> fetch(session_id=1, session_epoch=1) << Like(session_id=1, error_code=0, responses=[])
+    guarded_topics.allow(AclOperation.ALTER_CONFIGS)
+    set_quotas(guarded_topics, consumer_byte_rate=None)
+    gone = Like(topic="seen", partitions=[Like(error_code=DENIED)])
+    assert client >> fetch(session_id=1, session_epoch=2) << Like(session_id=1, responses=[denied, gone])
+
+
+def test_followers_need_the_clusters_action(guarded_topics: GuardedBroker) -> None:
+    asked = both()
+    asked.replica_id = OTHER_NODE
+    client = guarded_topics.client(version=BY_NAME)
+    denied = [Like(partitions=[Like(error_code=DENIED)])] * 2
+    assert client >> asked << Like(responses=denied)
+    guarded_topics.allow(AclOperation.CLUSTER_ACTION)
+    answer = client.ask(asked)
+    assert isinstance(answer, FetchResponse)
+    assert DENIED not in {topic.partitions[0].error_code for topic in answer.responses}

@@ -11,6 +11,7 @@ from barnabas.broker.coordinator.group.classic.classic_group import ClassicGroup
 from barnabas.broker.kafka_apis.authorized_operations import GROUP_OPERATIONS
 from barnabas.broker.metadata.internal_topics import GROUP, TRANSACTION, partition_for
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -28,6 +29,7 @@ from barnabas.protocol.messages.groups import (
 )
 from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
 from tests.broker.cluster_images import election, fencing, topic_records
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.member_broker import Cluster
 from tests.support.difference import Like
 
@@ -256,3 +258,91 @@ def test_members_have_the_controller_create_the_topic_of_a_coordinator(broker: I
     ((request, context),) = cluster.created
     assert [topic.name for topic in request.topics] == ["__transaction_state"]
     assert context is None
+
+
+# ---- authorization
+
+
+G, DENIED = AclResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_coordinators_are_found_of_what_may_be_described(guarded: GuardedBroker) -> None:
+    guarded.allow(AclOperation.DESCRIBE, G, "mine")
+    asked = FindCoordinatorRequest(coordinator_keys=["mine", "yours"])
+    found = [Like(key="mine", error_code=0), Like(key="yours", error_code=DENIED, node_id=-1)]
+    assert guarded.client(version=4) >> asked << Like(coordinators=found)
+    assert guarded.client(version=3) >> FindCoordinatorRequest(key="yours") << Like(error_code=DENIED)
+
+
+def test_a_denied_key_creates_no_topic(guarded: GuardedBroker) -> None:
+    asked = FindCoordinatorRequest(coordinator_keys=["x"], key_type=TRANSACTION)
+    denied = Like(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    assert guarded.client(version=4) >> asked << Like(coordinators=[denied])
+    assert not guarded.broker.image.topics
+
+
+def test_the_coordinators_of_share_groups_are_for_brokers(guarded: GuardedBroker) -> None:
+    asked = FindCoordinatorRequest(coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAA:0"], key_type=SHARE)
+    denied = Like(coordinators=[Like(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)])
+    assert guarded.client(version=6) >> asked << denied
+    guarded.allow(AclOperation.CLUSTER_ACTION)
+    assert guarded.client(version=6) >> asked << Like(coordinators=[Like(error_code=0)])
+
+
+def test_members_need_read(guarded: GuardedBroker) -> None:
+    client = guarded.client(version=4)
+    assert client >> HeartbeatRequest(group_id="g", member_id="m") << Like(error_code=DENIED)
+    assert client >> SyncGroupRequest(group_id="g", member_id="m") << Like(error_code=DENIED)
+    assert client >> JoinGroupRequest(group_id="g") << Like(error_code=DENIED, protocol_name="")
+    assert (
+        guarded.client(version=7)
+        >> JoinGroupRequest(group_id="g")
+        << Like(error_code=DENIED, protocol_name=None)
+    )
+    assert client >> LeaveGroupRequest(group_id="g") << Like(error_code=DENIED, members=[])
+    incomplete = Like(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    assert guarded.client(version=5) >> SyncGroupRequest(group_id="g", member_id="m") << incomplete
+    guarded.allow(AclOperation.READ, G, "g")
+    allowed = Like(error_code=ErrorCode.NOT_COORDINATOR)
+    assert client >> HeartbeatRequest(group_id="g", member_id="m") << allowed
+
+
+def test_described_groups_are_those_that_may_be_and_know_what_the_client_may(guarded: GuardedBroker) -> None:
+    guarded.admin(version=4).ask(FindCoordinatorRequest(coordinator_keys=["mine"]))
+    guarded.allow(AclOperation.DELETE, G, "mine")
+    asked = DescribeGroupsRequest(groups=["mine", "yours"], include_authorized_operations=True)
+    bits = 1 << AclOperation.DELETE | 1 << AclOperation.DESCRIBE
+    expected = [
+        Like(group_id="yours", error_code=DENIED, authorized_operations=AUTHORIZED_OPERATIONS_OMITTED),
+        Like(group_id="mine", error_code=0, authorized_operations=bits),
+    ]
+    assert guarded.client(version=5) >> asked << Like(groups=expected)
+
+
+def test_deletions_are_answered_for_each_group(guarded: GuardedBroker) -> None:
+    guarded.admin(version=4).ask(FindCoordinatorRequest(coordinator_keys=["mine"]))
+    guarded.allow(AclOperation.DELETE, G, "mine")
+    asked = DeleteGroupsRequest(groups_names=["yours", "mine", "yours"])
+    expected = [
+        Like(group_id="mine", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+        Like(group_id="yours", error_code=DENIED),
+    ]
+    assert guarded.client(version=2) >> asked << Like(results=expected)
+
+
+def test_groups_are_listed_that_may_be_described_or_all_with_the_cluster(guarded: GuardedBroker) -> None:
+    guarded.admin(version=4).ask(FindCoordinatorRequest(coordinator_keys=["mine"]))
+    for group in ("mine", "yours"):
+        joined = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="p", metadata=b"")],
+        )
+        assert guarded.admin(version=0) >> joined << WAITS >> Wait(10) << Like(error_code=0)
+    client = guarded.client(version=2)
+    assert client >> ListGroupsRequest() << Like(error_code=0, groups=[])
+    guarded.allow(AclOperation.DESCRIBE, G, "mine")
+    assert client >> ListGroupsRequest() << Like(groups=[Like(group_id="mine")])
+    guarded.allow(AclOperation.DESCRIBE)
+    assert client >> ListGroupsRequest() << Like(groups=[Like(), Like()])

@@ -11,6 +11,7 @@ from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED
 from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.kafka_apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.metadata import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -21,10 +22,12 @@ from barnabas.protocol.messages.metadata import (
 )
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.protocol.wire import ZERO_UUID
-from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker
+from tests.broker.broker_fixture import DIALLED_HOST, DIALLED_PORT, NODE_ID, WAITS, InProcessBroker, Wait
 from tests.broker.cluster_images import fencing, topic_records
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.member_broker import Cluster
+from tests.broker.throttled import set_quotas, throttled
 from tests.conformance.dialogues.words import named
 from tests.support.difference import Like
 
@@ -542,3 +545,146 @@ def test_members_have_the_controller_create_topics_and_the_client_ask_again(clus
     assert [topic.name for topic in request.topics] == ["new"]
     assert context is not None
     assert context.client_id == "test"
+
+
+def test_topics_that_are_created_on_demand_are_charged(broker: InProcessBroker) -> None:
+    set_quotas(broker, controller_mutation_rate=0.1)
+    client = broker.client(9)
+    asked = MetadataRequest(topics=named("a", "b"), allow_auto_topic_creation=True)
+    unknown = Like(name="b", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert client >> MetadataRequest(topics=named("a")) << throttled(0, topics=[Like(error_code=0)])
+    assert client >> MetadataRequest(topics=named("z")) << throttled(0, topics=[Like(error_code=0)])
+    assert client >> asked << throttled(0, topics=[Like(error_code=0), unknown])
+    client >> Wait(60)
+    assert client >> asked << throttled(0, topics=[Like(error_code=0)] * 2)
+
+
+# ---- authorization
+
+
+T, DENIED = AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+def guarded_topics(guarded: GuardedBroker) -> GuardedBroker:
+    """With a topic that may be described, and one that may not."""
+    for name in ("seen", "hidden"):
+        guarded.create_topic(name)
+    guarded.allow(AclOperation.DESCRIBE, T, "seen", "absent", "seen-2")
+    return guarded
+
+
+def test_a_hidden_topic_is_as_one_that_does_not_exist(guarded_topics: GuardedBroker) -> None:
+    expected = [
+        Like(name="seen", error_code=0, partitions=[Like()]),
+        Like(name="absent", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        *(
+            Like(name=name, error_code=DENIED, topic_id=ZERO_UUID, partitions=[])
+            for name in ("hidden", "never")
+        ),
+    ]
+    asked = asking("hidden", "seen", "absent", "never")
+    assert guarded_topics.client(version=LATEST) >> asked << Like(brokers=[Like()], topics=expected)
+
+
+def test_a_hidden_topic_by_id_has_no_name(guarded_topics: GuardedBroker) -> None:
+    ids = [guarded_topics.broker.image.topics[name].topic_id for name in ("hidden", "seen")]
+    asked = MetadataRequest(topics=[named(None, topic_id=id_)[0] for id_ in (*ids, b"?" * 16)])
+    expected = [
+        Like(topic_id=b"?" * 16, error_code=ErrorCode.UNKNOWN_TOPIC_ID),
+        Like(topic_id=ids[1], name="seen", error_code=0),
+        Like(topic_id=ids[0], name=None, error_code=DENIED),
+    ]
+    assert guarded_topics.client(version=LATEST) >> asked << Like(topics=expected)
+
+
+def test_all_topics_are_those_that_may_be_described(guarded_topics: GuardedBroker) -> None:
+    all_topics = MetadataRequest(topics=None)
+    mine, others = guarded_topics.client(version=LATEST), guarded_topics.admin(version=LATEST)
+    for _ in range(2):  # what is kept for all clients is shown to none that may not see it
+        assert mine >> all_topics << Like(topics=[Like(name="seen")])
+        assert others >> all_topics << Like(topics=[Like(name="seen"), Like(name="hidden")])
+    guarded_topics.allow(AclOperation.READ, T, "hidden")
+    assert mine >> all_topics << Like(topics=[Like(name="seen"), Like(name="hidden")])
+
+
+def test_operations_are_those_of_the_client(guarded_topics: GuardedBroker) -> None:
+    guarded_topics.allow(AclOperation.READ, T, "seen")
+    asked = MetadataRequest(
+        topics=named("seen", "absent"),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+    )
+    mine, others = guarded_topics.client(version=8), guarded_topics.admin(version=8)
+    describe = 1 << AclOperation.DESCRIBE
+    for _ in range(2):
+        expected = [
+            Like(topic_authorized_operations=describe | 1 << AclOperation.READ),
+            Like(topic_authorized_operations=describe),
+        ]
+        assert mine >> asked << Like(topics=expected, cluster_authorized_operations=0)
+        all_of_them = [Like(topic_authorized_operations=TOPIC_OPERATIONS)] * 2
+        assert others >> asked << Like(topics=all_of_them, cluster_authorized_operations=CLUSTER_OPERATIONS)
+    guarded_topics.allow(AclOperation.DESCRIBE)
+    assert mine >> asked << Like(cluster_authorized_operations=describe)
+
+
+def test_all_topics_with_operations(guarded_topics: GuardedBroker) -> None:
+    asked = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+    mine = [Like(name="seen", topic_authorized_operations=1 << AclOperation.DESCRIBE)]
+    assert guarded_topics.client(version=LATEST) >> asked << Like(topics=mine)
+
+
+def test_topics_are_created_on_demand_for_who_may_create_them(guarded_topics: GuardedBroker) -> None:
+    client = guarded_topics.client(version=LATEST)
+    asked = asking("absent", "seen-2", "seen", create=True)
+    denied = [Like(name=name, error_code=DENIED) for name in ("absent", "seen-2")]
+    assert client >> asked << Like(topics=[Like(name="seen", error_code=0), *denied])
+    guarded_topics.allow(AclOperation.CREATE, T, "absent")
+    made = [
+        Like(name="absent", error_code=0),
+        Like(name="seen", error_code=0),
+        Like(name="seen-2", error_code=DENIED),
+    ]
+    assert client >> asked << Like(topics=made)
+    guarded_topics.allow(AclOperation.CREATE)
+    made = [Like(name=name, error_code=0) for name in ("absent", "seen-2", "seen")]
+    assert client >> asked << Like(topics=made)
+
+
+def test_topics_that_may_not_be_created_on_demand_are_not_charged(guarded: GuardedBroker) -> None:
+    guarded.allow(AclOperation.CREATE, T, "a", "b", "c")
+    guarded.allow(AclOperation.DESCRIBE, T, "a", "b", "c", "denied")
+    guarded.allow(AclOperation.ALTER_CONFIGS)
+    set_quotas(guarded, controller_mutation_rate=0.1)
+    client = guarded.client(version=LATEST)
+    denied = Like(name="denied", error_code=DENIED)
+    unknown = Like(name="c", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for name in ("a", "b"):  # the second is charged on credit
+        made = [Like(name=name, error_code=0), denied]
+        assert client >> asking("denied", name, create=True) << throttled(0, topics=made)
+    assert client >> asking("denied", "c", create=True) << throttled(0, topics=[unknown, denied])
+
+
+def test_operations_on_the_cluster_are_for_who_may_describe_it(guarded: GuardedBroker) -> None:
+    asked, client = (
+        DescribeClusterRequest(include_cluster_authorized_operations=True),
+        guarded.client(version=2),
+    )
+    assert client >> asked << Like(brokers=[Like()], cluster_authorized_operations=0)
+    guarded.allow(AclOperation.DESCRIBE)
+    assert client >> asked << Like(cluster_authorized_operations=1 << AclOperation.DESCRIBE)
+
+
+def test_described_topics_are_those_that_may_be(guarded_topics: GuardedBroker) -> None:
+    topic, client = DescribeTopicPartitionsRequest.TopicRequest, guarded_topics.client(version=0)
+    operations = 1 << AclOperation.DESCRIBE
+    seen = Like(name="seen", error_code=0, topic_authorized_operations=operations)
+    absent = Like(
+        name="absent", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic_authorized_operations=operations
+    )
+    hidden = Like(name="hidden", error_code=DENIED, topic_id=ZERO_UUID)
+    asked = DescribeTopicPartitionsRequest(topics=[topic(name=name) for name in ("hidden", "seen", "absent")])
+    assert client >> asked << Like(topics=[absent, seen, hidden])
+    assert client >> DescribeTopicPartitionsRequest() << Like(topics=[seen])

@@ -13,6 +13,7 @@ from barnabas.broker.controller.topic_admin import TopicSpec, new_topics
 from barnabas.broker.kafka_apis.handlers.offsets import READ_COMMITTED
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages import offsets
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.offsets import (
     DeleteRecordsRequest,
     ListOffsetsRequest,
@@ -21,6 +22,7 @@ from barnabas.protocol.messages.offsets import (
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.protocol.records.builder import build_batch
 from tests.broker.broker_fixture import NODE_ID, InProcessBroker
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.logs import START_MS, batch
 from tests.broker.replica_node import BreakableEnv
 from tests.conformance.dialogues.words import list_offsets
@@ -390,3 +392,52 @@ def test_only_the_leader_deletes_records(broker: InProcessBroker) -> None:
     elect(broker, NODE_ID + 1)
     refusal = deleted((0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert broker.client(version=2) >> deletion("t", (0, 1)) << refusal
+
+
+# ---- authorization
+
+
+T, DENIED = AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_offsets_are_listed_of_topics_that_may_be_described(guarded: GuardedBroker) -> None:
+    guarded.create_topic("seen")
+    guarded.create_topic("hidden")
+    guarded.allow(AclOperation.DESCRIBE, T, "seen")
+    names = ("absent", "hidden", "seen")
+    asked = ListOffsetsRequest(topics=[list_offsets(name, 0).topics[0] for name in names])
+    expected = [
+        Like(name="seen", partitions=[Like(error_code=0, offset=0)]),
+        Like(name="absent", partitions=[refused(DENIED)]),
+        Like(name="hidden", partitions=[refused(DENIED)]),
+    ]
+    assert guarded.client(version=LATEST) >> asked << Like(topics=expected)
+
+
+def test_epochs_are_for_brokers_and_for_who_may_describe_the_topic(guarded: GuardedBroker) -> None:
+    guarded.create_topic("t")
+    part = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic="t", partitions=[part])
+    asked, client = OffsetForLeaderEpochRequest(topics=[topic]), guarded.client(version=4)
+    denied = Like(error_code=DENIED, end_offset=-1, leader_epoch=-1)
+    assert client >> asked << Like(topics=[Like(topic="t", partitions=[denied])])
+    guarded.allow(AclOperation.DESCRIBE, T, "t")
+    assert client >> asked << Like(topics=[Like(partitions=[Like(error_code=0)])])
+    guarded.deny_again()
+    guarded.allow(AclOperation.CLUSTER_ACTION)
+    assert client >> asked << Like(topics=[Like(partitions=[Like(error_code=0)])])
+
+
+def test_records_are_deleted_of_topics_of_which_they_may_be(guarded: GuardedBroker) -> None:
+    guarded.create_topic("t")
+    guarded.create_topic("hidden")
+    guarded.allow(AclOperation.DELETE, T, "t")
+    part = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=0)
+    topics = [
+        DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[part]) for name in ("hidden", "t")
+    ]
+    expected = [
+        Like(name="t", partitions=[Like(error_code=0, low_watermark=0)]),
+        Like(name="hidden", partitions=[Like(error_code=DENIED, low_watermark=-1)]),
+    ]
+    assert guarded.client(version=2) >> DeleteRecordsRequest(topics=topics) << Like(topics=expected)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.topics import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
@@ -15,8 +16,10 @@ from barnabas.protocol.messages.topics import (
     ListPartitionReassignmentsRequest,
 )
 from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch
+from tests.broker.throttled import set_quotas, throttled
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like
 
@@ -101,6 +104,20 @@ def test_a_failed_write_adds_no_partitions(tmp_path: Path) -> None:
     broker.kill()
 
 
+def test_added_partitions_are_charged(broker: InProcessBroker) -> None:
+    for name in "ab":
+        broker.create_topic(name, 2)
+    set_quotas(broker, controller_mutation_rate=1)
+
+    client, older = broker.client(3), broker.client(2)
+    assert (
+        client
+        >> growing(("a", 14), ("b", 3))
+        << throttled(1000, results=[Like(error_code=0), Like(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)])
+    )
+    assert older >> growing(("b", 3)) << throttled(2000, results=[Like(error_code=0)])
+
+
 # ---- ElectLeaders
 
 
@@ -182,3 +199,45 @@ def test_without_moves_the_list_is_empty(broker: InProcessBroker) -> None:
     broker.create_topic("t")
     nothing = Like(error_code=0, error_message=None, topics=[])
     assert broker.client(version=0) >> ListPartitionReassignmentsRequest(topics=None) << nothing
+
+
+# ---- authorization
+
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_partitions_are_added_to_topics_that_may_be_altered(guarded: GuardedBroker) -> None:
+    guarded.create_topic("mine")
+    guarded.create_topic("hidden")
+    guarded.allow(AclOperation.ALTER, AclResourceType.TOPIC, "mine")
+    codes = (("b", ErrorCode.INVALID_REQUEST), ("hidden", DENIED), ("never", DENIED), ("mine", 0))
+    expected = Like(results=[Like(name=name, error_code=code) for name, code in codes])
+    asked = growing(("hidden", 2), ("never", 2), ("mine", 2), ("b", 2), ("b", 2))
+    assert guarded.client(version=3) >> asked << expected
+    assert [len(indexes(guarded, name)) for name in ("mine", "hidden")] == [2, 1]
+
+
+def test_partitions_that_may_not_be_added_are_not_charged(guarded: GuardedBroker) -> None:
+    guarded.create_topic("mine")
+    guarded.create_topic("hidden")
+    guarded.allow(AclOperation.ALTER, AclResourceType.TOPIC, "mine")
+    guarded.allow(AclOperation.ALTER_CONFIGS)
+    set_quotas(guarded, controller_mutation_rate=1)
+    asked, client = growing(("hidden", 100), ("mine", 12)), guarded.client(version=3)
+    expected = [Like(name="hidden", error_code=DENIED), Like(name="mine", error_code=0)]
+    assert client >> asked << throttled(0, results=expected)
+    exceeded = Like(name="mine", error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    assert client >> growing(("mine", 14)) << throttled(0, results=[Like(error_code=0)])
+    assert client >> growing(("mine", 15)) << throttled(2000, results=[exceeded])
+
+
+def test_leaders_and_replicas_are_for_who_may_alter_the_cluster(guarded: GuardedBroker) -> None:
+    no_cluster, client = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, guarded.client(version=0)
+    part = ElectLeadersRequest.TopicPartitions(topic="t", partitions=[0])
+    failed = Like(replica_election_results=[Like(partition_result=[Like(error_code=no_cluster)])])
+    assert client >> ElectLeadersRequest(topic_partitions=[part]) << failed
+    assert client >> AlterPartitionReassignmentsRequest() << Like(error_code=no_cluster)
+    assert client >> ListPartitionReassignmentsRequest() << Like(error_code=no_cluster, topics=[])
+    guarded.allow(AclOperation.DESCRIBE)
+    assert client >> ListPartitionReassignmentsRequest() << Like(error_code=0)

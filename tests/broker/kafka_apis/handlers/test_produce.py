@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barnabas.broker.security.authorizer import Action, AuthorizableRequestContext
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from barnabas.protocol.messages.produce import ProduceResponse
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord
@@ -20,9 +22,11 @@ from barnabas.protocol.wire import Uuid
 from barnabas.storage.log.validator import most_unpacked_bytes
 from tests.broker.broker_fixture import CLOSED, SILENCE, WAITS, Client, InProcessBroker, Wait
 from tests.broker.coordinator.transaction.txn_fakes import txn_batch
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import START_MS, batch
 from tests.broker.member_broker import Cluster
+from tests.broker.security.hooks import AllowEveryone
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like
 
@@ -418,3 +422,106 @@ def test_a_producer_is_told_the_leader_and_its_endpoint(broker: InProcessBroker,
         return
     assert named == [(2, 1), (3, 1), (-1, -1)]
     assert told.node_endpoints == [ProduceResponse.NodeEndpoint(node_id=2, host="b2", port=9000, rack="r2")]
+
+
+# ---- authorization
+
+
+T, X = AclResourceType.TOPIC, AclResourceType.TRANSACTIONAL_ID
+DENIED, NO_ID = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def to_topics(
+    *names: str | Uuid, acks: int = -1, transactional_id: str | None = None, data: bytes = b""
+) -> Any:
+    """A request for the first partition of several topics."""
+    request = produce(names[0], data or batch("a"), acks=acks, transactional_id=transactional_id)
+    request.topic_data = [produce(name, data or batch("a")).topic_data[0] for name in names]
+    return request
+
+
+def results(*codes: ErrorCode | int) -> Like:
+    return Like(responses=[Like(partition_responses=[Like(error_code=code)]) for code in codes])
+
+
+def test_records_are_appended_to_topics_that_may_be_written(guarded: GuardedBroker) -> None:
+    guarded.create_topic("mine")
+    guarded.create_topic("hidden")
+    client = guarded.client(version=BY_NAME)
+    assert client >> to_topics("mine", "hidden") << results(DENIED, DENIED)
+    guarded.allow(AclOperation.WRITE, T, "mine", "absent")
+    asked = to_topics("hidden", "mine", "absent", "never")
+    assert client >> asked << results(DENIED, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, DENIED)
+    assert [end_offset(guarded, topic=name) for name in ("mine", "hidden")] == [1, 0]
+
+
+def test_the_error_of_a_hidden_topic_is_that_whatever_the_records_are(guarded: GuardedBroker) -> None:
+    guarded.create_topic("hidden")
+    denied = Like(responses=[Like(partition_responses=[Like(error_code=DENIED, error_message=None)])])
+    assert guarded.client(version=BY_NAME) >> produce("hidden", b"no batch") << denied
+
+
+def test_an_unknown_id_is_reported_as_that(guarded: GuardedBroker) -> None:
+    hidden = guarded.create_topic("hidden")
+    answer = results(ErrorCode.UNKNOWN_TOPIC_ID, DENIED)
+    assert guarded.client(version=LATEST) >> to_topics(b"?" * 16, hidden) << answer
+
+
+def test_without_acknowledgements_the_connection_closes(guarded: GuardedBroker) -> None:
+    guarded.create_topic("hidden")
+    guarded.create_topic("mine")
+    guarded.allow(AclOperation.WRITE, T, "mine")
+    client = guarded.client(version=BY_NAME)
+    assert client >> to_topics("mine", acks=0) << SILENCE
+    assert client >> to_topics("mine", "hidden", acks=0) << CLOSED
+
+
+def test_transactional_records_need_the_id(guarded: GuardedBroker) -> None:
+    create_topic_of_guarded(guarded)
+    guarded.create_topic("mine")
+    guarded.create_topic("hidden")
+    client, data = guarded.client(version=BY_NAME), txn_batch("a")
+    guarded.allow(AclOperation.WRITE, T, "mine")
+    assert client >> to_topics("mine", data=data) << results(NO_ID)
+    assert client >> to_topics("mine", transactional_id="x", data=data) << results(NO_ID)
+    guarded.allow(AclOperation.WRITE, X, "x")
+    assert client >> to_topics("hidden", transactional_id="x", data=data) << results(DENIED)
+    answer = client.ask(to_topics("mine", "hidden", transactional_id="x", data=data))
+    assert isinstance(answer, ProduceResponse)
+    codes = [topic.partition_responses[0].error_code for topic in answer.responses]
+    assert codes[1] == DENIED
+    assert codes[0] not in (DENIED, NO_ID)
+
+
+def create_topic_of_guarded(broker: GuardedBroker) -> None:
+    request = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
+    assert broker.admin(4) >> request << Like(coordinators=[Like(error_code=0)])
+
+
+def test_a_response_that_waits_has_what_was_denied_too(tmp_path: Path) -> None:
+    runner = HeldRunner()
+    settings = {"log.flush.interval.messages": "1", "super.users": "User:admin;User:ANONYMOUS"}
+    running = GuardedBroker(tmp_path, settings, runner=runner)
+    topic = CreateTopicsRequest.CreatableTopic(name="mine", num_partitions=1, replication_factor=1)
+    admin = running.admin(version=7)
+    assert admin >> CreateTopicsRequest(topics=[topic]) << WAITS
+    runner.release_all()
+    assert admin << Like(topics=[Like(error_code=0)])
+    auth = running.broker.auth
+    assert auth is not None
+    auth.authorizer = OnlyTopic("mine")
+    client = running.client(version=BY_NAME)
+    assert client >> to_topics("hidden", "mine") << WAITS
+    runner.release_all()
+    assert client << results(DENIED, 0)
+    running.kill()
+
+
+class OnlyTopic(AllowEveryone):
+    """Allows one topic."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def authorize(self, context: AuthorizableRequestContext, actions: Sequence[Action]) -> list[bool]:
+        return [action.name == self._name for action in actions]

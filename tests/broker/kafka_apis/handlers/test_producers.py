@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.producers import DescribeProducersRequest, DescribeProducersResponse
 from barnabas.protocol.records.builder import build_batch
 from tests.broker.broker_fixture import InProcessBroker
+from tests.broker.guarded_broker import GuardedBroker
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like
 
@@ -74,3 +76,20 @@ def test_a_replica_on_a_failed_disk(broker: InProcessBroker) -> None:
     broker.replica_manager.partition("t", 0).offline = True
     refused = Like(topics=[Like(partitions=[Like(error_code=ErrorCode.KAFKA_STORAGE_ERROR)])])
     assert broker.client(version=0) >> asking("t", 0) << refused
+
+
+# ---- authorization
+
+
+def test_producers_are_shown_of_topics_that_may_be_read(guarded: GuardedBroker) -> None:
+    guarded.create_topic("t")
+    client = guarded.client(version=0)
+
+    def answer(*codes: ErrorCode | int) -> Like:
+        return Like(topics=[Like(partitions=[Like(error_code=code) for code in codes])])
+
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert client >> asking("t", 0, 1) << answer(denied, denied)
+    assert client >> asking("not a name", 0) << answer(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    guarded.allow(AclOperation.READ, AclResourceType.TOPIC, "t")
+    assert client >> asking("t", 0, 1) << answer(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

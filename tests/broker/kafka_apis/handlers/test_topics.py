@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.config.config_source import ConfigSource
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -15,9 +16,11 @@ from barnabas.protocol.messages.topics import (
     DeleteTopicsResponse,
 )
 from barnabas.protocol.wire import ZERO_UUID, Uuid
-from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker
+from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker, Wait
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
 from tests.broker.logs import batch
+from tests.broker.throttled import set_quotas, throttled
 from tests.conformance.dialogues.words import produce
 from tests.support.difference import Like
 
@@ -274,3 +277,163 @@ def test_a_failed_write_keeps_the_topic(tmp_path: Path) -> None:
     assert client << Like(responses=[Like(name="t", error_code=ErrorCode.KAFKA_STORAGE_ERROR)])
     assert topics_of(broker) == ["t"]
     broker.kill()
+
+
+# ---- clients with quotas
+
+
+def counted(*partitions: int, first: int = 0, validate_only: bool = False) -> CreateTopicsRequest:
+    """Topics t0, t1 ... with so many partitions."""
+    return CreateTopicsRequest(
+        topics=[
+            CreateTopicsRequest.CreatableTopic(
+                name=f"t{first + at}", num_partitions=count, replication_factor=-1
+            )
+            for at, count in enumerate(partitions)
+        ],
+        validate_only=validate_only,
+    )
+
+
+def results(*errors: ErrorCode) -> list[Like]:
+    return [Like(error_code=error) for error in errors]
+
+
+OK, EXCEEDED = ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+def test_creations_are_charged_topic_by_topic(broker: InProcessBroker) -> None:
+    set_quotas(broker, controller_mutation_rate=1)
+    client = broker.client(CREATE)
+    assert client >> counted(8, 5, 1, 1) << throttled(2000, topics=results(OK, OK, EXCEEDED, EXCEEDED))
+    assert client.muted_ms == 2000
+    client >> Wait(1)
+    assert client >> counted(1, first=4) << throttled(1000, topics=results(EXCEEDED))
+    client >> Wait(1)
+    assert client >> counted(1, first=4) << throttled(0, topics=results(OK))
+    assert sorted(broker.broker.image.topics) == ["t0", "t1", "t4"]
+
+
+def test_what_is_only_validated_is_charged_and_what_is_rejected_is_not(broker: InProcessBroker) -> None:
+    set_quotas(broker, controller_mutation_rate=1)
+    client = broker.client(CREATE)
+    assert client >> counted(12, validate_only=True) << throttled(0, topics=results(OK))
+    assert client >> counted(0) << throttled(0, topics=results(ErrorCode.INVALID_PARTITIONS))
+    assert client >> counted(1) << throttled(1000, topics=results(EXCEEDED))
+
+
+def test_older_clients_are_throttled_and_not_rejected(broker: InProcessBroker) -> None:
+    set_quotas(broker, controller_mutation_rate=1)
+    client = broker.client(5)
+    assert client >> counted(11, 2) << throttled(2000, topics=results(OK, OK))
+    assert client.muted_ms == 2000
+
+
+def test_deleted_partitions_are_charged(broker: InProcessBroker) -> None:
+    for name in "abc":
+        broker.create_topic(name, 12)
+    set_quotas(broker, controller_mutation_rate=1)
+    client, older = broker.client(DELETE), broker.client(4)
+    doomed = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in "ab"]
+    answer = client.ask(DeleteTopicsRequest(topics=doomed))
+    assert isinstance(answer, DeleteTopicsResponse)
+    assert [(each.name, each.error_code) for each in answer.responses] == [("a", OK), ("b", EXCEEDED)]
+    assert answer.throttle_time_ms == 1000
+    assert older >> DeleteTopicsRequest(topic_names=["c"]) << throttled(13_000, responses=results(OK))
+    assert sorted(broker.broker.image.topics) == ["b"]
+
+
+# ---- authorization
+
+
+T, DENIED = AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_topics_are_created_that_may_be(guarded: GuardedBroker) -> None:
+    client = guarded.client(version=CREATE)
+    guarded.allow(AclOperation.CREATE, T, "mine")
+    bare = Like(
+        name="mine",
+        error_code=0,
+        topic_config_error_code=DENIED,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=[],
+    )
+    denied = Like(name="yours", error_code=DENIED)
+    twice = Like(name="b", error_code=ErrorCode.INVALID_REQUEST)
+    asked = creating(topic("yours"), topic("mine"), topic("b"), topic("b"))
+    assert client >> asked << Like(topics=[bare, twice, denied])
+    assert topics_of(guarded) == ["mine"]
+    guarded.allow(AclOperation.CREATE)
+    guarded.allow(AclOperation.DESCRIBE_CONFIGS, T, "yours")
+    made = Like(name="yours", error_code=0, topic_config_error_code=0, num_partitions=1)
+    assert client >> creating(topic("yours")) << Like(topics=[made])
+
+
+def test_a_hidden_topic_cannot_be_deleted_and_is_as_one_that_does_not_exist(guarded: GuardedBroker) -> None:
+    hidden, shown = guarded.create_topic("hidden"), guarded.create_topic("shown")
+    guarded.create_topic("mine")
+    guarded.allow(AclOperation.DESCRIBE, T, "shown", "absent")
+    guarded.allow(AclOperation.DELETE, T, "mine")
+    state, client = DeleteTopicsRequest.DeleteTopicState, guarded.client(version=DELETE)
+
+    def deleted(*states: DeleteTopicsRequest.DeleteTopicState) -> dict[object, tuple[object, int]]:
+        answer = client.ask(DeleteTopicsRequest(topics=list(states)))
+        assert isinstance(answer, DeleteTopicsResponse)
+        return {one.name or one.topic_id: (one.topic_id, one.error_code) for one in answer.responses}
+
+    names = ("hidden", "never", "shown", "absent", "mine")
+    results = deleted(*(state(name=name) for name in names))
+    assert [results[name][1] for name in names] == [
+        DENIED,
+        DENIED,
+        DENIED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+    ]
+    assert results["shown"][0] == ZERO_UUID
+    by_id = deleted(*(state(name=None, topic_id=topic_id) for topic_id in (hidden, shown, STRANGER)))
+    assert by_id == {
+        hidden: (hidden, DENIED),
+        "shown": (shown, DENIED),
+        STRANGER: (STRANGER, ErrorCode.UNKNOWN_TOPIC_ID),
+    }
+    assert topics_of(guarded) == ["hidden", "shown"]
+    guarded.allow(AclOperation.DELETE)
+    assert deleted(state(name="hidden"))["hidden"] == (hidden, ErrorCode.NONE)
+
+
+def test_what_may_not_be_created_or_deleted_is_not_charged(guarded: GuardedBroker) -> None:
+    guarded.create_topic("mine", 11)
+    guarded.create_topic("hidden", 50)
+    for operation in (AclOperation.CREATE, AclOperation.DESCRIBE, AclOperation.DELETE):
+        guarded.allow(operation, T, "mine", "new")
+    guarded.allow(AclOperation.ALTER_CONFIGS)
+    set_quotas(guarded, controller_mutation_rate=1)
+    state = DeleteTopicsRequest.DeleteTopicState
+    doomed = DeleteTopicsRequest(topics=[state(name=name) for name in ("hidden", "never", "mine")])
+    codes = [
+        Like(name="hidden", error_code=DENIED),
+        Like(name="never", error_code=DENIED),
+        Like(error_code=0),
+    ]
+    asked = CreateTopicsRequest(topics=[topic("yours", 50), topic("new", 10)])
+    made = [Like(name="new", error_code=0), Like(name="yours", error_code=DENIED)]
+    assert guarded.client(CREATE, client_id="other") >> asked << Like(topics=made)
+    client = guarded.client(CREATE)
+    assert (
+        client
+        >> CreateTopicsRequest(topics=[topic("yours", 50)])
+        << throttled(0, topics=[Like(error_code=DENIED)])
+    )
+    assert guarded.client(DELETE) >> doomed << throttled(0, responses=codes)
+    once_more = CreateTopicsRequest(topics=[topic("yours"), topic("mine", 2)])
+    assert client >> once_more << throttled(0, topics=[Like(error_code=0), Like(error_code=DENIED)])
+    assert (
+        client
+        >> CreateTopicsRequest(topics=[topic("yours"), topic("b")])
+        << throttled(0, topics=results(DENIED, DENIED))
+    )
+    guarded.allow(AclOperation.CREATE)
+    assert client >> CreateTopicsRequest(topics=[topic("b")]) << throttled(2000, topics=results(EXCEEDED))

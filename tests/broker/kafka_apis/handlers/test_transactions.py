@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.broker.controller.producer_ids import BLOCK_SIZE
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from barnabas.protocol.messages.producers import (
@@ -26,6 +27,7 @@ from barnabas.protocol.messages.transactions import (
     InitProducerIdResponse,
 )
 from tests.broker.broker_fixture import CLOSED, WAITS, InProcessBroker, Wait
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
 from tests.support.difference import Like
 
@@ -299,3 +301,131 @@ def test_an_invalid_pattern(transactions: InProcessBroker) -> None:
     request = ListTransactionsRequest(transactional_id_pattern="(")
     refused = Like(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION, transaction_states=[])
     assert transactions.client(version=2) >> request << refused
+
+
+# ---- authorization
+
+
+T, X, G = AclResourceType.TOPIC, AclResourceType.TRANSACTIONAL_ID, AclResourceType.GROUP
+NO_ID, NO_CLUSTER = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+NO_TOPIC, NO_GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+def guarded_transactions(guarded: GuardedBroker) -> GuardedBroker:
+    """With coordinators, a topic that may be written, and one that may not."""
+    for key_type in (0, 1):
+        guarded.admin(version=4).ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]))
+    for name in ("t", "hidden"):
+        guarded.create_topic(name)
+    guarded.allow(AclOperation.WRITE, T, "t")
+    return guarded
+
+
+def test_a_producer_id_is_for_who_may_write_something(guarded: GuardedBroker) -> None:
+    client, asked = guarded.client(version=4), InitProducerIdRequest(transactional_id=None)
+    denied = Like(error_code=NO_CLUSTER, producer_id=-1, producer_epoch=-1)
+    assert client >> asked << denied
+    guarded.allow(AclOperation.WRITE, T, "a topic that need not exist")
+    assert client >> asked << Like(error_code=0)
+    guarded.deny_again()
+    assert client >> asked << denied
+    guarded.allow(AclOperation.IDEMPOTENT_WRITE)
+    assert client >> asked << Like(error_code=0)
+
+
+def test_a_transactional_id_is_for_who_may_write_with_it(guarded_transactions: GuardedBroker) -> None:
+    client = guarded_transactions.client(version=4)
+    assert client >> transactional("x") << Like(error_code=NO_ID, producer_id=-1)
+    guarded_transactions.allow(AclOperation.WRITE, X, "x")
+    assert client >> transactional("x") << Like(error_code=0)
+
+
+def test_two_phase_commit_needs_a_right_of_its_own(tmp_path: Path) -> None:
+    settings = {"transaction.two.phase.commit.enable": "true", "unstable.api.versions.enable": "true"}
+    running = GuardedBroker(tmp_path, settings)
+    running.admin(version=4).ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]))
+    running.allow(AclOperation.WRITE, X, "x")
+    asked = InitProducerIdRequest(transactional_id="x", enable2_pc=True)
+    assert running.client(version=6) >> asked << Like(error_code=NO_ID)
+    running.allow(AclOperation.TWO_PHASE_COMMIT, X, "x")
+    assert running.client(version=6) >> asked << Like(error_code=0)
+    running.kill()
+
+
+def adding_to(*topics: str) -> AddPartitionsToTxnRequest:
+    topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=7,
+        v3_and_below_topics=[topic(name=name, partitions=[0]) for name in topics],
+    )
+
+
+def added_to(**codes: ErrorCode) -> Like:
+    return Like(
+        results_by_topic_v3_and_below=[
+            Like(name=name, results_by_partition=[Like(partition_error_code=code)])
+            for name, code in codes.items()
+        ]
+    )
+
+
+def test_one_denied_partition_fails_the_others(guarded_transactions: GuardedBroker) -> None:
+    client = guarded_transactions.client(version=3)
+    assert client >> adding_to("t", "hidden") << added_to(t=NO_ID, hidden=NO_ID)
+    guarded_transactions.allow(AclOperation.WRITE, X, "x")
+    not_attempted = ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert client >> adding_to("t", "hidden") << added_to(t=not_attempted, hidden=NO_TOPIC)
+    guarded_transactions.allow(AclOperation.WRITE, T, "__consumer_offsets")
+    assert (
+        client
+        >> adding_to("t", "__consumer_offsets")
+        << added_to(t=not_attempted, __consumer_offsets=NO_TOPIC)
+    )
+    assert client >> adding_to("t") << added_to(t=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
+def test_the_request_of_brokers_is_for_brokers(guarded_transactions: GuardedBroker) -> None:
+    client = guarded_transactions.client(version=5)
+    asked = AddPartitionsToTxnRequest(transactions=[])
+    assert client >> asked << Like(error_code=NO_CLUSTER, results_by_transaction=[])
+    guarded_transactions.allow(AclOperation.CLUSTER_ACTION)
+    assert client >> asked << Like(error_code=0)
+
+
+def test_ends_and_offsets_need_the_id(guarded_transactions: GuardedBroker) -> None:
+    client = guarded_transactions.client(version=3)
+    offsets = AddOffsetsToTxnRequest(transactional_id="x", producer_id=7, group_id="g")
+    end = EndTxnRequest(transactional_id="x", producer_id=7)
+    assert client >> end << Like(error_code=NO_ID)
+    assert client >> offsets << Like(error_code=NO_ID)
+    guarded_transactions.allow(AclOperation.WRITE, X, "x")
+    unknown = Like(error_code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    assert client >> end << unknown
+    assert client >> offsets << Like(error_code=NO_GROUP)
+    guarded_transactions.allow(AclOperation.READ, G, "g")
+    assert client >> offsets << unknown
+
+
+def test_transactions_are_shown_of_ids_and_topics_that_may_be_described(
+    guarded_transactions: GuardedBroker,
+) -> None:
+    admin = guarded_transactions.admin(version=3)
+    answer = admin.ask(transactional("x"))
+    assert isinstance(answer, InitProducerIdResponse)
+    asked = adding_to("t", "hidden")
+    asked.v3_and_below_producer_id = answer.producer_id
+    assert admin >> asked << added_to(t=ErrorCode.NONE, hidden=ErrorCode.NONE)
+    client = guarded_transactions.client(version=0)
+    describe = DescribeTransactionsRequest(transactional_ids=["x"])
+    assert (
+        client
+        >> describe
+        << Like(transaction_states=[Like(error_code=NO_ID, transaction_state="", topics=[])])
+    )
+    assert client >> ListTransactionsRequest() << Like(error_code=0, transaction_states=[])
+    guarded_transactions.allow(AclOperation.DESCRIBE, X, "x")
+    shown = Like(transaction_states=[Like(error_code=0, topics=[Like(topic="t")])])
+    assert client >> describe << shown
+    assert client >> ListTransactionsRequest() << Like(transaction_states=[Like(transactional_id="x")])

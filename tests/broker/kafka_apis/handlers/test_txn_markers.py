@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.acls import AclOperation
 from barnabas.protocol.messages.topic_records import PartitionChangeRecord
 from barnabas.protocol.messages.transactions import WriteTxnMarkersRequest
 from tests.broker.broker_fixture import WAITS, InProcessBroker
 from tests.broker.cluster_images import topic_id, topic_records
+from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.member_broker import Cluster
+from tests.broker.throttled import Ticking, set_quotas
 from tests.conformance.dialogues.in_transactions import marker
 from tests.support.difference import Like
 
@@ -132,3 +137,32 @@ def test_a_marker_is_answered_when_it_is_committed(broker: InProcessBroker, vers
         "t": {0: ErrorCode.NONE, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER},
     }
     assert client << Like(markers=[result(7, **answer)])
+
+
+def test_markers_are_exempt_from_quotas(tmp_path: Path) -> None:
+    ticking = Ticking()
+    broker = InProcessBroker(tmp_path, request_clock=ticking)
+    broker.create_topic("t")
+    set_quotas(broker, request_percentage=1.0)
+    ticking.tick_s = 10.0
+    client = broker.client(1)
+    assert client >> WriteTxnMarkersRequest(markers=[marker(7, 0, {"t": [0]})]) << Like(markers=[Like()])
+    assert client.muted_ms == 0
+    assert broker.broker.quotas.exempt_percent() > 0
+    broker.kill()
+
+
+# ---- authorization
+
+
+def test_markers_are_for_brokers_and_for_who_may_alter_the_cluster(guarded: GuardedBroker) -> None:
+    guarded.create_topic("t")
+    asked = WriteTxnMarkersRequest(markers=[marker(number, 0, {"t": (0,)}) for number in (7, 8)])
+    client = guarded.client(version=1)
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert client >> asked << Like(markers=[result(7, t={0: denied}), result(8, t={0: denied})])
+    written = Like(markers=[result(7, t={0: ErrorCode.NONE}), result(8, t={0: ErrorCode.NONE})])
+    for operation in (AclOperation.ALTER, AclOperation.CLUSTER_ACTION):
+        guarded.deny_again()
+        guarded.allow(operation)
+        assert client >> asked << written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 import pytest
 
@@ -229,3 +230,20 @@ def test_patterns_that_re2_rejects(pattern: str, said: str) -> None:
     with pytest.raises(InvalidRegexError) as refused:
         full_matcher(pattern)
     assert str(refused.value) == said
+
+
+def test_topics_that_the_client_may_not_see_do_not_match(harness: ConsumerHarness) -> None:
+    image = harness.shard_harness.image
+    asked = []
+
+    def visible(names: Iterable[str]) -> set[str]:
+        asked.append(sorted(names))
+        return {"t1"}
+
+    found = resolve(["t.*", "o.*", "none"], image, 1, visible)
+    assert {regex: resolved.topics for regex, resolved in found.items()} == {
+        "t.*": {"t1"},
+        "o.*": frozenset(),
+        "none": frozenset(),
+    }
+    assert asked == [["other", "t1", "t2"]]
