@@ -102,7 +102,7 @@ PRINCIPAL_BUILDER_CLASS = keys.class_name(
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     MEDIUM,
     ACTED,
-    OneOf("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"),
+    None,
     PER_BROKER,
 ).doc(
     "The class that derives the principal of a connection. There is no other than the default: a name that a client "

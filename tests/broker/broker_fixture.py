@@ -266,7 +266,9 @@ class Client:
 
     def _say(self, frame: bytes) -> None:
         try:
-            answer = self._broker.apis.handle(self.info, frame)
+            apis = self._broker.apis
+            ask = apis.answer if self.info.principal is None else apis.handle  # before a login and after it
+            answer = ask(self.info, frame)
         except ProtocolError:
             self._answers.append(CLOSED)
             return

@@ -58,7 +58,7 @@ def refusal(
         ("leader.replication.throttled.rate", "-1", "whole number"),
         ("listeners", "nonsense", "must be NAME://host:port"),
         ("metric.reporters", "a.b.Reporter", "of classes that are there"),
-        ("principal.builder.class", "a.b.Builder", "DefaultKafkaPrincipalBuilder"),
+        ("principal.builder.class", "a.b.Builder", "of classes that are there"),
         ("ssl.engine.factory.class", "a.b.Factory", "of classes that are there"),
         ("max.connections", "0", "at least 1 where it is set"),
         ("max.connection.creation.rate", "0", "at least 1 where it is set"),

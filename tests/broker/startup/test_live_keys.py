@@ -169,7 +169,7 @@ LIVE = [
 ELSEWHERE = {
     "cordoned.log.dirs": "tests of log directories",
     "min.insync.replicas": "one value for the whole cluster, below",
-    "principal.builder.class": "has one value",
+    "principal.builder.class": "acts for a listener that opens: test_listener_securities",
     "num.recovery.threads.per.data.dir": "acts at a start only, below",
     **dict.fromkeys(LISTENER_TLS_KEYS, "act for one listener: test_tls_listeners"),
     "ssl.engine.factory.class": "acts for a listener that opens: test_listener_securities",
