@@ -20,6 +20,7 @@ from barnabas.broker.version import VERSION
 from tests.conformance.kafka_jars import BUILD, KAFKA_VERSION
 
 _ROOT = Path(__file__).parents[1]
+_TCP_CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 @cache
@@ -28,7 +29,7 @@ def facts() -> dict[str, str]:
     found = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": f"{processor()}, {cores()} cores, {memory_gib()} GiB",
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": f"{platform.system()} {platform.release()}{tcp_congestion_control()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "barnabas": f"{VERSION}{commit()}, {compiled.form()}",
         "clients": f"librdkafka {confluent_kafka.libversion()[0]}",
@@ -55,6 +56,14 @@ def cores() -> int:
 def memory_gib() -> int:
     """Memory of the machine, rounded."""
     return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30))
+
+
+def tcp_congestion_control() -> str:
+    """`, TCP cubic` on Linux: BBR paces connections over loopback, too, by estimates that may stay far too low."""
+    try:
+        return f", TCP {_TCP_CONGESTION_CONTROL.read_text().strip()}"
+    except OSError:
+        return ""
 
 
 def touch_free_memory(size_bytes: int) -> None:

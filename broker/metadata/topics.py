@@ -133,10 +133,9 @@ class PartitionImage:
         )
 
     def without_elr(self) -> PartitionImage:
-        """The partition without eligible leader replicas outside the ISR."""
-        record = self.record(ZERO_UUID)
-        record.eligible_leader_replicas = record.last_known_elr = None
-        return PartitionImage.of(record)
+        """The partition without eligible leader replicas: a change like any other, with a new partition epoch, without
+        which the controller would reject all proposals of its leader. Source: TopicDelta.maybeClearElr."""
+        return self.changed(PartitionChangeRecord(eligible_leader_replicas=[], last_known_elr=[]))
 
     def directory_of(self, node_id: int) -> Uuid:
         """The id of the log directory in which a node has its replica; ZERO_UUID where that is not known."""

@@ -23,8 +23,8 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from barnabas.broker.node_client.address import NodeAddress
-from barnabas.broker.node_client.client import Open, Opening
 from barnabas.broker.node_client.login import Login
+from barnabas.broker.node_client.opening import Open, Opening, opener
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.framing import Frame, Framer
 from barnabas.security.client_settings import ClientSecurity
@@ -296,10 +296,13 @@ def _modified_ns(path: str) -> int:
 
 def secure_opener(loop: asyncio.AbstractEventLoop, security: ClientSecurity, client_id: str) -> Open:
     """Opens connections that are secured. Raises SettingError for stores that cannot be used."""
-    contexts = ClientContexts(security)
+    contexts, open_plain = ClientContexts(security), opener(loop)
 
     def open_connection(
-        address: NodeAddress, protocol: asyncio.BufferedProtocol, failed: Callable[[str], object]
+        address: NodeAddress,
+        receive_buffer_bytes: int,
+        protocol: asyncio.BufferedProtocol,
+        failed: Callable[[str], object],
     ) -> Opening:
         context = contexts.current()
         wire = SecureWire(
@@ -310,13 +313,7 @@ def secure_opener(loop: asyncio.AbstractEventLoop, security: ClientSecurity, cli
             login=None if security.login is None else Login(security.login.client(), client_id),
         )
 
-        async def connect() -> None:
-            try:
-                await loop.create_connection(lambda: wire, address.host, address.port)
-            except (OSError, ValueError) as error:  # ValueError: no host name at all
-                failed(f"no connection to {address}: {getattr(error, 'strerror', None) or error}")
-
-        return _SecureOpening(loop.create_task(connect()), wire)
+        return _SecureOpening(open_plain(address, receive_buffer_bytes, wire, failed), wire)
 
     return open_connection
 
@@ -324,11 +321,11 @@ def secure_opener(loop: asyncio.AbstractEventLoop, security: ClientSecurity, cli
 class _SecureOpening:
     """A connection that is opened, and then secured."""
 
-    def __init__(self, task: asyncio.Task[None], wire: SecureWire) -> None:
-        self._task = task
+    def __init__(self, plain: Opening, wire: SecureWire) -> None:
+        self._plain = plain
         self._wire = wire
 
     def cancel(self) -> None:
         """Gives the connection up."""
-        self._task.cancel()
+        self._plain.cancel()
         self._wire.give_up()

@@ -36,7 +36,8 @@ from barnabas.broker.metadata.observed_image import ObservedImage
 from barnabas.broker.metadata.observer import MetadataObserver, ObserverEvents, ObserverSettings, Quorum
 from barnabas.broker.metadata.versions import CORDONED_LOG_DIRS, DIRECTORY_ASSIGNMENT
 from barnabas.broker.node_client.address import NodeAddress
-from barnabas.broker.node_client.client import USE_SYSTEM_BUFFER, NodeClient, NodeClientSettings, Open
+from barnabas.broker.node_client.client import NodeClient, NodeClientSettings
+from barnabas.broker.node_client.opening import USE_SYSTEM_BUFFER, Open
 from barnabas.broker.replica.isr import LeaderContext
 from barnabas.broker.startup.member_storage import MemberStorage
 from barnabas.broker.startup.quorum_addresses import bootstrap_servers, static_voters

@@ -22,7 +22,8 @@ from barnabas.broker.membership.cluster_id import find_cluster_id
 from barnabas.broker.membership.lifecycle import BrokerLifecycleManager, BrokerState
 from barnabas.broker.metadata.loader import MetadataLoader
 from barnabas.broker.metadata.versions import SHARE_VERSION, STREAMS_VERSION
-from barnabas.broker.node_client.client import NodeClient, Open
+from barnabas.broker.node_client.client import NodeClient
+from barnabas.broker.node_client.opening import Open
 from barnabas.broker.startup.cluster_control import ClusterControl
 from barnabas.broker.startup.cluster_member import ClusterMember, MemberDependencies, client_settings
 from barnabas.broker.startup.exit_codes import StartFailedError, StartInterruptedError

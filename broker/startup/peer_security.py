@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from barnabas.broker.node_client.client import Open, opener
+from barnabas.broker.node_client.opening import Open, opener
 from barnabas.broker.security.jaas_entries import jaas_entries, jaas_key
 from barnabas.broker.startup.jaas_file import read_jaas_file
 from barnabas.broker.startup.setting_errors import setting_error

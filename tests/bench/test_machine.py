@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,13 @@ def test_half_of_the_free_memory_is_touched_at_most(
     monkeypatch.setattr(mmap, "mmap", Map)
     machine.touch_free_memory(1 << 20)
     assert touched == [touched_bytes, 0]
+
+
+def test_the_congestion_control_of_tcp_is_a_fact_where_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tcp_congestion_control"
+    monkeypatch.setattr(machine, "_TCP_CONGESTION_CONTROL", path)
+    assert machine.tcp_congestion_control() == ""
+    path.write_text("cubic\n")
+    assert machine.tcp_congestion_control() == ", TCP cubic"

@@ -30,7 +30,8 @@ from barnabas.broker.metadata.raft_log import RaftLog
 from barnabas.broker.metadata.raft_snapshots import RaftLogSettings
 from barnabas.broker.metadata.versions import supported_levels
 from barnabas.broker.node_client.address import NodeAddress
-from barnabas.broker.node_client.client import NodeClient, NodeClientSettings, opener
+from barnabas.broker.node_client.client import NodeClient, NodeClientSettings
+from barnabas.broker.node_client.opening import opener
 from barnabas.broker.waiting.blocking import ThreadRunner
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.storage.env import RealEnv

@@ -15,7 +15,8 @@ from barnabas.broker.membership.directory_assignment import Place, assign_replic
 from barnabas.broker.membership.forwarding import ForwardingManager, ForwardResult
 from barnabas.broker.membership.producer_ids import RpcProducerIdManager
 from barnabas.broker.node_client.address import NodeAddress
-from barnabas.broker.node_client.client import NodeClient, NodeClientSettings, opener
+from barnabas.broker.node_client.client import NodeClient, NodeClientSettings
+from barnabas.broker.node_client.opening import opener
 from barnabas.broker.pending import Pending
 from barnabas.broker.replica.isr import IsrProposal
 from barnabas.broker.request import ConnectionInfo, RequestContext

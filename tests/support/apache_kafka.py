@@ -116,13 +116,14 @@ class ApacheKafka:
             self._format()
 
     def spawn(self) -> None:
-        """Starts the process without waiting for it to be ready."""
+        """Starts the process, in a session of its own (see BrokerProcess.spawn), without waiting for it to be ready."""
         with (self.directory / "console.log").open("ab") as console:
             self._process = subprocess.Popen(
                 [*self._java(*self._jvm), "kafka.Kafka", str(self._properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,
+                start_new_session=True,
             )
 
     def stop(self) -> int:

@@ -98,7 +98,10 @@ class BrokerProcess:
         return self
 
     def spawn(self) -> None:
-        """Starts the process without waiting for it to be ready."""
+        """Starts the process, in a session of its own, without waiting for it to be ready.
+
+        Linux gives each session the same share of the processor: what is measured beside another is launched alike.
+        """
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
         self._process = subprocess.Popen(
             self.command(),
@@ -109,6 +112,7 @@ class BrokerProcess:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            start_new_session=True,
         )
         assert self._process.stdout is not None
         self._output = Output(self._process.stdout)

@@ -11,7 +11,8 @@ from barnabas.broker.membership import cluster_id
 from barnabas.broker.membership.cluster_id import find_cluster_id
 from barnabas.broker.node_client.address import NodeAddress
 from barnabas.broker.node_client.channel import NodeClientError, NodeUnavailable, UnsupportedVersion
-from barnabas.broker.node_client.client import NodeClient, NodeClientSettings, opener
+from barnabas.broker.node_client.client import NodeClient, NodeClientSettings
+from barnabas.broker.node_client.opening import opener
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.groups import HeartbeatResponse
 from barnabas.protocol.messages.metadata import DescribeClusterRequest, DescribeClusterResponse

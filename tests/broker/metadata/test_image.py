@@ -253,7 +253,14 @@ def test_reassignment_recovery_and_eligible_leaders_are_kept() -> None:
     assert partition_extras(image.topics["t"].partitions[0]) == ((1,), (3,), 1, (2,), (4,))
     for everywhere in ("", "t"):
         cleared, delta = replayed(image, [ClearElrRecord(topic_name=everywhere)])
-        assert partition_extras(cleared.topics["t"].partitions[0]) == ((1,), (3,), 1, (), ())
+        before, after = image.topics["t"].partitions[0], cleared.topics["t"].partitions[0]
+        assert partition_extras(after) == ((1,), (3,), 1, (), ())
+        assert (after.isr, after.leader, after.leader_epoch) == (
+            before.isr,
+            before.leader,
+            before.leader_epoch,
+        )
+        assert after.partition_epoch == before.partition_epoch + 1
         assert delta.changed_topics == {"t": {0}}
     _, delta = replayed(cleared, [ClearElrRecord(topic_name="")])
     assert delta.changed_topics == {}

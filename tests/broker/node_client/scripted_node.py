@@ -62,15 +62,22 @@ class ScriptedNode:
         self._failed: Callable[[str], object] = lambda reason: None
         self._written = bytearray()
         self.is_aborted = False
+        self.receive_buffer_bytes: int | None = None
+        """As the last connection was opened."""
         self.socket_options: list[tuple[int, int, int]] = []
         """Level, option and value, as they were set."""
 
     # -- Open, Opening, Wire and the socket of the Wire --
 
     def open(
-        self, address: NodeAddress, protocol: asyncio.BufferedProtocol, failed: Callable[[str], object]
+        self,
+        address: NodeAddress,
+        receive_buffer_bytes: int,
+        protocol: asyncio.BufferedProtocol,
+        failed: Callable[[str], object],
     ) -> ScriptedNode:
         self.opened.append(address)
+        self.receive_buffer_bytes = receive_buffer_bytes
         self._protocol, self._failed = protocol, failed
         self.is_aborted = False
         self._written.clear()

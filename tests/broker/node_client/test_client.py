@@ -11,13 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.broker.node_client import client
 from barnabas.broker.node_client.address import NodeAddress
 from barnabas.broker.node_client.channel import NodeClientError, NodeUnavailable, UnsupportedVersion
-from barnabas.broker.node_client.client import NodeClient, NodeClientSettings, opener
+from barnabas.broker.node_client.client import NodeClient, NodeClientSettings
+from barnabas.broker.node_client.opening import opener
 from barnabas.broker.pending import Pending
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from barnabas.protocol.schema import Message
 from tests.broker.fakes import ManualTimer
 from tests.broker.node_client.scripted_node import ScriptedNode, all_versions, parse_requests, response_frame
@@ -148,19 +155,32 @@ def test_of_failures_in_a_row_the_first_is_logged_for_the_operator(caplog: pytes
     assert lost.levelno == logging.DEBUG
 
 
-@pytest.mark.parametrize(
-    ("size", "options"),
-    [(65_536, [(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)]), (-1, [])],
-    ids=["configured", "of the system"],
-)
-def test_the_receive_buffer_is_the_configured_one_or_that_of_the_system(
-    size: int, options: list[tuple[int, int, int]]
-) -> None:
+@pytest.mark.parametrize("size", [65_536, -1], ids=["configured", "of the system"])
+def test_a_connection_is_opened_with_the_configured_receive_buffer(size: int) -> None:
     link = Link(SETTINGS._replace(receive_buffer_bytes=size))
     link.send("a")
     link.node.negotiate()
-    assert link.node.socket_options == options
+    assert link.node.receive_buffer_bytes == size
     assert link.names() == ["a"]
+
+
+@pytest.mark.parametrize("option", [12, None], ids=["on Linux", "elsewhere"])
+def test_the_pieces_of_a_large_response_are_acknowledged_at_once(
+    option: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_TCP_QUICKACK", option)
+    link = connected()
+    small = ListGroupsResponse()
+    large = ListGroupsResponse(groups=[ListGroupsResponse.ListedGroup(group_id="g" * 30_000)] * 9)
+    for response in (small, large, small):
+        link.client.send(ListGroupsRequest()).add_done_callback(link.results.append)
+        ((header, _),) = link.node.requests()
+        link.node.respond(header, response, pieces=100_000)
+    assert link.results == [small, large, small]
+    pieces = (
+        [] if option is None else [(socket.IPPROTO_TCP, option, 1)] * 3
+    )  # the first is as large as the buffer for small ones, the last one completes the response
+    assert link.node.socket_options == pieces
 
 
 def test_a_connection_that_takes_too_long_is_given_up() -> None:
@@ -394,13 +414,4 @@ async def test_over_a_real_socket() -> None:
     result = await ask()
     assert isinstance(result, NodeUnavailable)
     assert f"127.0.0.1:{port}" in result.reason
-    client.close()
-
-
-async def test_a_name_that_is_none_is_an_error() -> None:
-    loop = asyncio.get_running_loop()
-    client = NodeClient(NodeAddress("a" * 64 + ".test", 1), SETTINGS, loop, opener(loop))
-    answer: asyncio.Future[Message | NodeClientError] = loop.create_future()
-    client.send(HeartbeatRequest()).add_done_callback(answer.set_result)
-    assert isinstance(await asyncio.wait_for(answer, 20), NodeUnavailable)
     client.close()

@@ -19,7 +19,7 @@ from barnabas.broker.metadata.log import MetadataLogError
 from barnabas.broker.metadata.quorum_view import QuorumView
 from barnabas.broker.metadata.versions import CORDONED_LOG_DIRS, DIRECTORY_ASSIGNMENT
 from barnabas.broker.node_client.address import NodeAddress
-from barnabas.broker.node_client.client import opener
+from barnabas.broker.node_client.opening import opener
 from barnabas.broker.startup import cluster_member
 from barnabas.broker.startup.cluster_member import ClusterMember, MemberDependencies, client_settings
 from barnabas.broker.startup.member_storage import MemberStorage

@@ -359,6 +359,14 @@ KNOWN: Final[tuple[Known, ...]] = (
         whole=True,
     ),
     Known(
+        "OffsetFetch",
+        ERRORS,
+        LOSES_GROUP,
+        codes(0, UNKNOWN_MEMBER_ID),
+        after=(joins_as_consumer, joins_as_classic_under_an_id),
+        whole=True,
+    ),
+    Known(
         "JoinGroup|SyncGroup",
         "",
         "Kafka completes waiting requests of a classic group also when a consumer cannot join it",

@@ -182,7 +182,7 @@ class ClusterNode:
         return None if self._process is None else self._process.poll()
 
     def spawn(self) -> None:
-        """Starts the process and waits for nothing."""
+        """Starts the process, in a session of its own (see BrokerProcess.spawn), and waits for nothing."""
         assert not self.is_running, f"node {self.id} is running"
         launcher = self._launchers[self.implementation]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
@@ -194,6 +194,7 @@ class ClusterNode:
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,
+                start_new_session=True,
             )
 
     def terminate(self) -> None:
