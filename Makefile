@@ -47,13 +47,14 @@ seed = $(or $(BARNABAS_SEED),$(shell $(BIN)/python -c 'import random; print(rand
 help: ## Shows this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-# Setting up and compiling take a lock: two runs of `make` at the same time do it one after the other, and once.
+# Setting up and compiling take a lock each: two runs of `make` at the same time do it one after the other, and once. A
+# start waits for another that sets up, and never for compilers.
 ifndef HAS_LOCK
 $(VENV)/.run: pyproject.toml
-$(VENV)/.compiled: pyproject.toml setup.py $(COMPILED)
+$(VENV)/.compiled: pyproject.toml setup.py $(COMPILED) | $(VENV)/.run
 $(VENV)/.run $(VENV)/.compiled:
 	@mkdir -p build
-	@$(PYTHON) -c 'import fcntl, subprocess, sys; lock = open("build/.lock", "w"); fcntl.flock(lock, fcntl.LOCK_EX); \
+	@$(PYTHON) -c 'import fcntl, subprocess, sys; lock = open("build/$(@F).lock", "w"); fcntl.flock(lock, fcntl.LOCK_EX); \
 	  sys.exit(subprocess.call(sys.argv[1:]))' $(AGAIN) HAS_LOCK=1 $@
 else
 $(VENV)/.run: pyproject.toml

@@ -59,7 +59,7 @@ def memory_gib() -> int:
 
 
 def tcp_congestion_control() -> str:
-    """`, TCP cubic` on Linux: BBR paces connections over loopback, too, by estimates that may stay far too low."""
+    """`, TCP cubic` on Linux, or nothing: it rules the connections of a benchmark, which go over loopback, too."""
     try:
         return f", TCP {_TCP_CONGESTION_CONTROL.read_text().strip()}"
     except OSError:

@@ -105,6 +105,15 @@ def test_two_at_the_same_time_set_up_and_compile_once(checkout: Checkout) -> Non
     assert sorted(checkout.calls()) == ["compile", "install 1", BEFORE, BEFORE]
 
 
+def test_a_start_that_has_to_set_up_does_not_wait_for_the_compilers_of_another(checkout: Checkout) -> None:
+    checkout.run()
+    wait_until(lambda: "compile" in checkout.calls())
+    (checkout.root / "pyproject.toml").touch()
+    checkout.run()
+    assert sorted(checkout.calls()) == ["compile", "install 1", "install 1", BEFORE, BEFORE]
+    checkout.let_compilers_end()
+
+
 def test_a_changed_source_is_served_at_once_and_compiled_beside_it(checkout: Checkout) -> None:
     checkout.run()
     checkout.let_compilers_end()
