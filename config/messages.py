@@ -13,9 +13,8 @@ from barnabas.config.layers import Setting
 MECHANISM_KEYS = {
     "connections.max.reauth.ms",
     "sasl.jaas.config",
-    "sasl.login.callback.handler.class",
-    "sasl.login.class",
     "sasl.server.callback.handler.class",
+    *(name for name in BROKER_KEYS if name.startswith(("sasl.login.", "sasl.oauthbearer."))),
 }
 
 
@@ -50,6 +49,7 @@ LISTENER_KEYS = {
     "ssl.allow.san.changes",
     "ssl.engine.factory.class",
     "ssl.principal.mapping.rules",
+    *(name for name in BROKER_KEYS if name.startswith(("sasl.login.", "sasl.oauthbearer."))),
     *LISTENER_TLS_KEYS,
 }
 

@@ -1,4 +1,8 @@
-"""The errors of this package: a setting that is wrong, a store that cannot be read, a login that is rejected."""
+"""The errors of this package.
+
+A setting that is wrong, a store that cannot be read, a login that is rejected, an identity provider that does not
+answer.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +29,11 @@ class StoreError(ValueError):
 
 class SaslClientError(ValueError):
     """The server rejects the login, or does not answer as its mechanism asks for. Contains no secret."""
+
+
+class ProviderError(ValueError):
+    """An identity provider does not answer as it should. Contains no secret. `is_final`: to ask again is no use."""
+
+    def __init__(self, text: str, *, is_final: bool = False) -> None:
+        super().__init__(text)
+        self.is_final = is_final

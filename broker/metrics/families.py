@@ -379,6 +379,17 @@ _counters(
     reloads_total="How often a listener's stores were read again and are used since.",
     reload_failures_total="How often they could not be used, so that the old ones stayed.",
 )
+_gauges(
+    "barnabas_oauthbearer",
+    ["listener"],
+    jwks_age_seconds="How long ago the keys of the identity provider were fetched that tokens are checked with.",
+    jwks_keys="How many of these keys can check a token.",
+)
+_counters(
+    "barnabas_oauthbearer",
+    ["listener"],
+    jwks_refresh_failures_total="How often these keys could not be fetched again, so that the old ones stayed.",
+)
 
 _gauges(
     LISTENER_PREFIX,

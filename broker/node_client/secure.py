@@ -29,6 +29,7 @@ from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.framing import Frame, Framer
 from barnabas.security.client_settings import ClientSecurity
 from barnabas.security.errors import SaslClientError, SettingError
+from barnabas.security.sasl_client import ClientLogin
 from barnabas.security.stores import store_files
 from barnabas.security.tls_errors import explain
 
@@ -304,18 +305,60 @@ def secure_opener(loop: asyncio.AbstractEventLoop, security: ClientSecurity, cli
         protocol: asyncio.BufferedProtocol,
         failed: Callable[[str], object],
     ) -> Opening:
-        context = contexts.current()
-        wire = SecureWire(
-            protocol,
-            failed,
-            address=address,
-            tls=None if context is None else Tls(context, address.host),
-            login=None if security.login is None else Login(security.login.client(), client_id),
+        def open_now() -> Opening:
+            context = contexts.current()
+            wire = SecureWire(
+                protocol,
+                failed,
+                address=address,
+                tls=None if context is None else Tls(context, address.host),
+                login=None if security.login is None else Login(security.login.client(), client_id),
+            )
+            return _SecureOpening(open_plain(address, receive_buffer_bytes, wire, failed), wire)
+
+        login = security.login
+        if login is None or login.is_ready:
+            return open_now()
+        return _PreparedOpening(
+            loop, login, open_now, lambda reason: failed(f"the login at {address}: {reason}")
         )
 
-        return _SecureOpening(open_plain(address, receive_buffer_bytes, wire, failed), wire)
-
     return open_connection
+
+
+class _PreparedOpening:
+    """A connection that is opened once its login has what it needs of others, which a thread waits for."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        login: ClientLogin,
+        open_now: Callable[[], Opening],
+        failed: Callable[[str], object],
+    ) -> None:
+        self._open_now = open_now
+        self._failed = failed
+        self._opening: Opening | None = None
+        self._is_cancelled = False
+        self._prepared = loop.run_in_executor(None, login.prepare)
+        self._prepared.add_done_callback(self._is_prepared)
+
+    def _is_prepared(self, prepared: asyncio.Future[None]) -> None:
+        if self._is_cancelled or prepared.cancelled():
+            return
+        error = prepared.exception()
+        if error is None:
+            self._opening = self._open_now()
+        elif isinstance(error, SaslClientError):
+            self._failed(str(error))
+        else:
+            raise error
+
+    def cancel(self) -> None:
+        """Gives the connection up. What the thread waits for stays for the next one."""
+        self._is_cancelled = True
+        if self._opening is not None:
+            self._opening.cancel()
 
 
 class _SecureOpening:

@@ -1,7 +1,12 @@
-"""ListenerLogins: the logins of listeners from the configuration, and the credentials of the metadata behind them."""
+"""ListenerLogins: the logins of listeners from the configuration, and what is behind them.
+
+That is the credentials of the metadata, and the keys of identity providers.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -11,16 +16,34 @@ from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError
 
 if TYPE_CHECKING:
+    import asyncio
+    import ssl
+
+    from barnabas.broker.security.sasl.jwks import ProviderKeys
     from barnabas.broker.security.sasl.listener import SaslListener
+    from barnabas.broker.security.sasl.oauthbearer_settings import OAuthBearerSurroundings, Provider
     from barnabas.broker.security.sasl.scram import ScramCredentials, ScramRecords
+    from barnabas.broker.startup.provider_keys import BrokerProviders
+    from barnabas.broker.waiting.blocking import BlockingRunner
 
 
 class ListenerLogins:
     """Those of one broker. What logins need is imported with the first listener that has any."""
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        """`environ` are the environment variables, None for those of the process."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        runner: BlockingRunner,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """`runner` waits for identity providers; `environ` are the environment variables, None for those of the
+        process.
+        """
+        self._loop = loop
+        self._runner = runner
         self._environ = environ
+        self._is_started = False
+        self._providers: BrokerProviders | None = None
         self._scram: ScramCredentials | None = None
         self._metadata: tuple[Callable[[], ScramRecords], str] | None = None
 
@@ -64,4 +87,37 @@ class ListenerLogins:
             file = read_jaas_file(config, self._environ)
         except ConfigError as error:
             raise InvalidConfigError([error]) from None
-        return sasl_listener(config, listener, self.scram, file)
+        return sasl_listener(config, listener, self.scram, file, self._oauthbearer)
+
+    # ---- identity providers
+
+    @property
+    def _oauthbearer(self) -> OAuthBearerSurroundings:
+        from barnabas.broker.security.sasl.oauthbearer_settings import OAuthBearerSurroundings
+        from barnabas.broker.startup.jaas_file import JAVA_OPTIONS
+
+        options = (os.environ if self._environ is None else self._environ).get(JAVA_OPTIONS, "")
+        return OAuthBearerSurroundings(self._find_keys, lambda: time.time_ns() // 1_000_000, options)
+
+    def _find_keys(
+        self, provider: Provider, make_context: Callable[[], ssl.SSLContext] | None
+    ) -> ProviderKeys:
+        """Imported with the first listener that needs an identity provider."""
+        if self._providers is None:
+            from barnabas.broker.startup.provider_keys import BrokerProviders
+
+            self._providers = BrokerProviders(self._loop, self._runner)
+            if self._is_started:
+                self._providers.start()
+        return self._providers.find(provider, make_context)
+
+    def start(self) -> None:
+        """Clients may come: keys of identity providers are kept fresh."""
+        self._is_started = True
+        if self._providers is not None:
+            self._providers.start()
+
+    def close(self) -> None:
+        """Nothing is fetched any more."""
+        if self._providers is not None:
+            self._providers.close()

@@ -11,13 +11,18 @@ from barnabas.broker.startup.listener_logins import ListenerLogins
 from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.broker.waiting.timer import TimerHandle
 from barnabas.config.broker_config import BrokerConfig
-from barnabas.config.catalogue.barnabas import BARNABAS_TLS_RELOAD_INTERVAL_MS
-from barnabas.config.catalogue.sasl import SASL_ENABLED_MECHANISMS
+from barnabas.config.catalogue.barnabas import (
+    BARNABAS_OAUTHBEARER_ALLOW_UNSECURED,
+    BARNABAS_TLS_RELOAD_INTERVAL_MS,
+)
+from barnabas.config.catalogue.sasl import SASL_ENABLED_MECHANISMS, SASL_OAUTHBEARER_EXPECTED_ISSUER
 from barnabas.config.catalogue.server import AUTHORIZER_CLASS_NAME
 from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
 from barnabas.config.tls import ignored_client_auth, refuse_unknown_classes
+
+OAUTHBEARER = "OAUTHBEARER"
 
 if TYPE_CHECKING:
     from barnabas.broker.security.sasl.scram import ScramRecords
@@ -36,13 +41,18 @@ class ListenerSecurities:
         loop: asyncio.AbstractEventLoop,
         runner: BlockingRunner,
         environ: Mapping[str, str] | None = None,
+        *,
+        authenticating: BlockingRunner | None = None,
     ) -> None:
-        """`runner` reads files of stores. Raises InvalidConfigError, with the errors of all listeners."""
+        """`runner` reads files of stores; `authenticating`, or the same, waits for identity providers.
+
+        Raises InvalidConfigError, with the errors of all listeners.
+        """
         self._config = config
         self._loop = loop
         self._runner = runner
         self._by_name: dict[str, ListenerSecurity] = {}
-        self._logins = ListenerLogins(environ)
+        self._logins = ListenerLogins(loop, authenticating or runner, environ)
         self._tls_listeners: TlsListeners | None = None
         self._timer: TimerHandle | None = None
         self._is_started = False
@@ -114,6 +124,7 @@ class ListenerSecurities:
         self._is_started = True
         if self._tls_listeners is not None:
             self._tls_listeners.is_started = True
+        self._logins.start()
         self._look_later()
 
     def close(self) -> None:
@@ -121,6 +132,7 @@ class ListenerSecurities:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._logins.close()
         if self._tls_listeners is not None:
             self._tls_listeners.close()
 
@@ -171,6 +183,7 @@ class ListenerSecurities:
                     f"listener {listener.name} takes passwords (SASL mechanism PLAIN) over connections that are "
                     "not encrypted: whoever is on the way can read them"
                 )
+            yield from self._token_notices(listener)
             ignored = ignored_client_auth(self._config, listener.name, listener.security_protocol)
             if ignored is not None:
                 yield (
@@ -183,6 +196,34 @@ class ListenerSecurities:
             yield (
                 f"clients of listener {names} have to log in, and may do everything then: "
                 f"{AUTHORIZER_CLASS_NAME.name} names no authorizer"
+            )
+
+    def _token_notices(self, listener: Listener) -> Iterator[str]:
+        """About OAUTHBEARER."""
+        sasl = self._by_name[listener.name].sasl
+        if sasl is None or OAUTHBEARER not in sasl.mechanisms:
+            return
+        from barnabas.broker.security.sasl.oauthbearer import (
+            OAuthBearerMechanism,
+        )  # only for a broker that has it
+
+        mechanism = sasl.mechanisms[OAUTHBEARER]
+        assert isinstance(mechanism, OAuthBearerMechanism)
+        if _may_be_overheard(listener):
+            yield (
+                f"listener {listener.name} takes tokens (SASL mechanism {OAUTHBEARER}) over connections that are not "
+                "encrypted: whoever is on the way can use them until they end"
+            )
+        value = self._config.listener_value
+        if mechanism.takes_unsigned:
+            yield (
+                f"listener {listener.name} takes tokens that nobody has signed "
+                f"({BARNABAS_OAUTHBEARER_ALLOW_UNSECURED.name}=true): its clients are whom they want to be"
+            )
+        elif mechanism.keys and not value(listener.name, SASL_OAUTHBEARER_EXPECTED_ISSUER, OAUTHBEARER):
+            yield (
+                f"listener {listener.name} takes tokens of every issuer whose keys are at {mechanism.keys.url}: "
+                f"{SASL_OAUTHBEARER_EXPECTED_ISSUER.name} names none"
             )
 
     def _mechanisms(self, listener: Listener) -> tuple[str, ...]:

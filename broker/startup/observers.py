@@ -15,6 +15,7 @@ from barnabas.broker.metrics.coordinator_metrics import add_coordinators
 from barnabas.broker.metrics.lag_metrics import add_lag
 from barnabas.broker.metrics.log_dir_metrics import add_log_dirs
 from barnabas.broker.metrics.metadata_metrics import add_metadata_log
+from barnabas.broker.metrics.oauthbearer_metrics import add_oauthbearer
 from barnabas.broker.metrics.prometheus import Metrics
 from barnabas.broker.metrics.quota_metrics import add_connection_rates, add_quotas
 from barnabas.broker.metrics.tls_metrics import add_tls
@@ -67,6 +68,7 @@ class Observers:
         metric_sources.add_requests(metrics, self.requests)
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
         add_tls(metrics, self.sockets, server.securities.by_name.values)
+        add_oauthbearer(metrics, server.securities.by_name.items)
         add_authentications(metrics, self.sockets, lambda: server.socket_server.authentications)
         add_quotas(metrics, components.quotas)
         add_connection_rates(metrics, server.socket_server.quotas)

@@ -17,6 +17,7 @@ from barnabas.broker.security.jaas_entries import jaas_entries, jaas_key
 from barnabas.broker.startup.jaas_file import read_jaas_file
 from barnabas.broker.startup.setting_errors import setting_error
 from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.catalogue import BROKER_KEYS
 from barnabas.config.catalogue.controller import (
     CONTROLLER_LISTENER_NAMES,
     SASL_MECHANISM_CONTROLLER_PROTOCOL,
@@ -29,8 +30,9 @@ from barnabas.config.listeners import parse_protocol_map
 from barnabas.config.tls import tls_texts
 from barnabas.security.client_settings import PLAINTEXT, ClientSecurity, security_of
 from barnabas.security.errors import SettingError
-from barnabas.security.sasl_client import SaslLogin, login_of
+from barnabas.security.sasl_client import ClientLogin, login_of
 from barnabas.security.settings import TlsSettings
+from barnabas.security.token_settings import LOGIN_KEYS
 
 
 def inter_broker_security(config: BrokerConfig, environ: Mapping[str, str] | None = None) -> ClientSecurity:
@@ -59,12 +61,13 @@ def _security(
     mechanism_key: ConfigKey[str],
     environ: Mapping[str, str] | None,
 ) -> ClientSecurity:
-    def read_login() -> SaslLogin:
+    def read_login() -> ClientLogin:
         mechanism = config[mechanism_key].strip().upper()
         given = jaas_entries(config, listener, mechanism, read_jaas_file(config, environ))
         return login_of(
             mechanism,
             None if given is None else given.entries,
+            _login_texts(config, listener, mechanism),
             mechanism_key=mechanism_key.name,
             jaas_key=jaas_key(listener, mechanism),
         )
@@ -75,6 +78,17 @@ def _security(
         raise InvalidConfigError([setting_error(config, listener, error)]) from None
     except ConfigError as error:
         raise InvalidConfigError([error]) from None
+
+
+def _login_texts(config: BrokerConfig, listener: str, mechanism: str) -> dict[str, str]:
+    """The settings of a login by OAUTHBEARER that are set for this listener, by their names without a prefix."""
+    texts = {}
+    for name in LOGIN_KEYS:
+        key = BROKER_KEYS.get(name)
+        setting = None if key is None else config.listener_setting(listener, key, mechanism)
+        if setting is not None:
+            texts[name] = setting.text
+    return texts
 
 
 def peer_opener(

@@ -53,7 +53,7 @@ class Server:
         self.observers = Observers()
         self.memory = RequestMemory(config.max_request_bytes_in_flight)
         self._authenticating = ThreadRunner(loop, AUTHENTICATION_THREADS)
-        self.securities = ListenerSecurities(config, loop, self._runner)
+        self.securities = ListenerSecurities(config, loop, self._runner, authenticating=self._authenticating)
         self.socket_server = self._make_socket_server()
         self._copying = ThreadRunner(loop, copying_threads(config))
         self._loading = ThreadRunner(loop, LOADING_THREADS)

@@ -97,6 +97,12 @@ BARNABAS_JAAS_CONFIG_FILE = keys.optional_string("barnabas.jaas.config.file", No
     "The static JAAS file, with an entry <listener>.KafkaServer or KafkaServer for listeners whose mechanisms have no "
     "sasl.jaas.config. When unset, the one that KAFKA_OPTS names by -Djava.security.auth.login.config."
 )
+BARNABAS_OAUTHBEARER_ALLOW_UNSECURED = keys.boolean(
+    "barnabas.oauthbearer.allow.unsecured", False, MEDIUM, ACTED
+).doc(
+    "Whether OAUTHBEARER may take tokens that are not signed, by which every client is whom it wants to be: for tests "
+    "alone. Apache Kafka takes them unless sasl.server.callback.handler.class names another class."
+)
 BARNABAS_HANDSHAKE_THREADS = keys.int_("barnabas.handshake.threads", 2, LOW, ACTED, between(1, 64)).doc(
     "How many threads do the arithmetic of TLS handshakes, which would hold up the requests of all clients."
 )

@@ -325,7 +325,8 @@ class SaslAuthenticator:
         response = SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message
         )
-        return self._fail(str(error), None if current.header is None else current.answer(response))
+        reason = error.reason if isinstance(error, SaslAuthenticationError) else str(error)
+        return self._fail(reason, None if current.header is None else current.answer(response))
 
     # ---- ends
 

@@ -11,7 +11,7 @@ Source: org.apache.kafka.common.network.SaslChannelBuilder, ChannelBuilders.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.security.hooks import FORM, HookError, is_hook, load_hook
 from barnabas.broker.security.jaas_entries import JaasFile, jaas_entries, options_of
@@ -32,6 +32,17 @@ from barnabas.config.catalogue.sasl import (
 )
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import InvalidConfigError
+from barnabas.security.oauthbearer import OAUTHBEARER
+from barnabas.security.token_settings import (
+    LOGIN_HANDLER,
+    LOGIN_MODULE,
+    UNSECURED_LOGIN_HANDLER,
+    UNSECURED_VALIDATOR_HANDLER,
+    VALIDATOR_HANDLER,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.security.sasl.oauthbearer_settings import OAuthBearerSurroundings
 
 _PACKAGE: Final = "org.apache.kafka.common.security"
 PLAIN_LOGIN_MODULE: Final = f"{_PACKAGE}.plain.PlainLoginModule"
@@ -52,7 +63,10 @@ class MechanismSettings(NamedTuple):
 
 
 class MechanismKind(NamedTuple):
-    """What the configuration of a mechanism may be. `requires_entry`: whether it needs a JAAS entry."""
+    """What the configuration of a mechanism may be. `requires_entry`: whether it needs a JAAS entry.
+
+    `make` is None where the reader itself makes the mechanism, of more settings.
+    """
 
     login_module: str
     handler: str
@@ -60,7 +74,7 @@ class MechanismKind(NamedTuple):
     hook_methods: tuple[str, ...]
     """The methods of an operator's own class; none where there cannot be one."""
     requires_entry: bool
-    make: Callable[[MechanismSettings], Mechanism]
+    make: Callable[[MechanismSettings], Mechanism] | None
 
 
 def _plain(settings: MechanismSettings) -> Mechanism:
@@ -89,6 +103,13 @@ MECHANISMS: Final[dict[str, MechanismKind]] = {
         make=_plain,
     ),
     **dict.fromkeys(BY_NAME, _SCRAM_KIND),
+    OAUTHBEARER: MechanismKind(
+        LOGIN_MODULE,
+        UNSECURED_VALIDATOR_HANDLER,
+        ("validate",),
+        requires_entry=False,
+        make=None,
+    ),
 }
 """The mechanisms that there are, by name."""
 
@@ -101,10 +122,17 @@ class SaslListener(NamedTuple):
 
 
 def sasl_listener(
-    config: BrokerConfig, listener: str, scram: ScramCredentials, jaas_file: JaasFile | None = None
+    config: BrokerConfig,
+    listener: str,
+    scram: ScramCredentials,
+    jaas_file: JaasFile | None = None,
+    oauthbearer: OAuthBearerSurroundings | None = None,
 ) -> SaslListener:
-    """Raises InvalidConfigError, with every error of the listener's configuration."""
-    reader = _Reader(config, listener, scram, jaas_file)
+    """Raises InvalidConfigError, with every error of the listener's configuration.
+
+    Without `oauthbearer` no listener can have that mechanism.
+    """
+    reader = _Reader(config, listener, scram, jaas_file, oauthbearer)
     mechanisms = reader.mechanisms()
     max_receive_bytes = reader.value(SASL_SERVER_MAX_RECEIVE_SIZE, None)
     if reader.errors:
@@ -117,13 +145,19 @@ class _Reader:
     """Reads a listener's configuration, and collects its errors."""
 
     def __init__(
-        self, config: BrokerConfig, listener: str, scram: ScramCredentials, jaas_file: JaasFile | None
+        self,
+        config: BrokerConfig,
+        listener: str,
+        scram: ScramCredentials,
+        jaas_file: JaasFile | None,
+        oauthbearer: OAuthBearerSurroundings | None,
     ) -> None:
         self.errors: list[ConfigError] = []
         self._config = config
         self._listener = listener
         self._scram = scram
         self._file = jaas_file
+        self._oauthbearer_surroundings = oauthbearer
 
     def mechanisms(self) -> dict[str, Mechanism]:
         enabled = self.value(SASL_ENABLED_MECHANISMS, None) or ()
@@ -151,14 +185,17 @@ class _Reader:
         before = len(self.errors)
         options = self._options(name, kind)
         hook = self._hook(name, kind)
-        for key in (SASL_LOGIN_CLASS, SASL_LOGIN_CALLBACK_HANDLER_CLASS):
-            self._reject_class(name, key)
+        self._reject_class(name, SASL_LOGIN_CLASS)
+        if not (
+            name == OAUTHBEARER and self._own_login_handler(name) in (LOGIN_HANDLER, UNSECURED_LOGIN_HANDLER)
+        ):
+            self._reject_class(name, SASL_LOGIN_CALLBACK_HANDLER_CLASS)
         max_reauth_ms = self.value(CONNECTIONS_MAX_REAUTH_MS, name)
         if len(self.errors) > before:
             return None
         settings = MechanismSettings(name, options, max_reauth_ms, hook, self._scram)
         try:
-            return kind.make(settings)
+            return self._oauthbearer(settings) if kind.make is None else kind.make(settings)
         except Exception as error:  # of a hook's constructor: its text may have an option's value in it
             self._reject(
                 SASL_SERVER_CALLBACK_HANDLER_CLASS,
@@ -166,6 +203,26 @@ class _Reader:
                 f"must name a class that can be made: it fails with {type(error).__name__}",
             )
             return None
+
+    def _oauthbearer(self, settings: MechanismSettings) -> Mechanism | None:
+        from barnabas.broker.security.sasl.oauthbearer_settings import (
+            OAuthBearerConfig,
+        )  # only where it is enabled
+
+        assert self._oauthbearer_surroundings is not None
+        own = self._config.unknown.get(self._key(OAUTHBEARER, SASL_SERVER_CALLBACK_HANDLER_CLASS))
+        handler = None if own is None else own.text.strip()
+        reader = OAuthBearerConfig(
+            lambda key: self.value(key, OAUTHBEARER),
+            lambda key, requirement: self._reject_value(key, OAUTHBEARER, requirement),
+            settings.options,
+            self._oauthbearer_surroundings,
+        )
+        return reader.mechanism(handler, settings.hook, settings.max_reauth_ms)
+
+    def _own_login_handler(self, name: str) -> str | None:
+        own = self._config.unknown.get(self._key(name, SASL_LOGIN_CALLBACK_HANDLER_CLASS))
+        return None if own is None else own.text.strip()
 
     # ---- JAAS
 
@@ -209,17 +266,13 @@ class _Reader:
                 )
             return None
         text = own.text.strip()
-        if text == kind.handler:
+        if text == kind.handler or (name == OAUTHBEARER and text == VALIDATOR_HANDLER):
             return None
         if not kind.hook_methods:
             self._reject(SASL_SERVER_CALLBACK_HANDLER_CLASS, name, f"must be {kind.handler}, or left out")
             return None
         if not is_hook(text):
-            self._reject(
-                SASL_SERVER_CALLBACK_HANDLER_CLASS,
-                name,
-                f"must be {FORM}, or left out: there is no JVM here that could run a Java class",
-            )
+            self._reject(SASL_SERVER_CALLBACK_HANDLER_CLASS, name, self._hint(name, text))
             return None
         try:
             return load_hook(text, *kind.hook_methods)
@@ -228,6 +281,13 @@ class _Reader:
                 SASL_SERVER_CALLBACK_HANDLER_CLASS, name, f"must name a class that can be loaded: {error}"
             )
             return None
+
+    def _hint(self, name: str, text: str) -> str:
+        if name != OAUTHBEARER:
+            return f"must be {FORM}, or left out: there is no JVM here that could run a Java class"
+        from barnabas.broker.security.sasl.oauthbearer_settings import handler_hint
+
+        return handler_hint(text)
 
     def _reject_class(self, name: str, key: ConfigKey[Any]) -> None:
         if self._key(name, key) in self._config.unknown:
@@ -244,6 +304,15 @@ class _Reader:
         own = self._config.unknown.get(name)
         shown = None if own is None else "[hidden]" if key.sensitive else own.text
         self.errors.append(ConfigError(name, shown, requirement, "" if own is None else own.place))
+
+    def _reject_value(self, key: ConfigKey[Any], mechanism: str, requirement: str) -> None:
+        """Adds an error about a key of a mechanism, wherever it is set."""
+        setting = self._config.listener_setting(self._listener, key, mechanism)
+        if setting is None:
+            self._reject(key, mechanism, requirement)
+            return
+        shown = "[hidden]" if key.sensitive else setting.text
+        self.errors.append(ConfigError(setting.key, shown, requirement, setting.place))
 
     def _reject_mechanisms(self, enabled: tuple[str, ...]) -> None:
         setting = self._config.listener_setting(self._listener, SASL_ENABLED_MECHANISMS)

@@ -1,6 +1,6 @@
 """The seam between the authenticator and the mechanisms of SASL: what one login by one mechanism is.
 
-A mechanism is a `Mechanism`, which makes a `SaslServer` for each login. Another one (OAUTHBEARER, GSSAPI, SCRAM by
+A mechanism is a `Mechanism`, which makes a `SaslServer` for each login. Another one (GSSAPI, SCRAM by
 delegation token) is another module with such a class, and an entry in `listener.MECHANISMS`.
 
 Source: javax.security.sasl.SaslServer.
@@ -16,7 +16,14 @@ class SaslError(Exception):
 
 
 class SaslAuthenticationError(SaslError):
-    """A login has failed, and the client may know why: the text is sent to it (SaslAuthenticationException)."""
+    """A login has failed, and the client may know why: the text is sent to it (SaslAuthenticationException).
+
+    `reason` is for the log, where that may know more than the client.
+    """
+
+    def __init__(self, text: str, *, reason: str | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason or text
 
 
 class Login(NamedTuple):

@@ -12,8 +12,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.errors import KafkaError, MessageSizeTooLargeError
+    from kafka.net.sasl.oauth import AbstractTokenProvider
 
 __all__ = [
+    "AbstractTokenProvider",
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaError",

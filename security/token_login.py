@@ -1,0 +1,439 @@
+"""OAuthBearerLogin: how a client logs in by OAUTHBEARER: where its tokens come from, and how long one is used.
+
+With sasl.login.callback.handler.class=OAuthBearerLoginCallbackHandler a token comes from
+sasl.oauthbearer.token.endpoint.url: a file, or an identity provider, which the client asks with its id and secret (the
+grant client_credentials). With OAuthBearerUnsecuredLoginCallbackHandler, or none, it is made from the options of the
+login module and not signed, which is for tests alone.
+
+Id, secret and scope are sasl.oauthbearer.client.credentials.client.id, ....secret and sasl.oauthbearer.scope, or the
+options clientId, clientSecret and scope of OAuthBearerLoginModule. Its options ssl.* are for an identity provider at
+https, and those that begin with extension_ are sent along with the token.
+
+A token is kept, and the next one fetched when it is needed after the share of its life that sasl.login.refresh.* set.
+`prepare` may wait for the provider; `client` does not once that has been called.
+
+Source: OAuthBearerLoginCallbackHandler, DefaultJwtRetriever, ClientCredentialsJwtRetriever, FileJwtRetriever,
+ClientJwtValidator; ExpiringCredentialRefreshingLogin.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from urllib.parse import quote_plus
+
+from barnabas.security.errors import ProviderError, SaslClientError, SettingError
+from barnabas.security.identity_provider import Limits, UrlError, check_url, get, is_file, post
+from barnabas.security.json_web_tokens import TokenError, unverified_parts
+from barnabas.security.oauthbearer import OAUTHBEARER, OAuthBearerClient, is_extension, is_token
+from barnabas.security.settings import TlsSettings
+from barnabas.security.strict_json import JsonError, parse_object
+from barnabas.security.token_settings import (
+    ASSERTION_PREFIX,
+    BACKOFF,
+    BACKOFF_MAX,
+    BUFFER,
+    CALLBACK_HANDLER,
+    CLIENT_ID,
+    CLIENT_SECRET,
+    CONNECT_TIMEOUT,
+    LOGIN_HANDLER,
+    MIN_PERIOD,
+    PACKAGE,
+    READ_TIMEOUT,
+    RETRIEVER,
+    SCOPE,
+    SUB_CLAIM,
+    TOKEN_URL,
+    UNSECURED_LOGIN_HANDLER,
+    URLENCODE,
+    VALIDATOR,
+    WINDOW_FACTOR,
+    WINDOW_JITTER,
+)
+from barnabas.security.unsecured_tokens import (
+    UNSECURED_EXTENSION,
+    BearerTokenText,
+    OptionError,
+    make_unsecured,
+    unsecured_user,
+)
+
+if TYPE_CHECKING:
+    import ssl
+
+_RETRIEVERS: Final = tuple(
+    f"{PACKAGE}.{name}"
+    for name in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
+)
+_VALIDATORS: Final = tuple(f"{PACKAGE}.{name}" for name in ("DefaultJwtValidator", "ClientJwtValidator"))
+
+_EXTENSION: Final = "extension_"
+_DEFAULT_TIMEOUT_MS: Final = 10_000
+_MAX_TOTAL_S: Final = 30.0
+
+
+_T = TypeVar("_T")
+
+
+class Retry(NamedTuple):
+    """How long a fetch that fails is tried again, in ms: after `backoff_ms`, then twice that, for `max_ms` in all."""
+
+    backoff_ms: int = 100
+    max_ms: int = 10_000
+
+    def run(
+        self,
+        fetch: Callable[[], _T],
+        sleep: Callable[[float], None] = time.sleep,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> _T:
+        """Waits. Raises the first ProviderError."""
+        ends_s = now_s() + self.max_ms / 1000
+        first: ProviderError | None = None
+        wait_s = self.backoff_ms / 1000
+        while True:
+            try:
+                return fetch()
+            except ProviderError as error:
+                first = first or error
+                wait_s = min(wait_s, ends_s - now_s())
+                if error.is_final or wait_s <= 0:
+                    raise first from None
+            sleep(wait_s)
+            wait_s *= 2
+
+
+class RefreshWindow(NamedTuple):
+    """sasl.login.refresh.*."""
+
+    factor: float = 0.8
+    jitter: float = 0.05
+    min_period_s: int = 60
+    buffer_s: int = 300
+
+    def refresh_ms(self, begins_ms: int, ends_ms: int, drawn: float) -> int:
+        """From when on a token is replaced; `drawn` is from 0 to 1."""
+        life_ms = ends_ms - begins_ms
+        planned_ms = begins_ms + life_ms * (self.factor + self.jitter * drawn)
+        if life_ms < 1000 * (self.min_period_s + self.buffer_s):
+            return int(planned_ms)  # there is no room for both: the share of its life counts alone
+        latest_ms, earliest_ms = ends_ms - 1000 * self.buffer_s, begins_ms + 1000 * self.min_period_s
+        return int(max(min(planned_ms, latest_ms), earliest_ms))
+
+
+class TokenSource(Protocol):
+    """Where tokens come from."""
+
+    def fetch(self) -> BearerTokenText:
+        """May wait. Raises ProviderError, and SaslClientError where what there is cannot be used."""
+
+
+class OAuthBearerLogin:
+    """A client that logs in by OAUTHBEARER. Shows neither its secret nor its token. Any thread may call it."""
+
+    mechanism: Final = OAUTHBEARER
+
+    def __init__(
+        self,
+        user: str,
+        source: TokenSource,
+        extensions: Mapping[str, str],
+        window: RefreshWindow,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """`user` is for messages: the client's id, or the file of its token."""
+        self.user = user
+        self._source = source
+        self._extensions = extensions
+        self._window = window
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._token: BearerTokenText | None = None
+        self._refresh_ms = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a login needs no fetch before it."""
+        return self._token is not None and self._now_ms() < self._refresh_ms
+
+    def prepare(self) -> None:
+        """Has a token that is fresh; may wait. An old one that has not ended stays if there is no other.
+
+        Raises SaslClientError.
+        """
+        with self._lock:
+            if self.is_ready:
+                return
+            try:
+                token = self._source.fetch()
+            except ProviderError as error:
+                if self._token is None or self._now_ms() >= self._token.expires_ms:
+                    raise SaslClientError(f"there is no token: {error}") from None
+                return
+            self._token = token
+            self._refresh_ms = self._window.refresh_ms(token.issued_ms, token.expires_ms, random.random())
+
+    def client(self) -> OAuthBearerClient:
+        """The client of one login. Waits for a token where `is_ready` is False."""
+        return OAuthBearerClient(self._current, self._extensions)
+
+    def _current(self) -> str:
+        if not self.is_ready:
+            self.prepare()
+        assert self._token is not None
+        return self._token.text
+
+    def __repr__(self) -> str:
+        return f"<OAuthBearerLogin as {self.user}>"
+
+
+# ---- sources
+
+
+class UnsecuredSource:
+    """Makes unsigned tokens."""
+
+    def __init__(self, options: Mapping[str, str], now_ms: Callable[[], int]) -> None:
+        self._options = options
+        self._now_ms = now_ms
+
+    def fetch(self) -> BearerTokenText:
+        return make_unsecured(self._options, self._now_ms())
+
+
+class FetchedSource:
+    """Fetches tokens; `fetch_text` returns one as text. Waits."""
+
+    def __init__(self, fetch_text: Callable[[], str], user_claim: str) -> None:
+        self._fetch_text = fetch_text
+        self._user_claim = user_claim
+
+    def fetch(self) -> BearerTokenText:
+        return read_token(self._fetch_text(), self._user_claim)
+
+
+def read_token(text: str, user_claim: str) -> BearerTokenText:
+    """A token, with its times, which are not proven by anything. Raises SaslClientError."""
+    text = text.strip()
+    try:
+        claims = unverified_parts(text)[1]
+    except TokenError as error:
+        raise SaslClientError(f"what was fetched is no JSON Web Token: {error}") from None
+    ends, issued, user = claims.get("exp"), claims.get("iat"), claims.get(user_claim)
+    if not isinstance(ends, int | float) or not 0 <= ends < 2**53:
+        raise SaslClientError("the token has no claim exp")
+    if not isinstance(user, str) or not user.strip():
+        raise SaslClientError(f"the token has no claim {user_claim}, which is to name the user")
+    if not is_token(text):
+        raise SaslClientError("the token has characters that OAUTHBEARER cannot send")
+    begins = issued if isinstance(issued, int | float) and 0 <= issued < 2**53 else 0
+    return BearerTokenText(text, int(ends * 1000), int(begins * 1000))
+
+
+def token_of_response(answer: bytes) -> str:
+    """The access token in the answer of an identity provider (RFC 6749, section 5.1). Raises ProviderError."""
+    try:
+        found = parse_object(answer).get("access_token")
+    except JsonError as error:
+        raise ProviderError(f"its answer: {error}") from None
+    if not isinstance(found, str) or not found.strip():
+        raise ProviderError("its answer has no access_token")
+    return found
+
+
+def basic_authorization(client_id: str, secret: str, *, urlencode: bool) -> str:
+    """The header Authorization. RFC 6749 wants both encoded, which Kafka does if asked to, and few providers expect."""
+    pair = (quote_plus(client_id), quote_plus(secret)) if urlencode else (client_id, secret)
+    return "Basic " + base64.b64encode(":".join(pair).encode()).decode()
+
+
+# ---- settings
+
+
+def oauthbearer_login(
+    values: Mapping[str, str],
+    options: Mapping[str, str],
+    *,
+    jaas_key: str,
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> OAuthBearerLogin:
+    """The login that a client's properties and the options of its login module ask for. Raises SettingError."""
+    return _Settings(values, options, jaas_key, now_ms).login()
+
+
+class _Settings:
+    """Reads properties and options."""
+
+    def __init__(
+        self,
+        values: Mapping[str, str],
+        options: Mapping[str, str],
+        jaas_key: str,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._values = {key: value.strip() for key, value in values.items()}
+        self._options = options
+        self._jaas_key = jaas_key
+        self._now_ms = now_ms
+
+    def login(self) -> OAuthBearerLogin:
+        handler = self._values.get(CALLBACK_HANDLER, "")
+        window = RefreshWindow(
+            self._decimal(WINDOW_FACTOR, 0.8, 0.5, 1.0),
+            self._decimal(WINDOW_JITTER, 0.05, 0.0, 0.25),
+            self._number(MIN_PERIOD, 60, 900),
+            self._number(BUFFER, 300, 3600),
+        )
+        if handler in ("", UNSECURED_LOGIN_HANDLER):
+            return self._unsecured(handler, window)
+        if handler != LOGIN_HANDLER:
+            raise SettingError(
+                CALLBACK_HANDLER, handler, f"must be {LOGIN_HANDLER}: there is no JVM here for another class"
+            )
+        self._check_class(RETRIEVER, _RETRIEVERS)
+        self._check_class(VALIDATOR, _VALIDATORS)
+        self._refuse_assertions()
+        user, fetch_text = self._fetcher()
+        source = FetchedSource(fetch_text, self._values.get(SUB_CLAIM) or "sub")
+        return OAuthBearerLogin(user, source, self._extensions(_EXTENSION), window, self._now_ms)
+
+    def _unsecured(self, handler: str, window: RefreshWindow) -> OAuthBearerLogin:
+        if not handler and TOKEN_URL in self._values:
+            raise SettingError(CALLBACK_HANDLER, None, f"must be {LOGIN_HANDLER}, since {TOKEN_URL} is set")
+        source = UnsecuredSource(self._options, self._now_ms)
+        try:
+            user = unsecured_user(self._options)
+            source.fetch()
+        except OptionError as error:
+            instead = f" (or {CALLBACK_HANDLER} must be {LOGIN_HANDLER}, for signed tokens)"
+            raise SettingError(self._jaas_key, None, f"must have other options: {error}{instead}") from None
+        extensions = self._extensions(UNSECURED_EXTENSION)
+        return OAuthBearerLogin(user, source, extensions, window, self._now_ms)
+
+    def _fetcher(self) -> tuple[str, Callable[[], str]]:
+        """What to call the client, and what fetches its tokens."""
+        text = self._values.get(TOKEN_URL, "")
+        try:
+            url = check_url(text)
+        except UrlError as error:
+            raise SettingError(TOKEN_URL, text or None, f"{error}: where tokens come from") from None
+        retriever = self._values.get(RETRIEVER, "").rpartition(".")[2]
+        if is_file(url) is not (retriever == "FileJwtRetriever") and retriever not in (
+            "",
+            "DefaultJwtRetriever",
+        ):
+            raise SettingError(TOKEN_URL, text, f"must fit {RETRIEVER}, which is {retriever}")
+        if is_file(url):
+            return url, lambda: _text(get(url))
+        context = self._context() if url.startswith("https:") else None
+        client_id = self._given(CLIENT_ID, "clientId")
+        secret = self._given(CLIENT_SECRET, "clientSecret")
+        headers = {"Authorization": basic_authorization(client_id, secret, urlencode=self._flag(URLENCODE))}
+        scope = self._values.get(SCOPE) or self._options.get("scope", "").strip()
+        body = "grant_type=client_credentials" + (f"&scope={quote_plus(scope)}" if scope else "")
+        retry = Retry(self._number(BACKOFF, 100), self._number(BACKOFF_MAX, 10_000))
+        ask = partial(post, url, body, headers, context, self._limits())
+        return client_id, lambda: token_of_response(retry.run(ask))
+
+    def _limits(self) -> Limits:
+        connect_s = self._number(CONNECT_TIMEOUT, _DEFAULT_TIMEOUT_MS) / 1000
+        read_s = self._number(READ_TIMEOUT, _DEFAULT_TIMEOUT_MS) / 1000
+        return Limits(connect_s, read_s, min(connect_s + read_s, _MAX_TOTAL_S))
+
+    def _context(self) -> Callable[[], ssl.SSLContext]:
+        return provider_context(self._options, self._jaas_key)
+
+    def _extensions(self, prefix: str) -> dict[str, str]:
+        found = {
+            option.removeprefix(prefix): value
+            for option, value in self._options.items()
+            if option.startswith(prefix)
+        }
+        for name, value in found.items():
+            if not is_extension(name, value):
+                raise SettingError(
+                    self._jaas_key,
+                    None,
+                    f"must have an option {prefix}{name} of letters, with a printable value",
+                )
+        return found
+
+    # ---- single values
+
+    def _given(self, key: str, option: str) -> str:
+        value = self._values.get(key) or self._options.get(option, "").strip()
+        if not value:
+            raise SettingError(key, None, f"must be set (or {option} among the options of {self._jaas_key})")
+        return value
+
+    def _number(self, key: str, default: int, most: int = 2**31 - 1) -> int:
+        text = self._values.get(key)
+        if text is None:
+            return default
+        if not (text.isascii() and text.isdecimal()) or len(text) > 10 or int(text) > most:
+            raise SettingError(key, text, f"must be a number from 0 to {most}")
+        return int(text)
+
+    def _decimal(self, key: str, default: float, least: float, most: float) -> float:
+        text = self._values.get(key)
+        try:
+            number = default if text is None else float(text)
+        except ValueError:
+            number = -1.0
+        if not least <= number <= most:
+            raise SettingError(key, text, f"must be a number from {least} to {most}")
+        return number
+
+    def _flag(self, key: str) -> bool:
+        text = self._values.get(key, "false").lower()
+        if text not in ("true", "false"):
+            raise SettingError(key, text, "must be true or false")
+        return text == "true"
+
+    def _check_class(self, key: str, known: tuple[str, ...]) -> None:
+        text = self._values.get(key)
+        if text is not None and text not in known:
+            raise SettingError(
+                key, text, f"must be one of {', '.join(known)}: there is no JVM here for another"
+            )
+
+    def _refuse_assertions(self) -> None:
+        for key in self._values:
+            if key.startswith(ASSERTION_PREFIX):
+                raise SettingError(
+                    key, None, f"must be left out: this client proves itself by {CLIENT_SECRET} alone"
+                )
+
+
+def provider_context(options: Mapping[str, str], jaas_key: str) -> Callable[[], ssl.SSLContext]:
+    """What makes the context for an identity provider at https, of the options ssl.* of a login module.
+
+    The stores are read now, and each time. Raises SettingError.
+    """
+    from barnabas.security.contexts import client_context
+    from barnabas.security.stores import load_stores
+
+    tls = TlsSettings({key: value for key, value in options.items() if key.startswith("ssl.")})
+
+    def make() -> ssl.SSLContext:
+        try:
+            return client_context(tls, load_stores(tls))
+        except SettingError as error:
+            requirement = f"must have an option {error.key} that can be used: it {error.requirement}"
+            raise SettingError(jaas_key, None, requirement) from None
+
+    make()
+    return make
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError:
+        raise SaslClientError("what was fetched is no JSON Web Token: it is no ASCII") from None
