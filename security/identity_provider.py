@@ -14,7 +14,7 @@ import http.client
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -166,10 +166,10 @@ class _Request:
             connection.sock.settimeout(self._limits.read_s)
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request(self._method, path, self._body, dict(self._headers))
-            response = connection.getresponse()
-            if response.status in _REDIRECTS and response.getheader("Location"):
-                return self._redirected(url, str(response.getheader("Location"))), b""
-            return None, self._checked(response, self._read(response))
+            with closing(connection.getresponse()) as response:  # it holds the socket, too
+                if response.status in _REDIRECTS and response.getheader("Location"):
+                    return self._redirected(url, str(response.getheader("Location"))), b""
+                return None, self._checked(response, self._read(response))
         finally:
             watch.cancel()
             connection.close()
